@@ -1,0 +1,53 @@
+import { hash } from 'node:crypto';
+
+/** The environments of the payment platform, as API keys name them. */
+export const environmentNames = ['test', 'live'] as const;
+export type EnvironmentName = (typeof environmentNames)[number];
+
+/** A `public` key may stand in a browser and use only the routes that list it; a `secret` key stays on a server. */
+export const keyKinds = ['public', 'secret'] as const;
+export type KeyKind = (typeof keyKinds)[number];
+
+/** What an API key says of itself in its first eight characters. */
+export type KeyPrefix = 'pk_test_' | 'pk_live_' | 'sk_test_' | 'sk_live_';
+
+/** A stored API key: never the key itself, only its hash. */
+export interface ApiKey {
+  readonly id: string;
+  readonly prefix: KeyPrefix;
+  /** Lower-case hex SHA-256 of the whole key, prefix included. */
+  readonly hash: string;
+  /** Epoch milliseconds, as all times here. */
+  readonly createdAt: number;
+  /** Refused from then on. */
+  readonly expiresAt: number | undefined;
+  /** Refused from then on. */
+  readonly revokedAt: number | undefined;
+}
+
+const wellFormed = /^[ps]k_(?:test|live)_[A-Za-z0-9_-]{16,200}$/;
+
+/** Whether `token` has the form of an API key: a known prefix, then 16–200 of `[A-Za-z0-9_-]`. */
+export function isWellFormed(token: string): boolean {
+  return wellFormed.test(token);
+}
+
+/** The prefix of a well-formed key. */
+export function prefixOf(wellFormedKey: string): KeyPrefix {
+  return wellFormedKey.slice(0, 8) as KeyPrefix;
+}
+
+/** The environment a prefix names. */
+export function environmentOf(prefix: KeyPrefix): EnvironmentName {
+  return prefix === 'pk_test_' || prefix === 'sk_test_' ? 'test' : 'live';
+}
+
+/** The kind a prefix names. */
+export function kindOf(prefix: KeyPrefix): KeyKind {
+  return prefix === 'pk_test_' || prefix === 'pk_live_' ? 'public' : 'secret';
+}
+
+/** The hash under which a key is stored and found: lower-case hex SHA-256. */
+export function hashOf(key: string): string {
+  return hash('sha256', key, 'hex');
+}

@@ -1,0 +1,17 @@
+import type { Account } from './account.ts';
+import type { ApiKey } from './api-key.ts';
+
+/** An API key together with the account it belongs to. */
+export interface KeyHolder {
+  readonly account: Account;
+  readonly key: ApiKey;
+}
+
+/** Where API keys are looked up. */
+export interface Directory {
+  /**
+   * Finds the holder of the key with this hash (lower-case hex SHA-256). Looking up by hash makes an unknown key cost
+   * what a known one costs, and leaves nothing to compare byte by byte that a clock could tell apart.
+   */
+  find(hash: string): KeyHolder | undefined;
+}

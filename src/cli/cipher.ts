@@ -1,0 +1,104 @@
+import { readFile } from 'node:fs/promises';
+import { buffer } from 'node:stream/consumers';
+import type { Writable } from 'node:stream';
+import { parseCredentials } from '../envelope/credentials.ts';
+import type { CredentialFormat, Credentials } from '../envelope/credentials.ts';
+import type { Encoding } from '../envelope/encoding.ts';
+import { openEnvelope, sealEnvelope } from '../envelope/envelope.ts';
+import type { OpenFailure } from '../envelope/envelope.ts';
+import { isJson } from '../envelope/json.ts';
+import { exitCodes } from './io.ts';
+import type { CliIo } from './io.ts';
+
+/** What these commands need of the process. */
+type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'stderr' | 'env'>;
+
+/** Where the credentials come from; the environment's `SIDECAR_KEY` and `SIDECAR_IV` serve where a file is not named. */
+export interface CipherOptions {
+  readonly keyFile?: string | undefined;
+  readonly ivFile?: string | undefined;
+  readonly format: CredentialFormat;
+}
+
+/** `seal`: a JSON document on stdin, its envelope and a newline on stdout. Returns the exit code, as `open` does. */
+export async function seal(io: CipherIo, options: CipherOptions & { readonly encoding: Encoding }): Promise<number> {
+  return run(io, 'seal', options, (input, credentials) => {
+    if (!isJson(input)) throw new Failure('stdin is not a JSON document in UTF-8');
+    return `${sealEnvelope(input, credentials, options.encoding)}\n`;
+  });
+}
+
+/** `open`: an envelope, or the bare string out of one, on stdin; the plaintext byte for byte on stdout. */
+export async function open(io: CipherIo, options: CipherOptions): Promise<number> {
+  return run(io, 'open', options, (input, credentials) => {
+    const text = input.toString().trim();
+    const isBare = !text.startsWith('{');
+    const result = openEnvelope(isBare ? Buffer.from(JSON.stringify({ data: text })) : input, [credentials]);
+    if ('code' in result) throw new Failure(explain(result));
+    return result.plaintext;
+  });
+}
+
+/** A message for the user, and the exit code that goes with it. */
+class Failure extends Error {
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number = exitCodes.failed) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+async function run(
+  io: CipherIo,
+  command: string,
+  options: CipherOptions,
+  work: (input: Buffer, credentials: Credentials) => string | Buffer,
+): Promise<number> {
+  try {
+    const credentials = await readCredentials(io, options);
+    await write(io.stdout, work(await buffer(io.stdin), credentials));
+    return exitCodes.done;
+  } catch (error) {
+    if (!(error instanceof Failure)) throw error;
+    await write(io.stderr, `${command}: ${error.message}\n`);
+    return error.exitCode;
+  }
+}
+
+async function readCredentials(io: CipherIo, options: CipherOptions): Promise<Credentials> {
+  const key = options.keyFile === undefined ? io.env['SIDECAR_KEY'] : await readSecret(options.keyFile);
+  const iv = options.ivFile === undefined ? io.env['SIDECAR_IV'] : await readSecret(options.ivFile);
+  if (key === undefined) throw new Failure('no key: name a file with --key-file or set SIDECAR_KEY', exitCodes.usage);
+  if (iv === undefined) throw new Failure('no IV: name a file with --iv-file or set SIDECAR_IV', exitCodes.usage);
+  const credentials = parseCredentials(key, iv, options.format);
+  if (!Array.isArray(credentials)) return credentials;
+  throw new Failure(credentials.map(({ member, message }) => `the ${member} ${message}`).join('; '));
+}
+
+/** A file's text without the newline that editors and `echo` leave at its end. */
+async function readSecret(path: string): Promise<string> {
+  try {
+    return (await readFile(path, 'utf8')).replace(/\r?\n$/, '');
+  } catch (error) {
+    throw new Failure(`cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
+  }
+}
+
+/** Here the caller holds the key, so that padding and plaintext may be told apart. */
+function explain({ code, reason, hint }: OpenFailure): string {
+  if (code === 'envelope_required') return 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}';
+  if (code === 'envelope_malformed') return 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members';
+  if (reason === 'padding')
+    return 'the padding is wrong: another key, or a ciphertext that was damaged or not padded by PKCS#7';
+  if (reason === 'not_json')
+    return 'decrypted, but the plaintext is not JSON: another IV, or something else was sealed';
+  return `cannot decrypt: ${hint}`;
+}
+
+/** Resolves when the stream has taken it all, so that the process may exit after it. */
+async function write(stream: Writable, data: string | Buffer): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(data, (error) => (error ? reject(error) : resolve()));
+  });
+}

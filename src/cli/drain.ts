@@ -1,0 +1,37 @@
+import { request } from 'node:http';
+import { formatProblem, loadConfig } from '../config/load.ts';
+import { exitCodes, type CliIo } from './io.ts';
+
+/**
+ * `drain`: begins the drain of the sidecar that runs on this configuration and returns when nothing is in flight or
+ * `timeouts.drain` is over. The process goes on until SIGTERM. Returns the exit code.
+ */
+export async function drain(io: CliIo, configFile: string): Promise<number> {
+  const loaded = loadConfig(configFile, io.env);
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
+    return exitCodes.configuration;
+  }
+  const { host, port } = loaded.config.admin;
+  const result = await post(loopbackOf(host), port, '/drain');
+  if (result === 200) return exitCodes.done;
+  io.stderr.write(`drain: ${typeof result === 'number' ? `the admin listener answered ${result}` : result}\n`);
+  return exitCodes.failed;
+}
+
+/** The admin listener takes a drain from loopback only, so that is where it is reached if it listens everywhere. */
+function loopbackOf(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1';
+  return host === '::' ? '::1' : host;
+}
+
+function post(host: string, port: number, path: string): Promise<number | string> {
+  return new Promise((resolve) => {
+    request({ host, port, path, method: 'POST', agent: false }, (res) => {
+      res.resume();
+      resolve(res.statusCode ?? 0);
+    })
+      .on('error', (error) => resolve(error.message))
+      .end();
+  });
+}

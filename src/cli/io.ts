@@ -1,0 +1,21 @@
+import type { Readable, Writable } from 'node:stream';
+import type { DestinationStream } from 'pino';
+
+/** What a command touches of the process that runs it. */
+export interface CliIo {
+  readonly stdin: Readable;
+  readonly stdout: Writable;
+  readonly stderr: Writable;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Where the log goes. */
+  readonly log: DestinationStream;
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  onSignal(signal: Signal, handler: () => void): void;
+}
+
+/** The signals a running sidecar listens to. */
+export type Signal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
+
+/** Exit codes of all commands; 78 is EX_CONFIG of sysexits.h. */
+export const exitCodes = { done: 0, failed: 1, usage: 2, configuration: 78 } as const;

@@ -1,0 +1,82 @@
+import type { EnvironmentName, KeyKind } from '../accounts/api-key.ts';
+import type { Account } from '../accounts/account.ts';
+
+/** A validated configuration: what the rest of the house may rely on. Durations are milliseconds, sizes bytes. */
+export interface Config {
+  readonly listen: Listener & { readonly tls: ServerTls | undefined };
+  readonly admin: Listener;
+  /** One or two, in the order of the file. */
+  readonly environments: readonly Environment[];
+  readonly accounts: readonly Account[];
+  readonly routes: readonly Route[];
+  /** Where the two test endpoints are served. */
+  readonly cipherTest: readonly EnvironmentName[];
+  /** CIDRs or addresses whose `X-Forwarded-*` is believed. */
+  readonly trustedProxies: readonly string[];
+  readonly limits: Limits;
+  readonly timeouts: Timeouts;
+  readonly log: { readonly level: LogLevel };
+}
+
+export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+export type LogLevel = (typeof logLevels)[number];
+
+export interface Listener {
+  readonly host: string;
+  readonly port: number;
+}
+
+/** PEM texts, not paths. */
+export interface ServerTls {
+  readonly cert: string;
+  readonly key: string;
+  readonly clientCa: string | undefined;
+}
+
+export interface Environment {
+  readonly name: EnvironmentName;
+  /** Lower case, without port. Empty: answers for every host (only where there is one environment). */
+  readonly hosts: readonly string[];
+  readonly upstream: UpstreamTarget;
+}
+
+export interface UpstreamTarget {
+  /** `http://host:port` or `https://host:port`, without path; for a Unix socket `http://localhost`. */
+  readonly origin: string;
+  /** The socket's path where the upstream is `unix:/path.sock`. */
+  readonly socketPath: string | undefined;
+  /** PEM texts; only for https. */
+  readonly ca: string | undefined;
+  readonly cert: string | undefined;
+  readonly key: string | undefined;
+}
+
+export const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
+export type HttpMethod = (typeof httpMethods)[number];
+
+export interface Route {
+  /** As configured: literals, `:param`, a trailing `/*`. The metric label too. */
+  readonly path: string;
+  /** Empty: all methods. */
+  readonly methods: readonly HttpMethod[];
+  readonly keys: readonly KeyKind[];
+  readonly envelope: boolean;
+  readonly upgrade: boolean;
+}
+
+export interface Limits {
+  readonly requestBody: number;
+  readonly buffered: number;
+  readonly header: number;
+  readonly inFlight: number;
+  readonly failedKeys: { readonly attempts: number; readonly window: number };
+}
+
+export interface Timeouts {
+  readonly connect: number;
+  readonly header: number;
+  readonly request: number;
+  readonly upstream: number;
+  readonly idle: number;
+  readonly drain: number;
+}

@@ -1,0 +1,135 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { z } from 'zod';
+import { Ledger, type Answer } from './ledger.ts';
+
+/** Bytes of a body that are read; a longer one is answered with 413. */
+const bodyLimit = 1_048_576;
+
+const amount = z.int().positive();
+const currency = z.string().regex(/^[A-Z]{3}$/, 'must be three capital letters');
+const reference = z.string().min(1).max(100).optional();
+
+const payment = z.object({ amount, currency, reference });
+const refund = z.object({ transaction: z.string().max(100), amount: amount.optional() });
+const webhook = z.object({ url: z.url({ protocol: /^https?$/ }), events: z.array(z.string()).min(1).default(['*']) });
+
+/** What a request asks for: the account the sidecar found, the last part of the path, and the JSON of the body. */
+interface Call {
+  readonly account: string;
+  readonly id: string;
+  readonly body: unknown;
+}
+
+/**
+ * A stand-in payment core: what the sidecar of a demo stands in front of. It keeps everything in memory, believes the
+ * `X-Account-Id` it gets and knows nothing of envelopes.
+ *
+ * @param log gets one line for each request, its JSON body included: a demo is there to show what arrived. Amounts are
+ * in minor units (cents).
+ */
+export function createPaymentCore(log: (line: string) => void): Server {
+  const ledger = new Ledger();
+  const initialize = '/api/v1/transactions/initialize';
+  const operations = new Map<string, (call: Call) => Answer>([
+    [`POST ${initialize}`, (call) => withBody(payment, call, (body) => ledger.initialize(call.account, body))],
+    ['GET /api/v1/transactions', ({ account }) => ledger.listTransactions(account)],
+    ['GET /api/v1/transactions/:id', ({ account, id }) => ledger.showTransaction(account, id)],
+    ['POST /api/s2s/charge', (call) => withBody(payment, call, (body) => ledger.charge(call.account, body))],
+    ['POST /api/s2s/refund', (call) => withBody(refund, call, (body) => ledger.refund(call.account, body))],
+    ['GET /api/s2s/transactions', ({ account }) => ledger.listTransactions(account)],
+    ['GET /api/s2s/webhooks', ({ account }) => ledger.listWebhooks(account)],
+    ['POST /api/s2s/webhooks', (call) => withBody(webhook, call, (body) => ledger.addWebhook(call.account, body))],
+  ]);
+
+  const answerTo = (request: IncomingMessage, path: string, text: string | undefined): Answer => {
+    const method = request.method === 'HEAD' ? 'GET' : (request.method ?? '');
+    if (method === 'OPTIONS' && path === initialize) return { status: 204, body: undefined };
+
+    const cut = path.lastIndexOf('/') + 1;
+    const operation = operations.get(`${method} ${path}`) ?? operations.get(`${method} ${path.slice(0, cut)}:id`);
+    if (operation === undefined) return failure(404, 'not_found', 'There is nothing at this path and method.');
+    const account = accountOf(request);
+    if (account === undefined) return failure(403, 'account_missing', 'The request names no account.');
+    if (text === undefined) return failure(413, 'body_too_large', `A body may have ${bodyLimit} bytes.`);
+    return operation({ account, id: path.slice(cut), body: parseJson(text) });
+  };
+
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const text = await readText(request);
+    const [path = ''] = (request.url ?? '').split('?', 1);
+    const answer = answerTo(request, path, text);
+    if (path === initialize) allowBrowsers(response);
+    send(response, answer);
+    const account = accountOf(request) ?? '(no account)';
+    log(printable(`${answer.status} ${request.method} ${request.url} ${account} ${text ?? '(too large)'}`));
+  };
+
+  return createServer((request, response) => {
+    // Reading fails when the client leaves: there is nobody left to answer.
+    handle(request, response).catch(() => response.destroy());
+  });
+}
+
+function failure(status: number, code: string, message: string): Answer {
+  return { status, body: { error: { code, message } } };
+}
+
+function withBody<T>(schema: z.ZodType<T>, { body }: Call, operation: (body: T) => Answer): Answer {
+  if (body === undefined) return failure(400, 'invalid_json', 'The body must be a JSON document.');
+  const parsed = schema.safeParse(body);
+  if (parsed.success) return operation(parsed.data);
+  const [issue] = parsed.error.issues;
+  return failure(400, 'invalid_request', `${issue?.path.join('.') || 'body'}: ${issue?.message ?? 'is invalid'}`);
+}
+
+function accountOf(request: IncomingMessage): string | undefined {
+  const account = request.headers['x-account-id'];
+  return typeof account === 'string' && account !== '' ? account : undefined;
+}
+
+/** The whole body, undefined when it is too long. It is read to its end all the same, so that the answer can be. */
+async function readText(request: IncomingMessage): Promise<string | undefined> {
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size <= bodyLimit) chunks.push(chunk);
+  }
+  return size <= bodyLimit ? Buffer.concat(chunks).toString() : undefined;
+}
+
+/** Undefined for what is not JSON: no JSON document is undefined. */
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+function send(response: ServerResponse, { status, body }: Answer): void {
+  if (body === undefined) {
+    response.writeHead(status).end();
+    return;
+  }
+  const text = JSON.stringify(body);
+  response
+    .writeHead(status, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) })
+    .end(text);
+}
+
+/** A page on any origin may start a payment with a public key. */
+function allowBrowsers(response: ServerResponse): void {
+  response.setHeader('Access-Control-Allow-Origin', '*');
+  response.setHeader('Access-Control-Allow-Methods', 'POST');
+  response.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type');
+}
+
+/** One line whatever a client sent: control characters could break the line or steer the terminal it is shown on. */
+function printable(text: string): string {
+  return text
+    .slice(0, 2_000)
+    .replace(/\s+/g, ' ')
+    .replace(/[\p{Cc}\p{Cf}]/gu, '?')
+    .trimEnd();
+}

@@ -1,0 +1,29 @@
+/** How ciphertext is written in an envelope. `hex` is lower case when written, either case when read. */
+export const encodings = ['hex', 'base64'] as const;
+export type Encoding = (typeof encodings)[number];
+
+/**
+ * Reads the ciphertext of an envelope: a string of hex digits only is hex, all else is base64. Returns undefined for
+ * what is neither; an empty string is an empty ciphertext.
+ */
+export function decodeCiphertext(text: string): Buffer | undefined {
+  return decodeHex(text) ?? decodeBase64(text);
+}
+
+/** Strict base64 (RFC 4648 §4): standard alphabet, padded, no line breaks, unused bits zero. Otherwise undefined. */
+export function decodeBase64(text: string): Buffer | undefined {
+  // Node's decoder skips what it does not know; only a canonical text comes out again as it went in.
+  const bytes = Buffer.from(text, 'base64');
+  return bytes.toString('base64') === text ? bytes : undefined;
+}
+
+function decodeHex(text: string): Buffer | undefined {
+  // Node's decoder stops at the first character it does not know and drops an odd last digit, so the length tells
+  // (text of odd length is not base64 either). But it takes characters beyond U+00FF for their low byte, U+0130 for "0".
+  const bytes = Buffer.from(text, 'hex');
+  return bytes.length * 2 === text.length && isAscii(text) ? bytes : undefined;
+}
+
+function isAscii(text: string): boolean {
+  return Buffer.byteLength(text) === text.length;
+}

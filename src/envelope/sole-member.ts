@@ -1,0 +1,59 @@
+import { isWhiteSpace } from './json.ts';
+
+/**
+ * The value of `data` where `text` is a JSON object with exactly that member and a string in it; otherwise undefined.
+ * As the scan ends at the first member, a duplicate cannot hide behind it as it does with JSON.parse.
+ *
+ * Only the shape is checked: for a text that is not JSON because of what stands inside the string (a raw control
+ * character, bytes that were not UTF-8) there may be a value all the same.
+ */
+export function soleData(text: string): string | undefined {
+  const nameStart = expect(text, 0, '{');
+  const nameEnd = endOfString(text, nameStart);
+  const valueStart = expect(text, nameEnd, ':');
+  const valueEnd = endOfString(text, valueStart);
+  const end = expect(text, valueEnd, '}');
+  if (end !== text.length || unquote(text.slice(nameStart, nameEnd)) !== 'data') return undefined;
+  return unquote(text.slice(valueStart, valueEnd));
+}
+
+/** Where scanning has failed; every step hands it on to the next. */
+const nowhere = -1;
+
+/** The position of the next token after `character`, with white space on both sides skipped. */
+function expect(text: string, from: number, character: string): number {
+  const at = skipWhiteSpace(text, from);
+  return at !== nowhere && text[at] === character ? skipWhiteSpace(text, at + 1) : nowhere;
+}
+
+function skipWhiteSpace(text: string, from: number): number {
+  if (from === nowhere) return nowhere;
+  let at = from;
+  while (isWhiteSpace(text.charCodeAt(at))) at += 1;
+  return at;
+}
+
+/** The position after the closing quote of the string that begins at `from`. */
+function endOfString(text: string, from: number): number {
+  if (from === nowhere || text[from] !== '"') return nowhere;
+  let quote = text.indexOf('"', from + 1);
+  while (quote !== -1 && isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
+  return quote === -1 ? nowhere : quote + 1;
+}
+
+/** Whether an odd number of backslashes stands before `at`. */
+function isEscaped(text: string, at: number): boolean {
+  let before = at - 1;
+  while (text[before] === '\\') before -= 1;
+  return (at - before) % 2 === 0;
+}
+
+/** The string that a JSON string with its quotes stands for; undefined where an escape is wrong. */
+function unquote(literal: string): string | undefined {
+  if (!literal.includes('\\')) return literal.slice(1, -1);
+  try {
+    return JSON.parse(literal) as string;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,190 @@
+/**
+ * The refusals: every answer the sidecar gives itself instead of the upstream's. One row each, held against
+ * docs/errors.md by a test. This file imports nothing, so that every part of the house may name a code.
+ */
+
+interface Refusal {
+  /** HTTP status of the answer. */
+  readonly status: number;
+  /** RFC 9457 `title`: the same words at every occurrence. */
+  readonly title: string;
+  /** RFC 9457 `detail`: what the caller can do about it. Never anything about this one request. */
+  readonly detail: string;
+  /** Whether an encrypting account gets it sealed on an enveloped route. Plain where its credentials may be what is wrong. */
+  readonly sealed: boolean;
+  /** Seconds for `Retry-After`, on refusals that pass by themselves. */
+  readonly retryAfter?: number;
+}
+
+export const refusals = {
+  missing_api_key: {
+    status: 401,
+    title: 'API key missing',
+    detail: 'Send your API key as "Authorization: Bearer <API key>".',
+    sealed: false,
+  },
+  malformed_api_key: {
+    status: 401,
+    title: 'API key malformed',
+    detail:
+      'The Authorization header must be "Bearer" and an API key that begins with pk_test_, pk_live_, sk_test_ or sk_live_.',
+    sealed: false,
+  },
+  invalid_api_key: {
+    status: 401,
+    title: 'API key invalid',
+    detail: 'The API key is unknown, expired or revoked.',
+    sealed: false,
+  },
+  environment_mismatch: {
+    status: 403,
+    title: 'Wrong environment',
+    detail: 'The API key belongs to the other environment: test keys and live keys have endpoints of their own.',
+    sealed: false,
+  },
+  key_not_permitted: {
+    status: 403,
+    title: 'API key not permitted',
+    detail: 'A public API key may not use this endpoint. Call it from your server with a secret key.',
+    sealed: true,
+  },
+  account_inactive: {
+    status: 403,
+    title: 'Account inactive',
+    detail: 'The account of this API key is not active.',
+    sealed: true,
+  },
+  method_not_allowed: {
+    status: 405,
+    title: 'Method not allowed',
+    detail: 'The endpoint does not have this method. The Allow header lists those it has.',
+    sealed: true,
+  },
+  envelope_required: {
+    status: 400,
+    title: 'Envelope required',
+    detail: 'Encryption is enabled for this account: send {"data":"<ciphertext>"}.',
+    sealed: false,
+  },
+  envelope_malformed: {
+    status: 400,
+    title: 'Envelope malformed',
+    detail: 'The body must be a JSON object with exactly one member, "data", a string.',
+    sealed: false,
+  },
+  decryption_failed: {
+    status: 400,
+    title: 'Decryption failed',
+    detail: 'The envelope could not be opened with the credentials of this account.',
+    sealed: false,
+  },
+  encryption_not_supported: {
+    status: 400,
+    title: 'Encryption not supported',
+    detail: 'This endpoint does not take envelopes. Send plain JSON.',
+    sealed: false,
+  },
+  unsupported_content_encoding: {
+    status: 415,
+    title: 'Content encoding not supported',
+    detail: 'Send the body without Content-Encoding.',
+    sealed: true,
+  },
+  body_too_large: {
+    status: 413,
+    title: 'Body too large',
+    detail: 'The body of the request is larger than this endpoint takes.',
+    sealed: true,
+  },
+  ambiguous_request: {
+    status: 400,
+    title: 'Ambiguous request',
+    detail:
+      'The request line or a header can be read in more than one way. Send a plain path, one Host, one Authorization and a definite length.',
+    sealed: false,
+  },
+  malformed_request: {
+    status: 400,
+    title: 'Malformed request',
+    detail: 'The request is not valid HTTP/1.1.',
+    sealed: false,
+  },
+  invalid_cipher_test: {
+    status: 400,
+    title: 'Cipher test invalid',
+    detail:
+      'Send a 32-byte "key" header, an "iv" header whose first 16 characters are 16 bytes, and the JSON body the endpoint asks for.',
+    sealed: false,
+  },
+  request_timeout: {
+    status: 408,
+    title: 'Request timeout',
+    detail: 'The request did not arrive in time.',
+    sealed: false,
+  },
+  unknown_host: {
+    status: 421,
+    title: 'Unknown host',
+    detail: 'No environment is served under this host name.',
+    sealed: false,
+  },
+  headers_too_large: {
+    status: 431,
+    title: 'Headers too large',
+    detail: 'The head of the request is larger than this endpoint takes.',
+    sealed: false,
+  },
+  too_many_attempts: {
+    status: 429,
+    title: 'Too many failed attempts',
+    detail: 'Too many requests with a wrong API key or an envelope that does not open. Try again later.',
+    sealed: false,
+    retryAfter: 60,
+  },
+  overloaded: {
+    status: 503,
+    title: 'Overloaded',
+    detail: 'Too many requests are in flight. Try again shortly.',
+    sealed: false,
+    retryAfter: 1,
+  },
+  accounts_unavailable: {
+    status: 503,
+    title: 'Accounts unavailable',
+    detail: 'The API key cannot be checked at the moment. Try again shortly.',
+    sealed: false,
+    retryAfter: 5,
+  },
+  upstream_unavailable: {
+    status: 502,
+    title: 'Upstream unavailable',
+    detail: 'The payment core did not give a usable answer. Whether it acted on the request is not known.',
+    sealed: true,
+  },
+  upstream_timeout: {
+    status: 504,
+    title: 'Upstream timeout',
+    detail: 'The payment core did not answer in time. Whether it acted on the request is not known.',
+    sealed: true,
+  },
+  sealing_failed: {
+    status: 502,
+    title: 'Sealing failed',
+    detail: 'The answer of the payment core could not be sealed, so it is withheld.',
+    sealed: false,
+  },
+  internal_error: {
+    status: 500,
+    title: 'Internal error',
+    detail: 'The request failed for a reason inside the gateway.',
+    sealed: true,
+  },
+} as const satisfies Record<string, Refusal>;
+
+/** The closed set of codes: the wire's `code`, the metric label and the log member alike. */
+export type RefusalCode = keyof typeof refusals;
+
+/** The row of a code, widened so that every row has every member. */
+export function refusalOf(code: RefusalCode): Refusal {
+  return refusals[code];
+}

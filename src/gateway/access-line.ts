@@ -1,0 +1,53 @@
+import type { GatewayRequest } from './gateway-request.ts';
+import { traceIdOf } from './request-head.ts';
+
+/** The status of a request whose client left before the answer was complete. */
+const clientLeft = 499;
+
+/** What the log says of a request: these members and no others. No path, query, header, body, address or key. */
+export interface AccessLine {
+  readonly request_id: string;
+  readonly trace_id: string | undefined;
+  readonly environment: string | undefined;
+  readonly route: string;
+  readonly method: string | undefined;
+  readonly status: number;
+  readonly code: string | undefined;
+  readonly account: string | undefined;
+  readonly api_key: string | undefined;
+  readonly reason: string | undefined;
+  readonly upstream_error: string | undefined;
+  readonly bytes_in: number;
+  readonly bytes_out: number;
+  readonly duration_ms: number;
+  readonly upstream_ms: number | undefined;
+  readonly envelope_ms: number | undefined;
+}
+
+/** The access line of a request that is over. Durations in milliseconds, to the microsecond. */
+export function accessLine(request: GatewayRequest): AccessLine {
+  const { res, head, holder } = request;
+  const whole = res.writableFinished;
+  return {
+    request_id: request.id,
+    trace_id: traceIdOf(head?.traceparent),
+    environment: request.environment,
+    route: request.route,
+    method: request.req.method,
+    status: whole || request.brokenOff ? res.statusCode : clientLeft,
+    code: request.refusal,
+    account: holder?.account.id,
+    api_key: holder?.key.id,
+    reason: request.reason,
+    upstream_error: request.upstreamFailure?.cause,
+    bytes_in: request.bytesIn,
+    bytes_out: request.bytesOut,
+    duration_ms: rounded(performance.now() - request.startedAt),
+    upstream_ms: request.upstreamTime === undefined ? undefined : rounded(request.upstreamTime),
+    envelope_ms: request.envelopeTime === 0 ? undefined : rounded(request.envelopeTime),
+  };
+}
+
+function rounded(milliseconds: number): number {
+  return Math.round(milliseconds * 1_000) / 1_000;
+}

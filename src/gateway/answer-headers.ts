@@ -1,0 +1,84 @@
+/** What never goes from the upstream to a client: hop-by-hop headers, and what only the sidecar itself may say. */
+const neverForwarded = new Set([
+  'connection',
+  'keep-alive',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'x-request-id',
+  'envelope',
+  'envelope-content-type',
+  'envelope-credentials',
+]);
+
+/** What describes the bytes of the upstream's body, and is wrong for its envelope. */
+const ofPlainBody = new Set([
+  'content-length',
+  'content-type',
+  'content-encoding',
+  'content-range',
+  'etag',
+  'digest',
+  'content-digest',
+  'repr-digest',
+  'content-md5',
+  'accept-ranges',
+]);
+
+/** The upstream's head, sorted into what goes to the client and what decides how. */
+export interface AnswerHead {
+  readonly status: number;
+  /** Flat list of end-to-end headers, without those that describe the body. */
+  readonly headers: string[];
+  /** Flat list of those that do, `Content-Length` among them. */
+  readonly bodyHeaders: string[];
+  readonly contentLength: number | undefined;
+  readonly contentType: string | undefined;
+  readonly contentEncoding: string | undefined;
+}
+
+/** Sorts the flat list of headers an upstream has sent. */
+export function readAnswerHead(status: number, raw: readonly string[]): AnswerHead {
+  const headers: string[] = [];
+  const bodyHeaders: string[] = [];
+  let contentLength: number | undefined;
+  let contentType: string | undefined;
+  let contentEncoding: string | undefined;
+  const nominated = nominatedIn(raw);
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = raw[i] as string;
+    const value = raw[i + 1] as string;
+    const lower = name.toLowerCase();
+    if (neverForwarded.has(lower) || nominated?.has(lower) === true) continue;
+    if (!ofPlainBody.has(lower)) {
+      headers.push(name, value);
+      continue;
+    }
+    bodyHeaders.push(name, value);
+    if (lower === 'content-length') contentLength = Number(value);
+    else if (lower === 'content-type') contentType ??= value;
+    else if (lower === 'content-encoding')
+      contentEncoding = contentEncoding === undefined ? value : `${contentEncoding}, ${value}`;
+  }
+  return { status, headers, bodyHeaders, contentLength, contentType, contentEncoding };
+}
+
+/** Whether an answer has a body at all (RFC 9110 §6.4.1). */
+export function mayHaveBody(method: string, status: number): boolean {
+  return method !== 'HEAD' && status !== 204 && status !== 205 && status !== 304;
+}
+
+/** The names nominated in `Connection`, which end here (RFC 9110 §7.6.1). */
+function nominatedIn(raw: readonly string[]): ReadonlySet<string> | undefined {
+  let names: Set<string> | undefined;
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    if ((raw[i] as string).toLowerCase() !== 'connection') continue;
+    names ??= new Set();
+    for (const token of (raw[i + 1] as string).split(',')) names.add(token.trim().toLowerCase());
+  }
+  return names;
+}

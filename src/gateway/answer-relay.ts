@@ -1,0 +1,52 @@
+import type { AnswerHandler, UpstreamFailure } from '../upstream/upstream.ts';
+import type { GatewayRequest } from './gateway-request.ts';
+
+/** Brings the upstream's answer to the client: the part that plain and sealed answers share. */
+export abstract class AnswerRelay implements AnswerHandler {
+  protected readonly request: GatewayRequest;
+  #stalled = false;
+
+  constructor(request: GatewayRequest) {
+    this.request = request;
+  }
+
+  abstract onInformation(status: number, headers: readonly string[]): void;
+  abstract onHead(status: number, headers: readonly string[]): void;
+  abstract onData(chunk: Buffer): void;
+  abstract onEnd(): void;
+
+  onFailure(failure: UpstreamFailure): void {
+    this.request.upstreamEnds();
+    this.request.upstreamFailure = failure;
+    if (this.request.answered) this.request.breakOff();
+    else this.request.refuse(failure.code);
+  }
+
+  /** Grants the upstream another `timeouts.upstream` of silence. */
+  protected waitForUpstream(): void {
+    if (!this.#stalled) this.request.wait(this.request.rules.timeouts.upstream, 'upstream_timeout');
+  }
+
+  /** Writes on; while the client reads slower than the upstream sends, `pause` holds the source and `resume` frees it. */
+  protected write(chunk: Buffer | string, pause: () => void, resume: () => void): void {
+    const { res, rules } = this.request;
+    this.request.bytesOut += chunk.length;
+    if (res.write(chunk, 'latin1') || this.#stalled) return;
+    this.#stalled = true;
+    pause();
+    this.request.wait(rules.timeouts.idle, 'client_stalled');
+    res.once('drain', () => {
+      this.#stalled = false;
+      this.waitForUpstream();
+      resume();
+    });
+  }
+
+  /** Ends the answer; what the client has not taken yet it may take within `timeouts.idle`. */
+  protected end(last?: Buffer | string): void {
+    this.request.bytesOut += last?.length ?? 0;
+    this.request.wait(this.request.rules.timeouts.idle, 'client_stalled');
+    if (last === undefined) this.request.res.end();
+    else this.request.res.end(last, 'latin1');
+  }
+}

@@ -1,0 +1,79 @@
+import { parseCredentials, type Credentials } from '../envelope/credentials.ts';
+import { decrypt } from '../envelope/cipher.ts';
+import { decodeCiphertext } from '../envelope/encoding.ts';
+import { hintFor, sealEnvelope } from '../envelope/envelope.ts';
+import { isJson, minifyJson } from '../envelope/json.ts';
+import type { GatewayRequest } from './gateway-request.ts';
+import { isEncoded, readBody } from './request-body.ts';
+import type { RequestHead } from './request-head.ts';
+
+/** The two endpoints with which merchants try their own code, by lower-case path. */
+const endpoints: Readonly<Record<string, 'encrypt' | 'decrypt' | undefined>> = {
+  '/api/s2s/aes-encrypt': 'encrypt',
+  '/api/s2s/aes-decrypt': 'decrypt',
+};
+
+/** The test endpoint a path names, in any case and with or without a trailing slash, as routes match. */
+export function cipherTestOf(path: string): 'encrypt' | 'decrypt' | undefined {
+  return endpoints[path.toLowerCase().replace(/\/$/, '')];
+}
+
+/** Answers a test endpoint: the caller's own key and IV, its own data; nothing is looked up and nothing forwarded. */
+export async function answerCipherTest(
+  request: GatewayRequest,
+  head: RequestHead,
+  test: 'encrypt' | 'decrypt',
+): Promise<void> {
+  if (head.method !== 'POST') {
+    request.refuse('method_not_allowed', { allow: 'POST' });
+    return;
+  }
+  const { key, iv } = request.req.headers;
+  // Node hands header bytes out as ISO 8859-1; the text format counts UTF-8.
+  const credentials = parseCredentials(utf8(key), utf8(iv), 'text');
+  if (Array.isArray(credentials)) {
+    request.refuse('invalid_cipher_test', {
+      hint: credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; '),
+    });
+    return;
+  }
+  if (isEncoded(head)) {
+    request.refuse('unsupported_content_encoding');
+    return;
+  }
+  const body = await readBody(request, head);
+  if (typeof body === 'string') request.refuse(body);
+  else if (!isJson(body)) request.refuse('invalid_cipher_test', { hint: 'the body is not JSON' });
+  else if (test === 'encrypt') answerJson(request, sealEnvelope(minifyJson(body), credentials, 'hex'));
+  else answerDecrypt(request, credentials, body);
+}
+
+function answerDecrypt(request: GatewayRequest, credentials: Credentials, body: Buffer): void {
+  const document: unknown = JSON.parse(body.toString());
+  const data =
+    document !== null && typeof document === 'object' && 'encrypted_data' in document
+      ? document.encrypted_data
+      : undefined;
+  if (typeof data !== 'string') {
+    request.refuse('invalid_cipher_test', { hint: 'the body has no "encrypted_data" string' });
+    return;
+  }
+  const ciphertext = decodeCiphertext(data);
+  const decrypted = ciphertext === undefined ? undefined : decrypt(credentials, ciphertext);
+  // The caller holds the key here, so it may be told padding from JSON.
+  if (decrypted === undefined || decrypted === 'length') request.refuse('decryption_failed', { hint: hintFor(data) });
+  else if (!decrypted.paddingOk)
+    request.refuse('decryption_failed', { hint: 'the padding is wrong: check key, IV and PKCS#7' });
+  else if (!isJson(decrypted.plaintext)) request.refuse('decryption_failed', { hint: 'the plaintext is not JSON' });
+  else answerJson(request, decrypted.plaintext);
+}
+
+function answerJson(request: GatewayRequest, body: string | Buffer): void {
+  const headers = request.answerHeaders();
+  headers.push('Content-Type', 'application/json', 'Cache-Control', 'no-store');
+  request.answer(200, headers, body);
+}
+
+function utf8(header: string | string[] | undefined): string {
+  return typeof header === 'string' ? Buffer.from(header, 'latin1').toString() : '';
+}

@@ -1,0 +1,221 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { EnvironmentName } from '../accounts/api-key.ts';
+import type { KeyHolder } from '../accounts/directory.ts';
+import type { Credentials } from '../envelope/credentials.ts';
+import type { Encoding } from '../envelope/encoding.ts';
+import { sealEnvelope, type OpenReason } from '../envelope/envelope.ts';
+import { refusalOf, type RefusalCode } from '../errors.ts';
+import type { AnswerHandler, Upstream, UpstreamCall, UpstreamFailure, UpstreamRequest } from '../upstream/upstream.ts';
+import type { BufferBudget } from './buffer-budget.ts';
+import { problem, type RefusalDetails } from './refusal.ts';
+import type { RequestHead } from './request-head.ts';
+import type { Rules } from './rules.ts';
+
+/** With what an answer is sealed. */
+export interface Sealing {
+  readonly credentials: Credentials;
+  readonly encoding: Encoding;
+}
+
+/** How long the rest of a refused request is read and thrown away, so that the client can read the answer. */
+const lingerTime = 2_000;
+
+/** A refused body up to this size is worth reading to its end, because the connection can then be used again. */
+const worthReading = 65_536;
+
+/**
+ * One request of a merchant from its head to the end of its answer: what is known of it (for the access line and the
+ * metrics), what is waited for, and the ways to answer. Created at the head, over when `res` has closed.
+ */
+export class GatewayRequest {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  readonly rules: Rules;
+  readonly budget: BufferBudget;
+  readonly startedAt = performance.now();
+
+  id = '';
+  /** Undefined until the guard has passed it. */
+  head: RequestHead | undefined;
+  environment: EnvironmentName | undefined;
+  /** The metric label: a configured pattern, `unlisted`, or `none` before routing. */
+  route = 'none';
+  holder: KeyHolder | undefined;
+  /** Whether a browser may read a refusal: the route is open to public keys. */
+  openToBrowsers = false;
+  /** Present where answers are sealed; what is refused then is sealed too, if its row says so. */
+  sealing: Sealing | undefined;
+  /** During a grace: with which credentials this request is answered. */
+  grace: 'current' | 'previous' | 'none' | undefined;
+
+  refusal: RefusalCode | undefined;
+  reason: OpenReason | undefined;
+  upstreamFailure: UpstreamFailure | undefined;
+  /** Whether the sidecar itself ended the connection in the middle of the answer. */
+  brokenOff = false;
+  bytesIn = 0;
+  bytesOut = 0;
+  envelopeTime = 0;
+  upstreamTime: number | undefined;
+  #upstreamSince: number | undefined;
+
+  call: UpstreamCall | undefined;
+  deadline = Infinity;
+  #held = 0;
+  #expiry: Expiry = 'request_timeout';
+  #draining: boolean;
+
+  constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budget: BufferBudget, draining: boolean) {
+    this.req = req;
+    this.res = res;
+    this.rules = rules;
+    this.budget = budget;
+    this.#draining = draining;
+    if (draining) res.shouldKeepAlive = false;
+  }
+
+  /** Takes the guarded head in, and with it the request's id: the client's own where it is acceptable. */
+  begin(head: RequestHead | undefined): void {
+    this.head = head;
+    this.id = head?.requestId ?? randomUUID();
+  }
+
+  /** Whether the answer has begun or is complete. */
+  get answered(): boolean {
+    return this.res.headersSent;
+  }
+
+  /** Gives the client, the upstream or a stalled reader so many milliseconds from now. */
+  wait(milliseconds: number, expiry: Expiry): void {
+    this.deadline = performance.now() + milliseconds;
+    this.#expiry = expiry;
+  }
+
+  /** Called by the sweep when the deadline has passed. */
+  expire(): void {
+    this.deadline = Infinity;
+    this.call?.abort();
+    if (this.answered) this.breakOff();
+    else if (this.#expiry === 'client_stalled') this.breakOff();
+    else this.refuse(this.#expiry);
+  }
+
+  /** Takes bytes of the budget for as long as this request lasts; false where there are not so many left. */
+  hold(bytes: number): boolean {
+    if (!this.budget.take(bytes)) return false;
+    this.#held += bytes;
+    return true;
+  }
+
+  /** Gives everything back that this request holds. */
+  release(): void {
+    this.budget.give(this.#held);
+    this.#held = 0;
+  }
+
+  upstreamEnds(): void {
+    if (this.#upstreamSince !== undefined) this.upstreamTime = performance.now() - this.#upstreamSince;
+  }
+
+  /** Sends this request on; from now on it ends with the upstream's answer, with a failure, or when the client leaves. */
+  forward(upstream: Upstream, forwarded: UpstreamRequest, answer: AnswerHandler): void {
+    this.wait(this.rules.timeouts.upstream, 'upstream_timeout');
+    this.#upstreamSince = performance.now();
+    this.call = upstream.send(forwarded, answer);
+  }
+
+  /** Ends the client's connection so that nobody can take what it got for a whole answer. */
+  breakOff(): void {
+    this.brokenOff = true;
+    const { socket } = this.req;
+    // An answer to HTTP/1.0 may be framed by the connection's end; only a reset tells a broken one from a whole one.
+    if (this.req.httpVersionMinor === 0 && !('encrypted' in socket)) socket.resetAndDestroy();
+    else socket.destroy();
+  }
+
+  /** The headers that each answer carries, as a flat list to be continued. */
+  answerHeaders(): string[] {
+    const headers = ['X-Request-Id', this.id];
+    if (this.grace !== undefined) headers.push('Envelope-Credentials', this.grace);
+    return headers;
+  }
+
+  /** Answers with a whole body. */
+  answer(status: number, headers: string[], body: string | Buffer): void {
+    headers.push('Content-Length', String(Buffer.byteLength(body)));
+    this.bytesOut += Buffer.byteLength(body);
+    this.res.writeHead(status, headers);
+    if (!this.#bodyPending()) {
+      this.res.end(body);
+      return;
+    }
+    this.res.write(body);
+    this.#linger();
+  }
+
+  /** Answers with a refusal, sealed where its row and this request ask for it. */
+  refuse(code: RefusalCode, details: RefusalDetails = {}): void {
+    if (this.answered) return;
+    this.refusal = code;
+    const row = refusalOf(code);
+    const sealing = row.sealed ? this.sealing : undefined;
+    if (sealing === undefined && this.grace !== undefined) this.grace = 'none';
+    const headers = this.answerHeaders();
+    let body = problem(code, this.id, details.hint);
+    if (sealing === undefined) {
+      headers.push('Content-Type', 'application/problem+json');
+    } else {
+      body = sealEnvelope(Buffer.from(body), sealing.credentials, sealing.encoding);
+      headers.push('Content-Type', 'application/json', 'Envelope', 'sealed');
+      headers.push('Envelope-Content-Type', 'application/problem+json');
+    }
+    headers.push('Cache-Control', 'no-store');
+    if (row.status === 401) headers.push('WWW-Authenticate', 'Bearer');
+    if (row.retryAfter !== undefined) headers.push('Retry-After', String(row.retryAfter));
+    if (details.allow !== undefined) headers.push('Allow', details.allow);
+    if (this.openToBrowsers) headers.push('Access-Control-Allow-Origin', '*');
+    if (this.#closesAfter(code)) this.res.shouldKeepAlive = false;
+    this.answer(row.status, headers, body);
+  }
+
+  /** Whether some of the request's body has not been read yet. */
+  #bodyPending(): boolean {
+    return this.head?.hasBody !== false && !this.req.complete;
+  }
+
+  /** After some refusals the rest of the request is not worth reading, or must not be read as a further request. */
+  #closesAfter(code: RefusalCode): boolean {
+    if (this.#draining || closing.has(code)) return true;
+    if (!this.#bodyPending()) return false;
+    return (
+      this.head?.contentLength === undefined || this.head.contentLength > worthReading || this.head.expectsContinue
+    );
+  }
+
+  /**
+   * Reads the rest of the request for a while and throws it away: closing a connection on which the client still sends
+   * resets it, and the reset can overtake the answer (RFC 9112 §9.6).
+   */
+  #linger(): void {
+    this.wait(lingerTime, 'client_stalled');
+    const end = (): void => {
+      this.deadline = Infinity;
+      this.res.end();
+    };
+    this.req.once('end', end).once('error', () => {});
+    this.req.resume();
+  }
+}
+
+/** After these the connection is closed: what follows on it is not wanted, or cannot be told from the rest of the request. */
+const closing: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
+  'ambiguous_request',
+  'malformed_request',
+  'headers_too_large',
+  'request_timeout',
+  'body_too_large',
+]);
+
+/** What an expired deadline means. */
+type Expiry = 'request_timeout' | 'upstream_timeout' | 'client_stalled';

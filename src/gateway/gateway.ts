@@ -1,0 +1,247 @@
+import { randomUUID } from 'node:crypto';
+import { ServerResponse, type IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Logger } from '../telemetry/logger.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { refusalOf, type RefusalCode } from '../errors.ts';
+import { accessLine } from './access-line.ts';
+import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
+import { BufferBudget } from './buffer-budget.ts';
+import { answerCipherTest, cipherTestOf } from './cipher-test.ts';
+import { Deadlines } from './deadlines.ts';
+import { exchange } from './exchange.ts';
+import { GatewayRequest } from './gateway-request.ts';
+import { passThrough } from './pass-through.ts';
+import { passUpgrade } from './pass-upgrade.ts';
+import { rawProblem, type RefusalDetails } from './refusal.ts';
+import { readRequestHead, type RequestHead } from './request-head.ts';
+import type { Rules, ServedEnvironment } from './rules.ts';
+import { pathOf } from './target.ts';
+
+/** What admission says: refused, to be answered here, or admitted. */
+type Admission =
+  | { readonly outcome: 'refused'; readonly code: RefusalCode; readonly details?: RefusalDetails }
+  | { readonly outcome: 'cipher_test'; readonly head: RequestHead; readonly test: 'encrypt' | 'decrypt' }
+  | {
+      readonly outcome: 'admitted';
+      readonly head: RequestHead;
+      readonly environment: ServedEnvironment;
+      readonly identified: boolean;
+      readonly enveloped: boolean;
+    };
+
+/** Merchants' traffic: every request passes the steps of `#admit`, then is exchanged or passed through. */
+export class Gateway {
+  readonly #log: Logger;
+  readonly #metrics: Metrics;
+  readonly #clock: () => number;
+  readonly #budget: BufferBudget;
+  readonly #open = new Deadlines<GatewayRequest>();
+  #rules: Rules;
+  #draining = false;
+
+  /** @param clock epoch milliseconds: what keys expire and graces end by */
+  constructor(rules: Rules, log: Logger, metrics: Metrics, clock: () => number) {
+    this.#rules = rules;
+    this.#log = log;
+    this.#metrics = metrics;
+    this.#clock = clock;
+    this.#budget = new BufferBudget(rules.limits.buffered);
+    this.#open.start(sweepInterval(rules));
+  }
+
+  /** The requests whose answer is not complete. */
+  get inFlight(): number {
+    return this.#open.size;
+  }
+
+  /** From now on every answer closes its connection, so that clients go elsewhere. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** Breaks off what is still under way, at the end of a drain that took too long. */
+  stop(): void {
+    this.#open.stop();
+    this.#open.forEach((request) => request.breakOff());
+  }
+
+  /** Handles one request; never throws and never rejects. */
+  handle(req: IncomingMessage, res: ServerResponse): void {
+    const request = this.#opened(req, res);
+    if (request === undefined) return;
+    this.#answer(request).catch((error: unknown) => this.#failed(request, error));
+  }
+
+  /** Whether a request asks for a WebSocket on a route that has one. */
+  takesUpgrade(req: IncomingMessage): boolean {
+    if (req.headers.upgrade?.toLowerCase() !== 'websocket' || req.method !== 'GET') return false;
+    const path = pathOf(req.url ?? '');
+    return path !== undefined && routesOf(this.#rules.router.match(path, 'GET')).some((route) => route.upgrade);
+  }
+
+  /** Handles a WebSocket handshake: the same admission, then the two connections are coupled. */
+  upgrade(req: IncomingMessage, socket: Socket, firstBytes: Buffer): void {
+    const res = new ServerResponse(req);
+    res.assignSocket(socket);
+    res.shouldKeepAlive = false;
+    res.once('finish', () => socket.destroySoon());
+    socket.on('error', () => {});
+    const request = this.#opened(req, res);
+    if (request === undefined) return;
+    try {
+      const admission = this.#admit(request);
+      if (admission.outcome === 'refused') request.refuse(admission.code, admission.details);
+      else if (admission.outcome === 'admitted')
+        passUpgrade(request, admission.head, admission.environment, firstBytes);
+      else request.refuse('method_not_allowed', { allow: 'POST' });
+    } catch (error) {
+      this.#failed(request, error);
+    }
+  }
+
+  /** Answers what Node's parser could not make a request of, where nothing else is under way on the connection. */
+  refuseUnparsed(socket: Socket, code: RefusalCode): void {
+    const request = this.#open.find((open) => open.req.socket === socket);
+    if (request === undefined) {
+      const id = randomUUID();
+      this.#metrics.request('none', 'none', 'other', refusalOf(code).status, 0);
+      this.#metrics.refusal('none', code);
+      this.#log.info({ request_id: id, route: 'none', status: refusalOf(code).status, code }, 'request');
+      if (socket.writable) socket.end(rawProblem(code, id));
+      else socket.destroy();
+    } else if (request.req.complete) {
+      // The fault lies behind a whole request, whose answer is still to come.
+      request.res.shouldKeepAlive = false;
+      request.res.once('close', () => socket.destroySoon());
+    } else {
+      request.call?.abort();
+      if (request.answered) request.breakOff();
+      else request.refuse(code);
+    }
+  }
+
+  async #answer(request: GatewayRequest): Promise<void> {
+    const admission = this.#admit(request);
+    if (admission.outcome === 'refused') {
+      request.refuse(admission.code, admission.details);
+    } else if (admission.outcome === 'cipher_test') {
+      await answerCipherTest(request, admission.head, admission.test);
+    } else {
+      // 6. An account that encrypts here, on a route that asks for it: the enveloped exchange. All else passes through.
+      const { head, environment, identified, enveloped } = admission;
+      const encryption = request.holder?.account.encryption[environment.name];
+      if (enveloped && encryption !== undefined) {
+        await exchange(request, head, environment, encryption, this.#metrics, this.#clock());
+      } else {
+        await passThrough(request, head, environment, encryption, identified);
+      }
+    }
+  }
+
+  /** The ordered steps that decide about a request. Each stands where it stands for the reason it gives. */
+  #admit(request: GatewayRequest): Admission {
+    const { rules } = request;
+
+    // 1. What can be read in two ways is refused before anything is decided on one of its readings.
+    const head = readRequestHead(request.req);
+    request.begin(head);
+    if (head === undefined) return refused('ambiguous_request');
+
+    // 2. The host says which environment this is; keys, credentials and the upstream depend on it.
+    const environment = rules.environmentOf(head.host);
+    if (environment === undefined) return refused('unknown_host');
+    request.environment = environment.name;
+
+    // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
+    const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
+    if (test !== undefined) {
+      const refusal = head.authorization === undefined ? undefined : this.#identify(request, head, environment);
+      return refusal === undefined ? { outcome: 'cipher_test', head, test } : refused(refusal);
+    }
+
+    // The route is looked up before the key is, because refusals depend on it: who may read them, and how.
+    const match = rules.router.match(head.path, head.method);
+    const routes = routesOf(match);
+    request.route = routes[0]?.path ?? 'unlisted';
+    request.openToBrowsers = routes.some((route) => route.keys.includes('public'));
+    const enveloped = routes.some((route) => route.envelope);
+    if (isOpenPreflight(head, rules.router)) {
+      return { outcome: 'admitted', head, environment, identified: false, enveloped: false };
+    }
+
+    // 4. Whose request it is. Before the route's permission: to somebody unknown there is nothing to permit.
+    const unidentified = this.#identify(request, head, environment, enveloped);
+    if (unidentified !== undefined) return refused(unidentified);
+
+    // 5. What this kind of key may do here.
+    const forbidden = request.holder === undefined ? 'internal_error' : permits(match, request.holder);
+    if (forbidden === 'method_not_allowed') return refused(forbidden, { allow: allowedMethods(routes) });
+    if (forbidden !== undefined) return refused(forbidden);
+
+    return { outcome: 'admitted', head, environment, identified: true, enveloped };
+  }
+
+  /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. */
+  #identify(
+    request: GatewayRequest,
+    head: RequestHead,
+    environment: ServedEnvironment,
+    enveloped = false,
+  ): RefusalCode | undefined {
+    const holder = authenticate(head.authorization, environment.name, request.rules.directory, this.#clock());
+    if (typeof holder === 'string') return holder;
+    request.holder = holder;
+    const encryption = holder.account.encryption[environment.name];
+    if (enveloped && encryption !== undefined) request.sealing = encryption;
+    return holder.account.active ? undefined : 'account_inactive';
+  }
+
+  /** Takes a request in, or refuses it at once where too many are in flight. */
+  #opened(req: IncomingMessage, res: ServerResponse): GatewayRequest | undefined {
+    const request = new GatewayRequest(req, res, this.#rules, this.#budget, this.#draining);
+    const close = (): void => this.#closed(request);
+    res.once('close', close);
+    // A pipelined answer that waits for the one before it has no connection yet whose end it could notice.
+    if (res.socket === null) req.socket.once('close', close);
+    const overloaded = this.#open.size >= request.rules.limits.inFlight;
+    this.#open.add(request);
+    if (!overloaded) return request;
+    request.begin(undefined);
+    request.refuse('overloaded');
+    return undefined;
+  }
+
+  /** The end of a request, come what may: its answer is complete, or its client has left. */
+  #closed(request: GatewayRequest): void {
+    if (!this.#open.delete(request)) return;
+    request.release();
+    request.call?.abort();
+    // 7. One access line and one observation, when all is known.
+    const line = accessLine(request);
+    const environment = request.environment ?? 'none';
+    this.#metrics.request(environment, request.route, request.req.method ?? '', line.status, line.duration_ms / 1_000);
+    if (request.refusal !== undefined) this.#metrics.refusal(environment, request.refusal);
+    if (request.environment !== undefined && request.upstreamTime !== undefined) {
+      this.#metrics.upstream(request.environment, request.upstreamTime / 1_000);
+    }
+    this.#log.info(line, 'request');
+  }
+
+  #failed(request: GatewayRequest, error: unknown): void {
+    this.#log.error({ err: error, request_id: request.id }, 'request failed');
+    request.call?.abort();
+    if (request.answered) request.breakOff();
+    else request.refuse('internal_error');
+  }
+}
+
+function refused(code: RefusalCode, details?: RefusalDetails): Admission {
+  return details === undefined ? { outcome: 'refused', code } : { outcome: 'refused', code, details };
+}
+
+/** Often enough that no timeout is late by more than an eighth of the shortest. */
+function sweepInterval({ timeouts }: Rules): number {
+  const shortest = Math.min(timeouts.request, timeouts.upstream, timeouts.idle);
+  return Math.min(250, Math.max(10, shortest / 8));
+}

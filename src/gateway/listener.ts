@@ -1,0 +1,51 @@
+import { createServer as createHttpServer, type Server, type ServerOptions } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import type { Config } from '../config/config.ts';
+import type { RefusalCode } from '../errors.ts';
+import type { Gateway } from './gateway.ts';
+
+/** The merchants' listener: Node's HTTP server with the limits of the configuration, all its events led to the gateway. */
+export function createListener({ listen, limits, timeouts }: Config, gateway: Gateway): Server {
+  const options: ServerOptions = {
+    maxHeaderSize: limits.header,
+    headersTimeout: timeouts.header,
+    // A body may take as long as it keeps coming: the gateway watches its silences, and enveloped bodies in whole.
+    requestTimeout: 0,
+    connectionsCheckingInterval: Math.min(1_000, Math.max(25, timeouts.header / 4)),
+    keepAliveTimeout: timeouts.idle,
+    // Refused by the guard, with a body and a request id.
+    requireHostHeader: false,
+    insecureHTTPParser: false,
+    // An Upgrade that no route asks for is ignored (RFC 9110 §7.8): Java clients send h2c with every request.
+    shouldUpgradeCallback: (req) => gateway.takesUpgrade(req),
+  };
+  const { tls } = listen;
+  const server: Server =
+    tls === undefined
+      ? createHttpServer(options)
+      : createHttpsServer({
+          ...options,
+          cert: tls.cert,
+          key: tls.key,
+          minVersion: 'TLSv1.2',
+          ...(tls.clientCa === undefined ? {} : { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
+        });
+  // Node drops headers beyond a number without a word; the size limit bounds them already.
+  server.maxHeadersCount = 0;
+  server.on('request', (req, res) => gateway.handle(req, res));
+  // The gateway asks for the body when it wants it.
+  server.on('checkContinue', (req, res) => gateway.handle(req, res));
+  // Other expectations may be ignored (RFC 9110 §10.1.1).
+  server.on('checkExpectation', (req, res) => gateway.handle(req, res));
+  server.on('upgrade', (req, socket, firstBytes) => gateway.upgrade(req, socket as Socket, firstBytes));
+  server.on('connect', (_req, socket) => gateway.refuseUnparsed(socket as Socket, 'ambiguous_request'));
+  server.on('clientError', (error, socket) => gateway.refuseUnparsed(socket as Socket, parserRefusal(error)));
+  return server;
+}
+
+function parserRefusal(error: Error & { code?: string }): RefusalCode {
+  if (error.code === 'HPE_HEADER_OVERFLOW') return 'headers_too_large';
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'request_timeout';
+  return 'malformed_request';
+}

@@ -1,0 +1,68 @@
+import type { Encryption } from '../accounts/account.ts';
+import { isEnvelope } from '../envelope/envelope.ts';
+import type { GatewayRequest } from './gateway-request.ts';
+import { PlainAnswer } from './plain-answer.ts';
+import { collect, concat, isEncoded, PassingBody } from './request-body.ts';
+import type { RequestHead } from './request-head.ts';
+import type { ServedEnvironment } from './rules.ts';
+import { upstreamHeaders } from './upstream-headers.ts';
+
+/**
+ * Untouched traffic: bodies of any size stream both ways. Only an encrypting account's JSON is looked at before, because
+ * an envelope on a route that does not open it would reach the upstream as nonsense.
+ *
+ * @param encryption of the account in this environment, if it is enabled
+ * @param identified false on a preflight
+ */
+export async function passThrough(
+  request: GatewayRequest,
+  head: RequestHead,
+  environment: ServedEnvironment,
+  encryption: Encryption | undefined,
+  identified: boolean,
+): Promise<void> {
+  let lookedAt: readonly Buffer[] = [];
+  let body: Buffer | PassingBody | undefined;
+  if (head.hasBody) {
+    if (head.expectsContinue) request.res.writeContinue();
+    const { requestBody } = request.rules.limits;
+    if (encryption !== undefined && !isEncoded(head) && (head.contentLength ?? 0) <= requestBody) {
+      const wait = (): void => request.wait(request.rules.timeouts.request, 'request_timeout');
+      wait();
+      const collected = await collect(request, requestBody, (chunk, index) => {
+        wait();
+        return index > 0 || mayBeJsonObject(chunk);
+      });
+      if (collected.refusal !== undefined) {
+        request.refuse(collected.refusal);
+        return;
+      }
+      if (collected.whole) {
+        const whole = concat(collected.chunks);
+        if (isEnvelope(whole)) {
+          request.refuse('encryption_not_supported');
+          return;
+        }
+        body = whole;
+      }
+      lookedAt = collected.chunks;
+    }
+    body ??= new PassingBody(request, lookedAt);
+  }
+  const headers = upstreamHeaders(request, head, identified ? environment.name : undefined);
+  headers.push(...head.plainHeaders);
+  if (head.contentLength !== undefined) headers.push('Content-Length', String(head.contentLength));
+  request.forward(
+    environment.upstream,
+    { method: head.method, target: head.target, headers, body },
+    new PlainAnswer(request),
+  );
+}
+
+/** Whether a body begins like a JSON object. */
+function mayBeJsonObject(first: Buffer): boolean {
+  for (const byte of first) {
+    if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d) return byte === 0x7b;
+  }
+  return true;
+}

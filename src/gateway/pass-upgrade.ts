@@ -1,0 +1,38 @@
+import type { GatewayRequest } from './gateway-request.ts';
+import { PlainAnswer } from './plain-answer.ts';
+import type { RequestHead } from './request-head.ts';
+import type { ServedEnvironment } from './rules.ts';
+import { upstreamHeaders } from './upstream-headers.ts';
+
+/** Hands an admitted WebSocket handshake to the upstream. An answer other than 101 goes to the client like any other. */
+export function passUpgrade(
+  request: GatewayRequest,
+  head: RequestHead,
+  environment: ServedEnvironment,
+  firstBytes: Buffer,
+): void {
+  const { req, res, rules } = request;
+  const { socket } = req;
+  request.wait(rules.timeouts.upstream, 'upstream_timeout');
+  const headers = [...upstreamHeaders(request, head, environment.name), ...head.plainHeaders];
+  const handshake = { req, socket, firstBytes, target: head.target, headers, requestId: request.id };
+  const abort = environment.upstream.upgrade(handshake, {
+    onSwitch: () => {
+      request.deadline = Infinity;
+      res.statusCode = 101;
+      res.detachSocket(socket);
+      socket.once('close', () => res.emit('close'));
+      socket.setTimeout(rules.timeouts.idle, () => socket.destroy());
+    },
+    onAnswer: (status, answerHeaders, answer) => {
+      const relay = new PlainAnswer(request);
+      request.call = { abort: () => answer.destroy(), pause: () => answer.pause(), resume: () => answer.resume() };
+      relay.onHead(status, answerHeaders);
+      answer.on('data', (chunk: Buffer) => relay.onData(chunk));
+      answer.on('end', () => relay.onEnd());
+      answer.on('error', () => relay.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));
+    },
+    onFailure: (cause) => new PlainAnswer(request).onFailure({ code: 'upstream_unavailable', cause }),
+  });
+  request.call = { abort, pause: () => {}, resume: () => {} };
+}

@@ -1,0 +1,32 @@
+import { refusalOf, type RefusalCode } from '../errors.ts';
+
+/** What a refusal carries beside its row. */
+export interface RefusalDetails {
+  /** For `Allow`, with `method_not_allowed`. */
+  readonly allow?: string;
+  /** Where the caller may be told more, in the test environment. */
+  readonly hint?: string | undefined;
+}
+
+/** The body of a refusal (RFC 9457). */
+export function problem(code: RefusalCode, requestId: string, hint?: string): string {
+  const { status, title, detail } = refusalOf(code);
+  const type = `docs/errors.md#${code}`;
+  return JSON.stringify({ type, title, status, detail, code, request_id: requestId, hint });
+}
+
+/** A whole HTTP/1.1 answer for a connection on which Node's parser gave up: there is no response object to write to. */
+export function rawProblem(code: RefusalCode, requestId: string): string {
+  const { status, title } = refusalOf(code);
+  const body = problem(code, requestId);
+  return [
+    `HTTP/1.1 ${status} ${title}`,
+    'Content-Type: application/problem+json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Request-Id: ${requestId}`,
+    'Cache-Control: no-store',
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n');
+}

@@ -1,0 +1,121 @@
+import { Readable } from 'node:stream';
+import type { IncomingMessage } from 'node:http';
+import type { RefusalCode } from '../errors.ts';
+import type { GatewayRequest } from './gateway-request.ts';
+import type { RequestHead } from './request-head.ts';
+
+/** Whether the body is compressed, or otherwise not what it says by itself. */
+export function isEncoded(head: RequestHead): boolean {
+  return head.contentEncoding !== undefined && head.contentEncoding.toLowerCase() !== 'identity';
+}
+
+/**
+ * Reads a body of up to `limits.requestBody` bytes into memory, within the budget of all requests and within
+ * `timeouts.request`. Empty where there is none.
+ *
+ * @returns the body or why it is refused; never settles where the client leaves or the time is over, because then the
+ *   request is over, too
+ */
+export async function readBody(request: GatewayRequest, head: RequestHead): Promise<Buffer | RefusalCode> {
+  if (!head.hasBody) return Buffer.alloc(0);
+  const limit = request.rules.limits.requestBody;
+  if (head.contentLength !== undefined && head.contentLength > limit) return 'body_too_large';
+  request.wait(request.rules.timeouts.request, 'request_timeout');
+  if (head.expectsContinue) request.res.writeContinue();
+  const collected = await collect(request, limit);
+  request.deadline = Infinity;
+  if (collected.refusal !== undefined) return collected.refusal;
+  return collected.whole ? concat(collected.chunks) : 'body_too_large';
+}
+
+/** What was read of a body: all of it, or its beginning, a little more than the limit, with the rest to come. */
+export interface Collected {
+  readonly chunks: readonly Buffer[];
+  readonly whole: boolean;
+  readonly refusal?: RefusalCode;
+}
+
+/**
+ * Collects a body until it ends, exceeds `limit` bytes, or `goOn` finds at one of its chunks that it is of no interest.
+ * The request stands paused afterwards where the body is not whole.
+ */
+export function collect(
+  request: GatewayRequest,
+  limit: number,
+  goOn: (chunk: Buffer, index: number) => boolean = () => true,
+): Promise<Collected> {
+  const { req } = request;
+  return new Promise((resolve) => {
+    const chunks: Buffer[] = [];
+    let length = 0;
+    const stop = (result: Collected): void => {
+      req.off('data', onData).off('end', onEnd);
+      if (!result.whole) req.pause();
+      if (!request.answered) resolve(result);
+    };
+    const onData = (chunk: Buffer): void => {
+      request.bytesIn += chunk.length;
+      if (!request.hold(chunk.length)) {
+        stop({ chunks: [], whole: false, refusal: 'overloaded' });
+        return;
+      }
+      chunks.push(chunk);
+      length += chunk.length;
+      if (length > limit || !goOn(chunk, chunks.length - 1)) stop({ chunks, whole: false });
+    };
+    const onEnd = (): void => stop({ chunks, whole: true });
+    req.on('data', onData).on('end', onEnd);
+  });
+}
+
+/** One buffer of several; of one, itself. */
+export function concat(chunks: readonly Buffer[]): Buffer {
+  const [first] = chunks;
+  return first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks);
+}
+
+/**
+ * A request's body on its way to the upstream: first what was looked at already, then the rest as it comes. Not the
+ * request itself, because an HTTP client destroys its body when the upstream answers early, and with the request the
+ * client's connection and the answer would be gone.
+ */
+export class PassingBody extends Readable {
+  readonly #request: GatewayRequest;
+  readonly #req: IncomingMessage;
+  readonly #onData = (chunk: Buffer): void => {
+    this.#request.bytesIn += chunk.length;
+    this.#waitForClient();
+    if (!this.push(chunk)) {
+      this.#req.pause();
+      // Now the upstream is what is slow, and its own deadline is set by whoever waits for its answer.
+      this.#request.wait(this.#request.rules.timeouts.upstream, 'upstream_timeout');
+    }
+  };
+  readonly #onEnd = (): void => {
+    this.#request.wait(this.#request.rules.timeouts.upstream, 'upstream_timeout');
+    this.push(null);
+  };
+
+  constructor(request: GatewayRequest, lookedAt: readonly Buffer[]) {
+    super();
+    this.#request = request;
+    this.#req = request.req;
+    for (const chunk of lookedAt) this.push(chunk);
+    this.#req.on('data', this.#onData).on('end', this.#onEnd);
+    this.#req.pause();
+  }
+
+  override _read(): void {
+    this.#waitForClient();
+    this.#req.resume();
+  }
+
+  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+    this.#req.off('data', this.#onData).off('end', this.#onEnd);
+    callback(error);
+  }
+
+  #waitForClient(): void {
+    if (!this.#request.answered) this.#request.wait(this.#request.rules.timeouts.request, 'request_timeout');
+  }
+}

@@ -1,0 +1,232 @@
+import type { IncomingMessage } from 'node:http';
+import { pathOf } from './target.ts';
+
+/** A request's head that can be read in one way only, taken apart in one pass. */
+export interface RequestHead {
+  readonly method: string;
+  /** Path and query, as received. */
+  readonly target: string;
+  readonly path: string;
+  /** As received, port included; empty only on HTTP/1.0. */
+  host: string;
+  authorization: string | undefined;
+  /** The client's own request id, where it is acceptable. */
+  requestId: string | undefined;
+  /** Whether a body follows: zero bytes are no body. */
+  hasBody: boolean;
+  contentLength: number | undefined;
+  contentType: string | undefined;
+  contentEncoding: string | undefined;
+  expectsContinue: boolean;
+  origin: string | undefined;
+  requestedMethod: string | undefined;
+  credentialsWish: string | undefined;
+  traceparent: string | undefined;
+  readonly forwarded: ForwardedHeaders;
+  /** Flat list: end-to-end headers that go to the upstream in any case. */
+  headers: string[];
+  /** Flat list: those that go there only with untouched traffic, because an envelope makes them wrong. */
+  plainHeaders: string[];
+}
+
+/** What earlier proxies say of the client. */
+export interface ForwardedHeaders {
+  for: string | undefined;
+  proto: string | undefined;
+  host: string | undefined;
+  /** Flat list: `Forwarded` and the `X-Forwarded-*` the sidecar does not continue. */
+  readonly others: string[];
+}
+
+/** What the sidecar does with a header of this name. A header that is not listed goes to the upstream as it is. */
+const roles = new Map<string, string>();
+function assign(role: string, ...names: string[]): void {
+  for (const name of names) roles.set(name, role);
+}
+assign('itself', 'host', 'authorization', 'connection', 'content-length', 'transfer-encoding', 'expect');
+assign('itself', 'x-request-id', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'forwarded');
+assign('itself', 'content-type', 'content-encoding', 'origin', 'access-control-request-method', 'traceparent');
+assign('itself', 'envelope-credentials');
+assign('dropped', 'x-account-id', 'x-api-key-id', 'x-api-key-kind', 'x-environment');
+assign(
+  'dropped',
+  'keep-alive',
+  'proxy-connection',
+  'proxy-authenticate',
+  'proxy-authorization',
+  'te',
+  'trailer',
+  'upgrade',
+);
+assign('dropped', 'http2-settings');
+assign('plain', 'accept-encoding', 'range', 'if-range', 'if-match', 'if-none-match', 'if-modified-since');
+assign(
+  'plain',
+  'if-unmodified-since',
+  'etag',
+  'digest',
+  'content-digest',
+  'repr-digest',
+  'content-md5',
+  'accept-ranges',
+);
+
+const acceptableRequestId = /^[A-Za-z0-9._-]{1,128}$/;
+const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
+const traceparentForm = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}/;
+
+/**
+ * Reads a request's head and refuses what the sidecar and the upstream could read differently (RFC 9112 §3.2, §6.1, §11).
+ *
+ * @returns the head, or undefined where it is ambiguous
+ */
+export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
+  const target = req.url ?? '';
+  const path = pathOf(target);
+  const isHttp11 = req.httpVersionMinor === 1;
+  if (path === undefined || req.httpVersionMajor !== 1 || (req.httpVersionMinor !== 0 && !isHttp11)) return undefined;
+
+  const head: RequestHead = {
+    method: req.method ?? '',
+    target,
+    path,
+    host: '',
+    authorization: undefined,
+    requestId: undefined,
+    hasBody: false,
+    contentLength: undefined,
+    contentType: undefined,
+    contentEncoding: undefined,
+    expectsContinue: false,
+    origin: undefined,
+    requestedMethod: undefined,
+    credentialsWish: undefined,
+    traceparent: undefined,
+    forwarded: { for: undefined, proto: undefined, host: undefined, others: [] },
+    headers: [],
+    plainHeaders: [],
+  };
+  let hosts = 0;
+  let connection = '';
+  const raw = req.rawHeaders;
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = raw[i] as string;
+    const value = raw[i + 1] as string;
+    const lower = name.toLowerCase();
+    const role = roles.get(lower);
+    if (role === undefined) {
+      if (isDisguised(lower)) continue;
+      if (lower.startsWith('x-forwarded-')) head.forwarded.others.push(name, value);
+      else head.headers.push(name, value);
+      continue;
+    }
+    if (role === 'dropped') continue;
+    if (role === 'plain') {
+      head.plainHeaders.push(name, value);
+      continue;
+    }
+    switch (lower) {
+      case 'host':
+        hosts++;
+        head.host = value;
+        break;
+      case 'authorization':
+        if (head.authorization !== undefined) return undefined;
+        head.authorization = value;
+        break;
+      case 'content-length':
+        // Node's parser has refused signs, lists and a second one.
+        head.contentLength = Number(value);
+        break;
+      case 'transfer-encoding':
+        // RFC 9112 §6.1: with HTTP/1.0 its framing is faulty; codings beside chunked are where readers differ.
+        if (head.hasBody || !isHttp11 || value.toLowerCase() !== 'chunked') return undefined;
+        head.hasBody = true;
+        break;
+      case 'connection':
+        connection += connection === '' ? value : `,${value}`;
+        break;
+      case 'expect':
+        head.expectsContinue = isHttp11 && value.toLowerCase() === '100-continue';
+        break;
+      case 'x-request-id':
+        if (acceptableRequestId.test(value)) head.requestId ??= value;
+        break;
+      case 'x-forwarded-for':
+        head.forwarded.for = head.forwarded.for === undefined ? value : `${head.forwarded.for}, ${value}`;
+        break;
+      case 'x-forwarded-proto':
+        head.forwarded.proto ??= value;
+        break;
+      case 'x-forwarded-host':
+        head.forwarded.host ??= value;
+        break;
+      case 'forwarded':
+        head.forwarded.others.push(name, value);
+        break;
+      case 'content-type':
+        head.contentType = value;
+        head.plainHeaders.push(name, value);
+        break;
+      case 'content-encoding':
+        head.contentEncoding = head.contentEncoding === undefined ? value : `${head.contentEncoding}, ${value}`;
+        head.plainHeaders.push(name, value);
+        break;
+      case 'origin':
+        head.origin = value;
+        head.headers.push(name, value);
+        break;
+      case 'access-control-request-method':
+        head.requestedMethod = value;
+        head.headers.push(name, value);
+        break;
+      case 'envelope-credentials':
+        head.credentialsWish = value;
+        break;
+      case 'traceparent':
+        head.traceparent = value;
+        head.headers.push(name, value);
+        break;
+      default:
+    }
+  }
+  if (hosts > 1 || (hosts === 0 && isHttp11) || (hosts === 1 && !acceptableHost.test(head.host))) return undefined;
+  if (head.contentLength !== undefined && head.contentLength > 0) head.hasBody = true;
+  if (connection !== '') dropNominated(head, connection);
+  return head;
+}
+
+/** The trace id (W3C Trace Context §3.2) of a well-formed `traceparent`. */
+export function traceIdOf(traceparent: string | undefined): string | undefined {
+  return traceparent === undefined ? undefined : traceparentForm.exec(traceparent)?.[1];
+}
+
+/**
+ * CGI-like upstreams turn every odd character of a header's name into `_`, so `X_Account_Id` would be read as
+ * `X-Account-Id`. A name that becomes one of the sidecar's own that way is never an honest client's.
+ */
+function isDisguised(lower: string): boolean {
+  return /[^a-z0-9-]/.test(lower) && roles.has(lower.replaceAll(/[^a-z0-9-]/g, '-'));
+}
+
+/**
+ * Headers nominated in `Connection` end here (RFC 9110 §7.6.1). What the sidecar sends in its own name cannot be
+ * nominated away: a client could otherwise take the identity headers off its request.
+ */
+function dropNominated(head: RequestHead, connection: string): void {
+  const nominated = new Set(connection.split(',', 100).map((token) => token.trim().toLowerCase()));
+  nominated.delete('keep-alive');
+  nominated.delete('close');
+  if (nominated.size === 0) return;
+  head.headers = without(head.headers, nominated);
+  head.plainHeaders = without(head.plainHeaders, nominated);
+}
+
+function without(headers: readonly string[], names: ReadonlySet<string>): string[] {
+  const kept: string[] = [];
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const name = headers[i] as string;
+    if (!names.has(name.toLowerCase())) kept.push(name, headers[i + 1] as string);
+  }
+  return kept;
+}

@@ -1,0 +1,61 @@
+import { BlockList, isIPv6 } from 'node:net';
+import type { EnvironmentName } from '../accounts/api-key.ts';
+import type { Directory } from '../accounts/directory.ts';
+import type { Config, Limits, Timeouts } from '../config/config.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import { Router } from './router.ts';
+
+/** An environment as the gateway serves it. */
+export interface ServedEnvironment {
+  readonly name: EnvironmentName;
+  readonly upstream: Upstream;
+  /** Whether the two test endpoints are answered here. */
+  readonly cipherTest: boolean;
+}
+
+/** All that decides about a request. Replaced as a whole, so that no request sees half of a change. */
+export class Rules {
+  readonly directory: Directory;
+  readonly router: Router;
+  readonly limits: Limits;
+  readonly timeouts: Timeouts;
+  readonly #byHost = new Map<string, ServedEnvironment>();
+  readonly #forEveryHost: ServedEnvironment | undefined;
+  readonly #trustedProxies: BlockList | undefined;
+
+  constructor(config: Config, directory: Directory, upstreams: ReadonlyMap<EnvironmentName, Upstream>) {
+    this.directory = directory;
+    this.router = new Router(config.routes);
+    this.limits = config.limits;
+    this.timeouts = config.timeouts;
+    for (const { name, hosts } of config.environments) {
+      const upstream = upstreams.get(name);
+      if (upstream === undefined) throw new Error(`no upstream for the environment ${name}`);
+      const served = { name, upstream, cipherTest: config.cipherTest.includes(name) };
+      if (hosts.length === 0) this.#forEveryHost = served;
+      for (const host of hosts) this.#byHost.set(host, served);
+    }
+    if (config.trustedProxies.length > 0) this.#trustedProxies = blockList(config.trustedProxies);
+  }
+
+  /** The environment of a `Host`: without its port, in any case. Undefined: this sidecar does not answer for it. */
+  environmentOf(host: string): ServedEnvironment | undefined {
+    return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
+  }
+
+  /** Whether what a peer says of the clients before it is believed. */
+  trusts(address: string): boolean {
+    return this.#trustedProxies?.check(address, isIPv6(address) ? 'ipv6' : 'ipv4') ?? false;
+  }
+}
+
+function blockList(networks: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const network of networks) {
+    const [address = '', prefix] = network.split('/');
+    const family = isIPv6(address) ? 'ipv6' : 'ipv4';
+    if (prefix === undefined) list.addAddress(address, family);
+    else list.addSubnet(address, Number(prefix), family);
+  }
+  return list;
+}

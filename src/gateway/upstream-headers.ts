@@ -1,0 +1,47 @@
+import { kindOf, type EnvironmentName } from '../accounts/api-key.ts';
+import type { GatewayRequest } from './gateway-request.ts';
+import type { RequestHead } from './request-head.ts';
+
+/**
+ * The headers of a request to the upstream: the client's end-to-end headers that hold in any case, and what the sidecar
+ * says itself. A flat list, to be continued by what depends on the body.
+ *
+ * @param environment undefined on a preflight, which has no identity and no key
+ */
+export function upstreamHeaders(
+  request: GatewayRequest,
+  head: RequestHead,
+  environment: EnvironmentName | undefined,
+): string[] {
+  const { headers } = head;
+  if (head.host !== '') headers.push('Host', head.host);
+  headers.push('X-Request-Id', request.id);
+  if (environment !== undefined && request.holder !== undefined) {
+    const { account, key } = request.holder;
+    headers.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', kindOf(key.prefix));
+    headers.push('X-Environment', environment);
+    if (head.authorization !== undefined) headers.push('Authorization', head.authorization);
+  }
+  pushForwarded(headers, request, head);
+  return headers;
+}
+
+/** Continues `X-Forwarded-*` from a trusted proxy; from anybody else what they say of themselves is replaced. */
+function pushForwarded(headers: string[], request: GatewayRequest, head: RequestHead): void {
+  const { socket } = request.req;
+  const peer = peerAddress(socket.remoteAddress);
+  const ownProto = 'encrypted' in socket ? 'https' : 'http';
+  const { forwarded } = head;
+  if (request.rules.trusts(peer)) {
+    headers.push('X-Forwarded-For', forwarded.for === undefined ? peer : `${forwarded.for}, ${peer}`);
+    headers.push('X-Forwarded-Proto', forwarded.proto ?? ownProto, 'X-Forwarded-Host', forwarded.host ?? head.host);
+    headers.push(...forwarded.others);
+  } else {
+    headers.push('X-Forwarded-For', peer, 'X-Forwarded-Proto', ownProto, 'X-Forwarded-Host', head.host);
+  }
+}
+
+/** An IPv4 peer of a dual-stack listener shows as `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2). */
+function peerAddress(address: string | undefined): string {
+  return address?.replace(/^::ffff:(?=\d+\.)/, '') ?? '';
+}

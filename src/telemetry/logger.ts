@@ -1,0 +1,20 @@
+import { pino, type DestinationStream, type Logger } from 'pino';
+
+export type { Logger } from 'pino';
+
+/** The process's log: one JSON object a line, with RFC 3339 times and level names. */
+export function createLogger(level: string, destination: DestinationStream): Logger {
+  return pino(
+    {
+      level,
+      base: null,
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: { level: (label) => ({ level: label }) },
+      // An error's own members may carry what a library put there (addresses, input): only these leave.
+      serializers: {
+        err: (error: Error & { code?: unknown }) => ({ code: error.code, message: error.message, stack: error.stack }),
+      },
+    },
+    destination,
+  );
+}

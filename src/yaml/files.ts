@@ -1,0 +1,40 @@
+import { isUtf8 } from 'node:buffer';
+import { readFileSync } from 'node:fs';
+import { isAbsolute, relative, resolve } from 'node:path';
+import { WrongValue } from './wrong-value.ts';
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: 'it does not exist',
+  EACCES: 'permission denied',
+  EISDIR: 'it is a directory',
+};
+
+/** Reads the files of one configuration and remembers which. */
+export class Files {
+  /** Absolute paths of all files read or tried, for watching. */
+  readonly seen = new Set<string>();
+
+  /** A file's text. Throws `WrongValue` where it cannot be read as UTF-8. */
+  read(path: string): string {
+    const absolute = resolve(path);
+    this.seen.add(absolute);
+    const bytes = readBytes(absolute);
+    if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');
+    return bytes.toString();
+  }
+}
+
+function readBytes(path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
+    throw new WrongValue(`cannot read the file: ${reasons[code] ?? code}`);
+  }
+}
+
+/** How a path is shown: relative to the working directory where it is below it, otherwise as it is. */
+export function displayName(path: string): string {
+  const name = relative('', path);
+  return name === '' || name.startsWith('..') || isAbsolute(name) ? path : name;
+}

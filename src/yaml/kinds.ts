@@ -1,0 +1,91 @@
+import { WrongValue } from './wrong-value.ts';
+
+/** A kind of value that is written as text: what is right, and what the text means. */
+export interface Kind<T> {
+  /** Its name in the documentation. */
+  readonly name: string;
+  /** Completes "expected …" in problems. */
+  readonly expected: string;
+  /** What every right text matches. */
+  readonly pattern: RegExp;
+  /** The right texts, where they can be listed. */
+  readonly choices?: readonly string[];
+  /** Whether a number is taken for its digits. */
+  readonly numbers?: true;
+  /** The meaning of a text that matches; undefined for one that is not as expected after all. */
+  readonly read: (text: string) => T | undefined;
+}
+
+/** Any text but an empty one. */
+export const text: Kind<string> = {
+  name: 'text',
+  expected: 'text',
+  pattern: /./,
+  read: (text) => text,
+};
+
+/** One of the texts listed. */
+export function oneOf<const T extends string>(choices: readonly T[]): Kind<T> {
+  return {
+    name: choices.map((choice) => `\`${choice}\``).join(', '),
+    expected: choices.length > 1 ? `one of ${choices.join(', ')}` : choices.join(),
+    pattern: new RegExp(`^(?:${choices.join('|')})$`),
+    choices,
+    read: (text) => choices.find((choice) => choice === text),
+  };
+}
+
+const durationUnits: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const sizeUnits: Readonly<Record<string, number>> = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
+
+/** `250ms`, `30s`, `5m`, `12h`, `180d`: read as milliseconds. */
+export const duration: Kind<number> = {
+  name: 'duration',
+  expected: 'a duration such as 250ms, 30s, 5m, 12h or 7d',
+  pattern: /^[0-9]+(?:ms|s|m|h|d)$/,
+  read: (text) => amount(text, durationUnits),
+};
+
+/** `64KiB`, `1MiB`, or a number of bytes: read as bytes. */
+export const size: Kind<number> = {
+  name: 'size',
+  expected: 'a size such as 512B, 64KiB, 1MiB or 2GiB',
+  pattern: /^[0-9]+(?:B|KiB|MiB|GiB)?$/,
+  numbers: true,
+  read: (text) => amount(text, sizeUnits),
+};
+
+/** The same kind of number within bounds; `range` completes the words in problems, as in "from 1ms to 24d". */
+export function within(kind: Kind<number>, min: number, max: number, range: string): Kind<number> {
+  return {
+    ...kind,
+    expected: `${kind.expected}, ${range}`,
+    read: (text) => {
+      const number = kind.read(text);
+      return number !== undefined && number >= min && number <= max ? number : undefined;
+    },
+  };
+}
+
+/** A point in time (RFC 3339, or a bare date for its first moment in UTC): read as epoch milliseconds. */
+export const instant: Kind<number> = {
+  name: 'date',
+  expected: 'a date such as 2026-11-01 or 2026-11-01T09:30:00Z',
+  pattern:
+    /^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))?$/,
+  read: (text) => {
+    const day = text.slice(0, 10);
+    // Some impossible days are taken for one of the next month; only a real one comes out as it went in.
+    const midnight = Date.parse(`${day}T00:00:00Z`);
+    if (Number.isNaN(midnight) || !new Date(midnight).toISOString().startsWith(day)) {
+      throw new WrongValue('expected a day that the calendar has');
+    }
+    return text === day ? midnight : Date.parse(text.toUpperCase());
+  },
+};
+
+function amount(text: string, units: Readonly<Record<string, number>>): number | undefined {
+  const [digits = ''] = /^[0-9]+/.exec(text) ?? [];
+  const number = Number(digits) * (units[text.slice(digits.length)] ?? 1);
+  return Number.isSafeInteger(number) ? number : undefined;
+}

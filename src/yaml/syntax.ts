@@ -1,0 +1,136 @@
+import { LineCounter, isAlias, isMap, isNode, isScalar, isSeq, parseDocument } from 'yaml';
+import type { Document, ErrorCode } from 'yaml';
+import type { MemberPath } from './member-path.ts';
+
+/** Something that is wrong with the text as YAML, at an offset into it. */
+interface SyntaxProblem {
+  readonly offset: number;
+  readonly path: MemberPath;
+  readonly message: string;
+}
+
+/** A text read as one YAML document. */
+export interface ParsedYaml {
+  /** The content as plain values; undefined where the text has none or cannot be understood. */
+  readonly value: unknown;
+  readonly problems: readonly SyntaxProblem[];
+  /** The offset of the member at `path`: of its value or its name, and of its parent's name where it is missing. */
+  offsetOf(path: MemberPath, part: 'name' | 'value'): number;
+  /** Line and column of an offset, both from 1. */
+  positionOf(offset: number): { line: number; col: number };
+}
+
+/** The parser's own messages quote the text, which may be a secret: these do not. */
+const messages: Partial<Record<ErrorCode, string>> = {
+  BAD_ALIAS: 'an alias (*name) without its anchor (&name) before it: put text that begins with * in quotes',
+  BAD_DQ_ESCAPE: 'an unknown escape sequence in double quotes: double the backslash or use single quotes',
+  BAD_INDENT: 'wrong indentation',
+  BAD_SCALAR_START: 'text that begins with this character must stand in quotes',
+  BLOCK_AS_IMPLICIT_KEY: 'a second ": " in one line: put text that contains it in quotes',
+  MISSING_CHAR: 'a quote, bracket, brace, comma or colon is missing here or before',
+  MULTILINE_IMPLICIT_KEY: 'expected "name: value"',
+  MULTIPLE_DOCS: 'a second document begins here: a file holds only one',
+  RESOURCE_EXHAUSTION: 'nested too deeply',
+  TAB_AS_INDENT: 'a tab in the indentation: use spaces',
+  TAG_RESOLVE_FAILED: 'a tag (!name): put text that begins with ! in quotes',
+  UNEXPECTED_TOKEN: 'not expected here: a quote, bracket, brace or comma may be missing before',
+};
+
+/** Errors that leave the rest of the document as it was meant, so that it can be checked further. */
+const harmless: ReadonlySet<ErrorCode> = new Set(['MULTIPLE_DOCS', 'TAG_RESOLVE_FAILED']);
+
+/** Parses YAML 1.2 (core schema): one document, no member twice, no tags, no merge keys. */
+export function parseYaml(text: string): ParsedYaml {
+  const lines = new LineCounter();
+  const document = parseDocument(text, {
+    lineCounter: lines,
+    prettyErrors: false,
+    stringKeys: true,
+    // Looked for below: the parser would compare each name with all before it, and say only roughly where.
+    uniqueKeys: false,
+    schema: 'core',
+    resolveKnownTags: false,
+    merge: false,
+  });
+  const errors = [...document.errors, ...document.warnings];
+  const problems: SyntaxProblem[] = errors.map(({ code, pos }) => whole(messages[code] ?? 'not valid YAML', pos[0]));
+  let value: unknown;
+  if (errors.every(({ code }) => harmless.has(code))) {
+    problems.push(...duplicates(document.contents));
+    try {
+      value = document.toJS() ?? undefined;
+      if (value === undefined) problems.push(whole('the file is empty'));
+    } catch {
+      // Thrown where aliases of aliases would fill the memory.
+      problems.push(whole('aliases (*name) repeat too much: write it out'));
+    }
+  }
+  return {
+    value,
+    problems,
+    offsetOf: (path, part) => offsetOf(document, path, part),
+    positionOf: (offset) => lines.linePos(offset),
+  };
+}
+
+function whole(message: string, offset = 0): SyntaxProblem {
+  return { offset, path: [], message };
+}
+
+/** Members whose name stands before them in the same mapping already. */
+function duplicates(root: unknown): SyntaxProblem[] {
+  const found: SyntaxProblem[] = [];
+  const path: (string | number)[] = [];
+  visit(root);
+  return found;
+
+  function visit(node: unknown): void {
+    if (isMap(node)) {
+      const names = new Set<string>();
+      for (const { key, value } of node.items) {
+        const name = nameOf(key);
+        path.push(name);
+        if (names.has(name)) found.push({ offset: startOf(key) ?? 0, path: [...path], message: 'this member stands twice' });
+        names.add(name);
+        visit(value);
+        path.pop();
+      }
+    } else if (isSeq(node)) {
+      for (const [i, item] of node.items.entries()) {
+        path.push(i);
+        visit(item);
+        path.pop();
+      }
+    }
+  }
+}
+
+function offsetOf(document: Document, path: MemberPath, part: 'name' | 'value'): number {
+  let node: unknown = document.contents;
+  let name = startOf(node) ?? 0;
+  for (const step of path) {
+    if (isAlias(node)) node = node.resolve(document);
+    if (isMap(node)) {
+      const pair = node.items.find(({ key }) => nameOf(key) === step);
+      if (pair === undefined) return name;
+      name = startOf(pair.key) ?? name;
+      node = pair.value;
+    } else if (isSeq(node) && typeof step === 'number' && step < node.items.length) {
+      node = node.items[step];
+      name = startOf(node) ?? name;
+    } else {
+      return name;
+    }
+  }
+  return part === 'name' ? name : (startOf(node) ?? name);
+}
+
+function nameOf(key: unknown): string {
+  return isScalar(key) ? String(key.value) : String(key);
+}
+
+/** Where a node begins; undefined where nothing is written, as after `port:`. */
+function startOf(node: unknown): number | undefined {
+  if (!isNode(node) || node.range == null) return undefined;
+  return node.range[0] < node.range[1] ? node.range[0] : undefined;
+}

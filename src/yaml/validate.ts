@@ -1,0 +1,86 @@
+import { z } from 'zod';
+import { unknownMember } from './member-path.ts';
+import type { MemberPath } from './member-path.ts';
+import type { YamlFile } from './yaml-file.ts';
+
+/** A value of which any part may be missing. */
+export type Partly<T> = T extends readonly (infer Item)[]
+  ? readonly (Partly<Item> | undefined)[]
+  : T extends object
+    ? { readonly [Name in keyof T]?: Partly<T[Name]> | undefined }
+    : T;
+
+/**
+ * Holds a file against its schema and reports all that is wrong. Returns what is right: a part that is missing was
+ * reported, so that whoever checks further need not speak of it again.
+ */
+export function validate<S extends z.ZodType>(file: YamlFile, schema: S): Partly<z.output<S>> | undefined {
+  if (file.value === undefined) return undefined;
+  let seen: unknown;
+  const result = schema
+    .refine((value) => ((seen = value), true), { when: () => true })
+    .safeParse(file.value, { error: messageOf });
+  if (result.success) return result.data as Partly<z.output<S>>;
+
+  for (const issue of result.error.issues) {
+    report(file, issue, []);
+    if (issue.code !== 'unrecognized_keys') seen = without(seen, issue.path);
+  }
+  return seen as Partly<z.output<S>>;
+}
+
+function report(file: YamlFile, issue: z.core.$ZodIssue, parent: MemberPath): void {
+  const path = [...parent, ...(issue.path as MemberPath)];
+  if (issue.code === 'unrecognized_keys') {
+    // One message per line: see `messageOf`.
+    const messages = issue.message.split('\n');
+    for (const [i, name] of issue.keys.entries()) file.report([...path, name], messages[i] ?? '', 'name');
+    return;
+  }
+  const branches = issue.code === 'invalid_union' ? issue.errors.filter((errors) => !errors.some(isWrongType)) : [];
+  if (branches.length !== 1) file.report(path, issue.message);
+  else for (const inner of branches[0] ?? []) report(file, inner, path);
+}
+
+/** Whether a way to write a value was not the one meant: a text is there for a mapping, or the other way round. */
+function isWrongType({ code, path }: z.core.$ZodIssue): boolean {
+  return path.length === 0 && (code === 'invalid_type' || code === 'invalid_union');
+}
+
+/** Removes the part at `path` from a value that the schema has built. */
+function without(value: unknown, path: readonly PropertyKey[]): unknown {
+  const last = path.at(-1);
+  if (last === undefined) return undefined;
+  let parent = value;
+  for (const step of path.slice(0, -1)) parent = (parent as Record<PropertyKey, unknown> | undefined)?.[step];
+  if (typeof parent === 'object' && parent !== null) (parent as Record<PropertyKey, unknown>)[last] = undefined;
+  return value;
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  object: 'members ("name: value")',
+  array: 'a list',
+  boolean: 'true or false',
+  int: 'a whole number',
+  number: 'a number',
+  string: 'text',
+};
+
+const messageOf: z.core.$ZodErrorMap = (issue) => {
+  switch (issue.code) {
+    case 'unrecognized_keys': {
+      const known = issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape) : [];
+      return issue.keys.map((name) => unknownMember(name, known)).join('\n');
+    }
+    case 'invalid_type': {
+      const expected = `expected ${typeNames[issue.expected] ?? issue.expected}`;
+      return issue.input === undefined ? `missing: ${expected}` : expected;
+    }
+    case 'too_small':
+      return issue.origin === 'array' ? `expected at least ${issue.minimum} in the list` : `expected ${issue.minimum} or more`;
+    case 'too_big':
+      return `expected ${issue.maximum} or less`;
+    default:
+      return undefined;
+  }
+};

@@ -1,0 +1,82 @@
+import { resolve } from 'node:path';
+import { z } from 'zod';
+import type { Files } from './files.ts';
+import type { Kind } from './kinds.ts';
+import { WrongValue } from './wrong-value.ts';
+
+/** Environment variables, as in `process.env`. */
+export type Env = Readonly<Record<string, string | undefined>>;
+
+/** What the values of a file are read with. */
+export interface Surroundings {
+  readonly env: Env;
+  /** What the paths in the file are relative to. */
+  readonly directory: string;
+  readonly files: Files;
+}
+
+/** Makes the schemas of values that are written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
+export type Values = ReturnType<typeof valuesIn>;
+
+type Written = string | number | { file: string };
+
+const fileReference = z
+  .strictObject({ file: z.string().describe('Path of the file, relative to the one that names it.') })
+  .meta({ id: 'FileReference', description: 'The text of a file, without the newline at its end.' });
+const environmentReference = /^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$/;
+
+export function valuesIn({ env, directory, files }: Surroundings) {
+  function readFile(path: string): string {
+    return files.read(resolve(directory, path));
+  }
+
+  function textOf(written: Written): string {
+    if (typeof written === 'number') return String(written);
+    if (typeof written === 'object') return readFile(written.file).replace(/\r?\n$/, '');
+    const name = environmentReference.exec(written)?.[1];
+    if (name === undefined) return written;
+    const text = env[name];
+    if (text === undefined) throw new WrongValue(`the environment variable ${name} is not set`);
+    return text;
+  }
+
+  /** A value of this kind. */
+  function value<T>(kind: Kind<T>) {
+    return z
+      .union(waysToWrite(kind), { error: ({ input }) => mismatch(input, kind) })
+      .transform((written, context): T => {
+        try {
+          const text = textOf(written);
+          const read = kind.pattern.test(text) ? kind.read(text) : undefined;
+          if (read !== undefined) return read;
+          context.addIssue(`expected ${kind.expected}`);
+        } catch (error) {
+          if (!(error instanceof WrongValue)) throw error;
+          context.addIssue(error.message);
+        }
+        return z.NEVER;
+      })
+      .meta({ title: kind.name });
+  }
+
+  /** What a file of this kind holds: the value is the file's path, or the PEM text itself. */
+  function pem<T>(kind: Kind<T>) {
+    return value({ ...kind, read: (text) => kind.read(text.startsWith('-----BEGIN') ? text : readFile(text)) });
+  }
+
+  return { value, pem };
+}
+
+/** As an editor sees it: a text that looks right, or a reference. */
+function waysToWrite({ choices, pattern, numbers }: Kind<unknown>): readonly z.ZodType<Written, Written>[] {
+  if (choices !== undefined) return [z.enum(choices), z.string().regex(environmentReference), fileReference];
+  const text = z.string().meta({ pattern: `${pattern.source}|${environmentReference.source}` });
+  return numbers ? [text, z.int().nonnegative(), fileReference] : [text, fileReference];
+}
+
+/** What to say of a value of the wrong type. The value itself stays unsaid: it could be a secret. */
+function mismatch(input: unknown, { expected, pattern }: Kind<unknown>): string {
+  if (input === undefined) return `missing: expected ${expected}`;
+  const isText = input !== null && typeof input !== 'object' && pattern.test(String(input));
+  return `expected ${expected}${isText ? ': put it in quotes' : ''}`;
+}

@@ -1,0 +1,70 @@
+import { dirname } from 'node:path';
+import type { Files } from './files.ts';
+import { displayName } from './files.ts';
+import { formatPath } from './member-path.ts';
+import type { MemberPath } from './member-path.ts';
+import type { Problem } from './problem.ts';
+import { parseYaml } from './syntax.ts';
+import type { ParsedYaml } from './syntax.ts';
+
+/** A YAML file and everything that is found to be wrong with it. */
+export class YamlFile {
+  /** What the paths in the file are relative to. */
+  readonly directory: string;
+  readonly files: Files;
+  readonly #name: string;
+  readonly #parsed: ParsedYaml;
+  readonly #problems: Problem[] = [];
+  readonly #warnings: Problem[] = [];
+  readonly #reported = new Set<string>();
+
+  /** Reads and parses the file. Throws `WrongValue` where it cannot be read. */
+  constructor(path: string, files: Files) {
+    this.directory = dirname(path);
+    this.files = files;
+    this.#name = displayName(path);
+    this.#parsed = parseYaml(files.read(path));
+    for (const { offset, path, message } of this.#parsed.problems) {
+      this.#reported.add(JSON.stringify(path));
+      this.#problems.push(this.#problemAt(offset, path, message));
+    }
+  }
+
+  /** The content as plain values; undefined where the file is empty or broken. */
+  get value(): unknown {
+    return this.#parsed.value;
+  }
+
+  /** In the order of the file. */
+  get problems(): readonly Problem[] {
+    return inOrder(this.#problems);
+  }
+
+  /** What is allowed and probably not meant. */
+  get warnings(): readonly Problem[] {
+    return inOrder(this.#warnings);
+  }
+
+  /** Notes a problem with the member at `path`, or with its name. */
+  report(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): void {
+    // What else is wrong with a member that is wrong already only follows from the first problem.
+    const place = JSON.stringify(path);
+    if (this.#reported.has(place)) return;
+    this.#reported.add(place);
+    this.#problems.push(this.#problemAt(this.#parsed.offsetOf(path, part), path, message));
+  }
+
+  /** Notes a warning about the member at `path`. */
+  warn(path: MemberPath, message: string): void {
+    this.#warnings.push(this.#problemAt(this.#parsed.offsetOf(path, 'value'), path, `warning: ${message}`));
+  }
+
+  #problemAt(offset: number, path: MemberPath, message: string): Problem {
+    const { line, col } = this.#parsed.positionOf(offset);
+    return { file: this.#name, line, column: col, path: formatPath(path), message };
+  }
+}
+
+function inOrder(problems: readonly Problem[]): readonly Problem[] {
+  return problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
+}

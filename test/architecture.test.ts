@@ -1,0 +1,227 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+/**
+ * The house from top to bottom. A file may import from its own folder and from every row below; folders that share a
+ * row are siblings and do not know each other.
+ */
+const layers: readonly (readonly string[])[] = [
+  ['main.ts'],
+  ['cli/'],
+  ['app.ts'],
+  ['demo/'],
+  ['gateway/', 'admin/', 'operators/'],
+  ['upstream/'],
+  ['config/'],
+  ['telemetry/'],
+  ['accounts/'],
+  ['envelope/', 'yaml/'],
+  ['errors.ts'],
+];
+
+/** The longest file that can be read in one sitting. */
+const longest = 300;
+
+/** A literal import: `import … from`, `import type … from`, `export … from`, `import '…'`. Formatting puts it first. */
+const staticImport = /^(?:import|export)\b(?:[^'"`;=]*?\bfrom)?\s*(['"])(?<specifier>[^'"]+)\1/gm;
+/** `import('…')`, as a value or a type; without a literal the specifier is missing. */
+const dynamicImport = /\bimport\s*\(\s*(?:(['"])(?<specifier>[^'"]+)\1)?/g;
+
+/** What a source names as `from`, in order; undefined where it is not a literal. */
+function specifiers(source: string): (string | undefined)[] {
+  const found = [...source.matchAll(staticImport), ...withoutComments(source).matchAll(dynamicImport)];
+  return found.map((match) => match.groups?.['specifier']);
+}
+
+/** A comment begins a line or follows white space: `//` in a URL and `/*` in a route's path do not. */
+function withoutComments(source: string): string {
+  return source.replace(/(^|\s)(?:\/\*[\s\S]*?\*\/|\/\/.*$)/gm, '$1');
+}
+
+/** The files below src/ that `file` imports, as paths from there. */
+function localImports(file: string, source: string): string[] {
+  return specifiers(source)
+    .map((specifier) => specifier ?? './(not a literal)')
+    .filter((specifier) => specifier.startsWith('.'))
+    .map((specifier) => normalize(join(dirname(file), specifier)));
+}
+
+interface Place {
+  row: number;
+  folder: string;
+}
+
+function placeOf(file: string): Place | undefined {
+  for (const [row, names] of layers.entries()) {
+    const folder = names.find((name) => (name.endsWith('/') ? file.startsWith(name) : file === name));
+    if (folder !== undefined) return { row, folder };
+  }
+  return undefined;
+}
+
+/** Why `from` may not import `to`, undefined where it may. */
+function objection(from: string, to: string): string | undefined {
+  const [upper, lower] = [placeOf(from), placeOf(to)];
+  if (upper === undefined) return `${from} is in no layer`;
+  if (lower === undefined) return `${from} imports ${to}, which is in no layer`;
+  if (upper.folder === lower.folder) return undefined;
+  if (lower.folder === 'demo/' && upper.folder !== 'cli/') return `${from} imports ${to}: the demo is for cli/ only`;
+  return upper.row < lower.row ? undefined : `${from} imports ${to}: not downwards`;
+}
+
+/** The first cycle of a graph, as the files on it, or undefined. */
+function cycle(graph: ReadonlyMap<string, readonly string[]>): string[] | undefined {
+  const finished = new Set<string>();
+  const visit = (file: string, trail: readonly string[]): string[] | undefined => {
+    if (trail.includes(file)) return [...trail.slice(trail.indexOf(file)), file];
+    if (finished.has(file)) return undefined;
+    for (const next of graph.get(file) ?? []) {
+      const found = visit(next, [...trail, file]);
+      if (found !== undefined) return found;
+    }
+    finished.add(file);
+    return undefined;
+  };
+  for (const file of graph.keys()) {
+    const found = visit(file, []);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+const edge = /\bprocess\s*(?:\??\.\s*|\[\s*['"])(?:exit|env|argv)|\}\s*=\s*process\b|from 'node:process'/;
+const wallClock = /\bDate\.now\b|\bnew Date(?:\(\s*\)|(?![\w(]))|(?<!new )\bDate\(|\bhrtime\b/;
+const stopwatch = /\bperformance\b/;
+
+/** The lines of `source` that match, comments left out. */
+function linesWith(pattern: RegExp, source: string): string[] {
+  return withoutComments(source)
+    .split('\n')
+    .filter((line) => pattern.test(line))
+    .map((line) => line.trim());
+}
+
+function mentions(pattern: RegExp, but: (file: string) => boolean): string[] {
+  return [...sources]
+    .filter(([file]) => !but(file))
+    .flatMap(([file, source]) => linesWith(pattern, source).map((line) => `${file}: ${line}`));
+}
+
+const sources = new Map(
+  readdirSync('src', { recursive: true, encoding: 'utf8' })
+    .filter((file) => file.endsWith('.ts'))
+    .toSorted()
+    .map((file) => [file, readFileSync(join('src', file), 'utf8')] as const),
+);
+const imports = new Map([...sources].map(([file, source]) => [file, localImports(file, source)] as const));
+
+describe('src/', () => {
+  test('imports point downwards', () => {
+    expect(sources.size).toBeGreaterThan(10);
+    const objections = [...imports].flatMap(([file, targets]) => targets.map((target) => objection(file, target)));
+    expect(objections.filter((each) => each !== undefined)).toEqual([]);
+  });
+
+  test('every import of a file below src/ leads to one', () => {
+    const broken = [...imports].flatMap(([file, targets]) =>
+      targets.filter((target) => !sources.has(target)).map((target) => `${file} imports ${target}`),
+    );
+    expect(broken).toEqual([]);
+  });
+
+  test('there are no cycles', () => {
+    expect(cycle(imports)).toBeUndefined();
+  });
+
+  test('errors.ts imports nothing', () => {
+    expect(specifiers(sources.get('errors.ts') ?? 'missing')).toEqual([]);
+  });
+
+  test('only main.ts exits and reads the environment and the arguments', () => {
+    expect(mentions(edge, (file) => file === 'main.ts')).toEqual([]);
+  });
+
+  test('only main.ts asks what time it is', () => {
+    expect(mentions(wallClock, (file) => file === 'main.ts')).toEqual([]);
+  });
+
+  test('only the path of a request and the drain measure durations', () => {
+    expect(mentions(stopwatch, (file) => /^(?:main\.ts|app\.ts|gateway\/|upstream\/)/.test(file))).toEqual([]);
+  });
+
+  test(`no file is longer than ${longest} lines`, () => {
+    const long = [...sources].map(([file, source]) => ({ file, lines: source.split('\n').length - 1 }));
+    expect(long.filter(({ lines }) => lines > longest)).toEqual([]);
+  });
+});
+
+describe('the rules themselves', () => {
+  test('every kind of import is seen, in comments none', () => {
+    const source = `
+import { a } from './a.ts';
+import type { B } from './b.ts';
+import c, { type C } from "./c.ts";
+import {
+  d,
+  type D,
+} from './d.ts';
+import * as e from './e.ts';
+import './f.ts';
+export { g } from './g.ts';
+export type { H } from './h.ts';
+export * from './i.ts';
+// import { x } from './x.ts'; import('./x.ts');
+/** import('./x.ts') */
+export const y = 'import from "./x.ts"';
+type J = import('./j.ts').J;
+const k = await import('./k.ts'); // and import('./x.ts')
+const path = '/api/*', l = import("./l.ts"); /* import('./x.ts') */
+const m = import(name);
+`;
+    const letters = specifiers(source).map((specifier) => specifier?.replace(/^\.\/(.)\.ts$/, '$1'));
+    expect(letters.join(' ')).toBe('a b c d e f g h i j k l ');
+  });
+
+  test.each([
+    ['gateway/a.ts', 'upstream/b.ts'],
+    ['gateway/a.ts', 'gateway/b.ts'],
+    ['cli/demo.ts', 'demo/b.ts'],
+    ['main.ts', 'errors.ts'],
+  ])('%s may import %s', (from, to) => {
+    expect(objection(from, to)).toBeUndefined();
+  });
+
+  test.each([
+    ['upstream/a.ts', 'gateway/b.ts'],
+    ['gateway/a.ts', 'admin/b.ts'],
+    ['envelope/a.ts', 'yaml/b.ts'],
+    ['app.ts', 'demo/b.ts'],
+    ['errors.ts', 'main.ts'],
+    ['new/a.ts', 'errors.ts'],
+    ['gateway/a.ts', '../package.json'],
+    ['gateway/a.ts', 'gateway.ts'],
+  ])('%s may not import %s', (from, to) => {
+    expect(objection(from, to)).toContain(from);
+  });
+
+  test('a cycle is found and named, a diamond is none', () => {
+    const graph = { a: ['b', 'c'], b: ['d'], c: ['d'], d: [] as string[] };
+    expect(cycle(new Map(Object.entries(graph)))).toBeUndefined();
+    expect(cycle(new Map(Object.entries({ ...graph, d: ['c'] })))).toEqual(['d', 'c', 'd']);
+  });
+
+  test.each([
+    [edge, 'process.exit(1)', 'child.process'],
+    [edge, 'process.exitCode = 1', 'process.version'],
+    [edge, 'const { env } = process;', 'const { env } = processes;'],
+    [edge, "process['argv']", 'x(); // process.argv'],
+    [wallClock, 'Date.now()', 'updated.now()'],
+    [wallClock, 'new Date()', 'new Date(seconds)'],
+    [wallClock, 'new Date;', 'isDate(x)'],
+    [stopwatch, 'performance.now()', 'x(); // performance'],
+  ])('%s finds %s and leaves %s', (pattern, found, left) => {
+    expect(linesWith(pattern, found)).toEqual([found]);
+    expect(linesWith(pattern, left)).toEqual([]);
+  });
+});

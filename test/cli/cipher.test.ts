@@ -1,0 +1,152 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { PassThrough, Readable } from 'node:stream';
+import { buffer, text } from 'node:stream/consumers';
+import { afterAll, describe, expect, test } from 'vitest';
+import { open, seal } from '../../src/cli/cipher.ts';
+import { encodings } from '../../src/envelope/encoding.ts';
+import { iv, key, openssl } from '../envelope/fixtures.ts';
+
+const env = { SIDECAR_KEY: key.toString(), SIDECAR_IV: iv.toString() };
+const directory = mkdtempSync(join(tmpdir(), 'cipher-test-'));
+afterAll(() => rmSync(directory, { recursive: true }));
+
+function file(name: string, content: string): string {
+  const path = join(directory, name);
+  writeFileSync(path, content);
+  return path;
+}
+
+interface Outcome {
+  readonly code: number;
+  readonly stdout: Buffer;
+  readonly stderr: string;
+}
+
+async function run(
+  command: (io: Parameters<typeof open>[0]) => Promise<number>,
+  input: string | Buffer,
+  env: Record<string, string>,
+): Promise<Outcome> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const code = await command({ stdin: Readable.from([Buffer.from(input)]), stdout, stderr, env });
+  stdout.end();
+  stderr.end();
+  return { code, stdout: await buffer(stdout), stderr: await text(stderr) };
+}
+
+const sealText = async (input: string | Buffer, encoding: 'hex' | 'base64' = 'hex'): Promise<Outcome> =>
+  run((io) => seal(io, { format: 'text', encoding }), input, env);
+const openText = async (input: string | Buffer): Promise<Outcome> =>
+  run((io) => open(io, { format: 'text' }), input, env);
+
+const document = Buffer.from(' {"amount": 10.50, "note": "é"}\n');
+
+describe('seal', () => {
+  test.each(encodings)('prints an envelope in %s that openssl decrypts to the same bytes', async (encoding) => {
+    const { code, stdout, stderr } = await sealText(document, encoding);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout.toString()).toMatch(/^\{"data":"[^"\n]+"\}\n$/);
+    const { data } = JSON.parse(stdout.toString()) as { data: string };
+    expect(openssl(key, iv, Buffer.from(data, encoding), '-d')).toEqual(document);
+  });
+
+  test.each([
+    ['text', 'hello'],
+    ['nothing', ''],
+    ['Latin-1', Buffer.from('"é"', 'latin1')],
+  ])('refuses what is not JSON: %s', async (_, input) => {
+    expect(await sealText(input)).toEqual({
+      code: 1,
+      stdout: Buffer.alloc(0),
+      stderr: 'seal: stdin is not a JSON document in UTF-8\n',
+    });
+  });
+});
+
+describe('open', () => {
+  const ciphertext = openssl(key, iv, document);
+
+  test.each([
+    ['an envelope in hex', `{"data":"${ciphertext.toString('hex')}"}`],
+    ['an envelope in base64 with a newline after it', `{"data":"${ciphertext.toString('base64')}"}\n`],
+    ['an envelope with white space before it', `\n {"data": "${ciphertext.toString('hex')}"}`],
+    ['a bare string of hex', ciphertext.toString('hex')],
+    ['a bare string of base64 with a newline after it', `${ciphertext.toString('base64')}\r\n`],
+  ])('prints the plaintext of %s byte for byte', async (_, input) => {
+    expect(await openText(input)).toEqual({ code: 0, stdout: document, stderr: '' });
+  });
+
+  test.each([
+    ['{"amount":1}', 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}'],
+    ['{"data":1}', 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members'],
+    ['{"data":"00"', 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members'],
+    ['abc', 'cannot decrypt: odd number of hex digits'],
+    ['{"data":"abc"}', 'cannot decrypt: odd number of hex digits'],
+    ['', 'cannot decrypt: the string is empty'],
+    ['00', 'cannot decrypt: the ciphertext is not whole blocks of 16 bytes'],
+    [
+      openssl(key, iv, Buffer.alloc(16), '-nopad').toString('hex'),
+      'the padding is wrong: another key, or a ciphertext that was damaged or not padded by PKCS#7',
+    ],
+    [
+      openssl(key, iv, Buffer.from('hello')).toString('hex'),
+      'decrypted, but the plaintext is not JSON: another IV, or something else was sealed',
+    ],
+  ])('explains what is wrong with %j', async (input, message) => {
+    expect(await openText(input)).toEqual({ code: 1, stdout: Buffer.alloc(0), stderr: `open: ${message}\n` });
+  });
+});
+
+describe('the credentials of seal and open', () => {
+  const sealed = `{"data":"${openssl(key, iv, Buffer.from('1')).toString('hex')}"}\n`;
+  const keyFile = file('key', `${key.toString()}\n`);
+  const ivFile = file('iv', `${iv.toString()}\r\n`);
+
+  test('come from files, without the newline at the end', async () => {
+    const outcome = await run((io) => seal(io, { keyFile, ivFile, format: 'text', encoding: 'hex' }), '1', {});
+    expect(outcome).toEqual({ code: 0, stdout: Buffer.from(sealed), stderr: '' });
+  });
+
+  test('come from files rather than from the environment', async () => {
+    const wrong = { SIDECAR_KEY: 'x'.repeat(32), SIDECAR_IV: 'x'.repeat(16) };
+    const outcome = await run((io) => open(io, { keyFile, ivFile, format: 'text' }), sealed, wrong);
+    expect(outcome.stdout.toString()).toBe('1');
+  });
+
+  test('may be base64', async () => {
+    const base64 = { SIDECAR_KEY: key.toString('base64'), SIDECAR_IV: iv.toString('base64') };
+    const outcome = await run((io) => open(io, { format: 'base64' }), sealed, base64);
+    expect(outcome.stdout.toString()).toBe('1');
+  });
+
+  test.each([
+    [{}, 2, 'no key: name a file with --key-file or set SIDECAR_KEY'],
+    [{ SIDECAR_KEY: env.SIDECAR_KEY }, 2, 'no IV: name a file with --iv-file or set SIDECAR_IV'],
+    [{ ...env, SIDECAR_KEY: 'secret' }, 1, 'the key must be 32 bytes of UTF-8'],
+    [
+      { SIDECAR_KEY: `${env.SIDECAR_KEY}\n`, SIDECAR_IV: 'secret' },
+      1,
+      'the key must be 32 bytes of UTF-8; the iv must be 16 bytes of UTF-8 in its first 16 characters',
+    ],
+  ])('are refused without being repeated: case %#', async (env, code, message) => {
+    expect(await run((io) => open(io, { format: 'text' }), sealed, env)).toEqual({
+      code,
+      stdout: Buffer.alloc(0),
+      stderr: `open: ${message}\n`,
+    });
+  });
+
+  test('lose one newline only', async () => {
+    const twoLines = file('two-lines', `${key.toString()}\n\n`);
+    const outcome = await run((io) => open(io, { keyFile: twoLines, ivFile, format: 'text' }), sealed, {});
+    expect(outcome).toMatchObject({ code: 1, stderr: 'open: the key must be 32 bytes of UTF-8\n' });
+  });
+
+  test('cannot come from a file that is not there', async () => {
+    const missing = join(directory, 'missing');
+    const outcome = await run((io) => seal(io, { keyFile: missing, ivFile, format: 'text', encoding: 'hex' }), '1', {});
+    expect(outcome).toMatchObject({ code: 1, stderr: `seal: cannot read ${missing}: ENOENT\n` });
+  });
+});

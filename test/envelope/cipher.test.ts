@@ -1,0 +1,136 @@
+import { createCipheriv } from 'node:crypto';
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createEncryptor, decrypt, encrypt, encryptedLength, isWholeBlocks } from '../../src/envelope/cipher.ts';
+import { credentials, credentialsOf, iv, key, openssl, otherCredentials } from './fixtures.ts';
+
+/** Encrypts whole blocks as they are: the padding is whatever the caller put there. */
+function encryptBlocks(blocks: Buffer): Buffer {
+  const cipher = createCipheriv('aes-256-cbc', key, iv).setAutoPadding(false);
+  return Buffer.concat([cipher.update(blocks), cipher.final()]);
+}
+
+describe('NIST SP 800-38A, CBC-AES256', () => {
+  const vectors = credentialsOf(
+    Buffer.from('603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4', 'hex'),
+    Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex'),
+  );
+  const plaintext = Buffer.from(
+    '6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51' +
+      '30c81c46a35ce411e5fbc1191a0a52eff69f2445df4f9b17ad2b417be66c3710',
+    'hex',
+  );
+  const ciphertext = Buffer.from(
+    'f58c4c04d6e5f1ba779eabfb5f7bfbd69cfc4e967edb808d679f777bc6702c7d' +
+      '39f23369a9d9bacfa530e26304231461b2eb05e2c39be9fcda6c19078c6a9d1b',
+    'hex',
+  );
+
+  test('F.2.5: encryption gives the four blocks, then one of padding', () => {
+    const encrypted = encrypt(vectors, plaintext);
+    expect(encrypted.subarray(0, 64)).toEqual(ciphertext);
+    expect(encrypted).toHaveLength(80);
+    expect(decrypt(vectors, encrypted)).toEqual({ plaintext, paddingOk: true });
+  });
+
+  test('F.2.6: decryption gives the four blocks, which end in no padding', () => {
+    expect(decrypt(vectors, ciphertext)).toEqual({ plaintext, paddingOk: false });
+  });
+});
+
+describe('encrypt', () => {
+  test.each([
+    [0, 16],
+    [1, 16],
+    [15, 16],
+    [16, 32],
+    [17, 32],
+    [31, 32],
+    [32, 48],
+    [33, 48],
+  ])('makes %i bytes %i, as openssl does', (length, encrypted) => {
+    const plaintext = Buffer.alloc(length, 'p');
+    const ciphertext = encrypt(credentials, plaintext);
+    expect(ciphertext).toHaveLength(encrypted);
+    expect(encryptedLength(length)).toBe(encrypted);
+    expect(ciphertext).toEqual(openssl(key, iv, plaintext));
+    expect(decrypt(credentials, ciphertext)).toEqual({ plaintext, paddingOk: true });
+  });
+
+  test('agrees with openssl on any key, IV and plaintext, in both directions', () => {
+    const bytes = (length: number): fc.Arbitrary<Uint8Array> => fc.uint8Array({ minLength: length, maxLength: length });
+    fc.assert(
+      fc.property(bytes(32), bytes(16), fc.uint8Array({ maxLength: 200 }), (key, iv, array) => {
+        const credentials = credentialsOf(key, iv);
+        const plaintext = Buffer.from(array);
+        const ciphertext = openssl(key, iv, plaintext);
+        expect(encrypt(credentials, plaintext)).toEqual(ciphertext);
+        expect(decrypt(credentials, ciphertext)).toEqual({ plaintext, paddingOk: true });
+      }),
+      { numRuns: 50 },
+    );
+  });
+});
+
+describe('createEncryptor', () => {
+  test('gives in pieces what encrypt gives at once', () => {
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 40 })), (arrays) => {
+        const chunks = arrays.map((array) => Buffer.from(array));
+        const encryptor = createEncryptor(credentials);
+        const pieces = [...chunks.map((chunk) => encryptor.update(chunk)), encryptor.final()];
+        expect(Buffer.concat(pieces)).toEqual(encrypt(credentials, Buffer.concat(chunks)));
+      }),
+    );
+  });
+});
+
+describe('decrypt', () => {
+  test.each([0, 1, 15, 17, 31, 33])('does not take %i bytes for blocks', (length) => {
+    expect(isWholeBlocks(Buffer.alloc(length))).toBe(false);
+    expect(decrypt(credentials, Buffer.alloc(length))).toBe('length');
+  });
+
+  test.each([16, 32, 48])('takes %i bytes for blocks', (length) => {
+    expect(isWholeBlocks(Buffer.alloc(length))).toBe(true);
+    expect(decrypt(credentials, Buffer.alloc(length))).not.toBe('length');
+  });
+
+  test('finds every good padding', () => {
+    for (let padding = 1; padding <= 16; padding += 1) {
+      const padded = Buffer.alloc(32, 0xee).fill(padding, 32 - padding);
+      expect(decrypt(credentials, encryptBlocks(padded))).toEqual({
+        plaintext: Buffer.alloc(32 - padding, 0xee),
+        paddingOk: true,
+      });
+    }
+  });
+
+  test.each([0, 17, 32, 127, 128, 255])('refuses a block that ends in %i', (last) => {
+    const padded = Buffer.alloc(32, last);
+    expect(decrypt(credentials, encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
+  });
+
+  test('refuses a padding in which any one byte is wrong', () => {
+    for (let padding = 2; padding <= 16; padding += 1) {
+      for (let wrong = 16 - padding; wrong < 15; wrong += 1) {
+        const padded = Buffer.alloc(16, 0xee).fill(padding, 16 - padding);
+        padded.writeUInt8(padded.readUInt8(wrong) ^ 0x80, wrong);
+        expect(decrypt(credentials, encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
+      }
+    }
+  });
+
+  test('refuses the padding to blocks of 32 bytes that some PHP code writes', () => {
+    for (let length = 0; length < 32; length += 1) {
+      const padding = 32 - length;
+      const padded = Buffer.alloc(32, 'p').fill(padding, length);
+      expect(decrypt(credentials, encryptBlocks(padded))).toMatchObject({ paddingOk: padding <= 16 });
+    }
+  });
+
+  test('does not throw under another key', () => {
+    const decrypted = decrypt(otherCredentials, encrypt(credentials, Buffer.from('{"amount":1000}')));
+    expect(decrypted).toMatchObject({ paddingOk: false });
+  });
+});

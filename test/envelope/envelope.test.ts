@@ -1,0 +1,324 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { encrypt } from '../../src/envelope/cipher.ts';
+import { encodings } from '../../src/envelope/encoding.ts';
+import {
+  Sealer,
+  hasEnvelopeShape,
+  hintFor,
+  isEnvelope,
+  openEnvelope,
+  sealEnvelope,
+  sealedLength,
+} from '../../src/envelope/envelope.ts';
+import { credentials, iv, key, openssl, otherCredentials } from './fixtures.ts';
+
+const document = Buffer.from('{"amount": 10.50, "note": "é"}');
+const wrongKey = 'wrong key or IV, or the plaintext is not JSON';
+
+function envelope(data: string): Buffer {
+  return Buffer.from(JSON.stringify({ data }));
+}
+
+/** What came of opening: the plaintext as text, or the code and reason. */
+function outcomeOf(body: Buffer, candidates = [credentials]): string {
+  const result = openEnvelope(body, candidates);
+  if ('plaintext' in result) return result.plaintext.toString();
+  return [result.code, result.reason].filter((part) => part !== undefined).join(' ');
+}
+
+describe('openEnvelope', () => {
+  const hex = encrypt(credentials, document).toString('hex');
+  const base64 = encrypt(credentials, document).toString('base64');
+
+  test.each([
+    ['hex', `{"data":"${hex}"}`],
+    ['upper-case hex', `{"data":"${hex.toUpperCase()}"}`],
+    ['base64', `{"data":"${base64}"}`],
+    ['base64 as PHP escapes it', `{"data":"${base64.replaceAll('/', '\\/')}"}`],
+    [
+      'a string of escapes only',
+      `{"data":"${hex.replaceAll(/./g, (digit) => `\\u00${digit.charCodeAt(0).toString(16)}`)}"}`,
+    ],
+    ['an escape in the name', `{"d\\u0061ta":"${hex}"}`],
+    ['white space at every place', ` \t\r\n{ "data"\n:\t"${hex}" \r}\n`],
+  ])('opens %s, byte for byte', (_, body) => {
+    expect(outcomeOf(Buffer.from(body))).toBe(document.toString());
+  });
+
+  test('has a slash to escape in its base64', () => {
+    expect(base64).toContain('/');
+  });
+
+  test.each(['{}', '[1, 2 ]', '"text"', '0', 'null', ' {"a":1}\n'])(
+    'takes any JSON value for plaintext: %j',
+    (json) => {
+      expect(outcomeOf(Buffer.from(sealEnvelope(Buffer.from(json), credentials, 'hex')))).toBe(json);
+    },
+  );
+
+  test.each([
+    ['an object without data', '{"amount":1}'],
+    ['an empty object', '{}'],
+    ['a member that is data but for its case', `{"Data":"${hex}"}`],
+    ['data one level down', `{"body":{"data":"${hex}"}}`],
+    ['data as a prototype', `{"__proto__":{"data":"${hex}"}}`],
+    ['an array', `[{"data":"${hex}"}]`],
+    ['a bare string', `"${hex}"`],
+    ['a number', '1'],
+    ['null', 'null'],
+  ])('requires an envelope: %s', (_, body) => {
+    expect(outcomeOf(Buffer.from(body))).toBe('envelope_required');
+  });
+
+  test.each([
+    ['nothing', ''],
+    ['white space', ' \n'],
+    ['bare hex', `x${hex}`],
+    ['a form', `data=${hex}`],
+    ['an envelope cut short', `{"data":"${hex}"`],
+    ['something after the envelope', `{"data":"${hex}"}x`],
+    ['a comma too many', `{"data":"${hex}",}`],
+    ['single quotes', `{'data':'${hex}'}`],
+    ['an escape that JSON does not have', `{"data":"\\x61"}`],
+    ['a raw line break in the string', `{"data":"${hex}\n"}`],
+    ['a raw control character in the string', `{"data":"\u0001"}`],
+    ['a string left open by its escape', `{"data":"${hex}\\"}`],
+    ['data that is a number', '{"data":1}'],
+    ['data that is null', '{"data":null}'],
+    ['data that is an object', `{"data":{"data":"${hex}"}}`],
+    ['data that is an array', `{"data":["${hex}"]}`],
+    ['a member after data', `{"data":"${hex}","iv":"x"}`],
+    ['a member before data', `{"iv":"x","data":"${hex}"}`],
+    ['the same member twice', `{"data":"${hex}","data":"${hex}"}`],
+    ['two different data members', '{"data":"a","data":"b"}'],
+    ['a good data member behind a bad one', `{"data":"é","data":"${hex}"}`],
+    ['a duplicate in escapes', `{"data":"${hex}","d\\u0061ta":"${hex}"}`],
+    ['a byte order mark', `\ufeff{"data":"${hex}"}`],
+  ])('calls it malformed: %s', (_, body) => {
+    expect(outcomeOf(Buffer.from(body))).toBe('envelope_malformed');
+  });
+
+  test.each([
+    ['in the string', [Buffer.from('{"data":"'), Buffer.from([0xe9]), Buffer.from('"}')]],
+    ['in the name', [Buffer.from('{"dat'), Buffer.from([0xff]), Buffer.from(`":"${hex}"}`)]],
+    ['everywhere: UTF-16', [Buffer.from(`{"data":"${hex}"}`, 'utf16le')]],
+  ])('calls bytes that are not UTF-8 malformed, %s', (_, parts) => {
+    expect(outcomeOf(Buffer.concat(parts))).toBe('envelope_malformed');
+  });
+
+  test.each([
+    ['an odd hex digit', hex.slice(1), 'encoding', 'odd number of hex digits'],
+    ['other signs', 'a!', 'encoding', 'neither hex nor base64'],
+    ['letters outside ASCII', 'é', 'encoding', 'neither hex nor base64'],
+    ['letters whose low byte is a hex digit', '\u0130'.repeat(32), 'encoding', 'neither hex nor base64'],
+    ['an escaped quote', 'a"b', 'encoding', 'neither hex nor base64'],
+    ['an escaped line break', `${base64}\n`, 'encoding', 'white space or a line break in the string'],
+    ['an empty string', '', 'length', 'the string is empty'],
+    ['15 bytes', hex.slice(0, 30), 'length', 'the ciphertext is not whole blocks of 16 bytes'],
+    ['17 bytes', hex.slice(0, 34), 'length', 'the ciphertext is not whole blocks of 16 bytes'],
+    ['all but the last block', hex.slice(0, -32), 'padding', wrongKey],
+    ['the ciphertext twice encoded', Buffer.from(hex).toString('base64'), 'padding', 'looks like base64 of hex'],
+  ])('fails to decrypt %s', (_, data, reason, hint) => {
+    expect(openEnvelope(envelope(data), [credentials])).toEqual({ code: 'decryption_failed', reason, hint });
+  });
+
+  test.each([
+    ['text', Buffer.from('hello')],
+    ['nothing', Buffer.alloc(0)],
+    ['JSON after a byte order mark', Buffer.from('\ufeff{}')],
+    ['JSON in Latin-1', Buffer.from('{"note":"é"}', 'latin1')],
+    ['JSON cut short', Buffer.from('{"amount":1')],
+  ])('refuses a plaintext that is %s', (_, plaintext) => {
+    const body = Buffer.from(sealEnvelope(plaintext, credentials, 'hex'));
+    expect(openEnvelope(body, [credentials])).toEqual({
+      code: 'decryption_failed',
+      reason: 'not_json',
+      hint: wrongKey,
+    });
+  });
+
+  test('tells bad padding from bad JSON in the reason and nowhere else', () => {
+    const padding = openEnvelope(envelope(openssl(key, iv, Buffer.alloc(16, 'x'), '-nopad').toString('hex')), [
+      credentials,
+    ]);
+    const json = openEnvelope(Buffer.from(sealEnvelope(Buffer.from('x'), credentials, 'hex')), [credentials]);
+    expect(padding).toMatchObject({ reason: 'padding' });
+    expect(json).toMatchObject({ reason: 'not_json' });
+    expect({ ...padding, reason: '' }).toEqual({ ...json, reason: '' });
+  });
+
+  test('does not open JSON whose padding is wrong', () => {
+    const padded = Buffer.from(`{"a":"bcdef"}${' '.repeat(3)}`);
+    const ciphertext = openssl(key, iv, padded, '-nopad');
+    expect(JSON.parse(padded.toString())).toEqual({ a: 'bcdef' });
+    expect(outcomeOf(envelope(ciphertext.toString('hex')))).toBe('decryption_failed padding');
+  });
+
+  test('refuses a padding to blocks of 32 bytes, as some PHP code writes it', () => {
+    const json = Buffer.from('{"a":1}');
+    const padded = Buffer.alloc(32, 32 - json.length).fill(json, 0, json.length);
+    expect(outcomeOf(envelope(openssl(key, iv, padded, '-nopad').toString('base64')))).toBe(
+      'decryption_failed padding',
+    );
+  });
+
+  test('refuses a ciphertext with any one bit flipped, always with the same hint', () => {
+    const ciphertext = encrypt(credentials, document);
+    const reasons = new Set<string | undefined>();
+    for (let at = 0; at < ciphertext.length; at += 1) {
+      for (let bit = 0; bit < 8; bit += 1) {
+        const flipped = Buffer.from(ciphertext);
+        flipped.writeUInt8(flipped.readUInt8(at) ^ (1 << bit), at);
+        const result = openEnvelope(envelope(flipped.toString('hex')), [credentials]);
+        expect(result).toMatchObject({ code: 'decryption_failed', hint: wrongKey });
+        if ('reason' in result) reasons.add(result.reason);
+      }
+    }
+    expect(reasons).toEqual(new Set(['padding', 'not_json']));
+  });
+
+  test('refuses a body of which any one byte is turned into another', () => {
+    const body = Buffer.from(`{"data":"${hex}"}`);
+    for (let at = 0; at < body.length; at += 1) {
+      for (const byte of [0x00, 0x0a, 0x20, 0x22, 0x5c, 0x67, 0x7d, 0x80, 0xff]) {
+        if (body[at] === byte) continue;
+        const damaged = Buffer.from(body);
+        damaged.writeUInt8(byte, at);
+        expect(openEnvelope(damaged, [credentials])).toHaveProperty('code');
+      }
+    }
+  });
+
+  test('opens with whichever candidate fits, and says which', () => {
+    const body = Buffer.from(sealEnvelope(document, otherCredentials, 'hex'));
+    const opened = openEnvelope(body, [credentials, otherCredentials]);
+    expect(opened).toMatchObject({ plaintext: document });
+    expect('credentials' in opened && opened.credentials === otherCredentials).toBe(true);
+    expect(outcomeOf(body, [credentials])).toMatch(/^decryption_failed/);
+    expect(outcomeOf(body, [])).toMatch(/^decryption_failed/);
+  });
+});
+
+describe('hasEnvelopeShape and isEnvelope', () => {
+  const block = '00'.repeat(16);
+
+  test.each([
+    [`{"data":"${block}"}`, true, true],
+    [`{"data":"${block}${block}"}`, true, true],
+    [`{"data":"${Buffer.alloc(16).toString('base64')}"}`, true, true],
+    [` { "d\\u0061ta" : "${block.replaceAll('0', '\\u0030')}" } `, true, true],
+    ['{"data":""}', true, false],
+    [`{"data":"${block.slice(2)}"}`, true, false],
+    [`{"data":"${block}00"}`, true, false],
+    [`{"data":"${block}0"}`, true, false],
+    ['{"data":"é"}', true, false],
+    ['{"data":"hello"}', true, false],
+    [`{"data":"${block}","data":"${block}"}`, false, false],
+    [`{"data":"${block}","x":1}`, false, false],
+    ['{"data":1}', false, false],
+    ['{"amount":1}', false, false],
+    [`{"data":"${block}"`, false, false],
+    [`{"data":"${block}\n"}`, false, false],
+    [`"${block}"`, false, false],
+    ['', false, false],
+  ])('%j: shape %s, envelope %s', (body, shape, whole) => {
+    expect(hasEnvelopeShape(Buffer.from(body))).toBe(shape);
+    expect(isEnvelope(Buffer.from(body))).toBe(whole);
+  });
+
+  test('find none in bytes that are not UTF-8', () => {
+    const body = Buffer.from('{"data":"é"}', 'latin1');
+    expect(hasEnvelopeShape(body)).toBe(false);
+    expect(isEnvelope(body)).toBe(false);
+  });
+});
+
+describe('hintFor', () => {
+  const bytes = Buffer.alloc(32, 0xfb);
+
+  test.each([
+    ['', 'the string is empty'],
+    ['abc', 'odd number of hex digits'],
+    [bytes.toString('hex').slice(1), 'odd number of hex digits'],
+    [bytes.toString('base64url'), 'looks like url-safe base64: use the standard alphabet'],
+    [bytes.toString('base64').replaceAll('+', '-'), 'neither hex nor base64'],
+    [bytes.toString('base64').replace(/=+$/, ''), 'looks like base64 without its padding'],
+    [bytes.toString('base64').replace('+', ' '), 'white space or a line break in the string'],
+    [`${bytes.toString('hex')}\r\n`, 'white space or a line break in the string'],
+    ['aa:bb', 'neither hex nor base64'],
+    ['AR==', 'neither hex nor base64'],
+    [Buffer.from(bytes.toString('hex')).toString('base64'), 'looks like base64 of hex'],
+    [Buffer.from(bytes.toString('hex')).toString('hex'), 'looks like hex of hex'],
+    [Buffer.from(bytes.toString('base64')).toString('hex'), 'looks like hex of base64'],
+    [Buffer.from(bytes.toString('base64')).toString('base64'), 'looks like base64 of base64'],
+    [
+      Buffer.concat([Buffer.from('Salted__'), bytes]).toString('base64'),
+      'looks like passphrase encryption: the key must go in as bytes',
+    ],
+    [bytes.toString('hex', 1), 'the ciphertext is not whole blocks of 16 bytes'],
+    [bytes.toString('hex'), wrongKey],
+    [bytes.toString('base64'), wrongKey],
+  ])('of %j', (data, hint) => {
+    expect(hintFor(data)).toBe(hint);
+  });
+});
+
+describe.each(encodings)('sealing in %s', (encoding) => {
+  const chunks = fc.array(
+    fc.uint8Array({ maxLength: 50 }).map((array) => Buffer.from(array)),
+    { maxLength: 8 },
+  );
+
+  test('gives an object with the ciphertext that openssl gives', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 100 }), (array) => {
+        const ciphertext = openssl(key, iv, array).toString(encoding);
+        expect(sealEnvelope(Buffer.from(array), credentials, encoding)).toBe(`{"data":"${ciphertext}"}`);
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  test('gives what opens again, byte for byte', () => {
+    fc.assert(
+      fc.property(fc.json({ stringUnit: 'binary' }), (json) => {
+        const plaintext = Buffer.from(json);
+        const body = Buffer.from(sealEnvelope(plaintext, credentials, encoding));
+        expect(isEnvelope(body)).toBe(true);
+        expect(openEnvelope(body, [credentials])).toMatchObject({ plaintext });
+      }),
+    );
+  });
+
+  test('in pieces gives the same envelope, however the plaintext is cut', () => {
+    fc.assert(
+      fc.property(chunks, (chunks) => {
+        const sealer = new Sealer(credentials, encoding);
+        const pieces = [...chunks.map((chunk) => sealer.update(chunk)), sealer.end()];
+        expect(pieces[0]).toMatch(/^\{"data":"/);
+        expect(pieces.at(-1)).toMatch(/"\}$/);
+        expect(pieces.join('')).toBe(sealEnvelope(Buffer.concat(chunks), credentials, encoding));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  test('in pieces holds back less than a block and a group of base64', () => {
+    const sealer = new Sealer(credentials, encoding);
+    let plain = 0;
+    let sealed = 0;
+    for (let size = 0; size < 200; size += 1) {
+      sealed += sealer.update(Buffer.alloc(size)).length;
+      plain += size;
+      expect(sealedLength(plain, encoding) - sealed).toBeLessThanOrEqual(16 * 2 + 4 + 2);
+    }
+  });
+
+  test('has a length that is known before', () => {
+    for (let length = 0; length <= 100; length += 1) {
+      const sealed = sealEnvelope(Buffer.alloc(length), credentials, encoding);
+      expect(sealedLength(length, encoding)).toBe(Buffer.byteLength(sealed));
+    }
+  });
+});

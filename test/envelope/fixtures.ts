@@ -1,0 +1,23 @@
+import { spawnSync } from 'node:child_process';
+import { Credentials, parseCredentials } from '../../src/envelope/credentials.ts';
+
+/** Credentials of any bytes, by the way every credential comes in. */
+export function credentialsOf(key: Uint8Array, iv: Uint8Array): Credentials {
+  const parsed = parseCredentials(Buffer.from(key).toString('base64'), Buffer.from(iv).toString('base64'), 'base64');
+  if (parsed instanceof Credentials) return parsed;
+  throw new Error(JSON.stringify(parsed));
+}
+
+export const key = Buffer.from('0123456789abcdefghijklmnopqrstuv');
+export const iv = Buffer.from('ABCDEFGHIJKLMNOP');
+export const credentials = credentialsOf(key, iv);
+export const otherCredentials = credentialsOf(Buffer.from('another key of exactly 32 bytes!'), iv);
+
+/** Runs `openssl enc -aes-256-cbc` with these bytes; extra arguments such as `-d`, `-nopad`. */
+export function openssl(key: Uint8Array, iv: Uint8Array, input: Uint8Array, ...args: readonly string[]): Buffer {
+  const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+  const options = ['enc', '-aes-256-cbc', '-K', hex(key), '-iv', hex(iv), ...args];
+  const { status, stdout, stderr } = spawnSync('openssl', options, { input, maxBuffer: 1 << 26 });
+  if (status !== 0) throw new Error(stderr.toString());
+  return stdout;
+}

@@ -1,0 +1,98 @@
+import * as fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { soleData } from '../../src/envelope/sole-member.ts';
+
+describe('soleData', () => {
+  test.each([
+    ['{"data":"abc"}', 'abc'],
+    ['{"data":""}', ''],
+    [' \t\r\n{ \n"data"\r: \t"abc" \n} \r\n', 'abc'],
+    ['{"d\\u0061ta":"abc"}', 'abc'],
+    ['{"data":"a\\/b\\/c=="}', 'a/b/c=='],
+    ['{"data":"a\\"b"}', 'a"b'],
+    ['{"data":"a\\\\"}', 'a\\'],
+    ['{"data":"\\\\\\""}', '\\"'],
+    ['{"data":"}"}', '}'],
+    ['{"data":"\\u0000é😀"}', '\u0000é😀'],
+  ])('reads %j', (text, data) => {
+    expect(JSON.parse(text)).toEqual({ data });
+    expect(soleData(text)).toBe(data);
+  });
+
+  test.each([
+    '',
+    ' ',
+    '{}',
+    '[]',
+    '"data"',
+    'null',
+    '{"data"}',
+    '{"data":}',
+    '{"data":"abc"',
+    '{"data":"abc',
+    '{"data":"abc\\"}',
+    '{"data":"abc\\\\\\"}',
+    '{"data":"abc"}}',
+    '{"data":"abc"}x',
+    'x{"data":"abc"}',
+    '{"data":"abc",}',
+    '{,"data":"abc"}',
+    '{"data":"abc","data":"abc"}',
+    '{"data":"abc","d\\u0061ta":"abc"}',
+    '{"data":"abc","x":1}',
+    '{"x":1,"data":"abc"}',
+    '{"data":"abc" "x"}',
+    '{"Data":"abc"}',
+    '{"data ":"abc"}',
+    '{"__proto__":"abc"}',
+    '{"data":1}',
+    '{"data":null}',
+    '{"data":["abc"]}',
+    '{"data":{"data":"abc"}}',
+    '[{"data":"abc"}]',
+    '{"data":"\\x"}',
+    '{"d\\ata":"abc"}',
+    "{'data':'abc'}",
+    '{data:"abc"}',
+    '\ufeff{"data":"abc"}',
+    '\u00a0{"data":"abc"}',
+    '{"data"\v:"abc"}',
+  ])('finds none in %j', (text) => {
+    expect(soleData(text)).toBeUndefined();
+  });
+
+  test('agrees with JSON.parse on every text it reads, wherever it is damaged', () => {
+    const string = fc.string({ unit: fc.constantFrom('a', '/', '\\', '"', '\\/', '\\"', ' ', ':', '}'), maxLength: 6 });
+    const text = fc.oneof(
+      string.map((inside) => `{"data":"${inside}"}`),
+      string.map((inside) => `{"data":${JSON.stringify(inside)}}`),
+      fc.tuple(string, string).map(([a, b]) => `{"data":"${a}","data":"${b}"}`),
+      fc.string({ unit: fc.constantFrom('{', '}', '"', 'data', ':', ',', '\\', ' '), maxLength: 10 }),
+    );
+    const found = { some: 0, none: 0 };
+    fc.assert(
+      fc.property(text, (text) => {
+        const data = soleData(text);
+        found[data === undefined ? 'none' : 'some'] += 1;
+        let parsed: unknown;
+        try {
+          parsed = JSON.parse(text);
+        } catch {
+          parsed = undefined;
+        }
+        // JSON.parse keeps the last of two members; with the escapes gone, only a real second one looks like one.
+        const isSole = parsed !== undefined && !text.replace(/\\./g, '').includes('","data":"');
+        expect(data).toEqual(isSole ? (parsed as { data?: unknown }).data : undefined);
+      }),
+      { numRuns: 3000 },
+    );
+    expect(found.some).toBeGreaterThan(100);
+    expect(found.none).toBeGreaterThan(100);
+  });
+
+  test('reads a long string of escapes in one pass', () => {
+    const text = `{"data":"${'\\/'.repeat(500_000)}"}`;
+    expect(soleData(text)).toBe('/'.repeat(500_000));
+    expect(soleData(`{"data":"${'\\"'.repeat(500_000)}`)).toBeUndefined();
+  });
+});

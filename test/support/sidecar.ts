@@ -1,0 +1,147 @@
+import { Writable } from 'node:stream';
+import { onTestFinished } from 'vitest';
+import { startApp, type App } from '../../src/app.ts';
+import type { Account, Encryption } from '../../src/accounts/account.ts';
+import { hashOf, prefixOf, type ApiKey } from '../../src/accounts/api-key.ts';
+import type { Config, Route } from '../../src/config/config.ts';
+import { parseCredentials, type Credentials } from '../../src/envelope/credentials.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+
+/** Keys and credentials that tests send. */
+export const keys = {
+  /** Of `acme`, which encrypts in test. */
+  acme: 'sk_test_acmeacmeacmeacmeacmeacme',
+  acmePublic: 'pk_test_acmeacmeacmeacmeacmeacme',
+  acmeLive: 'sk_live_acmeacmeacmeacmeacmeacme',
+  /** Of `globex`, which does not encrypt. */
+  globex: 'sk_test_globexglobexglobexglobex',
+  globexPublic: 'pk_test_globexglobexglobexglobex',
+} as const;
+
+export const acmeTest = { key: 'k7Jq2vXw9RtB4mNz8LpC1sDfG5hYeU3a', iv: 'Zx9Qw3Er7Ty1Ui5O' } as const;
+export const acmeLive = { key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le', iv: 'Bn4Mx8Cz1Vl6Kj3H' } as const;
+
+export function credentialsOf({ key, iv }: { key: string; iv: string }): Credentials {
+  const credentials = parseCredentials(key, iv, 'text');
+  if (Array.isArray(credentials)) throw new Error('bad credentials in a test');
+  return credentials as Credentials;
+}
+
+export function apiKey(key: string, more: Partial<ApiKey> = {}): ApiKey {
+  const id = `${key.slice(0, 7)}-${key.slice(8, 14)}`;
+  return {
+    id,
+    prefix: prefixOf(key),
+    hash: hashOf(key),
+    createdAt: 0,
+    expiresAt: undefined,
+    revokedAt: undefined,
+    ...more,
+  };
+}
+
+export function encryptionOf(credentials: { key: string; iv: string }, more: Partial<Encryption> = {}): Encryption {
+  return { credentials: credentialsOf(credentials), encoding: 'hex', createdAt: undefined, grace: undefined, ...more };
+}
+
+export const acme: Account = {
+  id: 'acme',
+  name: 'Acme Stores',
+  active: true,
+  keys: [apiKey(keys.acme), apiKey(keys.acmePublic), apiKey(keys.acmeLive)],
+  encryption: { test: encryptionOf(acmeTest), live: encryptionOf(acmeLive) },
+};
+
+export const globex: Account = {
+  id: 'globex',
+  name: 'Globex',
+  active: true,
+  keys: [apiKey(keys.globex), apiKey(keys.globexPublic)],
+  encryption: {},
+};
+
+export function route(path: string, more: Partial<Route> = {}): Route {
+  return { path, methods: [], keys: ['secret'], envelope: false, upgrade: false, ...more };
+}
+
+export const routes: readonly Route[] = [
+  route('/api/v1/transactions/initialize', { methods: ['POST'], keys: ['public', 'secret'] }),
+  route('/api/s2s/*', { envelope: true }),
+];
+
+/** A configuration in front of `upstream` (an origin), on free ports. Limits and timeouts are merged member by member. */
+export function configOf(
+  upstream: string,
+  more: Partial<Omit<Config, 'limits' | 'timeouts'>> & {
+    limits?: Partial<Config['limits']>;
+    timeouts?: Partial<Config['timeouts']>;
+  } = {},
+): Config {
+  const { limits, timeouts, ...rest } = more;
+  return {
+    listen: { host: '127.0.0.1', port: 0, tls: undefined },
+    admin: { host: '127.0.0.1', port: 0 },
+    environments: [
+      {
+        name: 'test',
+        hosts: [],
+        upstream: { origin: upstream, socketPath: undefined, ca: undefined, cert: undefined, key: undefined },
+      },
+    ],
+    accounts: [acme, globex],
+    routes,
+    cipherTest: ['test'],
+    trustedProxies: [],
+    limits: {
+      requestBody: 1_048_576,
+      buffered: 50_331_648,
+      header: 16_384,
+      inFlight: 1_024,
+      failedKeys: { attempts: 20, window: 60_000 },
+      ...limits,
+    },
+    timeouts: {
+      connect: 2_000,
+      header: 10_000,
+      request: 60_000,
+      upstream: 30_000,
+      idle: 75_000,
+      drain: 25_000,
+      ...timeouts,
+    },
+    log: { level: 'info' },
+    ...rest,
+  };
+}
+
+/** A sidecar in this process, stopped when the test is over. */
+export interface TestSidecar {
+  readonly app: App;
+  readonly url: string;
+  readonly port: number;
+  readonly adminUrl: string;
+  /** The log's lines so far, parsed. */
+  readonly log: readonly Record<string, unknown>[];
+  /** The access lines so far. */
+  accessLines(): Record<string, unknown>[];
+}
+
+export async function startSidecar(config: Config, clock: () => number = Date.now): Promise<TestSidecar> {
+  const log: Record<string, unknown>[] = [];
+  const destination = new Writable({
+    write(line: Buffer, _encoding, done) {
+      log.push(JSON.parse(line.toString()) as Record<string, unknown>);
+      done();
+    },
+  });
+  const app = await startApp(config, createLogger(config.log.level, destination), clock);
+  onTestFinished(() => app.stop());
+  return {
+    app,
+    port: app.merchants.port,
+    url: `http://127.0.0.1:${app.merchants.port}`,
+    adminUrl: `http://127.0.0.1:${app.admin.port}`,
+    log,
+    accessLines: () => log.filter(({ msg }) => msg === 'request'),
+  };
+}

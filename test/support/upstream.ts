@@ -1,0 +1,70 @@
+import {
+  createServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+
+/** A request as the upstream saw it, its body in whole. */
+export interface SeenRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: readonly string[];
+  readonly body: string;
+}
+
+/** A real upstream that remembers what it saw. */
+export interface TestUpstream {
+  readonly origin: string;
+  readonly port: number;
+  readonly server: Server;
+  /** Requests that arrived in whole. */
+  readonly seen: readonly SeenRequest[];
+  /** Requests of which at least the head arrived. */
+  readonly heads: () => number;
+}
+
+/** Answers each whole request; by default with `{"ok":true}`. */
+export type Respond = (seen: SeenRequest, res: ServerResponse, req: IncomingMessage) => void;
+
+export const ok: Respond = (_seen, res) => {
+  res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': 11 }).end('{"ok":true}');
+};
+
+/** Starts an upstream that reads each request in whole and then responds; closed when the test is over. */
+export async function startUpstream(respond: Respond = ok): Promise<TestUpstream> {
+  const seen: SeenRequest[] = [];
+  const upstream = await startRawUpstream((req, res) => {
+    const chunks: Buffer[] = [];
+    req.on('data', (chunk: Buffer) => chunks.push(chunk));
+    req.on('end', () => {
+      const { method = '', url = '', headers, rawHeaders } = req;
+      const request = { method, url, headers, rawHeaders, body: Buffer.concat(chunks).toString('latin1') };
+      seen.push(request);
+      respond(request, res, req);
+    });
+  });
+  return { ...upstream, seen };
+}
+
+/** Starts an upstream whose handler gets the request as soon as its head is there. */
+export async function startRawUpstream(
+  handler: (req: IncomingMessage, res: ServerResponse) => void,
+): Promise<Omit<TestUpstream, 'seen'>> {
+  let heads = 0;
+  const server = createServer((req, res) => {
+    heads += 1;
+    handler(req, res);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const { port } = server.address() as AddressInfo;
+  return { origin: `http://127.0.0.1:${port}`, port, server, heads: () => heads };
+}
