@@ -1,93 +1,175 @@
 import type { Server } from 'node:http';
+import { Server as TlsServer } from 'node:tls';
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
+import type { EnvironmentName } from './accounts/api-key.ts';
 import { memoryDirectory } from './accounts/memory-directory.ts';
+import { tallyOf } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
 import type { Config, Listener } from './config/config.ts';
 import { Gateway } from './gateway/gateway.ts';
-import { createListener } from './gateway/listener.ts';
+import { createListener, secureContextOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { Metrics } from './telemetry/metrics.ts';
+import { OperationMetrics } from './telemetry/operation-metrics.ts';
 import { Upstream } from './upstream/upstream.ts';
 
 /** How long idle connections are left open at shutdown, so that a request just sent on one still gets its answer. */
 const idleLinger = 1_000;
 
-/** A running sidecar. */
-export interface App {
-  /** Bound addresses: the configuration may ask for any free port. */
-  readonly merchants: AddressInfo;
-  readonly admin: AddressInfo;
-  /** Stops being ready and closes connections with their next answer; resolves when nothing is in flight or the time is over. */
-  drain(): Promise<void>;
-  /** Drains and closes everything. */
-  stop(): Promise<void>;
+/** What the sidecar needs of the process it runs in. */
+export interface AppDependencies {
+  readonly log: Logger;
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  readonly version: string;
 }
 
-/**
- * Puts the parts together and opens the listeners: the one place that knows them all.
- *
- * @param clock epoch milliseconds
- * @throws the listener's error where an address cannot be bound
- */
-export async function startApp(config: Config, log: Logger, clock: () => number): Promise<App> {
-  const registry = new Registry();
-  const { timeouts, limits } = config;
-  const upstreams = new Map(
-    config.environments.map(({ name, upstream }) => [name, new Upstream(upstream, timeouts.connect, limits.inFlight)]),
-  );
-  const rules = new Rules(config, memoryDirectory(config.accounts), upstreams);
-  const metrics = new Metrics(registry, () => gateway.inFlight);
-  const gateway: Gateway = new Gateway(rules, log, metrics, clock);
+/** The composition root: puts the parts together, replaces what a new configuration replaces, takes all down in order. */
+export class App {
+  readonly #log: Logger;
+  readonly #clock: () => number;
+  readonly #gateway: Gateway;
+  readonly #operation: OperationMetrics;
+  readonly #merchantsListener: Server;
+  readonly #adminListener: Server;
+  readonly #upstreams = new Map<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }>();
+  #config: Config;
+  #ready = false;
+  #drained: Promise<void> | undefined;
 
-  let ready = false;
-  let drained: Promise<void> | undefined;
-  const drain = (): Promise<void> => {
-    if (drained === undefined) {
-      ready = false;
-      gateway.drain();
-      log.info('draining');
-      drained = until(() => gateway.inFlight === 0, timeouts.drain);
-    }
-    return drained;
-  };
-
-  const merchantsListener = createListener(config, gateway);
-  const adminListener = createAdminListener({ registry, isReady: () => ready, drain });
-  const admin = await open('admin', adminListener, config.admin, log);
-  let merchants: AddressInfo;
-  try {
-    merchants = await open('merchants', merchantsListener, config.listen, log);
-  } catch (error) {
-    adminListener.close();
-    throw error;
+  constructor(config: Config, { log, clock, version }: AppDependencies) {
+    this.#config = config;
+    this.#log = log;
+    this.#clock = clock;
+    const registry = new Registry();
+    const metrics = new Metrics(registry, () => this.#gateway.inFlight);
+    this.#operation = new OperationMetrics(registry, version, () => tallyOf(this.#config.accounts, clock()));
+    this.#gateway = new Gateway(this.#rulesOf(config), log, metrics, clock);
+    this.#merchantsListener = createListener(config, this.#gateway);
+    this.#adminListener = createAdminListener({ registry, isReady: () => this.#ready, drain: () => this.drain() });
   }
-  ready = true;
 
-  const stop = async (): Promise<void> => {
-    const began = performance.now();
-    await drain();
-    const connections = (): Promise<number> =>
-      new Promise((resolve) => void merchantsListener.getConnections((_error, count) => resolve(count ?? 0)));
-    while ((await connections()) > 0 && performance.now() - began < Math.min(idleLinger, timeouts.drain)) await tick();
-    const closed = new Promise((resolve) => void merchantsListener.close(resolve));
-    await Promise.race([
-      closed,
-      until(() => gateway.inFlight === 0, Math.max(0, timeouts.drain - (performance.now() - began))),
-    ]);
-    gateway.stop();
-    merchantsListener.closeAllConnections();
+  /**
+   * Opens the listeners, admin first, and is ready.
+   *
+   * @throws the listener's error where an address cannot be bound; nothing is open then
+   */
+  async start(): Promise<void> {
+    await open('admin', this.#adminListener, this.#config.admin, this.#log);
+    try {
+      await open('merchants', this.#merchantsListener, this.#config.listen, this.#log);
+    } catch (error) {
+      this.#adminListener.close();
+      throw error;
+    }
+    this.#operation.loaded(this.#clock());
+    this.#ready = true;
+  }
+
+  /** Bound addresses: the configuration may ask for any free port. */
+  get addresses(): { readonly merchants: AddressInfo; readonly admin: AddressInfo } {
+    return {
+      merchants: this.#merchantsListener.address() as AddressInfo,
+      admin: this.#adminListener.address() as AddressInfo,
+    };
+  }
+
+  /** Puts a new configuration in place, whole, between two requests; those in flight go on with the one they began with. */
+  apply(config: Config): void {
+    const before = this.#config;
+    const upstreamsBefore = [...this.#upstreams.values()];
+    this.#config = config;
+    this.#gateway.rules = this.#rulesOf(config);
+    this.#log.level = config.log.level;
+    const { timeouts, listen, limits } = config;
+    this.#merchantsListener.headersTimeout = timeouts.header;
+    this.#merchantsListener.keepAliveTimeout = timeouts.idle;
+    if (listen.tls !== undefined && this.#merchantsListener instanceof TlsServer) {
+      this.#merchantsListener.setSecureContext(secureContextOf(listen.tls));
+    }
+    const fixed: readonly [string, unknown, unknown][] = [
+      ['listen', address(before.listen), address(listen)],
+      ['listen.tls', before.listen.tls === undefined, listen.tls === undefined],
+      ['admin', address(before.admin), address(config.admin)],
+      ['limits.header', before.limits.header, limits.header],
+    ];
+    for (const [member, was, is] of fixed) {
+      if (was !== is) this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
+    }
+    const upstreams = new Set(this.#upstreams.values());
+    for (const old of upstreamsBefore) if (!upstreams.has(old)) void this.#closeUnused(old.upstream);
+    this.#operation.reloaded(this.#clock());
+    this.#log.info('configuration reloaded');
+  }
+
+  /** A new configuration was not valid: the running one stays. */
+  reloadFailed(problems: readonly string[]): void {
+    this.#operation.reloadFailed();
+    for (const problem of problems) this.#log.error({ problem }, 'configuration not valid, the running one stays');
+  }
+
+  /** Stops being ready and closes connections with their next answer; resolves when nothing is in flight or the time is over. */
+  drain(): Promise<void> {
+    if (this.#drained === undefined) {
+      this.#ready = false;
+      this.#gateway.drain();
+      this.#log.info('draining');
+      this.#drained = until(() => this.#gateway.inFlight === 0, this.#config.timeouts.drain);
+    }
+    return this.#drained;
+  }
+
+  /** Drains, gives idle connections a moment for a request already on its way, then closes everything. */
+  async stop(): Promise<void> {
+    const end = performance.now() + this.#config.timeouts.drain;
+    const listener = this.#merchantsListener;
+    await this.drain();
+    let connections = 0;
+    const count = (): void => void listener.getConnections((_error, open) => (connections = open));
+    count();
+    const settled = (): boolean => {
+      count();
+      return connections === 0;
+    };
+    await until(settled, Math.min(idleLinger, end - performance.now()));
+    const closed = new Promise((resolve) => void listener.close(resolve));
+    await until(() => this.#gateway.inFlight === 0, end - performance.now());
+    this.#gateway.stop();
+    listener.closeAllConnections();
     await closed;
-    adminListener.close();
-    adminListener.closeAllConnections();
-    await Promise.all([...upstreams.values()].map((upstream) => upstream.close()));
-    log.info('stopped');
-  };
-  return { merchants, admin, drain, stop };
+    this.#adminListener.close();
+    this.#adminListener.closeAllConnections();
+    await Promise.all([...this.#upstreams.values()].map(({ upstream }) => upstream.close()));
+    this.#log.info('stopped');
+  }
+
+  /** The rules of a configuration; an upstream whose settings are the same keeps its connections. */
+  #rulesOf(config: Config): Rules {
+    const { timeouts, limits } = config;
+    const upstreams = new Map<EnvironmentName, Upstream>();
+    for (const { name, upstream: target } of config.environments) {
+      const settings = JSON.stringify([target, timeouts.connect, limits.inFlight]);
+      let entry = this.#upstreams.get(name);
+      if (entry?.settings !== settings) {
+        entry = { settings, upstream: new Upstream(target, timeouts.connect, limits.inFlight) };
+        this.#upstreams.set(name, entry);
+      }
+      upstreams.set(name, entry.upstream);
+    }
+    for (const name of this.#upstreams.keys()) if (!upstreams.has(name)) this.#upstreams.delete(name);
+    return new Rules(config, memoryDirectory(config.accounts), upstreams);
+  }
+
+  /** Closes an upstream once no request that began with it is left: one may be about to be sent. */
+  async #closeUnused(upstream: Upstream): Promise<void> {
+    await until(() => !this.#gateway.uses(upstream), Infinity);
+    await upstream.close();
+  }
 }
 
-async function open(listener: string, server: Server, { host, port }: Listener, log: Logger): Promise<AddressInfo> {
+async function open(listener: string, server: Server, { host, port }: Listener, log: Logger): Promise<void> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen(port, host, () => {
@@ -95,17 +177,16 @@ async function open(listener: string, server: Server, { host, port }: Listener, 
       resolve();
     });
   });
-  const address = server.address() as AddressInfo;
-  log.info({ listener, address: address.address, port: address.port }, 'listening');
-  return address;
+  const bound = server.address() as AddressInfo;
+  log.info({ listener, address: bound.address, port: bound.port }, 'listening');
+}
+
+function address({ host, port }: Listener): string {
+  return `${host}:${port}`;
 }
 
 /** Resolves when the condition holds, looked at now and then, or after so many milliseconds. */
 async function until(holds: () => boolean, milliseconds: number): Promise<void> {
   const end = performance.now() + milliseconds;
-  while (!holds() && performance.now() < end) await tick();
-}
-
-function tick(): Promise<void> {
-  return new Promise((resolve) => void setTimeout(resolve, 20));
+  while (!holds() && performance.now() < end) await new Promise((resolve) => void setTimeout(resolve, 20));
 }

@@ -1,6 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { pino } from 'pino';
 import { run } from './cli/run.ts';
 
+const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+  version: string;
+};
 const log = pino.destination({ dest: 1, sync: false });
 
 process.on('uncaughtException', (error) => {
@@ -20,6 +24,7 @@ exit(
     stderr: process.stderr,
     env: process.env,
     log,
+    version,
     clock: Date.now,
     onSignal: (signal, handler) => void process.on(signal, handler),
   }),

@@ -10,7 +10,7 @@ import { demoCommands, type DemoAccounts } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { start, untilSignal } from './serve.ts';
+import { startApp, untilSignal } from './serve.ts';
 
 const shippedConfig = join(dirname(fileURLToPath(import.meta.url)), '../../config/sidecar.yaml');
 
@@ -34,14 +34,14 @@ export async function demo(io: CliIo, options: { readonly freePorts: boolean }):
   }
   const config = options.freePorts ? onFreePorts(loaded.config, corePort) : loaded.config;
   const log = createLogger(config.log.level, io.log);
-  const app = await start(io, 'demo', config, log);
+  const app = await startApp(io, 'demo', config, log);
   if (app === undefined) {
     core.close();
     return exitCodes.failed;
   }
   // The configuration keeps no key in the clear; the demo's are shown from the file that everybody can read.
   const accounts = parse(readFileSync(join(dirname(shippedConfig), 'accounts.yaml'), 'utf8')) as DemoAccounts;
-  io.stdout.write(demoCommands(`http://127.0.0.1:${app.merchants.port}`, accounts));
+  io.stdout.write(demoCommands(`http://127.0.0.1:${app.addresses.merchants.port}`, accounts));
   return untilSignal(io, log, async () => {
     await app.stop();
     core.closeAllConnections();

@@ -9,6 +9,8 @@ export interface CliIo {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Where the log goes. */
   readonly log: DestinationStream;
+  /** Of the sidecar. */
+  readonly version: string;
   /** Epoch milliseconds. */
   readonly clock: () => number;
   onSignal(signal: Signal, handler: () => void): void;

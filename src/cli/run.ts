@@ -16,6 +16,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
   let exitCode: number = exitCodes.done;
   const program = new Command('envelope-sidecar')
     .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals answers.')
+    .version(io.version)
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.stdout.write(text), writeErr: (text) => io.stderr.write(text) });
   const configOption = (): Option =>

@@ -1,6 +1,7 @@
-import { startApp, type App } from '../app.ts';
+import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { formatProblem, loadConfig } from '../config/load.ts';
+import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
@@ -12,16 +13,32 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
     return exitCodes.configuration;
   }
   const log = createLogger(loaded.config.log.level, io.log);
-  for (const warning of loaded.warnings) log.warn(formatProblem(warning));
-  const app = await start(io, 'serve', loaded.config, log);
+  for (const warning of loaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
+  const app = await startApp(io, 'serve', loaded.config, log);
   if (app === undefined) return exitCodes.failed;
-  return untilSignal(io, log, () => app.stop());
+
+  const reloader = new Reloader(configFile, io.env, (reloaded) => {
+    if (reloaded.ok) {
+      for (const warning of reloaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
+      app.apply(reloaded.config);
+    } else {
+      app.reloadFailed(reloaded.problems.map(formatProblem));
+    }
+  });
+  reloader.watch(loaded.files);
+  io.onSignal('SIGHUP', () => reloader.reload());
+  return untilSignal(io, log, () => {
+    reloader.stop();
+    return app.stop();
+  });
 }
 
 /** Starts the sidecar, or says in one line why its listeners cannot be opened. */
-export async function start(io: CliIo, command: string, config: Config, log: Logger): Promise<App | undefined> {
+export async function startApp(io: CliIo, command: string, config: Config, log: Logger): Promise<App | undefined> {
+  const app = new App(config, { log, clock: io.clock, version: io.version });
   try {
-    return await startApp(config, log, io.clock);
+    await app.start();
+    return app;
   } catch (error) {
     if (!(error instanceof Error) || !('syscall' in error)) throw error;
     io.stderr.write(`${command}: ${error.message}\n`);

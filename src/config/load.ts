@@ -1,11 +1,22 @@
+import { resolve } from 'node:path';
+import type { Account } from '../accounts/account.ts';
+import { readAccounts } from '../accounts/accounts-file.ts';
+import { environmentNames } from '../accounts/api-key.ts';
+import { Files, displayName } from '../yaml/files.ts';
 import type { Problem } from '../yaml/problem.ts';
-import type { Config } from './config.ts';
+import { validate } from '../yaml/validate.ts';
+import { valuesIn } from '../yaml/values.ts';
+import type { Env } from '../yaml/values.ts';
+import { WrongValue } from '../yaml/wrong-value.ts';
+import { YamlFile } from '../yaml/yaml-file.ts';
+import type { Config, Environment, UpstreamTarget } from './config.ts';
+import { crossCheck } from './cross-checks.ts';
+import { sidecarSchema } from './schema.ts';
+import type { SidecarFile } from './schema.ts';
 
 export { formatProblem } from '../yaml/problem.ts';
 export type { Problem } from '../yaml/problem.ts';
-
-/** Environment variables, as in `process.env`. */
-export type Env = Readonly<Record<string, string | undefined>>;
+export type { Env } from '../yaml/values.ts';
 
 /** `files`: absolute paths of all files read or tried, for watching. */
 export type LoadResult =
@@ -17,7 +28,62 @@ export type LoadResult =
     }
   | { readonly ok: false; readonly problems: readonly Problem[]; readonly files: readonly string[] };
 
-/** Reads the sidecar's file and all it names. Reports every problem at once, never just the first. */
-export function loadConfig(_file: string, _env: Env): LoadResult {
-  throw new Error('not written yet');
+/** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
+export function loadConfig(path: string, env: Env): LoadResult {
+  const files = new Files();
+  const file = open(path, files);
+  if (!(file instanceof YamlFile)) return { ok: false, problems: [file], files: [...files.seen] };
+
+  const content = validate(file, sidecarSchema(valuesIn({ env, directory: file.directory, files })));
+  if (content !== undefined) crossCheck(file, content);
+  const accountsFile = openAccounts(file, content?.accounts?.file, files);
+  const accounts = accountsFile === undefined ? [] : readAccounts(accountsFile, env);
+
+  const problems = [...file.problems, ...(accountsFile?.problems ?? [])];
+  if (problems.length > 0) return { ok: false, problems, files: [...files.seen] };
+  const warnings = [...file.warnings, ...(accountsFile?.warnings ?? [])];
+  // Without a problem nothing is missing.
+  return { ok: true, config: toConfig(content as SidecarFile, accounts), warnings, files: [...files.seen] };
+}
+
+function open(path: string, files: Files): YamlFile | Problem {
+  try {
+    return new YamlFile(path, files);
+  } catch (error) {
+    if (!(error instanceof WrongValue)) throw error;
+    return { file: displayName(path), line: 1, column: 1, path: '.', message: error.message };
+  }
+}
+
+function openAccounts(file: YamlFile, path: string | undefined, files: Files): YamlFile | undefined {
+  if (path === undefined) return undefined;
+  const accounts = open(resolve(file.directory, path), files);
+  if (accounts instanceof YamlFile) return accounts;
+  file.report(['accounts', 'file'], accounts.message);
+  return undefined;
+}
+
+function toConfig(file: SidecarFile, accounts: readonly Account[]): Config {
+  const { listen, environments, cipherTest, ...rest } = file;
+  const { tls } = listen;
+  return {
+    ...rest,
+    listen: { ...listen, tls: tls && { ...tls, clientCa: tls.clientCa } },
+    environments: environmentNames.flatMap((name) => toEnvironment(name, environments[name]) ?? []),
+    cipherTest: cipherTest.environments,
+    accounts,
+  };
+}
+
+function toEnvironment(
+  name: Environment['name'],
+  environment: SidecarFile['environments']['test'],
+): Environment | undefined {
+  return environment && { name, hosts: environment.hosts ?? [], upstream: toTarget(environment.upstream) };
+}
+
+function toTarget(upstream: NonNullable<SidecarFile['environments']['test']>['upstream']): UpstreamTarget {
+  if (!('url' in upstream)) return { ...upstream, ca: undefined, cert: undefined, key: undefined };
+  const { url, ca, cert, key } = upstream;
+  return { ...url, ca, cert, key };
 }

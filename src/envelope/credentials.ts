@@ -7,8 +7,9 @@ export class Credentials {
   readonly #key: KeyObject;
   readonly #iv: Buffer;
 
-  constructor(key: Buffer, iv: Buffer) {
-    this.#key = createSecretKey(key);
+  /** @param key 32 bytes; @param iv 16 bytes */
+  constructor(key: Buffer | KeyObject, iv: Buffer) {
+    this.#key = Buffer.isBuffer(key) ? createSecretKey(key) : key;
     this.#iv = iv;
   }
 

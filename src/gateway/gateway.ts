@@ -4,6 +4,7 @@ import type { Socket } from 'node:net';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
+import type { Upstream } from '../upstream/upstream.ts';
 import { accessLine } from './access-line.ts';
 import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
 import { BufferBudget } from './buffer-budget.ts';
@@ -53,6 +54,18 @@ export class Gateway {
   /** The requests whose answer is not complete. */
   get inFlight(): number {
     return this.#open.size;
+  }
+
+  /** What decides about requests from now on. */
+  set rules(rules: Rules) {
+    this.#rules = rules;
+    this.#budget.resize(rules.limits.buffered);
+    this.#open.start(sweepInterval(rules));
+  }
+
+  /** Whether a request is in flight that began with this upstream. */
+  uses(upstream: Upstream): boolean {
+    return this.#open.find((request) => request.rules.has(upstream)) !== undefined;
   }
 
   /** From now on every answer closes its connection, so that clients go elsewhere. */

@@ -1,7 +1,8 @@
 import { createServer as createHttpServer, type Server, type ServerOptions } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import type { Config } from '../config/config.ts';
+import type { SecureContextOptions } from 'node:tls';
+import type { Config, ServerTls } from '../config/config.ts';
 import type { RefusalCode } from '../errors.ts';
 import type { Gateway } from './gateway.ts';
 
@@ -26,10 +27,8 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
       ? createHttpServer(options)
       : createHttpsServer({
           ...options,
-          cert: tls.cert,
-          key: tls.key,
-          minVersion: 'TLSv1.2',
-          ...(tls.clientCa === undefined ? {} : { ca: tls.clientCa, requestCert: true, rejectUnauthorized: true }),
+          ...secureContextOf(tls),
+          ...(tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true }),
         });
   // Node drops headers beyond a number without a word; the size limit bounds them already.
   server.maxHeadersCount = 0;
@@ -42,6 +41,11 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   server.on('connect', (_req, socket) => gateway.refuseUnparsed(socket as Socket, 'ambiguous_request'));
   server.on('clientError', (error, socket) => gateway.refuseUnparsed(socket as Socket, parserRefusal(error)));
   return server;
+}
+
+/** What a listener with TLS presents and demands; may be replaced while it runs. */
+export function secureContextOf({ cert, key, clientCa }: ServerTls): SecureContextOptions {
+  return { cert, key, minVersion: 'TLSv1.2', ...(clientCa === undefined ? {} : { ca: clientCa }) };
 }
 
 function parserRefusal(error: Error & { code?: string }): RefusalCode {

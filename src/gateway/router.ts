@@ -18,7 +18,7 @@ const unlisted: RouteMatch = { outcome: 'unlisted' };
 /** Finds the route of a request by its path, most specific first, then by its method. */
 export class Router {
   // find-my-way chooses by method first; all paths stand under one method here, so that the path goes first.
-  readonly #tree = createTree<createTree.HTTPVersion.V1>({
+  readonly #tree = createTree({
     // As upstream frameworks match (Express by default): a path spelt otherwise must not slip past its envelope.
     caseSensitive: false,
     ignoreTrailingSlash: true,

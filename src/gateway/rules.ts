@@ -19,6 +19,7 @@ export class Rules {
   readonly router: Router;
   readonly limits: Limits;
   readonly timeouts: Timeouts;
+  readonly #upstreams: ReadonlySet<Upstream>;
   readonly #byHost = new Map<string, ServedEnvironment>();
   readonly #forEveryHost: ServedEnvironment | undefined;
   readonly #trustedProxies: BlockList | undefined;
@@ -28,6 +29,7 @@ export class Rules {
     this.router = new Router(config.routes);
     this.limits = config.limits;
     this.timeouts = config.timeouts;
+    this.#upstreams = new Set(upstreams.values());
     for (const { name, hosts } of config.environments) {
       const upstream = upstreams.get(name);
       if (upstream === undefined) throw new Error(`no upstream for the environment ${name}`);
@@ -41,6 +43,10 @@ export class Rules {
   /** The environment of a `Host`: without its port, in any case. Undefined: this sidecar does not answer for it. */
   environmentOf(host: string): ServedEnvironment | undefined {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
+  }
+
+  has(upstream: Upstream): boolean {
+    return this.#upstreams.has(upstream);
   }
 
   /** Whether what a peer says of the clients before it is believed. */

@@ -22,7 +22,6 @@ export interface ParsedYaml {
 
 /** The parser's own messages quote the text, which may be a secret: these do not. */
 const messages: Partial<Record<ErrorCode, string>> = {
-  BAD_ALIAS: 'an alias (*name) without its anchor (&name) before it: put text that begins with * in quotes',
   BAD_DQ_ESCAPE: 'an unknown escape sequence in double quotes: double the backslash or use single quotes',
   BAD_INDENT: 'wrong indentation',
   BAD_SCALAR_START: 'text that begins with this character must stand in quotes',
@@ -56,13 +55,13 @@ export function parseYaml(text: string): ParsedYaml {
   const problems: SyntaxProblem[] = errors.map(({ code, pos }) => whole(messages[code] ?? 'not valid YAML', pos[0]));
   let value: unknown;
   if (errors.every(({ code }) => harmless.has(code))) {
-    problems.push(...duplicates(document.contents));
+    problems.push(...flaws(document.contents));
     try {
       value = document.toJS() ?? undefined;
       if (value === undefined) problems.push(whole('the file is empty'));
     } catch {
-      // Thrown where aliases of aliases would fill the memory.
-      problems.push(whole('aliases (*name) repeat too much: write it out'));
+      // Thrown where an alias has no anchor, which was reported, or where aliases of aliases would fill the memory.
+      if (problems.length === 0) problems.push(whole('aliases (*name) repeat too much: write it out'));
     }
   }
   return {
@@ -77,20 +76,27 @@ function whole(message: string, offset = 0): SyntaxProblem {
   return { offset, path: [], message };
 }
 
-/** Members whose name stands before them in the same mapping already. */
-function duplicates(root: unknown): SyntaxProblem[] {
+/** Members that stand twice in a mapping, and aliases without an anchor before them. */
+function flaws(root: unknown): SyntaxProblem[] {
   const found: SyntaxProblem[] = [];
   const path: (string | number)[] = [];
+  const anchors = new Set<string>();
   visit(root);
   return found;
 
   function visit(node: unknown): void {
+    if (isAlias(node)) {
+      if (!anchors.has(node.source))
+        add(node, 'an alias without its anchor before it: put text that begins with * in quotes');
+      return;
+    }
+    if (isNode(node) && node.anchor !== undefined) anchors.add(node.anchor);
     if (isMap(node)) {
       const names = new Set<string>();
       for (const { key, value } of node.items) {
         const name = nameOf(key);
         path.push(name);
-        if (names.has(name)) found.push({ offset: startOf(key) ?? 0, path: [...path], message: 'this member stands twice' });
+        if (names.has(name)) add(key, 'this member stands twice');
         names.add(name);
         visit(value);
         path.pop();
@@ -102,6 +108,10 @@ function duplicates(root: unknown): SyntaxProblem[] {
         path.pop();
       }
     }
+  }
+
+  function add(node: unknown, message: string): void {
+    found.push({ offset: startOf(node) ?? 0, path: [...path], message });
   }
 }
 

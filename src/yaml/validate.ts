@@ -62,25 +62,21 @@ const typeNames: Readonly<Record<string, string>> = {
   array: 'a list',
   boolean: 'true or false',
   int: 'a whole number',
-  number: 'a number',
+  number: 'a whole number',
   string: 'text',
 };
 
 const messageOf: z.core.$ZodErrorMap = (issue) => {
-  switch (issue.code) {
-    case 'unrecognized_keys': {
-      const known = issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape) : [];
-      return issue.keys.map((name) => unknownMember(name, known)).join('\n');
-    }
-    case 'invalid_type': {
-      const expected = `expected ${typeNames[issue.expected] ?? issue.expected}`;
-      return issue.input === undefined ? `missing: ${expected}` : expected;
-    }
-    case 'too_small':
-      return issue.origin === 'array' ? `expected at least ${issue.minimum} in the list` : `expected ${issue.minimum} or more`;
-    case 'too_big':
-      return `expected ${issue.maximum} or less`;
-    default:
-      return undefined;
+  if (issue.code === 'unrecognized_keys') {
+    const known = issue.inst instanceof z.ZodObject ? Object.keys(issue.inst.shape) : [];
+    return issue.keys.map((name) => unknownMember(name, known)).join('\n');
   }
+  if (issue.code === 'invalid_type') {
+    const expected = `expected ${typeNames[issue.expected] ?? issue.expected}`;
+    return issue.input === undefined ? `missing: ${expected}` : expected;
+  }
+  if (issue.code === 'too_small') {
+    return issue.origin === 'array' ? 'expected at least one item' : `expected ${issue.minimum} or more`;
+  }
+  return issue.code === 'too_big' ? `expected ${issue.maximum} or less` : undefined;
 };

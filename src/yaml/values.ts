@@ -77,6 +77,6 @@ function waysToWrite({ choices, pattern, numbers }: Kind<unknown>): readonly z.Z
 /** What to say of a value of the wrong type. The value itself stays unsaid: it could be a secret. */
 function mismatch(input: unknown, { expected, pattern }: Kind<unknown>): string {
   if (input === undefined) return `missing: expected ${expected}`;
-  const isText = input !== null && typeof input !== 'object' && pattern.test(String(input));
+  const isText = (typeof input === 'number' || typeof input === 'boolean') && pattern.test(String(input));
   return `expected ${expected}${isText ? ': put it in quotes' : ''}`;
 }

@@ -48,10 +48,14 @@ export class YamlFile {
   /** Notes a problem with the member at `path`, or with its name. */
   report(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): void {
     // What else is wrong with a member that is wrong already only follows from the first problem.
-    const place = JSON.stringify(path);
-    if (this.#reported.has(place)) return;
-    this.#reported.add(place);
+    if (this.isWrong(path)) return;
+    this.#reported.add(JSON.stringify(path));
     this.#problems.push(this.#problemAt(this.#parsed.offsetOf(path, part), path, message));
+  }
+
+  /** Whether a problem was reported with this very member, so that its absence says nothing. */
+  isWrong(path: MemberPath): boolean {
+    return this.#reported.has(JSON.stringify(path));
   }
 
   /** Notes a warning about the member at `path`. */

@@ -1,6 +1,6 @@
 import { Writable } from 'node:stream';
 import { onTestFinished } from 'vitest';
-import { startApp, type App } from '../../src/app.ts';
+import { App } from '../../src/app.ts';
 import type { Account, Encryption } from '../../src/accounts/account.ts';
 import { hashOf, prefixOf, type ApiKey } from '../../src/accounts/api-key.ts';
 import type { Config, Route } from '../../src/config/config.ts';
@@ -134,13 +134,14 @@ export async function startSidecar(config: Config, clock: () => number = Date.no
       done();
     },
   });
-  const app = await startApp(config, createLogger(config.log.level, destination), clock);
+  const app = new App(config, { log: createLogger(config.log.level, destination), clock, version: '0.0.0' });
+  await app.start();
   onTestFinished(() => app.stop());
   return {
     app,
-    port: app.merchants.port,
-    url: `http://127.0.0.1:${app.merchants.port}`,
-    adminUrl: `http://127.0.0.1:${app.admin.port}`,
+    port: app.addresses.merchants.port,
+    url: `http://127.0.0.1:${app.addresses.merchants.port}`,
+    adminUrl: `http://127.0.0.1:${app.addresses.admin.port}`,
     log,
     accessLines: () => log.filter(({ msg }) => msg === 'request'),
   };

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Installs what the tests of image, deployment, dashboard and alerts need beyond npm, and starts the container engine.
+# For a bare Debian 12, as root. Does nothing where all is there already.
+set -euo pipefail
+export DEBIAN_FRONTEND=noninteractive
+
+# A command and the package that brings it. kubectl comes from Kubernetes' own package source: Debian's is too old for
+# components.
+tools=(dockerd:docker.io iptables:iptables mmdebstrap:mmdebstrap promtool:prometheus kubectl:kubectl)
+missing=()
+for tool in "${tools[@]}"; do
+  command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
+done
+
+if ((${#missing[@]} > 0)); then
+  # Tests start their own Prometheus on a port of their own: nothing is to be started by its installation.
+  policy=/usr/sbin/policy-rc.d
+  if [[ ! -e $policy ]]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod +x "$policy"
+  fi
+  apt-get update -qq
+  apt-get install -qq --yes --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+if ! docker version >/dev/null 2>&1; then
+  setsid --fork dockerd >/var/log/dockerd.log 2>&1 </dev/null
+  for _ in {1..120}; do
+    docker version >/dev/null 2>&1 && exit
+    sleep 0.25
+  done
+  tail -n 20 /var/log/dockerd.log >&2
+  echo 'dockerd did not start' >&2
+  exit 1
+fi

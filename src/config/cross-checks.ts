@@ -1,0 +1,117 @@
+import { X509Certificate, createPrivateKey } from 'node:crypto';
+import { environmentNames } from '../accounts/api-key.ts';
+import { formatPath } from '../yaml/member-path.ts';
+import type { MemberPath } from '../yaml/member-path.ts';
+import type { Partly } from '../yaml/validate.ts';
+import type { YamlFile } from '../yaml/yaml-file.ts';
+import { httpMethods } from './config.ts';
+import type { HttpMethod } from './config.ts';
+import { routeKey } from './route-path.ts';
+import type { SidecarFile } from './schema.ts';
+
+type Content = Partly<SidecarFile>;
+
+/** Reports what is wrong between members that are right each for itself. */
+export function crossCheck(file: YamlFile, content: Content): void {
+  checkListeners(file, content);
+  checkEnvironments(file, content.environments);
+  checkRoutes(file, content.routes ?? []);
+  checkLimits(file, content.limits);
+}
+
+function checkListeners(file: YamlFile, { listen, admin }: Content): void {
+  checkCertificate(file, listen?.tls, ['listen', 'tls']);
+  if (listen?.port === undefined || listen.port === 0 || listen.port !== admin?.port) return;
+  const isEverywhere = (host: string | undefined): boolean => host === '0.0.0.0' || host === '::';
+  if (listen.host === admin.host || isEverywhere(listen.host) || isEverywhere(admin.host)) {
+    file.report(['admin', 'port'], 'the same port as listen.port: expected another');
+  }
+}
+
+function checkCertificate(
+  file: YamlFile,
+  tls: { cert?: string | undefined; key?: string | undefined } = {},
+  path: MemberPath,
+): void {
+  if (tls.cert === undefined || tls.key === undefined) return;
+  if (!new X509Certificate(tls.cert).checkPrivateKey(createPrivateKey(tls.key))) {
+    file.report([...path, 'key'], 'not the key of the certificate in "cert"');
+  }
+}
+
+function checkEnvironments(file: YamlFile, environments: Content['environments']): void {
+  if (environments === undefined) return;
+  const served = environmentNames.filter(
+    (name) => environments[name] !== undefined || file.isWrong(['environments', name]),
+  );
+  if (served.length === 0) file.report(['environments'], 'expected test, live or both');
+
+  const seen = new Map<string, { name: string; path: MemberPath }>();
+  for (const name of served) {
+    const path = ['environments', name];
+    const environment = environments[name];
+    if (served.length > 1 && environment !== undefined && environment.hosts === undefined) {
+      file.report([...path, 'hosts'], 'missing: where two environments are served, the host tells them apart');
+    }
+    for (const [i, host] of (environment?.hosts ?? []).entries()) {
+      const first = host === undefined ? undefined : seen.get(host);
+      if (first !== undefined && first.name !== name) {
+        file.report([...path, 'hosts', i], `the same host as ${formatPath(first.path)}`);
+      } else if (host !== undefined) {
+        seen.set(host, { name, path: [...path, 'hosts', i] });
+      }
+    }
+    checkUpstream(file, environment?.upstream, [...path, 'upstream']);
+  }
+}
+
+type Upstream = NonNullable<NonNullable<Content['environments']>['test']>['upstream'];
+
+function checkUpstream(file: YamlFile, upstream: Upstream, path: MemberPath): void {
+  if (upstream === undefined || !('url' in upstream)) return;
+  for (const member of ['ca', 'cert', 'key'] as const) {
+    if (upstream[member] !== undefined && upstream.url?.origin?.startsWith('https:') === false) {
+      file.report([...path, member], 'only for an upstream with https://');
+    }
+  }
+  if (upstream.cert === undefined && upstream.key !== undefined) {
+    file.report([...path, 'cert'], 'missing: "key" needs its certificate');
+  }
+  if (upstream.key === undefined && upstream.cert !== undefined) {
+    file.report([...path, 'key'], 'missing: "cert" needs its private key');
+  }
+  checkCertificate(file, upstream, path);
+}
+
+function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): void {
+  const seen: { key: string; methods: ReadonlySet<HttpMethod>; path: MemberPath }[] = [];
+  for (const [i, route] of routes.entries()) {
+    const methods = methodsOf(route?.methods);
+    if (route?.upgrade && route.envelope) {
+      file.report(['routes', i, 'upgrade'], 'not with "envelope": what a WebSocket carries is not sealed');
+    }
+    if (route?.upgrade && methods !== undefined && !methods.has('GET')) {
+      file.report(['routes', i, 'methods'], 'expected GET among them: a WebSocket begins with it');
+    }
+    if (route?.path === undefined || methods === undefined) continue;
+    const key = routeKey(route.path);
+    const same = seen.find((other) => other.key === key && [...methods].some((method) => other.methods.has(method)));
+    if (same === undefined) seen.push({ key, methods, path: ['routes', i] });
+    else file.report(['routes', i, 'path'], `the same path and method as ${formatPath(same.path)}`);
+  }
+}
+
+/** The methods a route has: all where none is listed, `HEAD` with `GET`. Undefined where none of those listed is right. */
+function methodsOf(listed: readonly (HttpMethod | undefined)[] = []): ReadonlySet<HttpMethod> | undefined {
+  if (listed.length === 0) return new Set(httpMethods);
+  const methods = new Set(listed.filter((method) => method !== undefined));
+  if (methods.has('GET')) methods.add('HEAD');
+  return methods.size === 0 ? undefined : methods;
+}
+
+function checkLimits(file: YamlFile, limits: Content['limits']): void {
+  if (limits?.buffered === undefined || limits.requestBody === undefined) return;
+  if (limits.buffered < limits.requestBody) {
+    file.report(['limits', 'buffered'], 'expected at least as much as limits.requestBody');
+  }
+}

@@ -1,0 +1,109 @@
+import { X509Certificate, createPrivateKey } from 'node:crypto';
+import { isIP } from 'node:net';
+import { duration, within } from '../yaml/kinds.ts';
+import type { Kind } from '../yaml/kinds.ts';
+import { WrongValue } from '../yaml/wrong-value.ts';
+import type { Limits, UpstreamTarget } from './config.ts';
+
+/** What a listener binds to. */
+export const address: Kind<string> = {
+  name: 'address',
+  expected: 'an IP address or a host name',
+  pattern: /^[A-Za-z0-9._:-]+$/,
+  read: (text) => text,
+};
+
+/** A host as in a request's `Host`, without port: read in lower case. */
+export const hostName: Kind<string> = {
+  name: 'host name',
+  expected: 'a host name without port, such as api.pay.example',
+  pattern: /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])$/,
+  read: (text) => text.toLowerCase(),
+};
+
+/** Where the payment core listens. */
+export const upstreamUrl: Kind<Pick<UpstreamTarget, 'origin' | 'socketPath'>> = {
+  name: 'URL',
+  expected: 'http://host:port, https://host:port or unix:/path.sock, without path, query and user',
+  pattern: /^(?:https?:\/\/[^/?#@\\\s]+|unix:\/.+)$/,
+  read: (text) => {
+    if (text.startsWith('unix:')) return { origin: 'http://localhost', socketPath: text.slice('unix:'.length) };
+    return URL.canParse(text) ? { origin: new URL(text).origin, socketPath: undefined } : undefined;
+  },
+};
+
+/** An IP address or a network in CIDR notation. */
+export const network: Kind<string> = {
+  name: 'address or CIDR',
+  expected: 'an IP address or a network such as 10.0.0.0/8',
+  pattern: /^[0-9A-Fa-f:.]+(?:\/[0-9]{1,3})?$/,
+  read: (text) => {
+    const [ip = '', bits = '0'] = text.split('/');
+    const version = isIP(ip);
+    return version !== 0 && Number(bits) <= (version === 4 ? 32 : 128) ? text : undefined;
+  },
+};
+
+/**
+ * The path of a route: literal segments, `:parameter` segments and a trailing `/*`. Literals consist of unreserved
+ * characters (RFC 3986 §2.3): a request with one of these percent-encoded is refused, so that a path can be spelt in one way only.
+ */
+export const routePath: Kind<string> = {
+  name: 'path',
+  expected:
+    '"/" and segments of letters, digits, "-", ".", "_", "~", or ":parameter"; "/*" at the end covers all below',
+  pattern: /^\/(?:(?:[A-Za-z0-9._~-]+|:[A-Za-z0-9_]+)\/)*(?:[A-Za-z0-9._~-]+|:[A-Za-z0-9_]+|\*)?$/,
+  read: (text) => {
+    if (/\/\.\.?(?:\/|$)/.test(text)) throw new WrongValue('expected a path without the segments "." and ".."');
+    return text;
+  },
+};
+
+/** So many attempts in so long a time. */
+export const rate: Kind<Limits['failedKeys']> = {
+  name: 'rate',
+  expected: 'a number of attempts and a duration such as 20/1m',
+  pattern: /^[1-9][0-9]{0,8}\/[0-9]+(?:ms|s|m|h|d)$/,
+  read: (text) => {
+    const [attempts, window = ''] = text.split('/');
+    const milliseconds = timeLimit.read(window);
+    return milliseconds === undefined ? undefined : { attempts: Number(attempts), window: milliseconds };
+  },
+};
+
+/** A duration that a timer can run: Node fires one of 25 days or more at once. */
+export const timeLimit = within(duration, 1, 24 * 86_400_000, 'from 1ms to 24d');
+
+/** One or more certificates in PEM. */
+export const certificates: Kind<string> = {
+  name: 'PEM file',
+  expected: 'the path of a file with certificates in PEM',
+  pattern: /./,
+  read: (text) => {
+    const blocks = text.match(/-----BEGIN CERTIFICATE-----[^]*?-----END CERTIFICATE-----/g) ?? [];
+    if (blocks.length === 0) throw new WrongValue('no certificate in PEM found');
+    for (const block of blocks) parsed(() => new X509Certificate(block), 'a certificate that cannot be read');
+    return text;
+  },
+};
+
+/** A private key in PEM, not encrypted. */
+export const privateKey: Kind<string> = {
+  name: 'PEM file',
+  expected: 'the path of a file with a private key in PEM',
+  pattern: /./,
+  read: (text) => {
+    if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) throw new WrongValue('no private key in PEM found');
+    if (text.includes('ENCRYPTED')) throw new WrongValue('the private key has a passphrase: store it without');
+    parsed(() => createPrivateKey(text), 'a private key that cannot be read');
+    return text;
+  },
+};
+
+function parsed(parse: () => unknown, message: string): void {
+  try {
+    parse();
+  } catch {
+    throw new WrongValue(message);
+  }
+}

@@ -1,0 +1,169 @@
+import { z } from 'zod';
+import { environmentNames, keyKinds } from '../accounts/api-key.ts';
+import { oneOf, size, text, within } from '../yaml/kinds.ts';
+import type { Values } from '../yaml/values.ts';
+import { httpMethods, logLevels } from './config.ts';
+import {
+  address,
+  certificates,
+  hostName,
+  network,
+  privateKey,
+  rate,
+  routePath,
+  timeLimit,
+  upstreamUrl,
+} from './kinds.ts';
+
+/** The sidecar's file as it is written. The descriptions are its documentation. */
+export type SidecarFile = z.output<ReturnType<typeof sidecarSchema>>;
+
+export function sidecarSchema({ value, pem }: Values) {
+  const port = z.int().min(0).max(65_535).meta({ title: 'port' });
+
+  const tls = z.strictObject({
+    cert: pem(certificates).describe('Certificate of the listener, followed by its intermediates.'),
+    key: pem(privateKey).describe('Private key of the certificate.'),
+    clientCa: pem(certificates)
+      .optional()
+      .describe('Where it is given, a client must show a certificate that one of these CAs has signed.'),
+  });
+
+  const upstream = z.union(
+    [
+      value(upstreamUrl),
+      z.strictObject({
+        url: value(upstreamUrl).describe('The address, as in the short form.'),
+        ca: pem(certificates).optional().describe('CAs to trust instead of the public ones. Only for `https://`.'),
+        cert: pem(certificates).optional().describe('Client certificate. Only for `https://`, together with `key`.'),
+        key: pem(privateKey).optional().describe('Private key of the client certificate.'),
+      }),
+    ],
+    { error: `expected ${upstreamUrl.expected}; or members with "url"` },
+  );
+
+  const environment = z.strictObject({
+    hosts: z
+      .array(value(hostName))
+      .min(1)
+      .optional()
+      .describe(
+        'Hosts this environment answers for, in any letter case. May be left out where it is the only environment: ' +
+          'it answers for every host then.',
+      ),
+    upstream: upstream.describe('Where the payment core listens, in short form or with TLS options.'),
+  });
+
+  const route = z.strictObject({
+    path: value(routePath).describe('What is matched; see [Routes](#matching-of-routes).'),
+    methods: z
+      .array(value(oneOf(httpMethods)))
+      .default([])
+      .describe('Methods of the route; `GET` includes `HEAD`. None listed: all.'),
+    keys: z
+      .array(value(oneOf(keyKinds)))
+      .min(1)
+      .prefault(['secret'])
+      .describe('Kinds of API keys that may use the route. A secret key always may.'),
+    envelope: z
+      .boolean()
+      .default(false)
+      .describe('Whether requests are opened and answers sealed, for accounts whose encryption is enabled.'),
+    upgrade: z.boolean().default(false).describe('Whether WebSocket connections are let through. Not with `envelope`.'),
+  });
+
+  return z.strictObject({
+    listen: z
+      .strictObject({
+        host: value(address).prefault('0.0.0.0').describe('Address to listen on.'),
+        port: port.default(8080).describe('Port to listen on; 0 takes a free one.'),
+        tls: tls.optional().describe('Makes the listener speak TLS only.'),
+      })
+      .describe("The merchants' listener."),
+    admin: z
+      .strictObject({
+        host: value(address).prefault('0.0.0.0').describe('Address to listen on.'),
+        port: port.default(9090).describe('Port to listen on; 0 takes a free one.'),
+      })
+      .prefault({})
+      .describe('The listener for health checks and metrics. Nothing on it is secret.'),
+    environments: z
+      .strictObject({
+        test: environment.optional().describe('Serves keys that begin with `pk_test_` and `sk_test_`.'),
+        live: environment.optional().describe('Serves keys that begin with `pk_live_` and `sk_live_`.'),
+      })
+      .describe('What this sidecar serves: one environment or both.'),
+    accounts: z
+      .strictObject({
+        file: value(text).describe("Path of the accounts' file."),
+      })
+      .describe('Where the accounts are kept.'),
+    routes: z
+      .array(route)
+      .default([])
+      .describe('What is special about paths. One that is not listed takes secret keys only, and no envelopes.'),
+    cipherTest: z
+      .strictObject({
+        environments: z
+          .array(value(oneOf(environmentNames)))
+          .prefault(['test'])
+          .describe('Where they are answered.'),
+      })
+      .prefault({})
+      .describe(
+        'The two endpoints merchants try their encryption on, `POST /api/s2s/aes-encrypt` and `/api/s2s/aes-decrypt`. ' +
+          'They take the key in a header, and headers end up in logs: leave `live` out.',
+      ),
+    trustedProxies: z
+      .array(value(network))
+      .default([])
+      .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are believed and continued.'),
+    limits: z
+      .strictObject({
+        requestBody: value(within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'))
+          .prefault('1MiB')
+          .describe(
+            'Largest body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.',
+          ),
+        buffered: value(size)
+          .prefault('48MiB')
+          .describe('Bytes of bodies held at once over all requests; beyond it requests are refused as `overloaded`.'),
+        header: value(within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'))
+          .prefault('16KiB')
+          .describe('Largest head of a request: its first line and its headers.'),
+        inFlight: z
+          .int()
+          .min(1)
+          .default(1024)
+          .describe('Requests worked on at once; more are refused as `overloaded`.'),
+        failedKeys: value(rate)
+          .prefault('20/1m')
+          .describe('Failed attempts per client and time, before more are refused as `too_many_attempts`.'),
+      })
+      .prefault({})
+      .describe('What one client may ask for, and all together.'),
+    timeouts: z
+      .strictObject({
+        connect: value(timeLimit).prefault('2s').describe('To connect to the upstream, TLS included.'),
+        header: value(timeLimit).prefault('10s').describe("For a request's head to arrive."),
+        request: value(timeLimit)
+          .prefault('60s')
+          .describe('For an enveloped body to arrive in whole; elsewhere the longest silence while a body comes in.'),
+        upstream: value(timeLimit)
+          .prefault('30s')
+          .describe("Until the head of the upstream's answer, then the longest silence within it."),
+        idle: value(timeLimit)
+          .prefault('75s')
+          .describe('How long an idle client connection is kept. Longer than the gateway in front keeps it.'),
+        drain: value(timeLimit).prefault('25s').describe('From the begin of a drain until connections are closed.'),
+      })
+      .prefault({})
+      .describe('How long the sidecar waits.'),
+    log: z
+      .strictObject({
+        level: value(oneOf(logLevels)).prefault('info').describe('The least important level that is written.'),
+      })
+      .prefault({})
+      .describe('Logs, as JSON lines on standard output.'),
+  });
+}

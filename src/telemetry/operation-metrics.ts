@@ -1,0 +1,83 @@
+import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-client';
+import type { Tally } from '../accounts/tally.ts';
+
+/** Gauges of prom-client whose names end in `_total`, which only a counter's may. */
+const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
+
+/** What operators watch beside the traffic: reloads, accounts, keys and credentials, the build, Node itself. */
+export class OperationMetrics {
+  readonly #reloads: Counter<'outcome'>;
+  readonly #lastSuccess: Gauge;
+
+  /**
+   * @param version of the sidecar
+   * @param tally   asked at each scrape
+   */
+  constructor(registry: Registry, version: string, tally: () => Tally) {
+    const registers = [registry];
+    collectDefaultMetrics({ register: registry });
+    for (const name of misnamed) registry.removeSingleMetric(name);
+    this.#reloads = new Counter({
+      name: 'envelope_sidecar_config_reloads_total',
+      help: 'Configuration reloads, by outcome: ok or failed.',
+      labelNames: ['outcome'],
+      registers,
+    });
+    this.#reloads.inc({ outcome: 'ok' }, 0);
+    this.#reloads.inc({ outcome: 'failed' }, 0);
+    this.#lastSuccess = new Gauge({
+      name: 'envelope_sidecar_config_last_reload_success_timestamp_seconds',
+      help: 'When the running configuration was loaded.',
+      registers,
+    });
+    void new Gauge({
+      name: 'envelope_sidecar_accounts',
+      help: 'Accounts, by the environments in which they encrypt: none, test, live or both.',
+      labelNames: ['encryption'],
+      registers,
+      collect() {
+        for (const [encryption, count] of tally().accounts) this.set({ encryption }, count);
+      },
+    });
+    void new Gauge({
+      name: 'envelope_sidecar_api_keys',
+      help: 'Valid API keys. Rotation is due six months after a key was made.',
+      labelNames: ['environment', 'kind', 'rotation'],
+      registers,
+      collect() {
+        for (const { count, ...labels } of tally().apiKeys) this.set(labels, count);
+      },
+    });
+    void new Gauge({
+      name: 'envelope_sidecar_credentials',
+      help: 'Credentials in use. Rotation is due six months after they were made.',
+      labelNames: ['environment', 'rotation'],
+      registers,
+      collect() {
+        for (const { count, ...labels } of tally().credentials) this.set(labels, count);
+      },
+    });
+    const build = new Gauge({
+      name: 'envelope_sidecar_build_info',
+      help: 'Always 1; the labels tell the version of the sidecar and of Node.',
+      labelNames: ['version', 'node'],
+      registers,
+    });
+    build.set({ version, node: process.version }, 1);
+  }
+
+  /** Counts a configuration that was put in place. @param now epoch milliseconds */
+  reloaded(now: number): void {
+    this.#reloads.inc({ outcome: 'ok' });
+    this.loaded(now);
+  }
+
+  /** The configuration the process started with: not a reload. */
+  loaded(now: number): void {
+    this.#lastSuccess.set(now / 1_000);
+  }
+
+  reloadFailed(): void {
+    this.#reloads.inc({ outcome: 'failed' });
+  }
+}
