@@ -84,13 +84,13 @@ export function accountsSchema({ value }: Values) {
     id: value(identifier).describe('Names the account in logs and to the upstream. Unique in the file.'),
     name: value(accountName).describe('The merchant, for people.'),
     active: z.boolean().default(true).describe('Requests of an account that is not active are refused.'),
-    keys: z.array(key).default([]).describe('API keys. Several may be valid at a time, to rotate them.'),
+    keys: z.array(key).prefault([]).describe('API keys. Several may be valid at a time, to rotate them.'),
     encryption: z
       .strictObject({
         test: encryption.optional().describe('Credentials for the test environment.'),
         live: encryption.optional().describe('Credentials for the live environment. Others than those for test.'),
       })
-      .default({})
+      .prefault({})
       .describe('AES encryption, by environment.'),
   });
 

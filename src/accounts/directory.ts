@@ -7,11 +7,15 @@ export interface KeyHolder {
   readonly key: ApiKey;
 }
 
+/** `unavailable`: nobody can say at the moment; a wrong 401 would make a merchant's server give up. */
+export type Found = KeyHolder | undefined | 'unavailable';
+
 /** Where API keys are looked up. */
 export interface Directory {
   /**
    * Finds the holder of the key with this hash (lower-case hex SHA-256). Looking up by hash makes an unknown key cost
-   * what a known one costs, and leaves nothing to compare byte by byte that a clock could tell apart.
+   * what a known one costs, and leaves nothing to compare byte by byte that a clock could tell apart. A promise only
+   * where somebody else has to be asked.
    */
-  find(hash: string): KeyHolder | undefined;
+  find(hash: string): Found | Promise<Found>;
 }

@@ -2,10 +2,10 @@ import { formatProblem, loadConfig } from '../config/load.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /** `check`: `OK`, after any warnings, or every problem of the configuration's files. Returns the exit code. */
-export function check(io: CliIo, configFile: string): number {
-  const loaded = loadConfig(configFile, io.env);
-  for (const finding of loaded.ok ? loaded.warnings : loaded.problems) io.stdout.write(`${formatProblem(finding)}\n`);
+export function check({ env, stdout }: Pick<CliIo, 'env' | 'stdout'>, configFile: string): number {
+  const loaded = loadConfig(configFile, env);
+  for (const finding of loaded.ok ? loaded.warnings : loaded.problems) stdout.write(`${formatProblem(finding)}\n`);
   if (!loaded.ok) return exitCodes.configuration;
-  io.stdout.write('OK\n');
+  stdout.write('OK\n');
   return exitCodes.done;
 }

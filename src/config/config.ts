@@ -5,7 +5,7 @@ import type { Account } from '../accounts/account.ts';
 export interface Config {
   readonly listen: Listener & { readonly tls: ServerTls | undefined };
   readonly admin: Listener;
-  /** One or two, in the order of the file. */
+  /** One or two; test comes first. */
   readonly environments: readonly Environment[];
   readonly accounts: readonly Account[];
   readonly routes: readonly Route[];

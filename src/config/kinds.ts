@@ -25,7 +25,7 @@ export const hostName: Kind<string> = {
 export const upstreamUrl: Kind<Pick<UpstreamTarget, 'origin' | 'socketPath'>> = {
   name: 'URL',
   expected: 'http://host:port, https://host:port or unix:/path.sock, without path, query and user',
-  pattern: /^(?:https?:\/\/[^/?#@\\\s]+|unix:\/.+)$/,
+  pattern: /^(?:https?:\/\/(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?|unix:\/.+)$/,
   read: (text) => {
     if (text.startsWith('unix:')) return { origin: 'http://localhost', socketPath: text.slice('unix:'.length) };
     return URL.canParse(text) ? { origin: new URL(text).origin, socketPath: undefined } : undefined;
@@ -94,7 +94,8 @@ export const privateKey: Kind<string> = {
   pattern: /./,
   read: (text) => {
     if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) throw new WrongValue('no private key in PEM found');
-    if (text.includes('ENCRYPTED')) throw new WrongValue('the private key has a passphrase: store it without');
+    if (/BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(text))
+      throw new WrongValue('the private key has a passphrase: store it without');
     parsed(() => createPrivateKey(text), 'a private key that cannot be read');
     return text;
   },

@@ -58,7 +58,7 @@ export function sidecarSchema({ value, pem }: Values) {
     path: value(routePath).describe('What is matched; see [Routes](#matching-of-routes).'),
     methods: z
       .array(value(oneOf(httpMethods)))
-      .default([])
+      .prefault([])
       .describe('Methods of the route; `GET` includes `HEAD`. None listed: all.'),
     keys: z
       .array(value(oneOf(keyKinds)))
@@ -100,7 +100,7 @@ export function sidecarSchema({ value, pem }: Values) {
       .describe('Where the accounts are kept.'),
     routes: z
       .array(route)
-      .default([])
+      .prefault([])
       .describe('What is special about paths. One that is not listed takes secret keys only, and no envelopes.'),
     cipherTest: z
       .strictObject({
@@ -116,7 +116,7 @@ export function sidecarSchema({ value, pem }: Values) {
       ),
     trustedProxies: z
       .array(value(network))
-      .default([])
+      .prefault([])
       .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are believed and continued.'),
     limits: z
       .strictObject({

@@ -25,17 +25,18 @@ const unlistedKeys: readonly KeyKind[] = ['secret'];
  *
  * @param now epoch milliseconds
  */
-export function authenticate(
+export async function authenticate(
   authorization: string | undefined,
   environment: EnvironmentName,
   directory: Directory,
   now: number,
-): KeyHolder | RefusalCode {
+): Promise<KeyHolder | RefusalCode> {
   if (authorization === undefined) return 'missing_api_key';
   const key = bearer.exec(authorization)?.[1];
   if (key === undefined || !isWellFormed(key)) return 'malformed_api_key';
   if (environmentOf(prefixOf(key)) !== environment) return 'environment_mismatch';
-  const holder = directory.find(hashOf(key));
+  const holder = await directory.find(hashOf(key));
+  if (holder === 'unavailable') return 'accounts_unavailable';
   if (holder === undefined) return 'invalid_api_key';
   const { prefix, expiresAt = Infinity, revokedAt = Infinity } = holder.key;
   // A stored hash says of its kind and environment what its file says; only if the key agrees is either to be believed.

@@ -1,30 +1,37 @@
-import type { Encryption } from '../accounts/account.ts';
-import type { Credentials } from '../envelope/credentials.ts';
-import { hasEnvelopeShape, openEnvelope, type Opened } from '../envelope/envelope.ts';
+import type { Encryption, Grace } from '../accounts/account.ts';
+import { hasEnvelopeShape, openEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { GatewayRequest } from './gateway-request.ts';
+import type { FailureLimiter } from './failure-limiter.ts';
 import { PlainAnswer } from './plain-answer.ts';
 import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { SealedAnswer } from './sealed-answer.ts';
+import { chooseByCredentials, graceAt, plain } from './sealing.ts';
 import { upstreamHeaders } from './upstream-headers.ts';
+
+/** What the exchange needs beside the request. */
+export interface ExchangeDependencies {
+  readonly metrics: Metrics;
+  /** Failed decryptions by API key. */
+  readonly openFailures: FailureLimiter;
+}
 
 /**
  * The enveloped exchange: the request's envelope is opened, the plaintext forwarded byte for byte, the answer sealed.
  * What cannot be opened is not forwarded.
+ *
+ * @param now epoch milliseconds
  */
 export async function exchange(
   request: GatewayRequest,
   head: RequestHead,
   environment: ServedEnvironment,
   encryption: Encryption,
-  metrics: Metrics,
   now: number,
+  dependencies: ExchangeDependencies,
 ): Promise<void> {
-  const grace = encryption.grace !== undefined && now < encryption.grace.until ? encryption.grace : undefined;
-  chooseBeforeBody(request, head, encryption, grace !== undefined, grace?.previous);
-
   let body: Buffer | undefined;
   if (head.hasBody) {
     if (isEncoded(head)) {
@@ -37,61 +44,50 @@ export async function exchange(
       return;
     }
     if (sent.length > 0) {
-      body = sent;
-      const isPlaintext = grace !== undefined && grace.previous === undefined && !hasEnvelopeShape(sent);
-      if (!isPlaintext) {
-        const candidates =
-          grace?.previous === undefined ? [encryption.credentials] : [encryption.credentials, grace.previous];
-        const opened = open(request, environment, sent, candidates, metrics);
-        if (opened === undefined) return;
-        body = opened.plaintext;
-        if (grace !== undefined) answerWith(request, encryption, opened.credentials);
-      }
+      body = open(request, environment, encryption, graceAt(encryption, now), sent, dependencies);
+      if (body === undefined) return;
     }
   }
-  forward(request, head, environment, body, metrics);
+  forward(request, head, environment, body, dependencies.metrics);
 }
 
-/**
- * With what a request is answered before its body says so: without a grace the current credentials; during one the
- * previous ones (or none), because whoever has the current ones already can say so.
- */
-function chooseBeforeBody(
-  request: GatewayRequest,
-  head: RequestHead,
-  encryption: Encryption,
-  inGrace: boolean,
-  previous: Credentials | undefined,
-): void {
-  if (!inGrace || head.credentialsWish?.toLowerCase() === 'current') {
-    request.sealing = { credentials: encryption.credentials, encoding: encryption.encoding };
-    if (inGrace) request.grace = 'current';
-  } else if (previous === undefined) {
-    request.sealing = undefined;
-    request.grace = 'none';
-  } else {
-    answerWith(request, encryption, previous);
-  }
-}
-
-function answerWith(request: GatewayRequest, encryption: Encryption, credentials: Credentials): void {
-  request.sealing = { credentials, encoding: encryption.encoding };
-  request.grace = credentials === encryption.credentials ? 'current' : 'previous';
-}
-
+/** Opens what was sent and settles how it is answered; undefined where it is refused. */
 function open(
   request: GatewayRequest,
   environment: ServedEnvironment,
-  body: Buffer,
-  candidates: readonly Credentials[],
-  metrics: Metrics,
-): Opened | undefined {
+  encryption: Encryption,
+  grace: Grace | undefined,
+  sent: Buffer,
+  { metrics, openFailures }: ExchangeDependencies,
+): Buffer | undefined {
+  if (grace !== undefined && grace.previous === undefined && !hasEnvelopeShape(sent)) {
+    request.choose(plain);
+    return sent;
+  }
+  // In test the answers help anyway; in live, whoever may ask often enough learns from answers that never differ.
+  const { failedKeys } = request.rules.limits;
+  const subject = environment.name === 'live' ? request.holder?.key.id : undefined;
   const before = performance.now();
-  const opened = openEnvelope(body, candidates);
+  const wait = subject === undefined ? undefined : openFailures.limited(subject, failedKeys.attempts, before);
+  if (wait !== undefined) {
+    request.refuse('too_many_attempts', { retryAfter: wait });
+    return undefined;
+  }
+
+  const previous = grace?.previous;
+  const opened = openEnvelope(
+    sent,
+    previous === undefined ? [encryption.credentials] : [encryption.credentials, previous],
+  );
   const duration = performance.now() - before;
   request.envelopeTime += duration;
   metrics.envelope(environment.name, 'open', 'code' in opened ? 'failed' : 'ok', duration / 1_000);
-  if (!('code' in opened)) return opened;
+  if (!('code' in opened)) {
+    request.choose(chooseByCredentials(opened.credentials, encryption, grace));
+    return opened.plaintext;
+  }
+  if (subject !== undefined && opened.code === 'decryption_failed')
+    openFailures.failed(subject, failedKeys.window, before);
   request.reason = opened.reason;
   // In live there is one answer to all that may be wrong with a ciphertext: differences are a padding oracle.
   request.refuse(opened.code, environment.name === 'test' ? { hint: opened.hint } : {});

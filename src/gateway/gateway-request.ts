@@ -2,8 +2,6 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { KeyHolder } from '../accounts/directory.ts';
-import type { Credentials } from '../envelope/credentials.ts';
-import type { Encoding } from '../envelope/encoding.ts';
 import { sealEnvelope, type OpenReason } from '../envelope/envelope.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { AnswerHandler, Upstream, UpstreamCall, UpstreamFailure, UpstreamRequest } from '../upstream/upstream.ts';
@@ -11,12 +9,7 @@ import type { BufferBudget } from './buffer-budget.ts';
 import { problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Rules } from './rules.ts';
-
-/** With what an answer is sealed. */
-export interface Sealing {
-  readonly credentials: Credentials;
-  readonly encoding: Encoding;
-}
+import type { Sealing, SealingChoice } from './sealing.ts';
 
 /** How long the rest of a refused request is read and thrown away, so that the client can read the answer. */
 const lingerTime = 2_000;
@@ -52,6 +45,8 @@ export class GatewayRequest {
   refusal: RefusalCode | undefined;
   reason: OpenReason | undefined;
   upstreamFailure: UpstreamFailure | undefined;
+  /** Whether its answer is complete or its client has left. */
+  over = false;
   /** Whether the sidecar itself ended the connection in the middle of the answer. */
   brokenOff = false;
   bytesIn = 0;
@@ -79,6 +74,12 @@ export class GatewayRequest {
   begin(head: RequestHead | undefined): void {
     this.head = head;
     this.id = head?.requestId ?? randomUUID();
+  }
+
+  /** Settles how this request is answered. */
+  choose({ sealing, grace }: SealingChoice): void {
+    this.sealing = sealing;
+    this.grace = grace;
   }
 
   /** Whether the answer has begun or is complete. */
@@ -172,7 +173,8 @@ export class GatewayRequest {
     }
     headers.push('Cache-Control', 'no-store');
     if (row.status === 401) headers.push('WWW-Authenticate', 'Bearer');
-    if (row.retryAfter !== undefined) headers.push('Retry-After', String(row.retryAfter));
+    const retryAfter = details.retryAfter ?? row.retryAfter;
+    if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter));
     if (details.allow !== undefined) headers.push('Allow', details.allow);
     if (this.openToBrowsers) headers.push('Access-Control-Allow-Origin', '*');
     if (this.#closesAfter(code)) this.res.shouldKeepAlive = false;

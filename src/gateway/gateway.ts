@@ -8,20 +8,29 @@ import type { Upstream } from '../upstream/upstream.ts';
 import { accessLine } from './access-line.ts';
 import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
 import { BufferBudget } from './buffer-budget.ts';
+import { clientOf } from './client-address.ts';
 import { answerCipherTest, cipherTestOf } from './cipher-test.ts';
 import { Deadlines } from './deadlines.ts';
-import { exchange } from './exchange.ts';
+import { exchange, type ExchangeDependencies } from './exchange.ts';
+import { FailureLimiter } from './failure-limiter.ts';
 import { GatewayRequest } from './gateway-request.ts';
 import { passThrough } from './pass-through.ts';
 import { passUpgrade } from './pass-upgrade.ts';
 import { rawProblem, type RefusalDetails } from './refusal.ts';
 import { readRequestHead, type RequestHead } from './request-head.ts';
 import type { Rules, ServedEnvironment } from './rules.ts';
+import { chooseByHead, graceAt } from './sealing.ts';
 import { pathOf } from './target.ts';
+
+interface Refused {
+  readonly outcome: 'refused';
+  readonly code: RefusalCode;
+  readonly details: RefusalDetails;
+}
 
 /** What admission says: refused, to be answered here, or admitted. */
 type Admission =
-  | { readonly outcome: 'refused'; readonly code: RefusalCode; readonly details?: RefusalDetails }
+  | Refused
   | { readonly outcome: 'cipher_test'; readonly head: RequestHead; readonly test: 'encrypt' | 'decrypt' }
   | {
       readonly outcome: 'admitted';
@@ -38,6 +47,9 @@ export class Gateway {
   readonly #clock: () => number;
   readonly #budget: BufferBudget;
   readonly #open = new Deadlines<GatewayRequest>();
+  /** Unknown API keys, by client. */
+  readonly #guesses = new FailureLimiter();
+  readonly #exchange: ExchangeDependencies;
   #rules: Rules;
   #draining = false;
 
@@ -47,6 +59,7 @@ export class Gateway {
     this.#log = log;
     this.#metrics = metrics;
     this.#clock = clock;
+    this.#exchange = { metrics, openFailures: new FailureLimiter() };
     this.#budget = new BufferBudget(rules.limits.buffered);
     this.#open.start(sweepInterval(rules));
   }
@@ -102,15 +115,7 @@ export class Gateway {
     socket.on('error', () => {});
     const request = this.#opened(req, res);
     if (request === undefined) return;
-    try {
-      const admission = this.#admit(request);
-      if (admission.outcome === 'refused') request.refuse(admission.code, admission.details);
-      else if (admission.outcome === 'admitted')
-        passUpgrade(request, admission.head, admission.environment, firstBytes);
-      else request.refuse('method_not_allowed', { allow: 'POST' });
-    } catch (error) {
-      this.#failed(request, error);
-    }
+    this.#answerUpgrade(request, firstBytes).catch((error: unknown) => this.#failed(request, error));
   }
 
   /** Answers what Node's parser could not make a request of, where nothing else is under way on the connection. */
@@ -134,8 +139,18 @@ export class Gateway {
     }
   }
 
+  async #answerUpgrade(request: GatewayRequest, firstBytes: Buffer): Promise<void> {
+    const admission = await this.#admit(request);
+    if (request.over) return;
+    if (admission.outcome === 'refused') request.refuse(admission.code, admission.details);
+    else if (admission.outcome === 'cipher_test') request.refuse('method_not_allowed', { allow: 'POST' });
+    else passUpgrade(request, admission.head, admission.environment, firstBytes);
+  }
+
   async #answer(request: GatewayRequest): Promise<void> {
-    const admission = this.#admit(request);
+    const admission = await this.#admit(request);
+    // The client may have left while somebody else was asked about its key.
+    if (request.over) return;
     if (admission.outcome === 'refused') {
       request.refuse(admission.code, admission.details);
     } else if (admission.outcome === 'cipher_test') {
@@ -145,7 +160,7 @@ export class Gateway {
       const { head, environment, identified, enveloped } = admission;
       const encryption = request.holder?.account.encryption[environment.name];
       if (enveloped && encryption !== undefined) {
-        await exchange(request, head, environment, encryption, this.#metrics, this.#clock());
+        await exchange(request, head, environment, encryption, this.#clock(), this.#exchange);
       } else {
         await passThrough(request, head, environment, encryption, identified);
       }
@@ -153,7 +168,7 @@ export class Gateway {
   }
 
   /** The ordered steps that decide about a request. Each stands where it stands for the reason it gives. */
-  #admit(request: GatewayRequest): Admission {
+  async #admit(request: GatewayRequest): Promise<Admission> {
     const { rules } = request;
 
     // 1. What can be read in two ways is refused before anything is decided on one of its readings.
@@ -169,8 +184,8 @@ export class Gateway {
     // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
     const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
     if (test !== undefined) {
-      const refusal = head.authorization === undefined ? undefined : this.#identify(request, head, environment);
-      return refusal === undefined ? { outcome: 'cipher_test', head, test } : refused(refusal);
+      const refusal = head.authorization === undefined ? undefined : await this.#identify(request, head, environment);
+      return refusal ?? { outcome: 'cipher_test', head, test };
     }
 
     // The route is looked up before the key is, because refusals depend on it: who may read them, and how.
@@ -184,8 +199,8 @@ export class Gateway {
     }
 
     // 4. Whose request it is. Before the route's permission: to somebody unknown there is nothing to permit.
-    const unidentified = this.#identify(request, head, environment, enveloped);
-    if (unidentified !== undefined) return refused(unidentified);
+    const unidentified = await this.#identify(request, head, environment, enveloped);
+    if (unidentified !== undefined) return unidentified;
 
     // 5. What this kind of key may do here.
     const forbidden = request.holder === undefined ? 'internal_error' : permits(match, request.holder);
@@ -195,19 +210,37 @@ export class Gateway {
     return { outcome: 'admitted', head, environment, identified: true, enveloped };
   }
 
-  /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. */
-  #identify(
+  /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. Undefined: admitted. */
+  async #identify(
     request: GatewayRequest,
     head: RequestHead,
     environment: ServedEnvironment,
     enveloped = false,
-  ): RefusalCode | undefined {
-    const holder = authenticate(head.authorization, environment.name, request.rules.directory, this.#clock());
-    if (typeof holder === 'string') return holder;
+  ): Promise<Refused | undefined> {
+    const now = this.#clock();
+    const holder = await authenticate(head.authorization, environment.name, request.rules.directory, now);
+    if (holder === 'invalid_api_key') return this.#guessed(request, head);
+    if (typeof holder === 'string') return refused(holder);
     request.holder = holder;
     const encryption = holder.account.encryption[environment.name];
-    if (enveloped && encryption !== undefined) request.sealing = encryption;
-    return holder.account.active ? undefined : 'account_inactive';
+    if (enveloped && encryption !== undefined) {
+      request.choose(chooseByHead(head, encryption, graceAt(encryption, now)));
+    }
+    return holder.account.active ? undefined : refused('account_inactive');
+  }
+
+  /**
+   * An unknown key: perhaps a guess. Too many from one client are told so, instead of whether they were right; a good key
+   * from the same address is never asked to wait, because others may share the address.
+   */
+  #guessed(request: GatewayRequest, head: RequestHead): Refused {
+    const client = clientOf(request, head);
+    if (client === undefined) return refused('invalid_api_key');
+    const { attempts, window } = request.rules.limits.failedKeys;
+    const retryAfter = this.#guesses.limited(client, attempts, request.startedAt);
+    if (retryAfter !== undefined) return refused('too_many_attempts', { retryAfter });
+    this.#guesses.failed(client, window, request.startedAt);
+    return refused('invalid_api_key');
   }
 
   /** Takes a request in, or refuses it at once where too many are in flight. */
@@ -228,6 +261,7 @@ export class Gateway {
   /** The end of a request, come what may: its answer is complete, or its client has left. */
   #closed(request: GatewayRequest): void {
     if (!this.#open.delete(request)) return;
+    request.over = true;
     request.release();
     request.call?.abort();
     // 7. One access line and one observation, when all is known.
@@ -249,8 +283,8 @@ export class Gateway {
   }
 }
 
-function refused(code: RefusalCode, details?: RefusalDetails): Admission {
-  return details === undefined ? { outcome: 'refused', code } : { outcome: 'refused', code, details };
+function refused(code: RefusalCode, details: RefusalDetails = {}): Refused {
+  return { outcome: 'refused', code, details };
 }
 
 /** Often enough that no timeout is late by more than an eighth of the shortest. */

@@ -4,6 +4,8 @@ import { refusalOf, type RefusalCode } from '../errors.ts';
 export interface RefusalDetails {
   /** For `Allow`, with `method_not_allowed`. */
   readonly allow?: string;
+  /** For `Retry-After`, in seconds, where more is known than the row says. */
+  readonly retryAfter?: number;
   /** Where the caller may be told more, in the test environment. */
   readonly hint?: string | undefined;
 }

@@ -5,8 +5,9 @@ import { Sealer, sealedLength, sealEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { mayHaveBody, readAnswerHead, type AnswerHead } from './answer-headers.ts';
 import { AnswerRelay } from './answer-relay.ts';
-import type { GatewayRequest, Sealing } from './gateway-request.ts';
+import type { GatewayRequest } from './gateway-request.ts';
 import { concat } from './request-body.ts';
+import type { Sealing } from './sealing.ts';
 
 /** Answers up to this size are sealed in one piece. */
 const inOnePiece = 65_536;

@@ -1,4 +1,5 @@
 import { kindOf, type EnvironmentName } from '../accounts/api-key.ts';
+import { peerOf } from './client-address.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import type { RequestHead } from './request-head.ts';
 
@@ -29,7 +30,7 @@ export function upstreamHeaders(
 /** Continues `X-Forwarded-*` from a trusted proxy; from anybody else what they say of themselves is replaced. */
 function pushForwarded(headers: string[], request: GatewayRequest, head: RequestHead): void {
   const { socket } = request.req;
-  const peer = peerAddress(socket.remoteAddress);
+  const peer = peerOf(request);
   const ownProto = 'encrypted' in socket ? 'https' : 'http';
   const { forwarded } = head;
   if (request.rules.trusts(peer)) {
@@ -39,9 +40,4 @@ function pushForwarded(headers: string[], request: GatewayRequest, head: Request
   } else {
     headers.push('X-Forwarded-For', peer, 'X-Forwarded-Proto', ownProto, 'X-Forwarded-Host', head.host);
   }
-}
-
-/** An IPv4 peer of a dual-stack listener shows as `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2). */
-function peerAddress(address: string | undefined): string {
-  return address?.replace(/^::ffff:(?=\d+\.)/, '') ?? '';
 }

@@ -23,10 +23,10 @@ function isPrintable(name: string): boolean {
   return /^[A-Za-z_-]{1,20}[0-9]{0,3}$/.test(name);
 }
 
-/** The known name that was probably meant: at most a third of the letters differ. */
+/** The known name that was probably meant: at most two letters differ, and at most half of them. */
 function nearestName(name: string, known: readonly string[]): string | undefined {
   let nearest: string | undefined;
-  let least = Math.floor(name.length / 3) + 1;
+  let least = Math.min(2, Math.floor(name.length / 2)) + 1;
   for (const candidate of known) {
     const distance = editDistance(name.toLowerCase(), candidate.toLowerCase());
     if (distance < least) [nearest, least] = [candidate, distance];

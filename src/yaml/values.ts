@@ -23,7 +23,7 @@ type Written = string | number | { file: string };
 const fileReference = z
   .strictObject({ file: z.string().describe('Path of the file, relative to the one that names it.') })
   .meta({ id: 'FileReference', description: 'The text of a file, without the newline at its end.' });
-const environmentReference = /^\$\{([A-Za-z_][A-Za-z0-9_]*)\}$/;
+const environmentReference = /^\$\{([^{}]*)\}$/;
 
 export function valuesIn({ env, directory, files }: Surroundings) {
   function readFile(path: string): string {
@@ -35,7 +35,8 @@ export function valuesIn({ env, directory, files }: Surroundings) {
     if (typeof written === 'object') return readFile(written.file).replace(/\r?\n$/, '');
     const name = environmentReference.exec(written)?.[1];
     if (name === undefined) return written;
-    const text = env[name];
+    if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) throw new WrongValue('expected the name of a variable in "${…}"');
+    const text = Object.hasOwn(env, name) ? env[name] : undefined;
     if (text === undefined) throw new WrongValue(`the environment variable ${name} is not set`);
     return text;
   }
@@ -69,9 +70,12 @@ export function valuesIn({ env, directory, files }: Surroundings) {
 
 /** As an editor sees it: a text that looks right, or a reference. */
 function waysToWrite({ choices, pattern, numbers }: Kind<unknown>): readonly z.ZodType<Written, Written>[] {
-  if (choices !== undefined) return [z.enum(choices), z.string().regex(environmentReference), fileReference];
-  const text = z.string().meta({ pattern: `${pattern.source}|${environmentReference.source}` });
-  return numbers ? [text, z.int().nonnegative(), fileReference] : [text, fileReference];
+  const patterns = choices === undefined ? [pattern, environmentReference] : [environmentReference];
+  const text = z.string().meta({ pattern: patterns.map(({ source }) => source).join('|') });
+  const ways: z.ZodType<Written, Written>[] = [text, fileReference];
+  if (choices !== undefined) ways.unshift(z.enum(choices));
+  if (numbers) ways.push(z.int().nonnegative());
+  return ways;
 }
 
 /** What to say of a value of the wrong type. The value itself stays unsaid: it could be a secret. */

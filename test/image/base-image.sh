@@ -1,13 +1,19 @@
 #!/usr/bin/env bash
-# Makes an image that stands in for node:26-bookworm-slim where no image can be pulled: Debian, the project's own Node,
-# this machine's npm and the CAs that this machine trusts. As root, on Debian. Prints the image's name.
+# Prints the name of the image that the tests build on: the Dockerfile's own base, or, where it cannot be pulled, one made
+# here of Debian, the project's Node, this machine's npm and the CAs it trusts. That takes root on Debian.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-node=node_modules/node/bin/node
-image="envelope-sidecar-test/base:$("$node" --version)"
+has() { docker image inspect "$1" >/dev/null 2>&1; }
 
-if ! docker image inspect "$image" >/dev/null 2>&1; then
+image=$(sed -n 's/^ARG BASE_IMAGE=//p' Dockerfile)
+node=node_modules/node/bin/node
+made="envelope-sidecar-test/base:$("$node" --version)"
+
+if has "$made"; then
+  image=$made
+elif ! has "$image" && ! docker pull --quiet "$image" >/dev/null 2>&1; then
+  image=$made
   root=$(mktemp -d)
   trap 'rm -rf "$root"' EXIT
   chmod 755 "$root"

@@ -1,0 +1,41 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { format, resolveConfig } from 'prettier';
+import { z } from 'zod';
+import { accountsSchema } from '../src/accounts/accounts-schema.ts';
+import { sidecarSchema } from '../src/config/schema.ts';
+import { Files } from '../src/yaml/files.ts';
+import { valuesIn } from '../src/yaml/values.ts';
+import { configurationPage } from './configuration-page.ts';
+import type { JsonSchema } from './schema-tables.ts';
+
+const root = fileURLToPath(new URL('../', import.meta.url));
+
+/** The JSON Schemas and the page of the configuration, by path from the root of the project. */
+export async function generate(): Promise<ReadonlyMap<string, string>> {
+  const values = valuesIn({ env: {}, directory: '', files: new Files() });
+  const sidecar = jsonSchema('The file of envelope-sidecar', sidecarSchema(values));
+  const accounts = jsonSchema('The accounts of envelope-sidecar', accountsSchema(values));
+  const example = (name: string): string => readFileSync(`${root}config/${name}`, 'utf8');
+  const page = configurationPage({
+    sidecar: { schema: sidecar, example: example('sidecar.yaml') },
+    accounts: { schema: accounts, example: example('accounts.yaml') },
+  });
+  return new Map([
+    ['config/sidecar.schema.json', await formatted('config/sidecar.schema.json', JSON.stringify(sidecar))],
+    ['config/accounts.schema.json', await formatted('config/accounts.schema.json', JSON.stringify(accounts))],
+    ['docs/configuration.md', await formatted('docs/configuration.md', page)],
+  ]);
+}
+
+function jsonSchema(title: string, schema: z.ZodType): JsonSchema {
+  return { title, ...z.toJSONSchema(schema, { io: 'input' }) } as JsonSchema;
+}
+
+async function formatted(path: string, text: string): Promise<string> {
+  return format(text, { ...(await resolveConfig(`${root}${path}`)), filepath: path });
+}
+
+if (import.meta.main) {
+  for (const [path, text] of await generate()) writeFileSync(`${root}${path}`, text);
+}

@@ -1,0 +1,33 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+
+/** A sidecar's file with nothing but what is required; lines can be added. */
+export const minimal = `listen: {}
+environments: { test: { upstream: "http://127.0.0.1:3000" } }
+accounts: { file: accounts.yaml }
+`;
+
+/** An accounts' file without accounts. */
+export const noAccounts = 'accounts: []\n';
+
+/** Writes files into a directory of their own, which goes with the test. Returns its path. */
+export function filesIn(files: Readonly<Record<string, string | Buffer>>): string {
+  const directory = mkdtempSync(join(tmpdir(), 'config-test-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(directory, name), content);
+  return directory;
+}
+
+/** A new certificate and its private key, both in PEM, made by openssl. */
+export function newCertificate(): { cert: string; key: string } {
+  const directory = filesIn({});
+  const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
+  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
+  execFileSync('openssl', ['req', '-x509', ...curve, '-keyout', key, '-out', cert, '-subj', '/CN=localhost'], {
+    stdio: 'ignore',
+  });
+  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
+}

@@ -1,0 +1,169 @@
+import { describe, expect, test } from 'vitest';
+import type { RefusalCode } from '../../src/errors.ts';
+import { envelopeOf, expectPlainRefusal, expectSealedRefusal, send, type Sent } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { exchangeRaw, parseAnswer } from '../support/raw.ts';
+import { acme, acmeTest, configOf, globex, keys, route, startSidecar } from '../support/sidecar.ts';
+
+/** The path that takes public keys, by POST. */
+const open = '/api/v1/transactions/initialize';
+
+const routes = [
+  route(open, { methods: ['POST'], keys: ['public', 'secret'] }),
+  route(open, { methods: ['GET'] }),
+  route('/api/v1/open', { keys: ['public'] }),
+  route('/api/v1/refunds', { methods: ['POST'] }),
+  route('/api/s2s/*', { envelope: true }),
+  route('/api/s2s/browser', { envelope: true, keys: ['public', 'secret'] }),
+];
+
+function preflight(method: string, headers: Sent['headers'] = {}): Sent {
+  return { headers: { origin: 'https://shop.example', 'access-control-request-method': method, ...headers } };
+}
+
+const cors = {
+  'Access-Control-Allow-Origin': 'https://shop.example',
+  'Access-Control-Allow-Methods': 'POST',
+  'Access-Control-Allow-Headers': 'authorization',
+};
+
+describe('a preflight for what a public key may do', () => {
+  test('is the upstream’s to answer', async () => {
+    const { sidecar, upstream } = await startGateway({ routes, respond: (_, res) => res.writeHead(204, cors).end() });
+    const sent = preflight('POST', { 'access-control-request-headers': 'authorization,content-type' });
+    const answer = await send(sidecar, `OPTIONS ${open}?x=1`, sent);
+    expect(answer.status).toBe(204);
+    expect(answer.headers).toMatchObject({
+      'access-control-allow-origin': 'https://shop.example',
+      'access-control-allow-methods': 'POST',
+      'access-control-allow-headers': 'authorization',
+      'x-request-id': expect.any(String),
+    });
+    expect(upstream.seen[0]).toMatchObject({ method: 'OPTIONS', url: `${open}?x=1`, body: '' });
+    expect(upstream.seen[0]?.headers).toMatchObject({
+      ...sent.headers,
+      'x-request-id': answer.headers['x-request-id'],
+    });
+    expect(sidecar.accessLines()[0]).toMatchObject({ route: open, method: 'OPTIONS', status: 204 });
+  });
+
+  test.each([open, '/api/v1/open', '/API/V1/Open/', '/api/s2s/browser'])('needs no key on %s', async (path) => {
+    const { sidecar, upstream } = await startGateway({ routes });
+    const answer = await send(sidecar, `OPTIONS ${path}`, preflight('POST'));
+    expect([answer.status, answer.body, answer.headers['envelope']]).toEqual([200, '{"ok":true}', undefined]);
+    expect(upstream.heads()).toBe(1);
+  });
+
+  test('carries no identity and no key to the upstream, whatever the client sends', async () => {
+    const { sidecar, upstream } = await startGateway({ routes });
+    const forged = { 'X-Account-Id': 'acme', 'X-Api-Key-Id': 'k', 'X-Api-Key-Kind': 'secret', 'X-Environment': 'live' };
+    await send(sidecar, `OPTIONS ${open}`, preflight('POST', { ...forged, authorization: `Bearer ${keys.acme}` }));
+    const names = Object.keys(upstream.seen[0]?.headers ?? {});
+    expect(names).not.toContain('authorization');
+    expect(names.filter((name) => /account|api-key|environment/.test(name))).toEqual([]);
+    expect(sidecar.accessLines()[0]).not.toHaveProperty('account');
+  });
+
+  test('of zero stated bytes is one, too', async () => {
+    const { sidecar, upstream } = await startGateway({ routes });
+    const answer = await send(sidecar, `OPTIONS ${open}`, preflight('POST', { 'content-length': '0' }));
+    expect(answer.status).toBe(200);
+    expect(upstream.heads()).toBe(1);
+  });
+
+  test('is refused readably where the upstream is down', async () => {
+    const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { routes }));
+    const answer = await send(sidecar, `OPTIONS ${open}`, preflight('POST'));
+    expectPlainRefusal(answer, 'upstream_unavailable');
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+  });
+});
+
+describe('an ordinary request, which needs a key', () => {
+  test.each<[string, string, Sent]>([
+    ['OPTIONS without Origin', `OPTIONS ${open}`, { headers: { 'access-control-request-method': 'POST' } }],
+    ['OPTIONS without a requested method', `OPTIONS ${open}`, { headers: { origin: 'https://shop.example' } }],
+    ['a preflight with a body', `OPTIONS ${open}`, { ...preflight('POST'), body: 'x' }],
+    ['a preflight with a body in chunks', `OPTIONS ${open}`, { ...preflight('POST'), body: 'x', chunked: true }],
+    ['a preflight for a method of secret keys', `OPTIONS ${open}`, preflight('GET')],
+    ['a preflight for a method the path does not have', `OPTIONS ${open}`, preflight('DELETE')],
+    ['a preflight for a method in other letters', `OPTIONS ${open}`, preflight('post')],
+    ['a preflight for a route of secret keys', 'OPTIONS /api/v1/refunds', preflight('POST')],
+    ['a preflight for an enveloped route', 'OPTIONS /api/s2s/charge', preflight('POST')],
+    ['a preflight for a route nobody listed', 'OPTIONS /api/v1/other', preflight('POST')],
+    ['GET with the headers of a preflight', `GET ${open}`, preflight('POST')],
+    ['POST with the headers of a preflight', `POST ${open}`, preflight('POST')],
+  ])('is %s', async (_, line, sent) => {
+    const { sidecar, upstream } = await startGateway({ routes });
+    expectPlainRefusal(await send(sidecar, line, sent), 'missing_api_key');
+    expect(upstream.heads()).toBe(0);
+  });
+});
+
+describe('refusals', () => {
+  const inactive = { ...globex, active: false };
+
+  test.each<[RefusalCode, string, Sent]>([
+    ['missing_api_key', `POST ${open}`, {}],
+    ['malformed_api_key', `POST ${open}`, { key: 'x' }],
+    ['invalid_api_key', `POST ${open}`, { key: `pk_test_${'x'.repeat(20)}` }],
+    ['environment_mismatch', `POST ${open}`, { key: `pk_live_${'x'.repeat(20)}` }],
+    ['account_inactive', `POST ${open}`, { key: keys.globexPublic }],
+    ['key_not_permitted', '/api/v1/open', { key: keys.acme }],
+    ['method_not_allowed', `DELETE ${open}`, { key: keys.acmePublic }],
+    ['encryption_not_supported', `POST ${open}`, { key: keys.acmePublic, body: envelopeOf(acmeTest, '{}') }],
+    ['missing_api_key', `OPTIONS ${open}`, preflight('DELETE')],
+  ])('of routes open to public keys can be read by browsers: %s', async (code, line, sent) => {
+    const { sidecar, upstream } = await startGateway({ routes, accounts: [acme, inactive] });
+    const answer = await send(sidecar, line.startsWith('/') ? `GET ${line}` : line, sent);
+    expectPlainRefusal(answer, code);
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('can be read where the parser gives up in the middle of the body', async () => {
+    const { sidecar } = await startGateway({ routes });
+    const head = `POST ${open} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${keys.acmePublic}\r\n`;
+    const raw = await exchangeRaw(sidecar.port, `${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nzz\r\n`);
+    const answer = parseAnswer(raw);
+    expect(JSON.parse(answer.body)).toMatchObject({ code: 'malformed_request' });
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+  });
+
+  test('can be read where too much is in flight', async () => {
+    const { sidecar } = await startGateway({ routes, limits: { inFlight: 0 } });
+    const answer = await send(sidecar, `POST ${open}`, { key: keys.acmePublic });
+    expectPlainRefusal(answer, 'overloaded');
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+  });
+
+  test('can be read sealed, too', async () => {
+    const { sidecar } = await startGateway({ routes });
+    const sent = { key: keys.acmePublic, headers: { 'content-encoding': 'gzip' }, body: 'x' };
+    const answer = await send(sidecar, 'POST /api/s2s/browser', sent);
+    expectSealedRefusal(acmeTest, answer, 'unsupported_content_encoding');
+    expect(answer.headers['access-control-allow-origin']).toBe('*');
+  });
+
+  test.each([
+    ['a method of secret keys', `GET ${open}`],
+    ['a route of secret keys', 'POST /api/v1/refunds'],
+    ['an enveloped route', 'POST /api/s2s/charge'],
+    ['a route nobody listed', 'POST /api/v1/other'],
+    ['a test endpoint', 'GET /api/s2s/aes-encrypt'],
+  ])('of %s cannot be read by browsers', async (_, line) => {
+    const { sidecar } = await startGateway({ routes });
+    const answer = await send(sidecar, line, { key: `sk_test_${'x'.repeat(20)}` });
+    expectPlainRefusal(answer, 'invalid_api_key');
+    expect(answer.headers).not.toHaveProperty('access-control-allow-origin');
+  });
+});
+
+test('what the upstream itself says to browsers is not added to', async () => {
+  const { sidecar } = await startGateway({
+    routes,
+    respond: (_, res) => res.writeHead(401, { 'Access-Control-Allow-Origin': 'https://shop.example' }).end(),
+  });
+  const answer = await send(sidecar, `POST ${open}`, { key: keys.acmePublic });
+  expect(answer.headers['access-control-allow-origin']).toBe('https://shop.example');
+});

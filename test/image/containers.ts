@@ -1,0 +1,93 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { GenericContainer, Wait, getContainerRuntimeClient, type StartedNetwork } from 'testcontainers';
+
+// Its reaper is a further image to be pulled. What the tests start, they remove.
+process.env['TESTCONTAINERS_RYUK_DISABLED'] = 'true';
+
+/** What keeps containers from being run here; undefined where there is an engine. */
+export async function missingEngine(): Promise<string | undefined> {
+  try {
+    await getContainerRuntimeClient();
+    return undefined;
+  } catch {
+    return 'there is no container engine';
+  }
+}
+
+export interface Image {
+  readonly name: string;
+  readonly base: string;
+}
+
+/** Builds the project's Dockerfile on the base that this machine can have. */
+export async function buildImage(): Promise<Image> {
+  const base = execFileSync('test/image/base-image.sh', { encoding: 'utf8' }).trim();
+  const name = 'envelope-sidecar-test/image:latest';
+  await GenericContainer.fromDockerfile(resolve('.'))
+    .withBuildArgs({ BASE_IMAGE: base, BUILD_IMAGE: base })
+    .build(name, { deleteOnExit: false });
+  return { name, base };
+}
+
+/** A container as the deployment runs it: read-only, without capabilities, with the image's own user. */
+export class SidecarContainer extends GenericContainer {
+  constructor({ name }: Image, network: StartedNetwork, config: MountedFolder, accounts: MountedFolder) {
+    super(name);
+    this.hostConfig.ReadonlyRootfs = true;
+    this.withDroppedCapabilities('ALL')
+      .withSecurityOpt('no-new-privileges')
+      .withNetwork(network)
+      .withExposedPorts(8080, 9090)
+      .withBindMounts([
+        { source: config.path, target: '/etc/envelope-sidecar', mode: 'ro' },
+        { source: accounts.path, target: '/run/secrets/envelope-sidecar', mode: 'ro' },
+      ])
+      .withWaitStrategy(Wait.forHttp('/readyz', 9090));
+  }
+
+  /** Published on loopback only: nobody else is to reach what a test runs. */
+  protected override async beforeContainerCreated(): Promise<void> {
+    for (const bindings of Object.values(this.hostConfig.PortBindings as Record<string, { HostIp?: string }[]>)) {
+      for (const binding of bindings) binding.HostIp = '127.0.0.1';
+    }
+  }
+}
+
+/** The payment core of these tests, at `http://core:3000` in its network. */
+export function coreContainer({ base }: Image, network: StartedNetwork): GenericContainer {
+  return new GenericContainer(base)
+    .withBindMounts([{ source: resolve('test/image/core.ts'), target: '/core.ts', mode: 'ro' }])
+    .withEntrypoint(['node', '/core.ts'])
+    .withNetwork(network)
+    .withNetworkAliases('core');
+}
+
+/** A folder of files as Kubernetes mounts a ConfigMap or a Secret: links that lead through `..data`, which is swapped. */
+export class MountedFolder {
+  readonly path = mkdtempSync(join(tmpdir(), 'envelope-sidecar-mount-'));
+  #version = 0;
+
+  constructor(files: Readonly<Record<string, string>>) {
+    // The image's user is another one than who runs the tests.
+    execFileSync('chmod', ['755', this.path]);
+    this.write(files);
+    for (const name of Object.keys(files)) symlinkSync(join('..data', name), join(this.path, name));
+  }
+
+  /** Puts new contents in place, all files at once. */
+  write(files: Readonly<Record<string, string>>): void {
+    this.#version += 1;
+    const version = `..${this.#version}`;
+    mkdirSync(join(this.path, version));
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(this.path, version, name), text);
+    symlinkSync(version, join(this.path, '..data_new'));
+    renameSync(join(this.path, '..data_new'), join(this.path, '..data'));
+  }
+
+  remove(): void {
+    rmSync(this.path, { recursive: true });
+  }
+}

@@ -1,0 +1,118 @@
+import { spawnSync } from 'node:child_process';
+import { request, type IncomingHttpHeaders } from 'node:http';
+import { expect } from 'vitest';
+import { refusalOf, type RefusalCode } from '../../src/errors.ts';
+
+/** What goes with a request line. */
+export interface Sent {
+  /** Sent as `Authorization: Bearer …`. */
+  readonly key?: string;
+  readonly headers?: Readonly<Record<string, string | readonly string[]>>;
+  readonly body?: string | Buffer;
+  /** The body, even an empty one, in chunks without a stated length. */
+  readonly chunked?: boolean;
+}
+
+/** An answer that has arrived in whole. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly bytes: Buffer;
+  readonly body: string;
+}
+
+/** Sends `'METHOD /path'` on a connection of its own; rejects where the connection ends before the answer is whole. */
+export function send(to: { readonly port: number }, line: string, sent: Sent = {}): Promise<Answer> {
+  const [method = '', path = ''] = line.split(' ');
+  const headers: Record<string, string | string[]> = {};
+  if (sent.key !== undefined) headers['Authorization'] = `Bearer ${sent.key}`;
+  if (sent.chunked === true) headers['Transfer-Encoding'] = 'chunked';
+  else if (sent.body !== undefined) headers['Content-Length'] = String(Buffer.byteLength(sent.body));
+  for (const [name, value] of Object.entries(sent.headers ?? {})) {
+    headers[name] = typeof value === 'string' ? value : [...value];
+  }
+  return new Promise((resolve, reject) => {
+    const req = request({ host: '127.0.0.1', port: to.port, method, path, headers, agent: false }, (res) => {
+      const chunks: Buffer[] = [];
+      res.on('data', (chunk: Buffer) => chunks.push(chunk));
+      res.on('error', reject);
+      res.on('end', () => {
+        const bytes = Buffer.concat(chunks);
+        resolve({ status: res.statusCode ?? 0, headers: res.headers, bytes, body: bytes.toString() });
+      });
+    });
+    req.on('error', reject);
+    req.end(sent.body);
+  });
+}
+
+/** The key and IV of merchants, as they are given them. */
+interface Credentials {
+  readonly key: string;
+  readonly iv: string;
+}
+
+function openssl({ key, iv }: Credentials, input: Buffer, ...args: readonly string[]): Buffer {
+  const hex = (text: string): string => Buffer.from(text).toString('hex');
+  const options = ['enc', '-aes-256-cbc', '-K', hex(key), '-iv', hex(iv), ...args];
+  const { status, stdout, stderr } = spawnSync('openssl', options, { input, maxBuffer: 1 << 26 });
+  if (status !== 0) throw new Error(stderr.toString());
+  return stdout;
+}
+
+/** The ciphertext of `plaintext` by openssl's command line. */
+export function encrypted(credentials: Credentials, plaintext: string | Buffer): Buffer {
+  return openssl(credentials, Buffer.from(plaintext));
+}
+
+/** The plaintext of `ciphertext` by openssl's command line; throws where key or padding is wrong. */
+export function decrypted(credentials: Credentials, ciphertext: Buffer): Buffer {
+  return openssl(credentials, ciphertext, '-d');
+}
+
+/** The envelope of `plaintext`, its ciphertext in hex, made without the sidecar's code. */
+export function envelopeOf(credentials: Credentials, plaintext: string | Buffer): string {
+  return JSON.stringify({ data: encrypted(credentials, plaintext).toString('hex') });
+}
+
+/** Opens a sealed answer without the sidecar's code, and expects of it all that a sealed answer is. */
+export function opened(credentials: Credentials, answer: Answer, encoding: 'hex' | 'base64' = 'hex'): string {
+  expect(answer.headers).toMatchObject({ envelope: 'sealed', 'content-type': 'application/json' });
+  const data = /^\{"data":"([^"]*)"\}$/.exec(answer.body)?.[1] ?? '';
+  const ciphertext = Buffer.from(data, encoding);
+  expect(ciphertext.toString(encoding)).toBe(data);
+  return decrypted(credentials, ciphertext).toString();
+}
+
+/** Expects a refusal that anybody can read, exactly as the table has it. */
+export function expectPlainRefusal(answer: Answer, code: RefusalCode, hint?: string): void {
+  expect(answer.headers).not.toHaveProperty('envelope');
+  expect(answer.headers).not.toHaveProperty('envelope-content-type');
+  expect(answer.headers['content-type']).toBe('application/problem+json');
+  expectProblem(answer, answer.body, code, hint);
+}
+
+/** Expects a refusal that only the holder of the credentials can read. */
+export function expectSealedRefusal(credentials: Credentials, answer: Answer, code: RefusalCode): void {
+  expect(answer.headers['envelope-content-type']).toBe('application/problem+json');
+  expectProblem(answer, opened(credentials, answer), code);
+}
+
+function expectProblem(answer: Answer, body: string, code: RefusalCode, hint?: string): void {
+  const { status, title, detail, retryAfter } = refusalOf(code);
+  expect(JSON.parse(body)).toEqual({
+    type: `docs/errors.md#${code}`,
+    title,
+    status,
+    detail,
+    code,
+    request_id: answer.headers['x-request-id'],
+    ...(hint === undefined ? {} : { hint }),
+  });
+  expect(answer.status).toBe(status);
+  expect(answer.headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
+  expect(answer.headers['content-length']).toBe(String(answer.bytes.length));
+  expect(answer.headers['cache-control']).toBe('no-store');
+  expect(answer.headers['www-authenticate']).toBe(status === 401 ? 'Bearer' : undefined);
+  expect(answer.headers['retry-after']).toBe(retryAfter === undefined ? undefined : String(retryAfter));
+}

@@ -1,0 +1,138 @@
+import { connect, type Socket } from 'node:net';
+import { onTestFinished } from 'vitest';
+
+/** A client that is nothing but a connection: it sends bytes as they are, and shows what came and how it ended. */
+export class Connection {
+  readonly socket: Socket;
+  /** All that came so far, a character a byte. */
+  received = '';
+  /** How the other side has ended the connection: in good order, or by a reset. */
+  ending: 'open' | 'end' | 'reset' = 'open';
+  #changed: () => void = () => {};
+
+  constructor(socket: Socket) {
+    this.socket = socket;
+    socket.on('data', (chunk: Buffer) => {
+      this.received += chunk.toString('latin1');
+      this.#changed();
+    });
+    socket.on('end', () => this.#end('end'));
+    // What is sent after the other side has closed comes back as a reset (or as a broken pipe, which is the same).
+    socket.on('error', () => this.#end('reset'));
+    socket.on('close', () => this.#end('end'));
+    onTestFinished(() => void socket.destroy());
+  }
+
+  /** Sends bytes; a string's characters are bytes. */
+  send(bytes: string | Buffer): this {
+    this.socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes);
+    return this;
+  }
+
+  /** Resolves with all that was received as soon as it satisfies `test`; rejects where the connection ends before. */
+  until(test: (received: string) => boolean): Promise<string> {
+    return new Promise((resolve, reject) => {
+      this.#changed = () => {
+        if (test(this.received)) resolve(this.received);
+        else if (this.ending !== 'open') reject(new Error(`the connection ended after ${JSON.stringify(this.received)}`));
+      };
+      this.#changed();
+    });
+  }
+
+  /** Resolves with all that was received as soon as it contains `text`, so many times. */
+  untilText(text: string, times = 1): Promise<string> {
+    return this.until((received) => received.split(text).length > times);
+  }
+
+  /** Resolves with all that was received when the other side has ended the connection. */
+  untilEnded(): Promise<string> {
+    return new Promise((resolve) => {
+      this.#changed = () => {
+        if (this.ending !== 'open') resolve(this.received);
+      };
+      this.#changed();
+    });
+  }
+
+  #end(ending: 'end' | 'reset'): void {
+    if (this.ending === 'open') this.ending = ending;
+    this.#changed();
+  }
+}
+
+/** Opens a connection that is closed when the test is over. */
+export function openConnection(port: number): Promise<Connection> {
+  return new Promise((resolve, reject) => {
+    // Half open, so that a test says itself when its side ends.
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => {
+      socket.off('error', reject);
+      resolve(new Connection(socket));
+    });
+    socket.once('error', reject);
+  });
+}
+
+/** A raw answer taken apart; throws where it is not one whole answer with a stated length or in chunks. */
+export interface RawAnswer {
+  readonly status: number;
+  /** By lower-case name; several of one name are joined by `, `. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** Takes apart all answers to requests other than HEAD that `raw` consists of, and nothing else. */
+export function parseAnswers(raw: string): RawAnswer[] {
+  const answers: RawAnswer[] = [];
+  let rest = raw;
+  while (rest !== '') {
+    const end = rest.indexOf('\r\n\r\n');
+    if (end === -1) throw new Error(`not a whole head: ${JSON.stringify(rest)}`);
+    const [statusLine = '', ...lines] = rest.slice(0, end).split('\r\n');
+    const status = Number(/^HTTP\/1\.1 (\d{3}) [ -~]*$/.exec(statusLine)?.[1]);
+    if (Number.isNaN(status)) throw new Error(`not a status line: ${JSON.stringify(statusLine)}`);
+    const headers: Record<string, string> = {};
+    for (const line of lines) {
+      const name = line.slice(0, line.indexOf(':')).toLowerCase();
+      const value = line.slice(line.indexOf(':') + 1).trim();
+      headers[name] = headers[name] === undefined ? value : `${headers[name]}, ${value}`;
+    }
+    rest = rest.slice(end + 4);
+    let body = '';
+    if (headers['transfer-encoding'] === 'chunked') {
+      [body, rest] = takeChunks(rest);
+    } else if (status >= 200 && status !== 204 && status !== 304) {
+      const length = Number(headers['content-length']);
+      if (!(rest.length >= length)) throw new Error(`not a whole body: ${rest.length} of ${headers['content-length']}`);
+      body = rest.slice(0, length);
+      rest = rest.slice(length);
+    }
+    answers.push({ status, headers, body });
+  }
+  return answers;
+}
+
+/** Takes a chunked body off the front. */
+function takeChunks(raw: string): [body: string, rest: string] {
+  let body = '';
+  let at = 0;
+  for (;;) {
+    const size = /^([0-9a-f]+)\r\n/i.exec(raw.slice(at, at + 20));
+    if (size === null) throw new Error('not a whole chunk');
+    const length = Number.parseInt(size[1] ?? '', 16);
+    at += size[0].length;
+    const chunk = raw.slice(at, at + length);
+    if (chunk.length < length || raw.slice(at + length, at + length + 2) !== '\r\n') throw new Error('not a whole chunk');
+    at += length + 2;
+    if (length === 0) return [body, raw.slice(at)];
+    body += chunk;
+  }
+}
+
+/** The one answer that `raw` consists of. */
+export function parseOnly(raw: string): RawAnswer {
+  const answers = parseAnswers(raw);
+  const [answer] = answers;
+  if (answer === undefined || answers.length > 1) throw new Error(`${answers.length} answers instead of one`);
+  return answer;
+}
