@@ -13,7 +13,7 @@ const root = fileURLToPath(new URL('../', import.meta.url));
 
 /** The JSON Schemas and the page of the configuration, by path from the root of the project. */
 export async function generate(): Promise<ReadonlyMap<string, string>> {
-  const values = valuesIn({ env: {}, directory: '', files: new Files() });
+  const values = valuesIn({ directory: '', files: new Files() }, {});
   const sidecar = jsonSchema('The file of envelope-sidecar', sidecarSchema(values));
   const accounts = jsonSchema('The accounts of envelope-sidecar', accountsSchema(values));
   const example = (name: string): string => readFileSync(`${root}config/${name}`, 'utf8');

@@ -35,11 +35,15 @@ export class App {
   readonly #merchantsListener: Server;
   readonly #adminListener: Server;
   readonly #upstreams = new Map<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }>();
+  /** Says what cannot change while running. */
+  readonly #startedWith: Pick<Config, 'listen' | 'admin' | 'limits'>;
   #config: Config;
   #ready = false;
   #drained: Promise<void> | undefined;
 
   constructor(config: Config, { log, clock, version }: AppDependencies) {
+    const { listen, admin, limits } = config;
+    this.#startedWith = { listen, admin, limits };
     this.#config = config;
     this.#log = log;
     this.#clock = clock;
@@ -78,7 +82,6 @@ export class App {
 
   /** Puts a new configuration in place, whole, between two requests; those in flight go on with the one they began with. */
   apply(config: Config): void {
-    const before = this.#config;
     const upstreamsBefore = [...this.#upstreams.values()];
     this.#config = config;
     this.#gateway.rules = this.#rulesOf(config);
@@ -89,14 +92,16 @@ export class App {
     if (listen.tls !== undefined && this.#merchantsListener instanceof TlsServer) {
       this.#merchantsListener.setSecureContext(secureContextOf(listen.tls));
     }
+    const started = this.#startedWith;
     const fixed: readonly [string, unknown, unknown][] = [
-      ['listen', address(before.listen), address(listen)],
-      ['listen.tls', before.listen.tls === undefined, listen.tls === undefined],
-      ['admin', address(before.admin), address(config.admin)],
-      ['limits.header', before.limits.header, limits.header],
+      ['listen', address(started.listen), address(listen)],
+      ['listen.tls', started.listen.tls === undefined, listen.tls === undefined],
+      ['listen.tls.clientCa', started.listen.tls?.clientCa === undefined, listen.tls?.clientCa === undefined],
+      ['admin', address(started.admin), address(config.admin)],
+      ['limits.header', started.limits.header, limits.header],
     ];
-    for (const [member, was, is] of fixed) {
-      if (was !== is) this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
+    for (const [member, runs, is] of fixed) {
+      if (runs !== is) this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
     const upstreams = new Set(this.#upstreams.values());
     for (const old of upstreamsBefore) if (!upstreams.has(old)) void this.#closeUnused(old.upstream);

@@ -7,71 +7,97 @@ import type { Partly } from '../yaml/validate.ts';
 import { valuesIn } from '../yaml/values.ts';
 import type { Env } from '../yaml/values.ts';
 import type { YamlFile } from '../yaml/yaml-file.ts';
-import type { Account, Encryption } from './account.ts';
+import { AccountsError } from './accounts-error.ts';
 import { accountsSchema } from './accounts-schema.ts';
 import type { AccountsFile } from './accounts-schema.ts';
-import { hashOf, prefixOf } from './api-key.ts';
-import type { ApiKey } from './api-key.ts';
+import { environmentNames, hashOf, prefixOf } from './api-key.ts';
+import type { EnvironmentName } from './api-key.ts';
+import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from './store.ts';
+import { isSealed } from './vault.ts';
+import type { Place, Vault } from './vault.ts';
 
 type AccountEntry = Partly<AccountsFile['accounts'][number]>;
 type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;
 type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encryption']['test']>>;
 
-/** Credentials and where their key stands. */
+/** Credentials, the texts they were made of, and where their key stands. */
 interface Placed {
   readonly credentials: Credentials;
+  readonly stored: StoredCredentials;
   readonly path: MemberPath;
 }
 
 /**
- * Reads the accounts of their file. What is wrong is reported to the file; an account is complete where nothing was.
+ * Reads the accounts of their file, in its order. What is wrong is reported to the file; an account is complete where
+ * nothing was. Sealed texts are opened to be checked, and stay sealed in what is returned.
  */
-export function readAccounts(file: YamlFile, env: Env): Account[] {
-  const content = validate(file, accountsSchema(valuesIn({ env, directory: file.directory, files: file.files })));
-  const reader = new AccountsReader(file);
-  const accounts: Account[] = [];
+export function readAccounts(file: YamlFile, env: Env, vault: Vault): StoredAccount[] {
+  const content = validate(file, accountsSchema(valuesIn(file, env)));
+  const reader = new AccountsReader(file, vault);
+  const accounts: StoredAccount[] = [];
   for (const [i, entry] of (content?.accounts ?? []).entries()) {
     const account = entry && reader.account(entry, ['accounts', i]);
     if (account !== undefined) accounts.push(account);
   }
+  reader.end();
   return accounts;
+}
+
+/** Whose credentials they are; the account's id may be what is wrong with the file. */
+interface Owner {
+  readonly account: string | undefined;
+  readonly environment: EnvironmentName;
 }
 
 /** Makes accounts of entries that may be incomplete, and holds each against those before it. */
 class AccountsReader {
   readonly #file: YamlFile;
+  readonly #vault: Vault;
   readonly #accountIds = new Map<string, MemberPath>();
   readonly #keyIds = new Map<string, MemberPath>();
   readonly #keyHashes = new Map<string, MemberPath>();
   readonly #credentialKeys = new Map<string, MemberPath>();
+  readonly #sealed: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
 
-  constructor(file: YamlFile) {
+  constructor(file: YamlFile, vault: Vault) {
     this.#file = file;
+    this.#vault = vault;
   }
 
-  account(entry: AccountEntry, path: MemberPath): Account | undefined {
+  account(entry: AccountEntry, path: MemberPath): StoredAccount | undefined {
     const { id, name, active } = entry;
     this.#once(this.#accountIds, id, [...path, 'id'], 'id');
     const keys = (entry.keys ?? []).map((key, i) => key && this.#key(key, [...path, 'keys', i]));
-    const test = this.#encryption(entry.encryption?.test, [...path, 'encryption', 'test']);
-    const live = this.#encryption(entry.encryption?.live, [...path, 'encryption', 'live']);
-    this.#differ(test.placed, live.placed);
-    this.#warnOfSharing([...test.placed, ...live.placed], path);
+    const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
+    const placed: Record<EnvironmentName, Placed[]> = { test: [], live: [] };
+    for (const environment of environmentNames) {
+      const written = entry.encryption?.[environment];
+      if (written === undefined) continue;
+      const read = this.#encryption(written, [...path, 'encryption', environment], { account: id, environment });
+      placed[environment] = read.placed;
+      if (read.stored !== undefined) encryption[environment] = read.stored;
+    }
+    this.#differ(placed.test, placed.live);
+    this.#warnOfSharing([...placed.test, ...placed.live], path);
 
     if (id === undefined || name === undefined || active === undefined || keys.includes(undefined)) return undefined;
-    return {
-      id,
-      name,
-      active,
-      keys: keys.filter((key) => key !== undefined),
-      encryption: {
-        ...(test.encryption && { test: test.encryption }),
-        ...(live.encryption && { live: live.encryption }),
-      },
-    };
+    return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
   }
 
-  #key(entry: KeyEntry, path: MemberPath): ApiKey | undefined {
+  /** Reports what did not open. With the wrong master key nothing does: once is enough to say it. */
+  end(): void {
+    const failed = this.#sealed.filter(({ error }) => error !== undefined);
+    const [first] = failed;
+    if (first?.error?.code === 'master_key_missing') {
+      this.#file.report(first.path, 'sealed: set accounts.masterKey to the master key');
+    } else if (first !== undefined && failed.length > 1 && failed.length === this.#sealed.length) {
+      this.#file.report(first.path, 'does not open, nor does any other sealed value: expected another master key');
+    } else {
+      for (const { path } of failed) this.#file.report(path, 'does not open: sealed for another place or master key');
+    }
+  }
+
+  #key(entry: KeyEntry, path: MemberPath): StoredKey | undefined {
     const { id, key, sha256, createdAt } = entry;
     this.#once(this.#keyIds, id, [...path, 'id'], 'id');
     if (key !== undefined) {
@@ -88,39 +114,71 @@ class AccountsReader {
     this.#once(this.#keyHashes, hash, [...path, key === undefined ? 'sha256' : 'key'], 'key');
 
     if (id === undefined || prefix === undefined || hash === undefined || createdAt === undefined) return undefined;
-    return { id, prefix, hash, createdAt, expiresAt: entry.expiresAt, revokedAt: entry.revokedAt };
+    const { expiresAt, revokedAt } = entry;
+    return { id, prefix, hash, createdAt, expiresAt, revokedAt, lastUsedAt: undefined };
   }
 
-  #encryption(entry: EncryptionEntry = {}, path: MemberPath): { encryption?: Encryption; placed: Placed[] } {
+  #encryption(
+    entry: EncryptionEntry,
+    path: MemberPath,
+    owner: Owner,
+  ): { stored: StoredEncryption | undefined; placed: Placed[] } {
     const { enabled, encoding, format, createdAt, previous } = entry;
     const isGiven = enabled || entry.key !== undefined || entry.iv !== undefined;
-    const current = isGiven ? this.#credentials(entry, format, path) : undefined;
+    const current = isGiven ? this.#credentials({ ...entry, format, createdAt }, path, owner) : undefined;
     const before =
       previous?.key !== undefined || previous?.iv !== undefined
-        ? this.#credentials(previous, format, [...path, 'previous'])
+        ? this.#credentials(
+            { ...previous, format: previous.format ?? format, createdAt: undefined },
+            [...path, 'previous'],
+            owner,
+          )
         : undefined;
 
-    const placed: Placed[] = [];
-    if (current !== undefined) placed.push({ credentials: current, path: [...path, 'key'] });
-    if (before !== undefined) placed.push({ credentials: before, path: [...path, 'previous', 'key'] });
-    if (!enabled || current === undefined || encoding === undefined) return { placed };
-    const grace = previous?.until === undefined ? undefined : { previous: before, until: previous.until };
-    return { placed, encryption: { credentials: current, encoding, createdAt, grace } };
+    const placed = [current, before].filter((each) => each !== undefined);
+    if (enabled === undefined || encoding === undefined) return { stored: undefined, placed };
+    const grace =
+      previous?.until === undefined
+        ? undefined
+        : { credentials: before?.stored, until: previous.until, lastUsedAt: undefined };
+    return { stored: { enabled, encoding, credentials: current?.stored, previous: grace }, placed };
   }
 
   /** The credentials of a key and an IV, of which neither may be missing. */
   #credentials(
-    { key, iv }: Pick<EncryptionEntry, 'key' | 'iv'>,
-    format: EncryptionEntry['format'],
+    { key, iv, format, createdAt }: Pick<EncryptionEntry, 'key' | 'iv' | 'format' | 'createdAt'>,
     path: MemberPath,
-  ): Credentials | undefined {
+    owner: Owner,
+  ): Placed | undefined {
     if (key === undefined) this.#file.report([...path, 'key'], 'missing: expected the AES key');
     if (iv === undefined) this.#file.report([...path, 'iv'], 'missing: expected the IV');
     if (key === undefined || iv === undefined || format === undefined) return undefined;
-    const credentials = parseCredentials(key, iv, format);
-    if (!Array.isArray(credentials)) return credentials;
+    const openedKey = this.#opened(key, [...path, 'key'], { ...owner, member: 'key' });
+    const openedIv = this.#opened(iv, [...path, 'iv'], { ...owner, member: 'iv' });
+    if (openedKey === undefined || openedIv === undefined) return undefined;
+    const credentials = parseCredentials(openedKey, openedIv, format);
+    if (!Array.isArray(credentials)) {
+      return { credentials, stored: { key, iv, format, createdAt }, path: [...path, 'key'] };
+    }
     for (const { member, message } of credentials) this.#file.report([...path, member], message);
     return undefined;
+  }
+
+  #opened(
+    text: string,
+    path: MemberPath,
+    { account = '', ...place }: Owner & Pick<Place, 'member'>,
+  ): string | undefined {
+    if (!isSealed(text)) return text;
+    try {
+      const opened = this.#vault.open(text, { account, ...place });
+      this.#sealed.push({ path, error: undefined });
+      return opened;
+    } catch (error) {
+      if (!(error instanceof AccountsError)) throw error;
+      this.#sealed.push({ path, error });
+      return undefined;
+    }
   }
 
   /** Reports a text that must stand once in the file. */

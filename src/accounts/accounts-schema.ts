@@ -10,18 +10,18 @@ import type { KeyPrefix } from './api-key.ts';
 const keyPrefixes = ['pk_test_', 'pk_live_', 'sk_test_', 'sk_live_'] as const satisfies readonly KeyPrefix[];
 
 /** The ids of accounts and API keys: they travel in headers and stand in logs. */
-const identifier: Kind<string> = {
+export const identifier: Kind<string> = {
   name: 'id',
   expected: '1 to 64 letters, digits, ".", "_" or "-"',
   pattern: /^[A-Za-z0-9._-]{1,64}$/,
   read: (text) => text,
 };
 
-const accountName: Kind<string> = {
+export const accountName: Kind<string> = {
   name: 'text',
   expected: '1 to 200 characters without control characters',
-  pattern: /^[^\p{Cc}]{1,200}$/u,
-  read: (text) => text,
+  pattern: /./,
+  read: (text) => (/^\P{Cc}{1,200}$/u.test(text) ? text : undefined),
 };
 
 const apiKey: Kind<string> = {
@@ -56,7 +56,9 @@ export function accountsSchema({ value }: Values) {
 
   const encryption = z.strictObject({
     enabled: z.boolean().describe('Whether the account encrypts in this environment.'),
-    key: value(text).optional().describe('The AES key; see `format`. Required where encryption is enabled.'),
+    key: value(text)
+      .optional()
+      .describe('The AES key; see `format`. Required where encryption is enabled. May be sealed, as may the IV.'),
     iv: value(text).optional().describe('The IV; see `format`. Required where encryption is enabled.'),
     encoding: value(oneOf(encodings))
       .prefault('hex')
@@ -72,8 +74,11 @@ export function accountsSchema({ value }: Values) {
       .describe('When the credentials were made. Their age is watched, for rotation.'),
     previous: z
       .strictObject({
-        key: value(text).optional().describe('The key before, in the same `format`.'),
+        key: value(text).optional().describe('The key before.'),
         iv: value(text).optional().describe('The IV before. Without `key` and `iv`, plaintext is accepted.'),
+        format: value(oneOf(credentialFormats))
+          .optional()
+          .describe('Where it is another than that of the current ones.'),
         until: value(instant).describe('The end of the grace.'),
       })
       .optional()

@@ -7,6 +7,7 @@ import { exitCodes, type CliIo } from './io.ts';
 
 /** `serve`: runs the sidecar until a signal ends it. Returns the exit code. */
 export async function serve(io: CliIo, configFile: string): Promise<number> {
+  const readSince = io.clock();
   const loaded = loadConfig(configFile, io.env);
   if (!loaded.ok) {
     for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
@@ -17,7 +18,7 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   const app = await startApp(io, 'serve', loaded.config, log);
   if (app === undefined) return exitCodes.failed;
 
-  const reloader = new Reloader(configFile, io.env, (reloaded) => {
+  const reloader = new Reloader(configFile, io.env, io.clock, (reloaded) => {
     if (reloaded.ok) {
       for (const warning of reloaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
       app.apply(reloaded.config);
@@ -25,7 +26,7 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
       app.reloadFailed(reloaded.problems.map(formatProblem));
     }
   });
-  reloader.watch(loaded.files);
+  reloader.watch(loaded.files, readSince);
   io.onSignal('SIGHUP', () => reloader.reload());
   return untilSignal(io, log, () => {
     reloader.stop();

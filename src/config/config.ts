@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import type { EnvironmentName, KeyKind } from '../accounts/api-key.ts';
 import type { Account } from '../accounts/account.ts';
 
@@ -5,8 +6,12 @@ import type { Account } from '../accounts/account.ts';
 export interface Config {
   readonly listen: Listener & { readonly tls: ServerTls | undefined };
   readonly admin: Listener;
+  /** Undefined: the operators' API is off. */
+  readonly operators: OperatorsListener | undefined;
   /** One or two; test comes first. */
   readonly environments: readonly Environment[];
+  /** Where the accounts are kept and changed. */
+  readonly store: StoreSettings;
   readonly accounts: readonly Account[];
   readonly routes: readonly Route[];
   /** Where the two test endpoints are served. */
@@ -24,6 +29,30 @@ export type LogLevel = (typeof logLevels)[number];
 export interface Listener {
   readonly host: string;
   readonly port: number;
+}
+
+/** Loopback only, or with TLS. */
+export interface OperatorsListener extends Listener {
+  /** At least one. */
+  readonly tokens: readonly OperatorsToken[];
+  readonly tls: ServerTls | undefined;
+}
+
+/** A token lets somebody change accounts. Only its hash is kept. */
+export interface OperatorsToken {
+  /** Who it was given to, for the log. */
+  readonly name: string;
+  /** Lower-case hex SHA-256. */
+  readonly hash: string;
+}
+
+/** Where accounts are kept, and the master keys their credentials are sealed with: the first seals, each opens. */
+export interface StoreSettings {
+  readonly kind: 'file';
+  /** Absolute. */
+  readonly file: string;
+  /** Empty: credentials stand in the file in the clear. */
+  readonly masterKeys: readonly KeyObject[];
 }
 
 /** PEM texts, not paths. */

@@ -1,4 +1,5 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
+import { isIPv4 } from 'node:net';
 import { environmentNames } from '../accounts/api-key.ts';
 import { formatPath } from '../yaml/member-path.ts';
 import type { MemberPath } from '../yaml/member-path.ts';
@@ -19,13 +20,34 @@ export function crossCheck(file: YamlFile, content: Content): void {
   checkLimits(file, content.limits);
 }
 
-function checkListeners(file: YamlFile, { listen, admin }: Content): void {
+function checkListeners(file: YamlFile, { listen, admin, operators }: Content): void {
   checkCertificate(file, listen?.tls, ['listen', 'tls']);
-  if (listen?.port === undefined || listen.port === 0 || listen.port !== admin?.port) return;
-  const isEverywhere = (host: string | undefined): boolean => host === '0.0.0.0' || host === '::';
-  if (listen.host === admin.host || isEverywhere(listen.host) || isEverywhere(admin.host)) {
-    file.report(['admin', 'port'], 'the same port as listen.port: expected another');
+  checkCertificate(file, operators?.tls, ['operators', 'tls']);
+  differentPorts(file, 'admin', admin, [['listen', listen]]);
+  if (operators?.token === undefined) return;
+  differentPorts(file, 'operators', operators, [
+    ['listen', listen],
+    ['admin', admin],
+  ]);
+  if (operators.tls === undefined && operators.host !== undefined && !isLoopback(operators.host)) {
+    file.report(['operators', 'tls'], 'missing: keys and credentials would leave this machine in the clear');
   }
+}
+
+type Address = { host?: string | undefined; port?: number | undefined } | undefined;
+
+function differentPorts(file: YamlFile, name: string, own: Address, others: readonly [string, Address][]): void {
+  const isEverywhere = (host: string | undefined): boolean => host === '0.0.0.0' || host === '::';
+  for (const [other, { host, port } = {}] of others) {
+    if (port === undefined || port === 0 || port !== own?.port) continue;
+    if (host === own.host || isEverywhere(host) || isEverywhere(own.host)) {
+      file.report([name, 'port'], `the same port as ${other}.port: expected another`);
+    }
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIPv4(host) && host.startsWith('127.'));
 }
 
 function checkCertificate(

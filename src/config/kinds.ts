@@ -1,9 +1,12 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
+import { hashOf } from '../accounts/api-key.ts';
+import { parseMasterKeys } from '../accounts/vault.ts';
 import { duration, within } from '../yaml/kinds.ts';
 import type { Kind } from '../yaml/kinds.ts';
 import { WrongValue } from '../yaml/wrong-value.ts';
-import type { Limits, UpstreamTarget } from './config.ts';
+import type { Limits, OperatorsToken, UpstreamTarget } from './config.ts';
 
 /** What a listener binds to. */
 export const address: Kind<string> = {
@@ -73,6 +76,35 @@ export const rate: Kind<Limits['failedKeys']> = {
 
 /** A duration that a timer can run: Node fires one of 25 days or more at once. */
 export const timeLimit = within(duration, 1, 24 * 86_400_000, 'from 1ms to 24d');
+
+/** What key material is sealed with: one key a line, the first seals, each opens. */
+export const masterKeys: Kind<readonly KeyObject[]> = {
+  name: 'master key',
+  expected: '32 bytes in base64 or hex; further lines are older keys that still open',
+  pattern: /./,
+  read: parseMasterKeys,
+};
+
+const tokenLine = /^(?:(?<name>[A-Za-z0-9._-]{1,64}): *)?(?<token>[A-Za-z0-9._~+/-]{32,256}=*)$/;
+
+/** Who may change accounts: one token a line, alone or as `name: token`. Characters of RFC 6750 §2.1. */
+export const operatorsTokens: Kind<readonly OperatorsToken[]> = {
+  name: 'token',
+  expected: '32 to 256 letters, digits or "-._~+/", one token a line, alone or as "name: token", each name once',
+  pattern: /./,
+  read: (text) => {
+    const tokens = text
+      .trim()
+      .split(/\s*\n\s*/)
+      .map((line) => {
+        const { name = 'operators', token } = tokenLine.exec(line)?.groups ?? {};
+        return token === undefined ? undefined : { name, hash: hashOf(token) };
+      });
+    const whole = tokens.filter((token) => token !== undefined);
+    const unique = new Set(whole.map(({ name }) => name)).size === whole.length;
+    return unique && whole.length === tokens.length ? whole : undefined;
+  },
+};
 
 /** One or more certificates in PEM. */
 export const certificates: Kind<string> = {

@@ -6,14 +6,27 @@ import { packAccount, type WorkerMessage } from './load-messages.ts';
 const batch = 100;
 
 const { file, env } = workerData as { file: string; env: Env };
-const post = (message: WorkerMessage): void => parentPort?.postMessage(message);
-const loaded = loadConfig(file, env);
-if (loaded.ok) {
+const messages = messagesOf(file, env);
+
+// One message at a time, and the next one when it is asked for: a whole queue would be taken in without a pause.
+parentPort?.on('message', send);
+send();
+
+function send(): void {
+  const next = messages.next();
+  if (next.done === true) parentPort?.close();
+  else parentPort?.postMessage(next.value);
+}
+
+function* messagesOf(path: string, variables: Env): Generator<WorkerMessage> {
+  const loaded = loadConfig(path, variables);
+  if (!loaded.ok) {
+    yield { kind: 'invalid', problems: loaded.problems, files: loaded.files };
+    return;
+  }
   const { accounts, ...config } = loaded.config;
   for (let i = 0; i < accounts.length; i += batch) {
-    post({ kind: 'accounts', accounts: accounts.slice(i, i + batch).map(packAccount) });
+    yield { kind: 'accounts', accounts: accounts.slice(i, i + batch).map(packAccount) };
   }
-  post({ kind: 'loaded', config, warnings: loaded.warnings, files: loaded.files });
-} else {
-  post({ kind: 'invalid', problems: loaded.problems, files: loaded.files });
+  yield { kind: 'loaded', config, warnings: loaded.warnings, files: loaded.files };
 }

@@ -1,7 +1,10 @@
+import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
-import type { Account } from '../accounts/account.ts';
 import { readAccounts } from '../accounts/accounts-file.ts';
 import { environmentNames } from '../accounts/api-key.ts';
+import { openAccount } from '../accounts/open-account.ts';
+import type { StoredAccount } from '../accounts/store.ts';
+import { Vault } from '../accounts/vault.ts';
 import { Files, displayName } from '../yaml/files.ts';
 import type { Problem } from '../yaml/problem.ts';
 import { validate } from '../yaml/validate.ts';
@@ -9,8 +12,9 @@ import { valuesIn } from '../yaml/values.ts';
 import type { Env } from '../yaml/values.ts';
 import { WrongValue } from '../yaml/wrong-value.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
-import type { Config, Environment, UpstreamTarget } from './config.ts';
+import type { Config, Environment, ServerTls, UpstreamTarget } from './config.ts';
 import { crossCheck } from './cross-checks.ts';
+import { masterKeys } from './kinds.ts';
 import { sidecarSchema } from './schema.ts';
 import type { SidecarFile } from './schema.ts';
 
@@ -34,16 +38,33 @@ export function loadConfig(path: string, env: Env): LoadResult {
   const file = open(path, files);
   if (!(file instanceof YamlFile)) return { ok: false, problems: [file], files: [...files.seen] };
 
-  const content = validate(file, sidecarSchema(valuesIn({ env, directory: file.directory, files })));
+  const content = validate(file, sidecarSchema(valuesIn(file, env)));
   if (content !== undefined) crossCheck(file, content);
   const accountsFile = openAccounts(file, content?.accounts?.file, files);
-  const accounts = accountsFile === undefined ? [] : readAccounts(accountsFile, env);
+  const keys = (content?.accounts?.masterKey as readonly KeyObject[] | undefined) ?? keysOf(file, env);
+  const vault = new Vault(keys);
+  const stored = accountsFile === undefined ? [] : readAccounts(accountsFile, env, vault);
 
   const problems = [...file.problems, ...(accountsFile?.problems ?? [])];
   if (problems.length > 0) return { ok: false, problems, files: [...files.seen] };
   const warnings = [...file.warnings, ...(accountsFile?.warnings ?? [])];
   // Without a problem nothing is missing.
-  return { ok: true, config: toConfig(content as SidecarFile, accounts), warnings, files: [...files.seen] };
+  const config = toConfig(content as SidecarFile, file.directory, keys, stored, vault);
+  return { ok: true, config, warnings, files: [...files.seen] };
+}
+
+/** The master keys of the environment, where the file names none. */
+function keysOf(file: YamlFile, env: Env): readonly KeyObject[] {
+  const text = env['SIDECAR_MASTER_KEY'];
+  if (text === undefined || file.isWrong(['accounts', 'masterKey'])) return [];
+  const keys = masterKeys.read(text);
+  if (keys === undefined) {
+    file.report(
+      ['accounts', 'masterKey'],
+      `in the environment variable SIDECAR_MASTER_KEY: expected ${masterKeys.expected}`,
+    );
+  }
+  return keys ?? [];
 }
 
 function open(path: string, files: Files): YamlFile | Problem {
@@ -63,16 +84,28 @@ function openAccounts(file: YamlFile, path: string | undefined, files: Files): Y
   return undefined;
 }
 
-function toConfig(file: SidecarFile, accounts: readonly Account[]): Config {
-  const { listen, environments, cipherTest, ...rest } = file;
-  const { tls } = listen;
+function toConfig(
+  file: SidecarFile,
+  directory: string,
+  keys: readonly KeyObject[],
+  stored: readonly StoredAccount[],
+  vault: Vault,
+): Config {
+  const { listen, operators, environments, accounts, cipherTest, ...rest } = file;
+  const { token: tokens } = operators;
   return {
     ...rest,
-    listen: { ...listen, tls: tls && { ...tls, clientCa: tls.clientCa } },
+    listen: { ...listen, tls: toTls(listen.tls) },
+    operators: tokens && { host: operators.host, port: operators.port, tokens, tls: toTls(operators.tls) },
     environments: environmentNames.flatMap((name) => toEnvironment(name, environments[name]) ?? []),
     cipherTest: cipherTest.environments,
-    accounts,
+    store: { kind: 'file', file: resolve(directory, accounts.file), masterKeys: keys },
+    accounts: stored.map((account) => openAccount(account, vault)),
   };
+}
+
+function toTls(tls: SidecarFile['listen']['tls']): ServerTls | undefined {
+  return tls && { ...tls, clientCa: tls.clientCa };
 }
 
 function toEnvironment(

@@ -1,4 +1,4 @@
-import { watch, type FSWatcher } from 'node:fs';
+import { statSync, watch, type FSWatcher, type Stats } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Account } from '../accounts/account.ts';
@@ -8,56 +8,85 @@ import type { Env, LoadResult } from './load.ts';
 /** A file is often written in several steps; so long after the last one it is read. Milliseconds. */
 const settleTime = 100;
 
+/** A file that never rests is read all the same, so long after the first step. Milliseconds. */
+const longestSettleTime = 500;
+
+/** A folder under watch. It may come to be another one under the same name. */
+interface Watched {
+  readonly watcher: FSWatcher;
+  readonly identity: string;
+}
+
 /** Follows the configuration's files and hands each new state to `apply`, loaded and validated off the request thread. */
 export class Reloader {
   readonly #file: string;
   readonly #env: Env;
+  readonly #clock: () => number;
   readonly #apply: (loaded: LoadResult) => void;
-  readonly #watchers = new Map<string, FSWatcher>();
+  readonly #watched = new Map<string, Watched>();
   #files: ReadonlySet<string> = new Set();
   #settling: NodeJS.Timeout | undefined;
+  #settlingAtMost: NodeJS.Timeout | undefined;
   #loading = false;
   #again = false;
+  #stopped = false;
 
-  constructor(file: string, env: Env, apply: (loaded: LoadResult) => void) {
+  /** @param clock epoch milliseconds: what tells whether a file has changed since it was read */
+  constructor(file: string, env: Env, clock: () => number, apply: (loaded: LoadResult) => void) {
     this.#file = file;
     this.#env = env;
+    this.#clock = clock;
     this.#apply = apply;
   }
 
-  /** Watches `files` (absolute paths), and no others any more. */
-  watch(files: readonly string[]): void {
+  /**
+   * Watches `files` (absolute paths), and no others any more.
+   *
+   * @param readSince when reading them began, epoch milliseconds: what has changed from then on is read again
+   */
+  watch(files: readonly string[], readSince: number): void {
     this.#files = new Set(files);
     const folders = new Set(files.map((file) => dirname(file)));
-    for (const [folder, watcher] of this.#watchers) {
+    for (const [folder, { watcher, identity }] of this.#watched) {
       // One that goes on being needed stays: what it has seen but not told yet would be lost.
-      if (folders.has(folder)) continue;
+      if (folders.has(folder) && identityOf(folder) === identity) continue;
       watcher.close();
-      this.#watchers.delete(folder);
+      this.#watched.delete(folder);
     }
-    for (const folder of folders) if (!this.#watchers.has(folder)) this.#watchFolder(folder);
+    const added = [...folders].filter((folder) => !this.#watched.has(folder));
+    for (const folder of added) this.#watchFolder(folder);
+    const unwatched = [...added, ...files.filter((file) => added.includes(dirname(file)))];
+    if (unwatched.some((path) => changedSince(path, readSince))) this.#changed();
   }
 
   /** Loads now; if that is under way, once more afterwards. */
   reload(): void {
+    clearTimeout(this.#settling);
+    clearTimeout(this.#settlingAtMost);
+    this.#settlingAtMost = undefined;
     if (this.#loading) {
       this.#again = true;
       return;
     }
     this.#loading = true;
     this.#again = false;
+    const readSince = this.#clock();
     void this.#load().then((loaded) => {
       this.#loading = false;
-      this.watch(loaded.files);
+      if (this.#stopped) return;
+      this.watch(loaded.files, readSince);
       this.#apply(loaded);
       if (this.#again) this.reload();
     });
   }
 
+  /** From now on nothing is applied any more. */
   stop(): void {
+    this.#stopped = true;
     clearTimeout(this.#settling);
-    for (const watcher of this.#watchers.values()) watcher.close();
-    this.#watchers.clear();
+    clearTimeout(this.#settlingAtMost);
+    for (const { watcher } of this.#watched.values()) watcher.close();
+    this.#watched.clear();
   }
 
   #watchFolder(folder: string): void {
@@ -67,10 +96,10 @@ export class Reloader {
       const watcher = watch(folder, { persistent: false }, (_event, name) => {
         if (name === null || name === '..data' || this.#files.has(join(folder, name))) this.#changed();
       });
-      this.#watchers.set(folder, watcher);
+      this.#watched.set(folder, { watcher, identity: identityOf(folder) });
       watcher.on('error', () => {
         watcher.close();
-        this.#watchers.delete(folder);
+        this.#watched.delete(folder);
       });
     } catch {
       // A folder that is not there: loading has reported it, and watching is tried again after the next reload.
@@ -79,21 +108,51 @@ export class Reloader {
 
   #changed(): void {
     clearTimeout(this.#settling);
-    this.#settling = setTimeout(() => this.reload(), settleTime).unref();
+    const reload = (): void => this.reload();
+    this.#settling = setTimeout(reload, settleTime).unref();
+    this.#settlingAtMost ??= setTimeout(reload, longestSettleTime).unref();
   }
 
   #load(): Promise<LoadResult> {
-    return new Promise((resolve, reject) => {
+    return new Promise((resolve) => {
       const accounts: Account[] = [];
       const worker = new Worker(new URL(`./load-worker${extname(import.meta.url)}`, import.meta.url), {
         workerData: { file: this.#file, env: { ...this.#env } },
       });
       worker.on('message', (message: WorkerMessage) => {
+        worker.postMessage('next');
         if (message.kind === 'accounts') accounts.push(...message.accounts.map(unpackAccount));
         else if (message.kind === 'loaded') resolve({ ...message, ok: true, config: { ...message.config, accounts } });
         else resolve({ ...message, ok: false });
       });
-      worker.on('error', reject);
+      // Whatever the files do to the thread that reads them, this one goes on. The error's message could quote them.
+      const brokenOff = (cause: string): void => {
+        const message = `loading broke off (${cause}): "check" tells more`;
+        const problem = { file: this.#file, line: 1, column: 1, path: '.', message };
+        resolve({ ok: false, problems: [problem], files: [...this.#files] });
+      };
+      worker.on('error', (error: Error & { code?: string }) => brokenOff(error.code ?? error.name));
+      worker.on('exit', (code) => brokenOff(`exit code ${code}`));
     });
+  }
+}
+
+/** What distinguishes a folder from another one of the same name; empty where there is none. */
+function identityOf(folder: string): string {
+  const stats = statsOf(folder);
+  return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;
+}
+
+/** Whether a file's content, or what is in a folder, has changed. @param time epoch milliseconds */
+function changedSince(path: string, time: number): boolean {
+  return (statsOf(path)?.ctimeMs ?? 0) >= time;
+}
+
+/** Undefined where there is nothing, or nothing that may be looked at: loading reports that. */
+function statsOf(path: string): Stats | undefined {
+  try {
+    return statSync(path);
+  } catch {
+    return undefined;
   }
 }

@@ -7,7 +7,9 @@ import {
   address,
   certificates,
   hostName,
+  masterKeys,
   network,
+  operatorsTokens,
   privateKey,
   rate,
   routePath,
@@ -87,6 +89,22 @@ export function sidecarSchema({ value, pem }: Values) {
       })
       .prefault({})
       .describe('The listener for health checks and metrics. Nothing on it is secret.'),
+    operators: z
+      .strictObject({
+        host: value(address)
+          .prefault('127.0.0.1')
+          .describe('Address to listen on. One that others can reach needs `tls`.'),
+        port: port.default(9091).describe('Port to listen on; 0 takes a free one.'),
+        token: value(operatorsTokens)
+          .optional()
+          .describe(
+            'What operators send as bearer token. Several may be valid, one a line, to replace one by the next; ' +
+              '`name: token` gives one a name in the log. Without a token the API is off.',
+          ),
+        tls: tls.optional().describe('Makes the listener speak TLS only.'),
+      })
+      .prefault({})
+      .describe("The listener of the operators' API, which changes accounts."),
     environments: z
       .strictObject({
         test: environment.optional().describe('Serves keys that begin with `pk_test_` and `sk_test_`.'),
@@ -96,6 +114,12 @@ export function sidecarSchema({ value, pem }: Values) {
     accounts: z
       .strictObject({
         file: value(text).describe("Path of the accounts' file."),
+        masterKey: value(masterKeys)
+          .optional()
+          .describe(
+            'Seals credentials before they are stored: 32 bytes in base64 or hex. One key a line: the first seals, ' +
+              'each opens. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
+          ),
       })
       .describe('Where the accounts are kept.'),
     routes: z

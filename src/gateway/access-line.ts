@@ -1,7 +1,7 @@
 import type { GatewayRequest } from './gateway-request.ts';
 import { traceIdOf } from './request-head.ts';
 
-/** The status of a request whose client left before the answer was complete. */
+/** The status of a request whose client left before its answer was complete, or that was broken off before it began. */
 const clientLeft = 499;
 
 /** What the log says of a request: these members and no others. No path, query, header, body, address or key. */
@@ -27,14 +27,15 @@ export interface AccessLine {
 /** The access line of a request that is over. Durations in milliseconds, to the microsecond. */
 export function accessLine(request: GatewayRequest): AccessLine {
   const { res, head, holder } = request;
-  const whole = res.writableFinished;
+  // An upgraded connection has a status without an answer; a broken answer has one from its head on.
+  const hasStatus = request.answeredInWhole || res.statusCode === 101 || (request.brokenOff && request.answered);
   return {
     request_id: request.id,
     trace_id: traceIdOf(head?.traceparent),
     environment: request.environment,
     route: request.route,
     method: request.req.method,
-    status: whole || request.brokenOff ? res.statusCode : clientLeft,
+    status: hasStatus ? res.statusCode : clientLeft,
     code: request.refusal,
     account: holder?.account.id,
     api_key: holder?.key.id,

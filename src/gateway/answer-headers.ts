@@ -58,6 +58,8 @@ export function readAnswerHead(status: number, raw: readonly string[]): AnswerHe
       headers.push(name, value);
       continue;
     }
+    // RFC 9110 §8.6: a 204 has no length, not even 0; a client that believed another would wait for the rest.
+    if (status === 204 && lower === 'content-length') continue;
     bodyHeaders.push(name, value);
     if (lower === 'content-length') contentLength = Number(value);
     else if (lower === 'content-type') contentType ??= value;

@@ -4,6 +4,7 @@ import type { GatewayRequest } from './gateway-request.ts';
 /** Brings the upstream's answer to the client: the part that plain and sealed answers share. */
 export abstract class AnswerRelay implements AnswerHandler {
   protected readonly request: GatewayRequest;
+  protected ended = false;
   #stalled = false;
 
   constructor(request: GatewayRequest) {
@@ -37,16 +38,14 @@ export abstract class AnswerRelay implements AnswerHandler {
     this.request.wait(rules.timeouts.idle, 'client_stalled');
     res.once('drain', () => {
       this.#stalled = false;
-      this.waitForUpstream();
+      if (!this.ended) this.waitForUpstream();
       resume();
     });
   }
 
-  /** Ends the answer; what the client has not taken yet it may take within `timeouts.idle`. */
   protected end(last?: Buffer | string): void {
+    this.ended = true;
     this.request.bytesOut += last?.length ?? 0;
-    this.request.wait(this.request.rules.timeouts.idle, 'client_stalled');
-    if (last === undefined) this.request.res.end();
-    else this.request.res.end(last, 'latin1');
+    this.request.end(last);
   }
 }

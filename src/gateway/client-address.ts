@@ -1,18 +1,21 @@
-import { isIPv6 } from 'node:net';
+import { isIPv4, isIPv6, SocketAddress } from 'node:net';
 import type { GatewayRequest } from './gateway-request.ts';
 import type { RequestHead } from './request-head.ts';
 
+/** An IPv4 address in IPv6's clothes (RFC 4291 §2.5.5.2): how IPv4 peers of a dual-stack listener show. */
+const mappedIPv4 = /^::ffff:([\d.]+)$/;
+
 /** The address at the other end of the connection. */
 export function peerOf({ req }: GatewayRequest): string {
-  // An IPv4 peer of a dual-stack listener shows as `::ffff:a.b.c.d` (RFC 4291 §2.5.5.2).
-  return req.socket.remoteAddress?.replace(/^::ffff:(?=\d+\.)/, '') ?? '';
+  return req.socket.remoteAddress?.replace(mappedIPv4, '$1') ?? '';
 }
 
 /**
  * The client's address as a subject of limits: behind trusted proxies the last one they did not put there themselves;
  * an IPv6 network of 64 bits as one, because that is what one client is given.
  *
- * @returns undefined behind a proxy that is not trusted: all its clients would count as one
+ * @returns undefined behind a proxy that is not trusted, because all its clients would count as one, and where a trusted
+ *   one does not tell an address
  */
 export function clientOf(request: GatewayRequest, head: RequestHead): string | undefined {
   const peer = peerOf(request);
@@ -20,18 +23,27 @@ export function clientOf(request: GatewayRequest, head: RequestHead): string | u
   if (!request.rules.trusts(peer)) {
     return forwarded.for === undefined && forwarded.others.length === 0 ? subject(peer) : undefined;
   }
-  const hops = forwarded.for?.split(',').map((hop) => hop.trim()) ?? [];
+  const hops = forwarded.for?.split(',').map(withoutPort) ?? [];
   return subject(hops.findLast((hop) => !request.rules.trusts(hop)) ?? peer);
 }
 
-function subject(address: string): string {
-  if (!isIPv6(address)) return address;
-  const [before = '', after] = address.replace(/%.*$/, '').split('::');
-  const groups = before === '' ? [] : before.split(':');
-  const last = after === undefined || after === '' ? [] : after.split(':');
-  const whole = [...groups, ...Array<string>(Math.max(0, 8 - groups.length - last.length)).fill('0'), ...last];
-  return `${whole
-    .slice(0, 4)
-    .map((group) => group.replace(/^0+(?=.)/, ''))
-    .join(':')}::/64`;
+/** A hop as some proxies write it, with the port of its connection, and then an IPv6 address in brackets. */
+function withoutPort(hop: string): string {
+  const text = hop.trim();
+  return /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
+}
+
+/** One spelling for all ways to write an address; undefined for what is none. */
+function subject(address: string): string | undefined {
+  if (isIPv4(address)) return address;
+  if (!isIPv6(address)) return undefined;
+  // In lower case, compressed, without a zone.
+  const canonical = new SocketAddress({ address, family: 'ipv6' }).address;
+  const mapped = mappedIPv4.exec(canonical)?.[1];
+  if (mapped !== undefined) return mapped;
+  const [before = [], after = []] = canonical
+    .split('::')
+    .map((part) => part.split(':').filter((group) => group !== ''));
+  const groups = [...before, ...Array<string>(8 - before.length - after.length).fill('0'), ...after];
+  return `${groups.slice(0, 4).join(':')}::/64`;
 }

@@ -47,6 +47,13 @@ export class Deadlines<T extends Waiting> {
     return undefined;
   }
 
+  /** The last that satisfies the test, by looking at each. */
+  findLast(test: (waiting: T) => boolean): T | undefined {
+    let last: T | undefined;
+    for (const waiting of this.#waiting) if (test(waiting)) last = waiting;
+    return last;
+  }
+
   #expireAll(): void {
     const now = performance.now();
     for (const waiting of this.#waiting) if (waiting.deadline <= now) waiting.expire();

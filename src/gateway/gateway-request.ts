@@ -6,13 +6,10 @@ import { sealEnvelope, type OpenReason } from '../envelope/envelope.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { AnswerHandler, Upstream, UpstreamCall, UpstreamFailure, UpstreamRequest } from '../upstream/upstream.ts';
 import type { BufferBudget } from './buffer-budget.ts';
-import { problem, type RefusalDetails } from './refusal.ts';
+import { lingerTime, problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Rules } from './rules.ts';
 import type { Sealing, SealingChoice } from './sealing.ts';
-
-/** How long the rest of a refused request is read and thrown away, so that the client can read the answer. */
-const lingerTime = 2_000;
 
 /** A refused body up to this size is worth reading to its end, because the connection can then be used again. */
 const worthReading = 65_536;
@@ -42,6 +39,8 @@ export class GatewayRequest {
   /** During a grace: with which credentials this request is answered. */
   grace: 'current' | 'previous' | 'none' | undefined;
 
+  /** Whether too many were in flight when it came. */
+  overloaded = false;
   refusal: RefusalCode | undefined;
   reason: OpenReason | undefined;
   upstreamFailure: UpstreamFailure | undefined;
@@ -59,6 +58,7 @@ export class GatewayRequest {
   deadline = Infinity;
   #held = 0;
   #expiry: Expiry = 'request_timeout';
+  #lingering = false;
   #draining: boolean;
 
   constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budget: BufferBudget, draining: boolean) {
@@ -67,13 +67,24 @@ export class GatewayRequest {
     this.rules = rules;
     this.budget = budget;
     this.#draining = draining;
-    if (draining) res.shouldKeepAlive = false;
+    if (draining) this.drain();
   }
 
   /** Takes the guarded head in, and with it the request's id: the client's own where it is acceptable. */
   begin(head: RequestHead | undefined): void {
     this.head = head;
     this.id = head?.requestId ?? randomUUID();
+  }
+
+  /** Whether the guard did not let its head pass. */
+  get isAmbiguous(): boolean {
+    return this.id !== '' && this.head === undefined;
+  }
+
+  /** From now on the connection is closed with the answer. */
+  drain(): void {
+    this.#draining = true;
+    this.res.shouldKeepAlive = false;
   }
 
   /** Settles how this request is answered. */
@@ -87,6 +98,11 @@ export class GatewayRequest {
     return this.res.headersSent;
   }
 
+  /** Whether the client was sent all of its answer. */
+  get answeredInWhole(): boolean {
+    return this.res.writableFinished || (this.#lingering && this.res.writableLength === 0);
+  }
+
   /** Gives the client, the upstream or a stalled reader so many milliseconds from now. */
   wait(milliseconds: number, expiry: Expiry): void {
     this.deadline = performance.now() + milliseconds;
@@ -96,6 +112,11 @@ export class GatewayRequest {
   /** Called by the sweep when the deadline has passed. */
   expire(): void {
     this.deadline = Infinity;
+    if (this.#expiry === 'rest_unread') {
+      this.#end();
+      return;
+    }
+    if (this.#expiry === 'upstream_timeout') this.upstreamEnds();
     this.call?.abort();
     if (this.answered) this.breakOff();
     else if (this.#expiry === 'client_stalled') this.breakOff();
@@ -142,25 +163,56 @@ export class GatewayRequest {
     return headers;
   }
 
-  /** Answers with a whole body. */
-  answer(status: number, headers: string[], body: string | Buffer): void {
-    headers.push('Content-Length', String(Buffer.byteLength(body)));
-    this.bytesOut += Buffer.byteLength(body);
+  /** Begins the answer. One that comes before the end of the request closes the connection: its rest may never come. */
+  writeHead(status: number, headers: string[]): void {
+    if (this.bodyPending) this.res.shouldKeepAlive = false;
     this.res.writeHead(status, headers);
-    if (!this.#bodyPending()) {
-      this.res.end(body);
+  }
+
+  /** Answers with a whole body; a string's characters are ASCII. */
+  answer(status: number, headers: string[], body: string | Buffer): void {
+    const sent = this.head?.method === 'HEAD' ? undefined : body;
+    if (sent !== undefined) {
+      headers.push('Content-Length', String(Buffer.byteLength(sent)));
+      this.bytesOut += Buffer.byteLength(sent);
+    }
+    this.res.writeHead(status, headers);
+    this.end(sent);
+  }
+
+  /**
+   * Ends the answer; what the client has not taken yet it may take within `timeouts.idle`. Where the request is still
+   * coming, its rest is read for a while and thrown away: closing a connection on which the client still sends resets
+   * it, and the reset can overtake the answer (RFC 9112 §9.6).
+   */
+  end(last?: Buffer | string): void {
+    if (!this.bodyPending) {
+      this.#end(last);
       return;
     }
-    this.res.write(body);
-    this.#linger();
+    if (last !== undefined) this.res.write(last, 'latin1');
+    this.#lingering = true;
+    this.wait(lingerTime, 'rest_unread');
+    this.req
+      .removeAllListeners('data')
+      .once('end', () => this.#end())
+      .resume();
+  }
+
+  #end(last?: Buffer | string): void {
+    this.wait(this.rules.timeouts.idle, 'client_stalled');
+    if (last === undefined) this.res.end();
+    else this.res.end(last, 'latin1');
   }
 
   /** Answers with a refusal, sealed where its row and this request ask for it. */
   refuse(code: RefusalCode, details: RefusalDetails = {}): void {
     if (this.answered) return;
     this.refusal = code;
+    this.release();
     const row = refusalOf(code);
-    const sealing = row.sealed ? this.sealing : undefined;
+    // An answer to HEAD has no body to seal.
+    const sealing = row.sealed && this.head?.method !== 'HEAD' ? this.sealing : undefined;
     if (sealing === undefined && this.grace !== undefined) this.grace = 'none';
     const headers = this.answerHeaders();
     let body = problem(code, this.id, details.hint);
@@ -182,31 +234,17 @@ export class GatewayRequest {
   }
 
   /** Whether some of the request's body has not been read yet. */
-  #bodyPending(): boolean {
+  get bodyPending(): boolean {
     return this.head?.hasBody !== false && !this.req.complete;
   }
 
   /** After some refusals the rest of the request is not worth reading, or must not be read as a further request. */
   #closesAfter(code: RefusalCode): boolean {
     if (this.#draining || closing.has(code)) return true;
-    if (!this.#bodyPending()) return false;
+    if (!this.bodyPending) return false;
     return (
       this.head?.contentLength === undefined || this.head.contentLength > worthReading || this.head.expectsContinue
     );
-  }
-
-  /**
-   * Reads the rest of the request for a while and throws it away: closing a connection on which the client still sends
-   * resets it, and the reset can overtake the answer (RFC 9112 §9.6).
-   */
-  #linger(): void {
-    this.wait(lingerTime, 'client_stalled');
-    const end = (): void => {
-      this.deadline = Infinity;
-      this.res.end();
-    };
-    this.req.once('end', end).once('error', () => {});
-    this.req.resume();
   }
 }
 
@@ -220,4 +258,4 @@ const closing: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
 ]);
 
 /** What an expired deadline means. */
-type Expiry = 'request_timeout' | 'upstream_timeout' | 'client_stalled';
+type Expiry = 'request_timeout' | 'upstream_timeout' | 'client_stalled' | 'rest_unread';

@@ -16,7 +16,7 @@ import { FailureLimiter } from './failure-limiter.ts';
 import { GatewayRequest } from './gateway-request.ts';
 import { passThrough } from './pass-through.ts';
 import { passUpgrade } from './pass-upgrade.ts';
-import { rawProblem, type RefusalDetails } from './refusal.ts';
+import { endWithProblem, type RefusalDetails } from './refusal.ts';
 import { readRequestHead, type RequestHead } from './request-head.ts';
 import type { Rules, ServedEnvironment } from './rules.ts';
 import { chooseByHead, graceAt } from './sealing.ts';
@@ -84,6 +84,7 @@ export class Gateway {
   /** From now on every answer closes its connection, so that clients go elsewhere. */
   drain(): void {
     this.#draining = true;
+    this.#open.forEach((request) => request.drain());
   }
 
   /** Breaks off what is still under way, at the end of a drain that took too long. */
@@ -95,13 +96,20 @@ export class Gateway {
   /** Handles one request; never throws and never rejects. */
   handle(req: IncomingMessage, res: ServerResponse): void {
     const request = this.#opened(req, res);
-    if (request === undefined) return;
-    this.#answer(request).catch((error: unknown) => this.#failed(request, error));
+    const answer = (): void => {
+      if (request.answered) return;
+      this.#answer(request).catch((error: unknown) => this.#failed(request, error));
+    };
+    // Pipelined requests take their turns (RFC 9112 §9.3.2): the one before may end the connection, and two that write
+    // must not overtake each other. Beyond the limit they are refused at once, so that none can pile up.
+    if (res.socket === null && !request.overloaded) res.once('socket', answer);
+    else answer();
   }
 
-  /** Whether a request asks for a WebSocket on a route that has one. */
+  /** Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. */
   takesUpgrade(req: IncomingMessage): boolean {
     if (req.headers.upgrade?.toLowerCase() !== 'websocket' || req.method !== 'GET') return false;
+    if (this.#lastOn(req.socket) !== undefined) return false;
     const path = pathOf(req.url ?? '');
     return path !== undefined && routesOf(this.#rules.router.match(path, 'GET')).some((route) => route.upgrade);
   }
@@ -114,29 +122,33 @@ export class Gateway {
     res.once('finish', () => socket.destroySoon());
     socket.on('error', () => {});
     const request = this.#opened(req, res);
-    if (request === undefined) return;
     this.#answerUpgrade(request, firstBytes).catch((error: unknown) => this.#failed(request, error));
   }
 
-  /** Answers what Node's parser could not make a request of, where nothing else is under way on the connection. */
+  /** Answers what Node's parser could not make a request of, behind what is still to be answered on the connection. */
   refuseUnparsed(socket: Socket, code: RefusalCode): void {
-    const request = this.#open.find((open) => open.req.socket === socket);
+    const request = this.#lastOn(socket);
     if (request === undefined) {
+      // Whatever else comes on a connection that was refused already is the same fault.
+      if (!socket.writable) return;
       const id = randomUUID();
       this.#metrics.request('none', 'none', 'other', refusalOf(code).status, 0);
       this.#metrics.refusal('none', code);
       this.#log.info({ request_id: id, route: 'none', status: refusalOf(code).status, code }, 'request');
-      if (socket.writable) socket.end(rawProblem(code, id));
-      else socket.destroy();
+      endWithProblem(socket, code, id);
     } else if (request.req.complete) {
-      // The fault lies behind a whole request, whose answer is still to come.
-      request.res.shouldKeepAlive = false;
-      request.res.once('close', () => socket.destroySoon());
-    } else {
+      request.res.once('close', () => this.refuseUnparsed(socket, code));
+    } else if (request.refusal === undefined) {
+      // The fault lies in the request's own body.
       request.call?.abort();
       if (request.answered) request.breakOff();
-      else request.refuse(code);
+      else request.refuse(request.isAmbiguous ? 'ambiguous_request' : code);
     }
+  }
+
+  /** The last request on a connection whose answer is not complete. */
+  #lastOn(socket: Socket): GatewayRequest | undefined {
+    return this.#open.findLast((request) => request.req.socket === socket);
   }
 
   async #answerUpgrade(request: GatewayRequest, firstBytes: Buffer): Promise<void> {
@@ -181,6 +193,12 @@ export class Gateway {
     if (environment === undefined) return refused('unknown_host');
     request.environment = environment.name;
 
+    // The route is looked up before anything else is refused, because refusals depend on it: who may read them, and how.
+    const match = rules.router.match(head.path, head.method);
+    const routes = routesOf(match);
+    request.openToBrowsers = routes.some((route) => route.keys.includes('public'));
+    if (request.overloaded) return refused('overloaded');
+
     // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
     const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
     if (test !== undefined) {
@@ -188,11 +206,7 @@ export class Gateway {
       return refusal ?? { outcome: 'cipher_test', head, test };
     }
 
-    // The route is looked up before the key is, because refusals depend on it: who may read them, and how.
-    const match = rules.router.match(head.path, head.method);
-    const routes = routesOf(match);
     request.route = routes[0]?.path ?? 'unlisted';
-    request.openToBrowsers = routes.some((route) => route.keys.includes('public'));
     const enveloped = routes.some((route) => route.envelope);
     if (isOpenPreflight(head, rules.router)) {
       return { outcome: 'admitted', head, environment, identified: false, enveloped: false };
@@ -243,19 +257,19 @@ export class Gateway {
     return refused('invalid_api_key');
   }
 
-  /** Takes a request in, or refuses it at once where too many are in flight. */
-  #opened(req: IncomingMessage, res: ServerResponse): GatewayRequest | undefined {
+  /** Takes a request in. */
+  #opened(req: IncomingMessage, res: ServerResponse): GatewayRequest {
     const request = new GatewayRequest(req, res, this.#rules, this.#budget, this.#draining);
     const close = (): void => this.#closed(request);
     res.once('close', close);
     // A pipelined answer that waits for the one before it has no connection yet whose end it could notice.
-    if (res.socket === null) req.socket.once('close', close);
-    const overloaded = this.#open.size >= request.rules.limits.inFlight;
+    if (res.socket === null) {
+      req.socket.setMaxListeners(0).once('close', close);
+      res.once('close', () => req.socket.off('close', close));
+    }
     this.#open.add(request);
-    if (!overloaded) return request;
-    request.begin(undefined);
-    request.refuse('overloaded');
-    return undefined;
+    request.overloaded = this.#open.size > request.rules.limits.inFlight;
+    return request;
   }
 
   /** The end of a request, come what may: its answer is complete, or its client has left. */
@@ -264,6 +278,8 @@ export class Gateway {
     request.over = true;
     request.release();
     request.call?.abort();
+    // Its connection ended before its turn came.
+    if (request.id === '') return;
     // 7. One access line and one observation, when all is known.
     const line = accessLine(request);
     const environment = request.environment ?? 'none';

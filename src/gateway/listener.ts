@@ -39,7 +39,11 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   server.on('checkExpectation', (req, res) => gateway.handle(req, res));
   server.on('upgrade', (req, socket, firstBytes) => gateway.upgrade(req, socket as Socket, firstBytes));
   server.on('connect', (_req, socket) => gateway.refuseUnparsed(socket as Socket, 'ambiguous_request'));
-  server.on('clientError', (error, socket) => gateway.refuseUnparsed(socket as Socket, parserRefusal(error)));
+  server.on('clientError', (error, socket) => {
+    const code = parserRefusal(error);
+    if (code === undefined) socket.destroy();
+    else gateway.refuseUnparsed(socket as Socket, code);
+  });
   return server;
 }
 
@@ -48,8 +52,24 @@ export function secureContextOf({ cert, key, clientCa }: ServerTls): SecureConte
   return { cert, key, minVersion: 'TLSv1.2', ...(clientCa === undefined ? {} : { ca: clientCa }) };
 }
 
-function parserRefusal(error: Error & { code?: string }): RefusalCode {
-  if (error.code === 'HPE_HEADER_OVERFLOW') return 'headers_too_large';
-  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') return 'request_timeout';
-  return 'malformed_request';
+/** What is wrong with the bytes of a client, or undefined where it has left, or never came as far as HTTP. */
+function parserRefusal({ code, reason }: Error & { code?: string; reason?: string }): RefusalCode | undefined {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return 'headers_too_large';
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return 'request_timeout';
+    case 'HPE_INVALID_EOF_STATE':
+      return undefined;
+    // What the guard would refuse if the parser had let it pass: bytes outside ASCII, other versions, other codings.
+    case 'HPE_INVALID_URL':
+    case 'HPE_PAUSED_H2_UPGRADE':
+      return 'ambiguous_request';
+    case 'HPE_INVALID_VERSION':
+      return reason === 'Invalid HTTP version' ? 'ambiguous_request' : 'malformed_request';
+    case 'HPE_INVALID_TRANSFER_ENCODING':
+      return reason?.includes('Content-Length') === true ? 'malformed_request' : 'ambiguous_request';
+    default:
+      return code?.startsWith('HPE_') === true ? 'malformed_request' : undefined;
+  }
 }

@@ -17,7 +17,7 @@ export class PlainAnswer extends AnswerRelay {
     const { request } = this;
     const { res } = request;
     const head = readAnswerHead(status, raw);
-    res.writeHead(status, [...request.answerHeaders(), ...head.headers, ...head.bodyHeaders]);
+    request.writeHead(status, [...request.answerHeaders(), ...head.headers, ...head.bodyHeaders]);
     this.#awaited = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
     this.waitForUpstream();
     // The head travels with the first bytes where they are here already, and at once where they are not: whoever
@@ -29,7 +29,6 @@ export class PlainAnswer extends AnswerRelay {
     if (this.#awaited === chunk.length) {
       // The whole rest, in one write with the head where it is the first piece, too.
       this.#awaited = undefined;
-      this.#ended = true;
       this.end(chunk);
       return;
     }
@@ -44,8 +43,6 @@ export class PlainAnswer extends AnswerRelay {
 
   override onEnd(): void {
     this.request.upstreamEnds();
-    if (!this.#ended) this.end();
+    if (!this.ended) this.end();
   }
-
-  #ended = false;
 }

@@ -1,4 +1,8 @@
+import type { Socket } from 'node:net';
 import { refusalOf, type RefusalCode } from '../errors.ts';
+
+/** How long what a client still sends is read and thrown away, so that a reset does not overtake its answer (RFC 9112 §9.6). */
+export const lingerTime = 2_000;
 
 /** What a refusal carries beside its row. */
 export interface RefusalDetails {
@@ -17,11 +21,11 @@ export function problem(code: RefusalCode, requestId: string, hint?: string): st
   return JSON.stringify({ type, title, status, detail, code, request_id: requestId, hint });
 }
 
-/** A whole HTTP/1.1 answer for a connection on which Node's parser gave up: there is no response object to write to. */
-export function rawProblem(code: RefusalCode, requestId: string): string {
+/** Answers on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */
+export function endWithProblem(socket: Socket, code: RefusalCode, requestId: string): void {
   const { status, title } = refusalOf(code);
   const body = problem(code, requestId);
-  return [
+  const answer = [
     `HTTP/1.1 ${status} ${title}`,
     'Content-Type: application/problem+json',
     `Content-Length: ${Buffer.byteLength(body)}`,
@@ -31,4 +35,10 @@ export function rawProblem(code: RefusalCode, requestId: string): string {
     '',
     body,
   ].join('\r\n');
+  const lingering = setTimeout(() => socket.destroy(), lingerTime);
+  socket
+    .once('close', () => clearTimeout(lingering))
+    .on('error', () => {})
+    .resume()
+    .end(answer);
 }

@@ -35,7 +35,7 @@ export interface ForwardedHeaders {
   proto: string | undefined;
   host: string | undefined;
   /** Flat list: `Forwarded` and the `X-Forwarded-*` the sidecar does not continue. */
-  readonly others: string[];
+  others: string[];
 }
 
 /** What the sidecar does with a header of this name. A header that is not listed goes to the upstream as it is. */
@@ -59,21 +59,12 @@ assign(
   'upgrade',
 );
 assign('dropped', 'http2-settings');
-assign('plain', 'accept-encoding', 'range', 'if-range', 'if-match', 'if-none-match', 'if-modified-since');
-assign(
-  'plain',
-  'if-unmodified-since',
-  'etag',
-  'digest',
-  'content-digest',
-  'repr-digest',
-  'content-md5',
-  'accept-ranges',
-);
+assign('plain', 'accept-encoding', 'range', 'etag', 'digest', 'content-digest', 'repr-digest', 'content-md5');
+assign('plain', 'accept-ranges');
 
 const acceptableRequestId = /^[A-Za-z0-9._-]{1,128}$/;
 const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
-const traceparentForm = /^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}/;
+const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
 
 /**
  * Reads a request's head and refuses what the sidecar and the upstream could read differently (RFC 9112 §3.2, §6.1, §11).
@@ -113,7 +104,7 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     const name = raw[i] as string;
     const value = raw[i + 1] as string;
     const lower = name.toLowerCase();
-    const role = roles.get(lower);
+    const role = lower.startsWith('if-') ? 'plain' : roles.get(lower);
     if (role === undefined) {
       if (isDisguised(lower)) continue;
       if (lower.startsWith('x-forwarded-')) head.forwarded.others.push(name, value);
@@ -206,7 +197,9 @@ export function traceIdOf(traceparent: string | undefined): string | undefined {
  * `X-Account-Id`. A name that becomes one of the sidecar's own that way is never an honest client's.
  */
 function isDisguised(lower: string): boolean {
-  return /[^a-z0-9-]/.test(lower) && roles.has(lower.replaceAll(/[^a-z0-9-]/g, '-'));
+  if (!/[^a-z0-9-]/.test(lower)) return false;
+  const plain = lower.replaceAll(/[^a-z0-9-]/g, '-');
+  return roles.has(plain) || plain.startsWith('x-forwarded-');
 }
 
 /**
@@ -214,12 +207,13 @@ function isDisguised(lower: string): boolean {
  * nominated away: a client could otherwise take the identity headers off its request.
  */
 function dropNominated(head: RequestHead, connection: string): void {
-  const nominated = new Set(connection.split(',', 100).map((token) => token.trim().toLowerCase()));
+  const nominated = new Set(connection.split(',').map((token) => token.trim().toLowerCase()));
   nominated.delete('keep-alive');
   nominated.delete('close');
   if (nominated.size === 0) return;
   head.headers = without(head.headers, nominated);
   head.plainHeaders = without(head.plainHeaders, nominated);
+  head.forwarded.others = without(head.forwarded.others, nominated);
 }
 
 function without(headers: readonly string[], names: ReadonlySet<string>): string[] {

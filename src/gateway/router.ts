@@ -1,5 +1,6 @@
 import createTree from 'find-my-way';
 import type { Route } from '../config/config.ts';
+import { routeKey } from '../config/route-path.ts';
 
 /** What the routes say of a request: the one that fits, or why none does. */
 export type RouteMatch =
@@ -29,8 +30,8 @@ export class Router {
   constructor(routes: readonly Route[]) {
     const paths = new Map<string, Route[]>();
     for (const route of routes) {
-      const same = paths.get(patternKey(route.path));
-      if (same === undefined) paths.set(patternKey(route.path), [route]);
+      const same = paths.get(routeKey(route.path));
+      if (same === undefined) paths.set(routeKey(route.path), [route]);
       else same.push(route);
     }
     for (const [path, group] of paths) this.#add(path, pathRoutes(group));
@@ -51,12 +52,6 @@ export class Router {
   #add(path: string, routes: PathRoutes): void {
     this.#tree.on('GET', path, () => {}, routes);
   }
-}
-
-/** Paths that differ only in letter case, a trailing slash or their parameters' names are one path. */
-export function patternKey(path: string): string {
-  const lower = path.toLowerCase().replaceAll(/:[^/]+/g, ':p');
-  return lower.length > 1 && lower.endsWith('/') ? lower.slice(0, -1) : lower;
 }
 
 function pathRoutes(routes: readonly Route[]): PathRoutes {

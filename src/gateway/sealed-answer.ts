@@ -3,6 +3,7 @@ import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompre
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import { Sealer, sealedLength, sealEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { UpstreamFailure } from '../upstream/upstream.ts';
 import { mayHaveBody, readAnswerHead, type AnswerHead } from './answer-headers.ts';
 import { AnswerRelay } from './answer-relay.ts';
 import type { GatewayRequest } from './gateway-request.ts';
@@ -13,13 +14,13 @@ import type { Sealing } from './sealing.ts';
 const inOnePiece = 65_536;
 
 /** Content codings that are undone before sealing; for an upstream that compresses although it was asked not to. */
-const decoders: Readonly<Record<string, (() => Transform) | undefined>> = {
-  gzip: createGunzip,
-  'x-gzip': createGunzip,
-  deflate: createInflate,
-  br: createBrotliDecompress,
-  zstd: createZstdDecompress,
-};
+const decoders = new Map<string, () => Transform>([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+  ['zstd', createZstdDecompress],
+]);
 
 /**
  * An answer that goes to the client sealed. Short answers of known length are sealed in one piece; all else streams
@@ -30,7 +31,6 @@ export class SealedAnswer extends AnswerRelay {
   readonly #environment: EnvironmentName;
   readonly #metrics: Metrics;
   #head: AnswerHead | undefined;
-  #hasBody = true;
   #decoder: Transform | undefined;
   /** Present while a short answer is collected. */
   #pieces: Buffer[] | undefined;
@@ -52,11 +52,10 @@ export class SealedAnswer extends AnswerRelay {
     const head = readAnswerHead(status, raw);
     this.#head = head;
     this.waitForUpstream();
-    this.#hasBody = mayHaveBody(request.head?.method ?? '', status) && head.contentLength !== 0;
-    if (!this.#hasBody) return;
+    if (!mayHaveBody(request.head?.method ?? '', status) || head.contentLength === 0) return;
     const coding = head.contentEncoding?.toLowerCase() ?? 'identity';
     if (coding !== 'identity') {
-      this.#decodeWith(decoders[coding]);
+      this.#decodeWith(decoders.get(coding));
       return;
     }
     const { contentLength } = head;
@@ -77,6 +76,12 @@ export class SealedAnswer extends AnswerRelay {
     this.request.upstreamEnds();
     if (this.#decoder === undefined) this.#onPlainEnd();
     else this.#decoder.end();
+  }
+
+  override onFailure(failure: UpstreamFailure): void {
+    // What the decoder still holds would come after the refusal.
+    this.#decoder?.destroy();
+    super.onFailure(failure);
   }
 
   #decodeWith(create: (() => Transform) | undefined): void {
@@ -147,7 +152,7 @@ export class SealedAnswer extends AnswerRelay {
       if (contentType !== undefined && !isJsonType(contentType)) answer.push('Envelope-Content-Type', contentType);
       if (length !== 'unknown') answer.push('Content-Length', String(length));
     }
-    request.res.writeHead(status, answer);
+    request.writeHead(status, answer);
   }
 
   #timed<T>(work: () => T): T {

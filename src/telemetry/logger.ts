@@ -12,7 +12,10 @@ export function createLogger(level: string, destination: DestinationStream): Log
       formatters: { level: (label) => ({ level: label }) },
       // An error's own members may carry what a library put there (addresses, input): only these leave.
       serializers: {
-        err: (error: Error & { code?: unknown }) => ({ code: error.code, message: error.message, stack: error.stack }),
+        err: (error: unknown) =>
+          error instanceof Error
+            ? { code: 'code' in error ? error.code : undefined, message: error.message, stack: error.stack }
+            : { message: String(error) },
       },
     },
     destination,

@@ -35,27 +35,25 @@ export class OperationMetrics {
       help: 'Accounts, by the environments in which they encrypt: none, test, live or both.',
       labelNames: ['encryption'],
       registers,
+      // A scrape asks the metrics in their order: the first of these three counts for all of them.
       collect() {
-        for (const [encryption, count] of tally().accounts) this.set({ encryption }, count);
+        const counted = tally();
+        for (const [encryption, count] of counted.accounts) this.set({ encryption }, count);
+        for (const { count, ...labels } of counted.apiKeys) apiKeys.set(labels, count);
+        for (const { count, ...labels } of counted.credentials) credentials.set(labels, count);
       },
     });
-    void new Gauge({
+    const apiKeys = new Gauge({
       name: 'envelope_sidecar_api_keys',
       help: 'Valid API keys. Rotation is due six months after a key was made.',
       labelNames: ['environment', 'kind', 'rotation'],
       registers,
-      collect() {
-        for (const { count, ...labels } of tally().apiKeys) this.set(labels, count);
-      },
     });
-    void new Gauge({
+    const credentials = new Gauge({
       name: 'envelope_sidecar_credentials',
       help: 'Credentials in use. Rotation is due six months after they were made.',
       labelNames: ['environment', 'rotation'],
       registers,
-      collect() {
-        for (const { count, ...labels } of tally().credentials) this.set(labels, count);
-      },
     });
     const build = new Gauge({
       name: 'envelope_sidecar_build_info',

@@ -23,7 +23,7 @@ export interface ParsedYaml {
 /** The parser's own messages quote the text, which may be a secret: these do not. */
 const messages: Partial<Record<ErrorCode, string>> = {
   BAD_DQ_ESCAPE: 'an unknown escape sequence in double quotes: double the backslash or use single quotes',
-  BAD_INDENT: 'wrong indentation',
+  BAD_INDENT: 'wrong indentation, or a quote, bracket or brace before that is not closed',
   BAD_SCALAR_START: 'text that begins with this character must stand in quotes',
   BLOCK_AS_IMPLICIT_KEY: 'a second ": " in one line: put text that contains it in quotes',
   MISSING_CHAR: 'a quote, bracket, brace, comma or colon is missing here or before',

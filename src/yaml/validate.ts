@@ -37,14 +37,16 @@ function report(file: YamlFile, issue: z.core.$ZodIssue, parent: MemberPath): vo
     for (const [i, name] of issue.keys.entries()) file.report([...path, name], messages[i] ?? '', 'name');
     return;
   }
-  const branches = issue.code === 'invalid_union' ? issue.errors.filter((errors) => !errors.some(isWrongType)) : [];
-  if (branches.length !== 1) file.report(path, issue.message);
-  else for (const inner of branches[0] ?? []) report(file, inner, path);
+  const ways = issue.code === 'invalid_union' ? issue.errors.filter((errors) => !errors.some(isWrongType)) : [];
+  // Of the ways to write a value, one that fails only where the value was read was the one meant.
+  const meant = ways.find((errors) => errors.every(({ code }) => code === 'custom')) ?? (ways.length === 1 && ways[0]);
+  if (!meant) file.report(path, issue.message);
+  else for (const inner of meant) report(file, inner, path);
 }
 
 /** Whether a way to write a value was not the one meant: a text is there for a mapping, or the other way round. */
 function isWrongType({ code, path }: z.core.$ZodIssue): boolean {
-  return path.length === 0 && (code === 'invalid_type' || code === 'invalid_union');
+  return path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_union'].includes(code);
 }
 
 /** Removes the part at `path` from a value that the schema has built. */

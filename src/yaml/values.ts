@@ -7,14 +7,6 @@ import { WrongValue } from './wrong-value.ts';
 /** Environment variables, as in `process.env`. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** What the values of a file are read with. */
-export interface Surroundings {
-  readonly env: Env;
-  /** What the paths in the file are relative to. */
-  readonly directory: string;
-  readonly files: Files;
-}
-
 /** Makes the schemas of values that are written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
 export type Values = ReturnType<typeof valuesIn>;
 
@@ -25,7 +17,10 @@ const fileReference = z
   .meta({ id: 'FileReference', description: 'The text of a file, without the newline at its end.' });
 const environmentReference = /^\$\{([^{}]*)\}$/;
 
-export function valuesIn({ env, directory, files }: Surroundings) {
+/**
+ * @param file the file the values stand in: what its paths are relative to, and what reads other files
+ */
+export function valuesIn({ directory, files }: { directory: string; files: Files }, env: Env) {
   function readFile(path: string): string {
     return files.read(resolve(directory, path));
   }
@@ -74,7 +69,7 @@ function waysToWrite({ choices, pattern, numbers }: Kind<unknown>): readonly z.Z
   const text = z.string().meta({ pattern: patterns.map(({ source }) => source).join('|') });
   const ways: z.ZodType<Written, Written>[] = [text, fileReference];
   if (choices !== undefined) ways.unshift(z.enum(choices));
-  if (numbers) ways.push(z.int().nonnegative());
+  if (numbers) ways.push(z.int().meta({ minimum: 0 }));
   return ways;
 }
 

@@ -12,6 +12,7 @@ export class YamlFile {
   /** What the paths in the file are relative to. */
   readonly directory: string;
   readonly files: Files;
+  readonly text: string;
   readonly #name: string;
   readonly #parsed: ParsedYaml;
   readonly #problems: Problem[] = [];
@@ -19,11 +20,12 @@ export class YamlFile {
   readonly #reported = new Set<string>();
 
   /** Reads and parses the file. Throws `WrongValue` where it cannot be read. */
-  constructor(path: string, files: Files) {
-    this.directory = dirname(path);
+  constructor(path: string, files: Files, directory: string = dirname(path)) {
+    this.directory = directory;
     this.files = files;
+    this.text = files.read(path);
     this.#name = displayName(path);
-    this.#parsed = parseYaml(files.read(path));
+    this.#parsed = parseYaml(this.text);
     for (const { offset, path, message } of this.#parsed.problems) {
       this.#reported.add(JSON.stringify(path));
       this.#problems.push(this.#problemAt(offset, path, message));

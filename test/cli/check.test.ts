@@ -69,11 +69,16 @@ describe('what is not', () => {
     ['a file of comments', { sidecar: '# later\n' }, ['sidecar.yaml:1:1  .  the file is empty']],
     ['a list in place of members', { sidecar: '- a\n' }, ['sidecar.yaml:1:1  .  expected members ("name: value")']],
     [
-      'a quote that is not closed, in both files at once',
-      { sidecar: `${minimal}log: { level: "info }\n`, accounts: 'accounts: [ { id: "acme } ]\n' },
+      'a bracket that is not closed',
+      { sidecar: `${minimal}routes: [ { path: /a }\n` },
+      ['sidecar.yaml:5:1  .  wrong indentation, or a quote, bracket or brace before that is not closed'],
+    ],
+    [
+      'text in the accounts file that must stand in quotes, and problems of the other file',
+      { sidecar: `${minimal}log: { level: all }\n`, accounts: 'accounts:\n  - id: acme\n    name: @Acme\n' },
       [
-        'sidecar.yaml:5:1  .  a quote, bracket, brace, comma or colon is missing here or before',
-        'sidecar.yaml:5:1  .  a quote, bracket, brace, comma or colon is missing here or before',
+        'sidecar.yaml:4:15  log.level  expected one of fatal, error, warn, info, debug, trace, silent',
+        'accounts.yaml:3:11  .  text that begins with this character must stand in quotes',
       ],
     ],
     [
@@ -101,9 +106,11 @@ describe('what is not', () => {
     [
       'aliases that fill the memory',
       {
-        sidecar: ['a: &a [1,1,1,1,1,1,1,1,1,1]', 'b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]', 'c: [*b,*b,*b,*b]'].join(
-          '\n',
-        ),
+        sidecar: `a: &a [1,1,1,1,1,1,1,1,1,1]
+b: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a,*a]
+c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]
+d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]
+`,
       },
       ['sidecar.yaml:1:1  .  aliases (*name) repeat too much: write it out'],
     ],
@@ -114,12 +121,11 @@ describe('what is not', () => {
     ],
     [
       'members that are unknown, with the nearest known one',
-      { sidecar: `${minimal}timeout: { connect: 1s }\nlog: { lvel: info }\nworkers: 4\noperators: {}\n` },
+      { sidecar: `${minimal}timeout: { connect: 1s }\nlog: { lvel: info }\nworkers: 4\n` },
       [
         'sidecar.yaml:4:1  timeout  unknown member "timeout": did you mean "timeouts"?',
         'sidecar.yaml:5:8  log.lvel  unknown member "lvel": did you mean "level"?',
-        'sidecar.yaml:6:1  workers  unknown member "workers": expected listen, admin, environments, accounts, routes, cipherTest, trustedProxies, limits, timeouts, log',
-        'sidecar.yaml:7:1  operators  unknown member "operators": expected listen, admin, environments, accounts, routes, cipherTest, trustedProxies, limits, timeouts, log',
+        'sidecar.yaml:6:1  workers  unknown member "workers": expected listen, admin, operators, environments, accounts, routes, cipherTest, trustedProxies, limits, timeouts, log',
       ],
     ],
     [
@@ -202,7 +208,7 @@ accounts: { file: accounts.yaml }
     ],
     [
       'one port for two listeners',
-      { sidecar: `${minimal.replace('{}', '{ host: 127.0.0.1, port: 9090 }')}` },
+      { sidecar: minimal.replace('{}', '{ host: 127.0.0.1, port: 9090 }') },
       ['sidecar.yaml:1:1  admin.port  the same port as listen.port: expected another'],
     ],
     [
@@ -351,10 +357,11 @@ describe('references', () => {
     ]);
   });
 
-  test('with other members beside them are no references', async () => {
+  test('have no other members', async () => {
     const sidecar = `${minimal}log: { level: { file: a, encoding: utf8 } }\nadmin: { host: { fil: a } }\n`;
     expect(await outcome({ sidecar })).toEqual([
       '78',
+      'sidecar.yaml:4:15  log.level  cannot read the file: it does not exist',
       'sidecar.yaml:4:26  log.level.encoding  unknown member "encoding": expected file',
       'sidecar.yaml:5:10  admin.host.file  missing: expected text',
       'sidecar.yaml:5:18  admin.host.fil  unknown member "fil": did you mean "file"?',
@@ -427,7 +434,7 @@ test('no secret is printed, wherever it went by mistake', async () => {
     `{ id: a, key: [${secret}], sha256: { ${secret}: ${secret} } }`,
     `{ id: a, key: { file: ${secret} } }`,
     `{ id: a, key: "\${${secret}!}" }`,
-    `${secret}`,
+    secret,
     `!${secret} x`,
     `*${secret}`,
     `"${secret}`,

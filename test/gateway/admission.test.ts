@@ -147,14 +147,14 @@ describe('the environment', () => {
     ['a test key nobody has', production, keyOf(24)],
     ['a public test key', production, keys.globexPublic],
   ])('of %s must be the host’s, whether or not the key is known', async (_, host, key) => {
-    const { sidecar, upstream } = await startGateway({ bothEnvironments: true });
+    const { sidecar, upstream } = await startGateway({ serves: 'both' });
     const answer = await send(sidecar, 'POST /api/v1/transactions/initialize', { headers: host, key, body: '{}' });
     expectPlainRefusal(answer, 'environment_mismatch');
     expect(upstream.heads()).toBe(0);
   });
 
   test('of a key is not checked before its form is', async () => {
-    const { sidecar } = await startGateway({ bothEnvironments: true });
+    const { sidecar } = await startGateway({ serves: 'both' });
     const answer = await send(sidecar, 'GET /', { headers: sandbox, key: `sk_live_${'x'.repeat(15)}` });
     expectPlainRefusal(answer, 'malformed_api_key');
   });
@@ -163,7 +163,7 @@ describe('the environment', () => {
     ['test', sandbox, keys.globex],
     ['live', production, keys.acmeLive],
   ])('%s takes its own keys', async (environment, host, key) => {
-    const { sidecar, upstream } = await startGateway({ bothEnvironments: true });
+    const { sidecar, upstream } = await startGateway({ serves: 'both' });
     expect((await send(sidecar, 'GET /api/v1/refunds', { headers: host, key })).status).toBe(200);
     expect(upstream.seen[0]?.headers).toMatchObject({ 'x-environment': environment, ...host });
   });
@@ -171,7 +171,7 @@ describe('the environment', () => {
   test.each(['pay.example', 'x.sandbox.pay.example', 'sandbox.pay.example.', '127.0.0.1'])(
     'of the host %s is unknown',
     async (host) => {
-      const { sidecar, upstream } = await startGateway({ bothEnvironments: true });
+      const { sidecar, upstream } = await startGateway({ serves: 'both' });
       const answer = await send(sidecar, 'GET /', { headers: { host }, key: keys.globex });
       expectPlainRefusal(answer, 'unknown_host');
       expect(upstream.heads()).toBe(0);
@@ -179,7 +179,7 @@ describe('the environment', () => {
   );
 
   test.each(['SANDBOX.Pay.Example', 'sandbox.pay.example:8080'])('is found by the host %s', async (host) => {
-    const { sidecar, upstream } = await startGateway({ bothEnvironments: true });
+    const { sidecar, upstream } = await startGateway({ serves: 'both' });
     expect((await send(sidecar, 'GET /', { headers: { host }, key: keys.globex })).status).toBe(200);
     expect(upstream.seen[0]?.headers.host).toBe(host);
   });

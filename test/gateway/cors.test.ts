@@ -1,9 +1,11 @@
+import type { ServerResponse } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import type { RefusalCode } from '../../src/errors.ts';
 import { envelopeOf, expectPlainRefusal, expectSealedRefusal, send, type Sent } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { exchangeRaw, parseAnswer } from '../support/raw.ts';
 import { acme, acmeTest, configOf, globex, keys, route, startSidecar } from '../support/sidecar.ts';
+import type { Respond } from '../support/upstream.ts';
 
 /** The path that takes public keys, by POST. */
 const open = '/api/v1/transactions/initialize';
@@ -131,10 +133,17 @@ describe('refusals', () => {
   });
 
   test('can be read where too much is in flight', async () => {
-    const { sidecar } = await startGateway({ routes, limits: { inFlight: 0 } });
+    const held = Promise.withResolvers<ServerResponse>();
+    const respond: Respond = (_, res) => held.resolve(res);
+    const { sidecar, upstream } = await startGateway({ routes, respond, limits: { inFlight: 1 } });
+    const first = send(sidecar, `POST ${open}`, { key: keys.acmePublic });
+    const res = await held.promise;
     const answer = await send(sidecar, `POST ${open}`, { key: keys.acmePublic });
     expectPlainRefusal(answer, 'overloaded');
     expect(answer.headers['access-control-allow-origin']).toBe('*');
+    expect(upstream.heads()).toBe(1);
+    res.end();
+    expect((await first).status).toBe(200);
   });
 
   test('can be read sealed, too', async () => {

@@ -1,26 +1,347 @@
-import { expect, test } from 'vitest';
-import { openEnvelope, sealEnvelope } from '../../src/envelope/envelope.ts';
-import { acmeTest, configOf, credentialsOf, keys, startSidecar } from '../support/sidecar.ts';
-import { startUpstream } from '../support/upstream.ts';
+import { gzipSync } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import type { RefusalCode } from '../../src/errors.ts';
+import {
+  encrypted,
+  envelopeOf,
+  expectPlainRefusal,
+  expectSealedRefusal,
+  opened,
+  send,
+  type Sent,
+} from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { parseAnswer, rawRequest } from '../support/raw.ts';
+import { acme, acmeLive, acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
 
-const credentials = credentialsOf(acmeTest);
+const charge = 'POST /api/s2s/charge';
+/** What no parser and serialiser would leave as it is. */
+const plaintext = Buffer.from(
+  '{ "amount":  1000.00,\r\n\t"amount": 12345678901234567890.10, "note": "caf\\u00e9 é €", "n": 2 }\n',
+);
+const ciphertext = encrypted(acmeTest, plaintext);
+const hex = ciphertext.toString('hex');
+const base64 = ciphertext.toString('base64');
+const wrongKey = 'wrong key or IV, or the plaintext is not JSON';
 
-test('opens the envelope for the upstream and seals its answer for the merchant', async () => {
-  const upstream = await startUpstream();
-  const sidecar = await startSidecar(configOf(upstream.origin));
-  const plaintext = '{ "amount":  1000, "digits": 12345678901234567890.10 }';
+/** The envelope of a string. */
+function envelope(data: string): string {
+  return JSON.stringify({ data });
+}
 
-  const answer = await fetch(`${sidecar.url}/api/s2s/charge`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${keys.acme}`, 'content-type': 'application/json' },
-    body: sealEnvelope(Buffer.from(plaintext), credentials, 'hex'),
+/** The envelope of bytes that are encrypted as they are, padding and all. */
+function blocks(padded: string): string {
+  return envelope(encrypted(acmeTest, Buffer.from(padded, 'latin1'), '-nopad').toString('hex'));
+}
+
+describe('an envelope is opened, and its plaintext goes on byte for byte', () => {
+  test('has both of the characters in its base64 that distinguish alphabets', () => {
+    expect(base64).toMatch(/\/.*\+|\+.*\//);
   });
 
-  expect(upstream.seen[0]?.body).toBe(plaintext);
-  expect(answer.status).toBe(200);
-  expect(answer.headers.get('envelope')).toBe('sealed');
-  const opened = openEnvelope(Buffer.from(await answer.text()), [credentials]);
-  expect('plaintext' in opened && opened.plaintext.toString()).toBe('{"ok":true}');
-  console.log(upstream.seen[0]?.rawHeaders, [...answer.headers]);
-  console.log(sidecar.log, await (await fetch(sidecar.adminUrl + '/metrics')).text());
+  test.each([
+    ['lower-case hex', envelope(hex)],
+    ['upper-case hex', envelope(hex.toUpperCase())],
+    ['hex in both cases', envelope(hex.slice(0, 40) + hex.slice(40).toUpperCase())],
+    ['base64', envelope(base64)],
+    ['base64 with its slashes escaped, as PHP writes it', envelope(base64).replaceAll('/', '\\/')],
+    ['base64 in escapes of another kind', envelope(base64).replaceAll('+', '\\u002B')],
+    ['white space', `\r\n { "data" :\t"${hex}" }\n`],
+    ['a name in escapes', `{"\\u0064at\\u0061":"${hex}"}`],
+  ])('%s', async (_, body) => {
+    const { sidecar, upstream } = await startGateway();
+    const answer = await send(sidecar, charge, { key: keys.acme, body });
+    expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+    expect(Buffer.from(upstream.seen[0]?.body ?? '', 'latin1')).toEqual(plaintext);
+    expect(upstream.seen[0]?.headers).toMatchObject({
+      'content-type': 'application/json',
+      'content-length': String(plaintext.length),
+    });
+    expect(sidecar.accessLines()[0]).not.toHaveProperty('reason');
+  });
+
+  test.each(['{}', '[]', '[1, 2 ]', '"data"', '0', '-0.0', 'null', 'true', ' {"data":"00"} '])(
+    'any JSON value may be in it: %j',
+    async (json) => {
+      const { sidecar, upstream } = await startGateway();
+      await send(sidecar, charge, { key: keys.acme, body: envelopeOf(acmeTest, json) });
+      expect(upstream.seen[0]?.body).toBe(json);
+    },
+  );
+
+  test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'GET', 'OPTIONS', 'PROPFIND'])(
+    'the method may be %s',
+    async (method) => {
+      const { sidecar, upstream } = await startGateway();
+      const answer = await send(sidecar, `${method} /api/s2s/charge?a=b`, { key: keys.acme, body: envelope(hex) });
+      expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+      expect(upstream.seen[0]).toMatchObject({
+        method,
+        url: '/api/s2s/charge?a=b',
+        body: plaintext.toString('latin1'),
+      });
+    },
+  );
+
+  test('the method may be HEAD', async () => {
+    const { sidecar, upstream } = await startGateway();
+    const answer = await send(sidecar, 'HEAD /api/s2s/charge', { key: keys.acme, body: envelope(hex) });
+    expect(answer.status).toBe(200);
+    expect(upstream.seen[0]).toMatchObject({ method: 'HEAD', body: plaintext.toString('latin1') });
+  });
+
+  test('it may come in chunks, and under any type', async () => {
+    const { sidecar, upstream } = await startGateway();
+    const headers = { 'content-type': 'text/plain; charset=iso-8859-1' };
+    await send(sidecar, charge, { key: keys.acme, body: envelope(hex), chunked: true, headers });
+    expect(upstream.seen[0]?.body).toBe(plaintext.toString('latin1'));
+    expect(upstream.seen[0]?.headers).toMatchObject({ 'content-type': 'application/json' });
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('transfer-encoding');
+  });
+
+  test('it may be said to be encoded as it is', async () => {
+    const { sidecar, upstream } = await startGateway();
+    const headers = { 'content-encoding': 'Identity' };
+    await send(sidecar, charge, { key: keys.acme, body: envelope(hex), headers });
+    expect(upstream.seen[0]?.body).toBe(plaintext.toString('latin1'));
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('content-encoding');
+  });
+
+  test('it is sealed with the credentials of its environment', async () => {
+    const { sidecar, upstream } = await startGateway({ serves: 'both' });
+    const headers = { host: 'api.pay.example' };
+    const sent = { key: keys.acmeLive, headers, body: envelopeOf(acmeLive, '{"live":1}') };
+    expect(opened(acmeLive, await send(sidecar, charge, sent))).toBe('{"ok":true}');
+    expect(upstream.seen[0]?.body).toBe('{"live":1}');
+    const withTest = { ...sent, body: envelope(hex) };
+    expectPlainRefusal(await send(sidecar, charge, withTest), 'decryption_failed');
+  });
+});
+
+describe('no body', () => {
+  test.each<[string, string, Sent]>([
+    ['GET', 'GET', {}],
+    ['GET of zero stated bytes', 'GET', { body: '' }],
+    ['GET of zero bytes in chunks', 'GET', { chunked: true }],
+    ['GET with a type', 'GET', { headers: { 'content-type': 'application/json' } }],
+    ['DELETE', 'DELETE', {}],
+    ['POST of zero stated bytes', 'POST', { body: '' }],
+    ['POST of zero bytes in chunks', 'POST', { chunked: true }],
+  ])('goes on as it is and is answered sealed: %s', async (_, method, sent) => {
+    const { sidecar, upstream } = await startGateway();
+    const answer = await send(sidecar, `${method} /api/s2s/charges/1?x=%20`, { key: keys.acme, ...sent });
+    expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+    expect(upstream.seen[0]).toMatchObject({ method, url: '/api/s2s/charges/1?x=%20', body: '' });
+  });
+});
+
+/** What cannot be opened: what it is, the body, what it is refused with, why, and what is said of it in test. */
+const causes: readonly [string, string | Buffer, RefusalCode, string | undefined, string | undefined][] = [
+  ['plaintext', '{"amount":1000}', 'envelope_required', undefined, undefined],
+  ['an empty object', '{}', 'envelope_required', undefined, undefined],
+  ['data in other letters', `{"Data":"${hex}"}`, 'envelope_required', undefined, undefined],
+  ['an envelope in an array', `[${envelope(hex)}]`, 'envelope_required', undefined, undefined],
+  ['a number', '5', 'envelope_required', undefined, undefined],
+  ['null', 'null', 'envelope_required', undefined, undefined],
+  ['a ciphertext alone', `"${hex}"`, 'envelope_required', undefined, undefined],
+  ['what is not JSON', `data=${hex}`, 'envelope_malformed', undefined, undefined],
+  ['a space', ' ', 'envelope_malformed', undefined, undefined],
+  ['an envelope cut short', `{"data":"${hex}"`, 'envelope_malformed', undefined, undefined],
+  ['two envelopes', envelope(hex).repeat(2), 'envelope_malformed', undefined, undefined],
+  ['a byte order mark', `\ufeff${envelope(hex)}`, 'envelope_malformed', undefined, undefined],
+  ['bytes that are not UTF-8', Buffer.from('{"data":"\xe9"}', 'latin1'), 'envelope_malformed', undefined, undefined],
+  ['a number for data', '{"data":1}', 'envelope_malformed', undefined, undefined],
+  ['null for data', '{"data":null}', 'envelope_malformed', undefined, undefined],
+  ['an object for data', '{"data":{"amount":1}}', 'envelope_malformed', undefined, undefined],
+  ['a member beside data', `{"data":"${hex}","amount":1}`, 'envelope_malformed', undefined, undefined],
+  ['data twice', `{"data":"${hex}","data":"${hex}"}`, 'envelope_malformed', undefined, undefined],
+  [
+    'data twice, once in escapes',
+    `{"data":"${hex}","d\\u0061ta":"${hex}"}`,
+    'envelope_malformed',
+    undefined,
+    undefined,
+  ],
+  ['an odd number of digits', envelope(hex.slice(1)), 'decryption_failed', 'encoding', 'odd number of hex digits'],
+  ['neither encoding', envelope('!'), 'decryption_failed', 'encoding', 'neither hex nor base64'],
+  [
+    'url-safe base64',
+    envelope(base64.replaceAll('+', '-').replaceAll('/', '_')),
+    'decryption_failed',
+    'encoding',
+    'looks like url-safe base64: use the standard alphabet',
+  ],
+  [
+    'base64 with line breaks',
+    envelope(base64.replaceAll(/.{64}/g, '$&\n')),
+    'decryption_failed',
+    'encoding',
+    'white space or a line break in the string',
+  ],
+  [
+    'base64 without its padding',
+    envelope(encrypted(acmeTest, '{}').toString('base64').replaceAll('=', '')),
+    'decryption_failed',
+    'encoding',
+    'looks like base64 without its padding',
+  ],
+  ['an empty string', envelope(''), 'decryption_failed', 'length', 'the string is empty'],
+  [
+    'fifteen bytes',
+    envelope(hex.slice(0, 30)),
+    'decryption_failed',
+    'length',
+    'the ciphertext is not whole blocks of 16 bytes',
+  ],
+  [
+    'seventeen bytes',
+    envelope(hex.slice(0, 34)),
+    'decryption_failed',
+    'length',
+    'the ciphertext is not whole blocks of 16 bytes',
+  ],
+  [
+    'base64 of hex',
+    envelope(Buffer.from(hex).toString('base64')),
+    'decryption_failed',
+    'padding',
+    'looks like base64 of hex',
+  ],
+  ['other credentials', envelopeOf(acmeLive, '{}'), 'decryption_failed', 'padding', wrongKey],
+  ['a last block lost', envelope(hex.slice(0, -32)), 'decryption_failed', 'padding', wrongKey],
+  ['a padding of zero', blocks(`{"amount": 10.0}${'\0'.repeat(16)}`), 'decryption_failed', 'padding', wrongKey],
+  ['a padding of seventeen', blocks(`{"amount": 10.0}${'\x11'.repeat(16)}`), 'decryption_failed', 'padding', wrongKey],
+  [
+    'a padding of unequal bytes',
+    blocks(`{"amount": 10.0}${' '.repeat(13)}\x02\x03\x03`),
+    'decryption_failed',
+    'padding',
+    wrongKey,
+  ],
+  ['padding to 32 bytes', blocks(`{"amount":1}${'\x14'.repeat(20)}`), 'decryption_failed', 'padding', wrongKey],
+  ['a plaintext that is not JSON', envelopeOf(acmeTest, 'amount=1000'), 'decryption_failed', 'not_json', wrongKey],
+  ['an empty plaintext', envelopeOf(acmeTest, ''), 'decryption_failed', 'not_json', wrongKey],
+  ['two plaintexts', envelopeOf(acmeTest, '{}{}'), 'decryption_failed', 'not_json', wrongKey],
+  ['a plaintext with a byte order mark', envelopeOf(acmeTest, '\ufeff{}'), 'decryption_failed', 'not_json', wrongKey],
+  [
+    'a plaintext that is not UTF-8',
+    envelopeOf(acmeTest, Buffer.from('{"note":"\xe9"}', 'latin1')),
+    'decryption_failed',
+    'not_json',
+    wrongKey,
+  ],
+];
+
+describe('what cannot be opened is refused in plain and not forwarded', () => {
+  test.each(causes)('in test with a hint: %s', async (_, body, code, reason, hint) => {
+    const { sidecar, upstream } = await startGateway();
+    expectPlainRefusal(await send(sidecar, charge, { key: keys.acme, body }), code, hint);
+    expect(upstream.heads()).toBe(0);
+    expect(sidecar.accessLines()[0]).toMatchObject({ code, account: 'acme' });
+    expect(sidecar.accessLines()[0]?.['reason']).toBe(reason);
+  });
+
+  test.each(['envelope_required', 'envelope_malformed', 'decryption_failed'] as const)(
+    'in live with one answer to every cause of %s, byte for byte, and the cause in the log alone',
+    async (code) => {
+      // The same credentials in live, so that the same envelopes fail for the same reasons.
+      const accounts = [{ ...acme, encryption: { live: encryptionOf(acmeTest) } }];
+      const { sidecar, upstream } = await startGateway({
+        serves: 'live',
+        accounts,
+        limits: { failedKeys: { attempts: 1_000, window: 60_000 } },
+      });
+      const ofCode = causes.filter(([, , each]) => each === code);
+      const answers = new Set<string>();
+      for (const [, body] of ofCode) {
+        const bytes = Buffer.from(body).toString('latin1');
+        const raw = await rawRequest(
+          sidecar.port,
+          'POST /api/s2s/charge HTTP/1.1',
+          [`Authorization: Bearer ${keys.acmeLive}`, 'X-Request-Id: same', `Content-Length: ${bytes.length}`],
+          bytes,
+        );
+        answers.add(raw.replace(/\r\nDate: [^\r]*/, ''));
+      }
+      expect([...answers]).toHaveLength(1);
+      const { body, headers } = parseAnswer([...answers][0] ?? '');
+      expect(JSON.parse(body)).toMatchObject({ code, request_id: 'same' });
+      expect(JSON.parse(body)).not.toHaveProperty('hint');
+      expect(headers).not.toHaveProperty('envelope');
+      expect(upstream.heads()).toBe(0);
+      expect(sidecar.accessLines().map(({ reason }) => reason)).toEqual(ofCode.map(([, , , reason]) => reason));
+    },
+  );
+});
+
+describe('a compressed body', () => {
+  test.each([
+    ['gzip', gzipSync(envelope(hex))],
+    ['br', Buffer.from('x')],
+    ['gzip, identity', Buffer.from('x')],
+    ['x-unheard-of', Buffer.from(envelope(hex))],
+  ])('is refused, sealed, and not forwarded: %s', async (coding, body) => {
+    const { sidecar, upstream } = await startGateway();
+    const answer = await send(sidecar, charge, { key: keys.acme, body, headers: { 'content-encoding': coding } });
+    expectSealedRefusal(acmeTest, answer, 'unsupported_content_encoding');
+    expect(upstream.heads()).toBe(0);
+  });
+});
+
+describe('the length of the envelope as it is sent', () => {
+  const requestBody = 1_000;
+
+  test.each([
+    ['stated', false],
+    ['in chunks', true],
+  ])('%s may be the limit and no byte more', async (_, chunked) => {
+    const { sidecar, upstream } = await startGateway({ limits: { requestBody } });
+    const body = envelope(hex).padEnd(requestBody);
+    const answer = await send(sidecar, charge, { key: keys.acme, body, chunked });
+    expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+    const longer = await send(sidecar, charge, { key: keys.acme, body: `${body} `, chunked });
+    expectSealedRefusal(acmeTest, longer, 'body_too_large');
+    expect(upstream.heads()).toBe(1);
+  });
+});
+
+describe('the head of the request to the upstream', () => {
+  test('asks for the whole answer, uncompressed and in any case', async () => {
+    const { sidecar, upstream } = await startGateway();
+    const conditional = ['If-Match', 'If-None-Match', 'If-Range', 'If-Modified-Since', 'If-Unmodified-Since'];
+    const headers = {
+      'Accept-Encoding': 'gzip, br',
+      Range: 'bytes=0-9',
+      'If-Schedule-Tag-Match': '"x"',
+      ...Object.fromEntries(conditional.map((name) => [name, '"x"'])),
+    };
+    await send(sidecar, 'GET /api/s2s/charges', { key: keys.acme, headers });
+    const seen = upstream.seen[0]?.headers ?? {};
+    expect(seen['accept-encoding']).toBe('identity');
+    expect(Object.keys(seen).filter((name) => /^if|range/.test(name))).toEqual([]);
+  });
+
+  test('says nothing of the envelope that is wrong for its plaintext', async () => {
+    const { sidecar, upstream } = await startGateway();
+    const digests = ['Digest', 'Content-Digest', 'Repr-Digest', 'Content-MD5', 'ETag'];
+    const headers = { 'Content-Type': 'text/plain', ...Object.fromEntries(digests.map((name) => [name, 'x'])) };
+    await send(sidecar, charge, { key: keys.acme, body: envelope(hex), headers });
+    const names = Object.keys(upstream.seen[0]?.headers ?? {});
+    expect(names.filter((name) => /digest|md5|etag/.test(name))).toEqual([]);
+    expect(upstream.seen[0]?.headers['content-type']).toBe('application/json');
+  });
+
+  test('keeps all that holds for the plaintext, too', async () => {
+    const { sidecar, upstream } = await startGateway();
+    const headers = { 'Idempotency-Key': 'k1', 'Accept-Language': 'de', Accept: 'application/json', Cookie: 'a=b' };
+    await send(sidecar, charge, { key: keys.acme, body: envelope(hex), headers });
+    expect(upstream.seen[0]?.headers).toMatchObject({
+      'idempotency-key': 'k1',
+      'accept-language': 'de',
+      accept: 'application/json',
+      cookie: 'a=b',
+      authorization: `Bearer ${keys.acme}`,
+      'x-account-id': 'acme',
+    });
+  });
 });

@@ -21,7 +21,7 @@ function found(lines: readonly string[], path: string, method = 'POST'): string 
 /** Every order of `items`. */
 function orders<T>(items: readonly T[]): T[][] {
   if (items.length <= 1) return [[...items]];
-  return items.flatMap((item, i) => orders(items.toSpliced(i, 1)).map((rest) => [item, ...rest]));
+  return items.flatMap((item, i) => orders(items.toSpliced(i, 1)).map((rest) => [item].concat(rest)));
 }
 
 describe('the most specific path is chosen', () => {

@@ -81,7 +81,9 @@ describe('a path', () => {
   });
 
   test('takes exactly the characters that mean nothing but themselves', () => {
-    const taken = octets.map((octet) => String.fromCharCode(octet)).filter((char) => pathOf(`/a${char}b`) !== undefined);
+    const taken = octets
+      .map((octet) => String.fromCharCode(octet))
+      .filter((char) => pathOf(`/a${char}b`) !== undefined);
     const expected = octets.map((octet) => String.fromCharCode(octet)).filter((char) => plainInPath.test(char));
     // A slash begins a segment, and a question mark the query.
     expect(taken).toEqual([...expected, '/', '?'].sort());
@@ -111,7 +113,9 @@ describe('a query', () => {
 
   test('takes printable ASCII without the fragment and the backslash', () => {
     const taken = octets.filter((octet) => pathOf(`/a?b${String.fromCharCode(octet)}`) !== undefined);
-    const expected = octets.filter((octet) => octet > 0x20 && octet < 0x7f && !'#\\'.includes(String.fromCharCode(octet)));
+    const expected = octets.filter(
+      (octet) => octet > 0x20 && octet < 0x7f && !'#\\'.includes(String.fromCharCode(octet)),
+    );
     expect(taken).toEqual(expected);
   });
 });

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -23,12 +23,29 @@ export interface Image {
 }
 
 /** Builds the project's Dockerfile on the base that this machine can have. */
-export async function buildImage(): Promise<Image> {
+export function buildImage(): Image {
   const base = execFileSync('test/image/base-image.sh', { encoding: 'utf8' }).trim();
-  const name = 'envelope-sidecar-test/image:latest';
-  await GenericContainer.fromDockerfile(resolve('.'))
-    .withBuildArgs({ BASE_IMAGE: base, BUILD_IMAGE: base })
-    .build(name, { deleteOnExit: false });
+  return build('latest', base, { BASE_IMAGE: base, BUILD_IMAGE: base });
+}
+
+/** Builds it over an image that has Node, in a folder of its own, and the libraries Node needs: no shell, nothing else. */
+export function buildShelllessImage({ base }: Image): Image {
+  const shellless = 'envelope-sidecar-test/shell-less:latest';
+  const node = '/usr/local/bin/node';
+  const archive = `tar --create --dereference --absolute-names --transform s:${node}:/nodejs/bin/node: ${node} \
+    $(ldd ${node} | grep --only-matching '/[^ ]*')`;
+  const pipe = `set -o pipefail; docker run --rm --entrypoint bash ${base} -c "$0" | docker import - ${shellless}`;
+  execFileSync('bash', ['-c', pipe, archive]);
+  return build('shell-less', shellless, { BASE_IMAGE: shellless, BUILD_IMAGE: base, NODE_DIRECTORY: '/nodejs/bin' });
+}
+
+function build(tag: string, base: string, buildArguments: Readonly<Record<string, string>>): Image {
+  const name = `envelope-sidecar-test/image:${tag}`;
+  const options = Object.entries(buildArguments).flatMap(([key, value]) => ['--build-arg', `${key}=${value}`]);
+  const { status, output } = spawnSync('docker', ['build', '--force-rm', '--tag', name, ...options, '.'], {
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(`docker build ended with ${status}: ${output.join('').slice(-2_000)}`);
   return { name, base };
 }
 

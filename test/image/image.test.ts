@@ -1,10 +1,17 @@
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { text } from 'node:stream/consumers';
 import { Network, getContainerRuntimeClient, type StartedNetwork, type StartedTestContainer } from 'testcontainers';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { describeWhere } from '../support/describe-where.ts';
-import { MountedFolder, SidecarContainer, buildImage, coreContainer, missingEngine, type Image } from './containers.ts';
+import {
+  MountedFolder,
+  SidecarContainer,
+  buildImage,
+  buildShelllessImage,
+  coreContainer,
+  missingEngine,
+  type Image,
+} from './containers.ts';
 
 const key = 'sk_test_image_acme_not_a_secret';
 const addedKey = 'sk_test_image_acme_added_later';
@@ -48,10 +55,10 @@ describeWhere(await missingEngine(), 'the image', () => {
   const accounts = new MountedFolder({ 'accounts.yaml': accountsFile(key) });
 
   beforeAll(async () => {
-    image = await buildImage();
+    image = buildImage();
     network = await new Network().start();
     core = await coreContainer(image, network).start();
-    sidecar = await startSidecar();
+    sidecar = await container().start();
   }, 300_000);
 
   afterAll(async () => {
@@ -62,28 +69,187 @@ describeWhere(await missingEngine(), 'the image', () => {
     accounts.remove();
   });
 
-  const container = (): SidecarContainer => new SidecarContainer(image, network, config, accounts);
-  const startSidecar = (): Promise<StartedTestContainer> => container().start();
+  const container = (of = image): SidecarContainer => new SidecarContainer(of, network, config, accounts);
 
-  const inspect = async ({ getId }: StartedTestContainer) => {
-    const { container: engine } = await getContainerRuntimeClient();
-    return engine.inspect(engine.getById(getId()));
+  /** Starts one for a single test. */
+  const start = async (one: SidecarContainer): Promise<StartedTestContainer> => {
+    const started = await one.start();
+    onTestFinished(async () => {
+      const { container: engine } = await getContainerRuntimeClient();
+      await engine.getById(started.getId()).remove({ force: true, v: true });
+    });
+    return started;
   };
-  void inspect;
 
-  const urlOf = (of: StartedTestContainer, port: number): string => `http://127.0.0.1:${of.getMappedPort(port)}`;
+  const inspect = async (of: StartedTestContainer) => {
+    const { container: engine } = await getContainerRuntimeClient();
+    return engine.inspect(engine.getById(of.getId()));
+  };
 
-  const charge = (of: StartedTestContainer, query = '', body = seal('{"amount":1000}'), with_ = key) =>
-    fetch(`${urlOf(of, 8080)}/api/s2s/charge${query}`, {
+  const imageConfig = async () => {
+    const { container: engine } = await getContainerRuntimeClient();
+    return engine.dockerode.getImage(image.name).inspect();
+  };
+
+  const admin = async (path: string, of = sidecar): Promise<Response> =>
+    fetch(`http://127.0.0.1:${of.getMappedPort(9090)}${path}`);
+
+  const charge = async (more: { of?: StartedTestContainer; query?: string; body?: string; apiKey?: string } = {}) => {
+    const { of = sidecar, query = '', body = seal('{"amount":1000}'), apiKey = key } = more;
+    return fetch(`http://127.0.0.1:${of.getMappedPort(8080)}/api/s2s/charge${query}`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${with_}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
       body,
     });
+  };
 
-  test('x', async () => {
-    const answer = await charge(sidecar);
-    expect(answer.headers.get('envelope')).toBe('sealed');
-    console.log(open(await answer.text()));
-    console.log((await inspect(sidecar)).State, text, readFileSync, addedKey);
+  /** What the container's own Node prints of an expression: there may be no shell. */
+  const evaluate = async (expression: string): Promise<unknown> => {
+    const { output, exitCode } = await sidecar.exec(['node', '-p', `JSON.stringify(${expression})`]);
+    expect({ exitCode, output }).toMatchObject({ exitCode: 0 });
+    return JSON.parse(output);
+  };
+
+  test('adds at most 15 MB to its base', async () => {
+    const { container: engine } = await getContainerRuntimeClient();
+    const base = await engine.dockerode.getImage(image.base).inspect();
+    const added = (await imageConfig()).Size - base.Size;
+    expect(added).toBeGreaterThan(1_000_000);
+    expect(added).toBeLessThanOrEqual(15_000_000);
   });
+
+  test('says what it is in OCI labels', async () => {
+    const { version, license } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, string>;
+    expect((await imageConfig()).Config.Labels).toMatchObject({
+      'org.opencontainers.image.title': 'envelope-sidecar',
+      'org.opencontainers.image.version': version,
+      'org.opencontainers.image.licenses': license,
+    });
+  });
+
+  test('serves the mounted configuration, without a shell, as a user given by number', async () => {
+    const { Config: settings } = await imageConfig();
+    expect(settings.User).toMatch(/^[1-9]\d*:[1-9]\d*$/);
+    expect([settings.Entrypoint].flat()).toEqual(['node', expect.any(String), expect.any(String), '/app/dist/main.js']);
+    expect(settings.Cmd).toEqual(['serve', '--config', '/etc/envelope-sidecar/sidecar.yaml']);
+  });
+
+  test('runs as a user without rights who can write nowhere', async () => {
+    expect(await evaluate('[process.getuid(), process.getgid()]')).toEqual([65_532, 65_532]);
+    const status = await evaluate('fs.readFileSync("/proc/1/status", "utf8")');
+    expect(status).toMatch(/^CapEff:\s+0+$/m);
+    expect(status).toMatch(/^CapBnd:\s+0+$/m);
+    expect(status).toMatch(/^NoNewPrivs:\s+1$/m);
+    const { exitCode, output } = await sidecar.exec(['node', '-e', 'fs.writeFileSync("/tmp/x", "")']);
+    expect(exitCode).toBe(1);
+    expect(output).toContain('EROFS');
+  });
+
+  test('holds compiled code and what it needs at run time, nothing else', async () => {
+    const packages = (await evaluate('fs.readdirSync("/app/node_modules")')) as string[];
+    expect(packages).toEqual(expect.arrayContaining(['undici', 'pino', 'zod']));
+    const { devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as { devDependencies: object };
+    expect(packages.filter((name) => name in devDependencies)).toEqual([]);
+    expect(await evaluate('fs.readdirSync("/app").sort()')).toEqual(['dist', 'node_modules', 'package.json']);
+    expect(
+      await evaluate('fs.readdirSync("/app", { recursive: true }).filter((name) => /\\.([cm]?ts|map)$/.test(name))'),
+    ).toEqual([]);
+  });
+
+  test('has the configuration checked by the command of the same name', async () => {
+    const checked = await sidecar.exec([
+      'node',
+      '/app/dist/main.js',
+      'check',
+      '--config',
+      '/etc/envelope-sidecar/sidecar.yaml',
+    ]);
+    expect(checked).toMatchObject({ exitCode: 0, output: expect.stringMatching(/^OK/) });
+  });
+
+  test('carries an envelope to the core and back', async () => {
+    const answer = await charge();
+    expect(answer.status).toBe(200);
+    expect(answer.headers.get('envelope')).toBe('sealed');
+    expect(open(await answer.text())).toMatchObject({ path: '/api/s2s/charge', account: 'acme', received: 15 });
+  });
+
+  test('answers probes and tells its metrics', async () => {
+    await charge();
+    expect((await admin('/livez')).status).toBe(200);
+    expect((await admin('/readyz')).status).toBe(200);
+    const metrics = await (await admin('/metrics')).text();
+    expect(metrics).toMatch(/^envelope_sidecar_requests_total\{.*route="\/api\/s2s\/\*".*\} [1-9]/m);
+    expect(metrics).toContain(`node="${process.version}"`);
+  });
+
+  test('follows a change of a mounted file', async () => {
+    expect((await charge({ apiKey: addedKey })).status).toBe(401);
+    accounts.write({ 'accounts.yaml': accountsFile(key, addedKey) });
+    await expect.poll(async () => (await charge({ apiKey: addedKey })).status, { timeout: 20_000 }).toBe(200);
+    expect(await (await admin('/metrics')).text()).toContain('envelope_sidecar_config_reloads_total{outcome="ok"} 1');
+  });
+
+  test('answers what is in flight when it is stopped, and exits with 0', async () => {
+    const stopped = await start(container());
+    const answers = Array.from({ length: 20 }, () => charge({ of: stopped, query: '?delay=4000' }));
+    const inFlight = async (): Promise<string> => (await admin('/metrics', stopped)).text();
+    await expect.poll(inFlight, { timeout: 3_000 }).toMatch(/^envelope_sidecar_requests_in_flight 20$/m);
+
+    await stopped.stop({ timeout: 30_000, remove: false });
+
+    const statuses = await Promise.all(answers.map(async (answer) => (await answer).status));
+    expect(statuses).toEqual(statuses.map(() => 200));
+    const { State: state } = await inspect(stopped);
+    expect(state).toMatchObject({ Status: 'exited', ExitCode: 0 });
+  });
+
+  test('is taken out of service by the command for preStop, and serves on until then', async () => {
+    const drained = await start(container());
+    const drain = ['node', '/app/dist/main.js', 'drain', '--config', '/etc/envelope-sidecar/sidecar.yaml'];
+    expect(await drained.exec(drain)).toMatchObject({ exitCode: 0 });
+    expect((await admin('/readyz', drained)).status).toBe(503);
+    expect((await charge({ of: drained })).status).toBe(200);
+  });
+
+  test('runs over a base that has no shell and keeps Node elsewhere', async () => {
+    const started = await start(container(buildShelllessImage(image)));
+    await expect(started.exec(['sh', '-c', 'true'])).resolves.not.toMatchObject({ exitCode: 0 });
+    expect((await charge({ of: started })).status).toBe(200);
+  }, 120_000);
+
+  test('bears load, large bodies and a reload within 128 MiB', async () => {
+    const limited = await start(container().withResourcesQuota({ memory: 128 / 1024 }));
+    const statuses = new Set<number>();
+    const send = async (more: { query?: string; body?: string } = {}): Promise<void> => {
+      const answer = await charge({ of: limited, ...more });
+      await answer.arrayBuffer();
+      statuses.add(answer.status);
+    };
+
+    await inLanes(50, 3_000, () => send());
+    expect([...statuses]).toEqual([200]);
+
+    const large = seal(JSON.stringify({ padding: 'x'.repeat(500_000) }));
+    const sent = inLanes(60, 300, () => send({ body: large }));
+    accounts.write({ 'accounts.yaml': accountsFile(key) });
+    await sent;
+    // More than fits at once is refused, not held.
+    expect([...statuses].filter((status) => status !== 200 && status !== 503)).toEqual([]);
+
+    statuses.clear();
+    await inLanes(10, 40, () => send({ query: '?size=10000000' }));
+    expect([...statuses]).toEqual([200]);
+    expect((await inspect(limited)).State).toMatchObject({ Running: true, OOMKilled: false });
+    expect(await (await admin('/metrics', limited)).text()).toContain('config_reloads_total{outcome="ok"} 1');
+  }, 120_000);
 });
+
+/** Does something so many times, so many at once. */
+async function inLanes(lanes: number, times: number, work: () => Promise<void>): Promise<void> {
+  let left = times;
+  const lane = async (): Promise<void> => {
+    while (left-- > 0) await work();
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+}

@@ -34,7 +34,8 @@ export class Connection {
     return new Promise((resolve, reject) => {
       this.#changed = () => {
         if (test(this.received)) resolve(this.received);
-        else if (this.ending !== 'open') reject(new Error(`the connection ended after ${JSON.stringify(this.received)}`));
+        else if (this.ending !== 'open')
+          reject(new Error(`the connection ended after ${JSON.stringify(this.received)}`));
       };
       this.#changed();
     });
@@ -122,7 +123,8 @@ function takeChunks(raw: string): [body: string, rest: string] {
     const length = Number.parseInt(size[1] ?? '', 16);
     at += size[0].length;
     const chunk = raw.slice(at, at + length);
-    if (chunk.length < length || raw.slice(at + length, at + length + 2) !== '\r\n') throw new Error('not a whole chunk');
+    if (chunk.length < length || raw.slice(at + length, at + length + 2) !== '\r\n')
+      throw new Error('not a whole chunk');
     at += length + 2;
     if (length === 0) return [body, raw.slice(at)];
     body += chunk;

@@ -88,6 +88,8 @@ export function configOf(
         upstream: { origin: upstream, socketPath: undefined, ca: undefined, cert: undefined, key: undefined },
       },
     ],
+    operators: undefined,
+    store: { kind: 'file', file: '/nowhere/accounts.yaml', masterKeys: [] },
     accounts: [acme, globex],
     routes,
     cipherTest: ['test'],

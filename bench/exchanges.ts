@@ -1,0 +1,104 @@
+import { createCipheriv, hash } from 'node:crypto';
+import { problem } from '../src/gateway/refusal.ts';
+import { documentOf } from './documents.ts';
+import { merchantsOf, type Merchant } from './merchants.ts';
+import type { Workload } from './workloads.ts';
+
+/** A request as its bytes, and all that must come of it. */
+export interface Exchange {
+  readonly request: Buffer;
+  readonly status: number;
+  readonly contentType: string;
+  readonly sealed: boolean;
+  readonly body: Buffer;
+  /** Whose request it is, and the SHA-256 of what the upstream gets; undefined where it gets nothing. */
+  readonly forwarded: { readonly account: string; readonly sha256: string } | undefined;
+}
+
+/** The merchants whose keys every peer knows: as many that encrypt as that do not. */
+const known = { encrypting: merchantsOf(100, 'encrypting'), plain: merchantsOf(100, 'plain') } as const;
+export const knownMerchants: readonly Merchant[] = [...known.encrypting, ...known.plain];
+
+/** Bodies this large are sent by one merchant: a hundred of them would fill the memory. */
+const large = 1_024 ** 2;
+
+/**
+ * The exchanges of a workload: the same from each of a hundred merchants, computed here without the sidecar's code for
+ * envelopes.
+ *
+ * @param checked whether the upstream is asked to say what it got
+ */
+export function exchangesOf(workload: Workload, checked = false): Exchange[] {
+  const { kind, sent = 0, answered } = workload;
+  const merchants = kind === 'enveloped' ? known.encrypting : kind === 'plain' ? known.plain : strangers;
+  const path = `${kind === 'plain' ? '/api/v1' : '/api/s2s'}/answers/${answered}${checked ? '?check' : ''}`;
+  const plaintext = sent === 0 ? undefined : documentOf(sent);
+  const answer = documentOf(Math.max(answered, 156));
+  return merchants.slice(0, sent > large ? 1 : undefined).map((merchant, i) => {
+    const { id, apiKey, encryption } = merchant;
+    const requestId = `bench-${String(i).padStart(6, '0')}`;
+    const body = plaintext === undefined ? undefined : kind === 'plain' ? plaintext : sealed(plaintext, merchant);
+    const request = requestOf(path, apiKey, requestId, body);
+    if (kind === 'refused') {
+      const refusal = Buffer.from(problem('invalid_api_key', requestId));
+      return { ...refused(refusal), request };
+    }
+    return {
+      request,
+      status: 200,
+      contentType: 'application/json',
+      sealed: kind === 'enveloped',
+      body: encryption !== undefined ? sealed(answer, merchant) : answer,
+      forwarded: { account: id, sha256: hash('sha256', plaintext ?? '') },
+    };
+  });
+}
+
+/** Requests with envelopes that must not be opened, each with what is wrong with it: whoever lets one pass saves work. */
+export function brokenRequests(): { readonly fault: string; readonly request: Buffer }[] {
+  const [merchant] = known.encrypting;
+  if (merchant === undefined) return [];
+  const good = sealed(documentOf(350), merchant).toString();
+  const envelopes = {
+    'is not JSON': good.slice(0, -1),
+    'has two members': good.replace('{', '{"more":1,'),
+    'is not hex': good.replace(/.."}$/, 'zz"}'),
+    'has half a block': good.replace(/.{16}"}$/, '"}'),
+    'lacks its padding': good.replace(/.{32}"}$/, '"}'),
+    'has no JSON in it': sealed(Buffer.from('{"amount":'), merchant).toString(),
+  };
+  return Object.entries(envelopes).map(([fault, envelope]) => ({
+    fault,
+    request: requestOf('/api/s2s/answers/156', merchant.apiKey, 'bench-broken', Buffer.from(envelope)),
+  }));
+}
+
+const strangers = merchantsOf(100, 'encrypting').map((merchant) => ({
+  ...merchant,
+  apiKey: `${merchant.apiKey}-nobody`,
+}));
+
+function refused(body: Buffer): Omit<Exchange, 'request'> {
+  return { status: 401, contentType: 'application/problem+json', sealed: false, body, forwarded: undefined };
+}
+
+function requestOf(path: string, apiKey: string, requestId: string, body: Buffer | undefined): Buffer {
+  const head = [
+    `${body === undefined ? 'GET' : 'POST'} ${path} HTTP/1.1`,
+    'Host: api.pay.example',
+    'User-Agent: merchant/1.0',
+    'Accept: application/json',
+    `Authorization: Bearer ${apiKey}`,
+    `X-Request-Id: ${requestId}`,
+    ...(body === undefined ? [] : ['Content-Type: application/json', `Content-Length: ${body.length}`]),
+    '',
+    '',
+  ].join('\r\n');
+  return Buffer.concat([Buffer.from(head), body ?? Buffer.alloc(0)]);
+}
+
+function sealed(plaintext: Buffer, { encryption }: Merchant): Buffer {
+  if (encryption === undefined) return plaintext;
+  const cipher = createCipheriv('aes-256-cbc', encryption.key, encryption.iv);
+  return Buffer.from(`{"data":"${cipher.update(plaintext, undefined, 'hex')}${cipher.final('hex')}"}`);
+}

@@ -1,0 +1,62 @@
+import { connect } from 'node:net';
+import { AnswerReader, headerOf, type Answer } from './answer-reader.ts';
+import { brokenRequests, exchangesOf, type Exchange } from './exchanges.ts';
+import type { Workload } from './workloads.ts';
+
+/** How many merchants' exchanges are tried. */
+const tried = 5;
+
+/**
+ * Sends a server what it is about to be timed with, and holds each byte of its answers and of what reached the upstream
+ * against what they must be.
+ *
+ * @param identifies whether the server knows API keys, and so tells the upstream whose request it is
+ * @returns what is wrong, nothing where all is right
+ */
+export async function faultsOf(port: number, workload: Workload, identifies: boolean): Promise<string[]> {
+  const faults: string[] = [];
+  for (const exchange of exchangesOf(workload, true).slice(0, tried)) {
+    const answer = await ask(port, exchange.request);
+    faults.push(...compare(answer, exchange, identifies));
+  }
+  if (workload.kind === 'enveloped') {
+    for (const { fault, request } of brokenRequests()) {
+      const { status } = await ask(port, request);
+      if (status !== 400) faults.push(`an envelope that ${fault} is answered with ${status}`);
+    }
+  }
+  return [...new Set(faults)];
+}
+
+function compare({ status, head, body }: Answer, expected: Exchange, identifies: boolean): string[] {
+  const { forwarded } = expected;
+  const pairs: readonly (readonly [string, unknown, unknown])[] = [
+    ['status', status, expected.status],
+    ['content type', headerOf(head, 'content-type'), expected.contentType],
+    ['envelope header', headerOf(head, 'envelope'), expected.sealed ? 'sealed' : undefined],
+    ['SHA-256 of what the upstream got', headerOf(head, 'x-seen-sha256'), forwarded?.sha256],
+    ['account the upstream was told', identifies ? headerOf(head, 'x-seen-account') : undefined, identifies ? forwarded?.account : undefined],
+    ['body is right', body.equals(expected.body), true],
+  ];
+  return pairs.filter(([, is, shall]) => is !== shall).map(([what, is, shall]) => `${what}: ${is}, not ${shall}`);
+}
+
+/** One request on a connection of its own. */
+function ask(port: number, request: Buffer): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(port, '127.0.0.1', () => socket.write(request));
+    const reader = new AnswerReader((answer) => {
+      socket.destroy();
+      resolve(answer);
+    }, true);
+    socket.on('data', (chunk: Buffer) => {
+      try {
+        reader.push(chunk);
+      } catch (error) {
+        socket.destroy(error as Error);
+      }
+    });
+    socket.on('error', reject);
+    socket.on('close', () => reject(new Error('the connection was closed without a whole answer')));
+  });
+}

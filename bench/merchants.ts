@@ -1,0 +1,46 @@
+import { hash } from 'node:crypto';
+import type { PeerAccount } from './peers/settings.ts';
+
+/** An account of the benchmark with its one API key, in the test environment. */
+export interface Merchant {
+  readonly id: string;
+  readonly apiKey: string;
+  /** Absent where the account does not encrypt. */
+  readonly encryption?: { readonly key: string; readonly iv: string };
+}
+
+/** So many merchants, the same each time; everything about them is made of their numbers. */
+export function merchantsOf(count: number, kind: 'encrypting' | 'plain'): Merchant[] {
+  return Array.from({ length: count }, (_, i) => {
+    const id = `${kind}-${i}`;
+    const letters = hash('sha256', id);
+    const encryption = { key: letters.slice(0, 32), iv: letters.slice(32, 48) };
+    return {
+      id,
+      apiKey: `sk_test_${letters.slice(16, 48)}`,
+      ...(kind === 'encrypting' && { encryption }),
+    };
+  });
+}
+
+/** The merchants in an accounts file of the sidecar, API keys as hashes. */
+export function accountsYaml(merchants: readonly Merchant[]): string {
+  const lines = ['accounts:'];
+  for (const { id, apiKey, encryption } of merchants) {
+    lines.push(`  - id: ${id}`, `    name: Merchant ${id}`, '    keys:');
+    lines.push(
+      `      - { id: ${id}-key, prefix: sk_test_, sha256: "${hash('sha256', apiKey)}", createdAt: 2026-11-01 }`,
+    );
+    if (encryption === undefined) continue;
+    lines.push('    encryption:');
+    lines.push(`      test: { enabled: true, key: "${encryption.key}", iv: "${encryption.iv}", createdAt: 2026-11-01 }`);
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+/** The merchants as the peers are told of them. */
+export function peerAccounts(merchants: readonly Merchant[]): Record<string, PeerAccount> {
+  return Object.fromEntries(
+    merchants.map(({ id, apiKey, encryption }) => [hash('sha256', apiKey), { account: id, ...encryption }]),
+  );
+}

@@ -1,0 +1,88 @@
+import { parseArgs } from 'node:util';
+import { workloads, type Workload } from './workloads.ts';
+
+export const usage = `npm run bench -- [COMMAND] [OPTIONS]
+
+commands
+  compare (default)  the sidecar beside its peers, workload by workload
+  growth             how the sidecar's costs grow: accounts, routes, bodies, connections, one very large answer
+  profile            where the sidecar's CPU time goes in an enveloped exchange
+
+options
+  --only NAMES       some workloads, by comma: ${workloads.map(({ name }) => name).join(', ')}
+  --peers NAMES      some peers, by comma: sidecar, baseline, nginx-lua, go, http-proxy, nginx
+  --baseline DIR     another checkout, with its own node_modules and dist, to measure as the peer "baseline"
+  --rounds N         rounds (5; growth 3)
+  --seconds N        of load for each peer in each round (1.5)
+  --rate N           requests a second for latencies, of all peers alike (half of what each can do, 10,000 at most)
+  --no-latency       throughput only
+  --json FILE        all figures of all rounds
+  --write-docs       puts tables and charts into docs/performance.md
+`;
+
+export interface Options {
+  readonly command: 'compare' | 'growth' | 'profile';
+  readonly workloads: readonly Workload[];
+  /** Names; undefined for all there are. */
+  readonly peers: readonly string[] | undefined;
+  readonly baseline: string | undefined;
+  readonly rounds: number | undefined;
+  readonly seconds: number;
+  readonly rate: number | undefined;
+  readonly latency: boolean;
+  readonly json: string | undefined;
+  readonly writeDocs: boolean;
+}
+
+/** @throws where the command line is wrong */
+export function parseOptions(args: readonly string[]): Options {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    allowNegative: true,
+    options: {
+      only: { type: 'string' },
+      peers: { type: 'string' },
+      baseline: { type: 'string' },
+      rounds: { type: 'string' },
+      seconds: { type: 'string', default: '1.5' },
+      rate: { type: 'string' },
+      latency: { type: 'boolean', default: true },
+      json: { type: 'string' },
+      'write-docs': { type: 'boolean', default: false },
+    },
+  });
+  const [command = 'compare', ...rest] = positionals;
+  if (!isCommand(command) || rest.length > 0) throw new Error(`unknown command: ${positionals.join(' ')}`);
+  return {
+    command,
+    workloads: chosen(values.only),
+    peers: values.peers?.split(','),
+    baseline: values.baseline,
+    rounds: values.rounds === undefined ? undefined : positive('rounds', values.rounds),
+    seconds: positive('seconds', values.seconds),
+    rate: values.rate === undefined ? undefined : positive('rate', values.rate),
+    latency: values.latency,
+    json: values.json,
+    writeDocs: values['write-docs'],
+  };
+}
+
+function isCommand(word: string): word is Options['command'] {
+  return word === 'compare' || word === 'growth' || word === 'profile';
+}
+
+function chosen(names: string | undefined): readonly Workload[] {
+  if (names === undefined) return workloads;
+  return names.split(',').map((name) => {
+    const workload = workloads.find((each) => each.name === name);
+    if (workload === undefined) throw new Error(`unknown workload: ${name}`);
+    return workload;
+  });
+}
+
+function positive(option: string, text: string): number {
+  const number = Number(text);
+  if (!(number > 0)) throw new Error(`--${option} takes a positive number`);
+  return number;
+}

@@ -1,0 +1,146 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { join } from 'node:path';
+import { problem } from '../src/gateway/refusal.ts';
+import { refusalOf } from '../src/errors.ts';
+import { knownMerchants } from './exchanges.ts';
+import { hasCommand } from './machine.ts';
+import { peerAccounts } from './merchants.ts';
+import type { PeerRefusal, PeerSettings } from './peers/settings.ts';
+import type { Command } from './processes.ts';
+import { project, sidecarCommand } from './sidecar.ts';
+import type { Workload } from './workloads.ts';
+
+/** Where a peer runs. */
+export interface Place {
+  /** A directory of its own. */
+  readonly directory: string;
+  readonly port: number;
+  readonly upstream: number;
+}
+
+/** A server that the benchmark can measure. */
+export interface Peer {
+  readonly name: string;
+  readonly title: string;
+  /** Whether it knows API keys and envelopes; one that does not is measured with pass-through alone. */
+  readonly identifies: boolean;
+  /** What to install where it cannot run. */
+  missing(): string | undefined;
+  /** Writes the files it needs; the command to start it. */
+  prepare(place: Place): Command;
+}
+
+export function takes(peer: Peer, workload: Workload): boolean {
+  return peer.identifies || workload.kind === 'plain';
+}
+
+const sources = join(project, 'bench/peers');
+
+/** The sidecar of this checkout or of another one. */
+function sidecar(name: string, title: string, checkout: string): Peer {
+  return {
+    name,
+    title,
+    identifies: true,
+    missing: () => (existsSync(join(checkout, 'dist/main.js')) ? undefined : `npm run build (in ${checkout})`),
+    prepare: (place) => sidecarCommand(checkout, { ...place, merchants: knownMerchants }),
+  };
+}
+
+const nginxLua: Peer = {
+  name: 'nginx-lua',
+  title: 'nginx + LuaJIT + OpenSSL',
+  identifies: true,
+  missing: () => {
+    const files = ['/usr/lib/nginx/modules/ngx_http_lua_module.so', '/usr/lib/x86_64-linux-gnu/lua/5.1/cjson.so'];
+    const complete = hasCommand('nginx') && files.every((file) => existsSync(file));
+    return complete ? undefined : 'apt-get install nginx libnginx-mod-http-lua lua-cjson';
+  },
+  prepare: (place) => nginxCommand('nginx-lua', place),
+};
+
+const nginx: Peer = {
+  name: 'nginx',
+  title: 'nginx alone',
+  identifies: false,
+  missing: () => (hasCommand('nginx') ? undefined : 'apt-get install nginx'),
+  prepare: (place) => nginxCommand('nginx', place),
+};
+
+const go: Peer = {
+  name: 'go',
+  title: 'Go ReverseProxy + crypto/aes',
+  identifies: true,
+  missing: () => (hasCommand('go') ? undefined : 'apt-get install golang-go'),
+  prepare: (place) => {
+    const program = join(place.directory, 'peer');
+    const built = spawnSync('go', ['build', '-o', program, '.'], { cwd: join(sources, 'go'), encoding: 'utf8' });
+    if (built.status !== 0) throw new Error(`go build failed: ${built.stderr}`);
+    // One core is what each peer gets.
+    return { command: program, args: [writeSettings(place)], env: { GOMAXPROCS: '1' } };
+  },
+};
+
+const httpProxy: Peer = {
+  name: 'http-proxy',
+  title: 'Node http-proxy with handlers',
+  identifies: true,
+  missing: () => undefined,
+  prepare: (place) => ({
+    command: process.execPath,
+    args: [join(sources, 'http-proxy/server.ts'), writeSettings(place)],
+  }),
+};
+
+/** @param baseline another checkout of the sidecar, compiled, to measure beside this one */
+export function peersOf(baseline: string | undefined): Peer[] {
+  return [
+    sidecar('sidecar', 'envelope-sidecar', project),
+    ...(baseline === undefined ? [] : [sidecar('baseline', `envelope-sidecar in ${baseline}`, baseline)]),
+    nginxLua,
+    go,
+    httpProxy,
+    nginx,
+  ];
+}
+
+function nginxCommand(name: string, place: Place): Command {
+  const values: Readonly<Record<string, string>> = {
+    user: userInfo().username,
+    port: String(place.port),
+    upstream: String(place.upstream),
+    directory: place.directory,
+    peer: join(sources, name),
+    settings: writeSettings(place),
+  };
+  const template = readFileSync(join(sources, name, 'nginx.conf'), 'utf8');
+  const file = join(place.directory, 'nginx.conf');
+  writeFileSync(file, template.replaceAll(/@(\w+)@/g, (_, key: string) => values[key] ?? ''));
+  mkdirSync(join(place.directory, 'logs'), { recursive: true });
+  return { command: 'nginx', args: ['-p', place.directory, '-c', file] };
+}
+
+function writeSettings({ directory, port, upstream }: Place): string {
+  const settings: PeerSettings = {
+    port,
+    upstream,
+    accessLog: join(directory, 'access.log'),
+    accounts: peerAccounts(knownMerchants),
+    refusals: {
+      invalid_api_key: refusal('invalid_api_key'),
+      envelope_malformed: refusal('envelope_malformed'),
+      decryption_failed: refusal('decryption_failed'),
+    },
+  };
+  const file = join(directory, 'settings.json');
+  writeFileSync(file, JSON.stringify(settings));
+  return file;
+}
+
+function refusal(code: keyof PeerSettings['refusals']): PeerRefusal {
+  const place = '@request-id@';
+  const [before = '', after = ''] = problem(code, place).split(place);
+  return { status: refusalOf(code).status, body: [before, after] };
+}

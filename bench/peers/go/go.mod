@@ -1,0 +1,3 @@
+module envelope-peer
+
+go 1.19

@@ -1,0 +1,25 @@
+/** What each peer is told, in a JSON file of its own. */
+export interface PeerSettings {
+  readonly port: number;
+  /** Port of the upstream, on 127.0.0.1. */
+  readonly upstream: number;
+  /** Path of the file that gets one line for each request. */
+  readonly accessLog: string;
+  /** By lower-case hex SHA-256 of the API key. */
+  readonly accounts: Readonly<Record<string, PeerAccount>>;
+  /** Answers in place of the upstream's, by code; the body in two parts, between which the request's id stands. */
+  readonly refusals: Readonly<Record<'invalid_api_key' | 'envelope_malformed' | 'decryption_failed', PeerRefusal>>;
+}
+
+export interface PeerAccount {
+  readonly account: string;
+  /** 32 characters; absent, as `iv` is, where the account does not encrypt. */
+  readonly key?: string;
+  /** 16 characters. */
+  readonly iv?: string;
+}
+
+export interface PeerRefusal {
+  readonly status: number;
+  readonly body: readonly [string, string];
+}

@@ -1,0 +1,120 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { cpuSeconds, peakMemory } from './cpu-time.ts';
+import { exchangesOf } from './exchanges.ts';
+import { faultsOf } from './identity.ts';
+import { runFixedRate, runLoad, writeRequests, type Latency, type Load } from './load.ts';
+import type { Peer } from './peers.ts';
+import { freePort, type Running } from './processes.ts';
+import type { Stage } from './stage.ts';
+import type { Workload } from './workloads.ts';
+
+/** What one peer did in one round. */
+export interface Sample {
+  readonly peer: string;
+  readonly requestsPerCpuSecond: number;
+  readonly requestsPerSecond: number;
+  /** How much of its core it was seen to use: below 0.9 it waited for the load. */
+  readonly busy: number;
+  /** At a fixed rate; absent where the workload has none. */
+  readonly latency?: Latency & { readonly rate: number };
+}
+
+/** A workload's figures, round by round. */
+export interface Result {
+  readonly workload: Workload;
+  readonly rounds: readonly (readonly Sample[])[];
+  /** Bytes, by peer, over all rounds. */
+  readonly peakMemory: Readonly<Record<string, number>>;
+}
+
+export interface Pace {
+  readonly rounds: number;
+  /** Of load, for each peer in each round. */
+  readonly seconds: number;
+  readonly latency: boolean;
+  /** Requests a second for latencies; without it, half of what each peer can do itself. */
+  readonly rate: number | undefined;
+}
+
+/** The client that sends at a fixed rate must not be the one that is late. */
+const highestRate = 10_000;
+
+/** Measures peers with one workload, each in a fresh process, in turn, round after round. */
+export async function measure(
+  stage: Stage,
+  workload: Workload,
+  peers: readonly Peer[],
+  pace: Pace,
+): Promise<Result> {
+  const directory = join(stage.directory, workload.name);
+  mkdirSync(directory);
+  const file = join(directory, 'requests');
+  writeRequests(file, exchangesOf(workload).map(({ request }) => request));
+  const servers: Server[] = [];
+  try {
+    for (const peer of peers) servers.push(await start(stage, directory, peer));
+    for (const { peer, port } of servers) {
+      const faults = await faultsOf(port, workload, peer.identifies);
+      if (faults.length > 0) throw new Error(`${peer.name} does not do ${workload.name} right:\n${faults.join('\n')}`);
+    }
+    for (const { port } of servers) await runLoad(port, file, workload.connections, pace.seconds);
+
+    const rounds: Sample[][] = [];
+    for (let round = 0; round < pace.rounds; round += 1) {
+      const samples: Sample[] = [];
+      // Each time another one begins, so that none always follows the same.
+      const order = [...servers.slice(round % servers.length), ...servers.slice(0, round % servers.length)];
+      for (const server of order) samples.push(await sample(server, workload, file, pace));
+      rounds.push(samples);
+    }
+    const memory = servers.map(({ peer, process }) => [peer.name, peakMemory(process.pid)] as const);
+    return { workload, rounds, peakMemory: Object.fromEntries(memory) };
+  } finally {
+    await Promise.all(servers.map(({ process }) => process.stop()));
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+interface Server {
+  readonly peer: Peer;
+  readonly port: number;
+  readonly process: Running;
+}
+
+async function start(stage: Stage, parent: string, peer: Peer): Promise<Server> {
+  const directory = join(parent, peer.name);
+  mkdirSync(directory);
+  const port = await freePort();
+  const command = peer.prepare({ directory, port, upstream: stage.upstream });
+  const process = await stage.processes.startServer(command, port, {
+    cores: stage.cores.server,
+    output: join(directory, 'output.log'),
+  });
+  return { peer, port, process };
+}
+
+async function sample({ peer, port, process }: Server, workload: Workload, file: string, pace: Pace): Promise<Sample> {
+  const before = cpuSeconds(process.pid);
+  const load = await runLoad(port, file, workload.connections, pace.seconds);
+  const used = cpuSeconds(process.pid) - before;
+  complain(peer, workload, load);
+  const requestsPerSecond = load.requests / load.seconds;
+  const throughput = {
+    peer: peer.name,
+    requestsPerCpuSecond: load.requests / used,
+    requestsPerSecond,
+    busy: used / load.seconds,
+  };
+  if (!workload.latency || !pace.latency) return throughput;
+  const rate = Math.round(pace.rate ?? Math.min(highestRate, requestsPerSecond / 2));
+  return { ...throughput, latency: { rate, ...(await runFixedRate(port, file, rate, pace.seconds)) } };
+}
+
+/** @throws where a peer did not do what it was measured for */
+function complain(peer: Peer, workload: Workload, { requests, refused, failed }: Load): void {
+  const expected = workload.kind === 'refused' ? requests : 0;
+  if (requests === 0 || failed > 0 || refused !== expected) {
+    throw new Error(`${peer.name} in ${workload.name}: ${requests} answers, ${refused} of them refusals, ${failed} failed`);
+  }
+}

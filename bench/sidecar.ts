@@ -1,0 +1,58 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { accountsYaml, type Merchant } from './merchants.ts';
+import type { Command } from './processes.ts';
+
+export const project = fileURLToPath(new URL('..', import.meta.url));
+
+/** What the sidecar is configured with, beside its defaults. */
+export interface SidecarSetup {
+  /** Where its files are written. */
+  readonly directory: string;
+  readonly port: number;
+  readonly upstream: number;
+  readonly merchants: readonly Merchant[];
+  readonly routes?: readonly Readonly<Record<string, unknown>>[];
+  readonly requestBody?: string;
+}
+
+export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
+
+/**
+ * The sidecar as it is shipped: compiled, started as in its image, access log at info to a file. Only what would end a
+ * benchmark is set differently: one client may try wrong keys as often as it likes.
+ *
+ * @param checkout the project, or another checkout of it, with `dist/` in it
+ */
+export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags: readonly string[] = []): Command {
+  const { directory, port, upstream, merchants, routes = [envelopedRoute], requestBody = '1MiB' } = setup;
+  writeFileSync(join(directory, 'accounts.yaml'), accountsYaml(merchants));
+  const configuration = {
+    listen: { host: '127.0.0.1', port },
+    admin: { host: '127.0.0.1', port: 0 },
+    environments: { test: { upstream: `http://127.0.0.1:${upstream}` } },
+    accounts: { file: 'accounts.yaml' },
+    routes,
+    limits: { failedKeys: '999999999/1m', requestBody },
+  };
+  // JSON is YAML.
+  writeFileSync(join(directory, 'sidecar.yaml'), JSON.stringify(configuration));
+  const serve = [join(checkout, 'dist/main.js'), 'serve', '--config', join(directory, 'sidecar.yaml')];
+  return { command: process.execPath, args: [...shippedFlags(checkout), ...nodeFlags, ...serve] };
+}
+
+/** The flags between `node` and the program in the image's entry point. */
+function shippedFlags(checkout: string): string[] {
+  const dockerfile = readFileSync(join(checkout, 'Dockerfile'), 'utf8');
+  const entry = JSON.parse(/^ENTRYPOINT (\[.*\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
+  const program = entry.findIndex((argument) => argument.endsWith('/main.js'));
+  return entry.slice(entry.indexOf('node') + 1, program);
+}
+
+/** Compiles the project as its image does. @throws with what the compiler says */
+export function buildSidecar(): void {
+  const { status, stdout, stderr } = spawnSync('npm', ['run', 'build'], { cwd: project, encoding: 'utf8' });
+  if (status !== 0) throw new Error(`npm run build failed:\n${stdout}${stderr}`);
+}

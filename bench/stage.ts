@@ -1,0 +1,44 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { chooseCores, pinItself, type Cores } from './machine.ts';
+import { freePort, Processes } from './processes.ts';
+
+/** What every measurement stands on. */
+export interface Stage {
+  /** Temporary; removed at the end. */
+  readonly directory: string;
+  readonly processes: Processes;
+  readonly cores: Cores;
+  /** Port of the upstream. */
+  readonly upstream: number;
+}
+
+/** Sets the stage, runs, and takes everything down, however it ended. */
+export async function onStage<T>(run: (stage: Stage) => Promise<T>): Promise<T> {
+  const cores = chooseCores();
+  pinItself(cores.others);
+  const directory = mkdtempSync(join(tmpdir(), 'sidecar-bench-'));
+  const processes = new Processes();
+  const interrupted = (): void => {
+    void processes.stopAll().then(() => {
+      rmSync(directory, { recursive: true, force: true });
+      process.exit(1);
+    });
+  };
+  process.once('SIGINT', interrupted).once('SIGTERM', interrupted);
+  try {
+    const upstream = await freePort();
+    const program = fileURLToPath(new URL('upstream.ts', import.meta.url));
+    await processes.startServer({ command: process.execPath, args: [program, String(upstream)] }, upstream, {
+      cores: cores.others,
+      output: join(directory, 'upstream.log'),
+    });
+    return await run({ directory, processes, cores, upstream });
+  } finally {
+    process.off('SIGINT', interrupted).off('SIGTERM', interrupted);
+    await processes.stopAll();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,70 @@
+/** One kind of traffic that all peers are measured with. */
+export interface Workload {
+  readonly name: string;
+  readonly title: string;
+  /**
+   * `enveloped`: from accounts that encrypt, on a route that opens and seals; `plain`: from accounts that do not, passed
+   * through; `refused`: with API keys nobody knows.
+   */
+  readonly kind: 'enveloped' | 'plain' | 'refused';
+  readonly connections: number;
+  /** Bytes of the request's body before it is sealed; without them it is a GET. */
+  readonly sent?: number;
+  /** Bytes of the upstream's answer before it is sealed. */
+  readonly answered: number;
+  /** Whether latencies at a fixed rate are measured, too. */
+  readonly latency: boolean;
+}
+
+const kilobyte = 1_024;
+const megabyte = 1_024 ** 2;
+const small = { kind: 'enveloped', sent: 350, answered: 156 } as const;
+
+export const workloads: readonly Workload[] = [
+  { name: 'envelope-350', title: 'Enveloped POST 350 B → 156 B', ...small, connections: 32, latency: true },
+  { name: 'envelope-350-c1', title: 'The same on 1 connection', ...small, connections: 1, latency: false },
+  { name: 'envelope-350-c1000', title: 'The same on 1,000 connections', ...small, connections: 1_000, latency: false },
+  {
+    name: 'envelope-10k',
+    title: 'Enveloped POST 10 KB → 10 KB',
+    kind: 'enveloped',
+    connections: 32,
+    sent: 10 * kilobyte,
+    answered: 10 * kilobyte,
+    latency: true,
+  },
+  {
+    name: 'sealed-1m',
+    title: 'GET of 1 MB, sealed',
+    kind: 'enveloped',
+    connections: 8,
+    answered: megabyte,
+    latency: false,
+  },
+  {
+    name: 'pass-get',
+    title: 'Pass-through GET of 156 B',
+    kind: 'plain',
+    connections: 32,
+    answered: 156,
+    latency: true,
+  },
+  {
+    name: 'pass-10m',
+    title: 'Pass-through POST 10 MB → 10 MB',
+    kind: 'plain',
+    connections: 4,
+    sent: 10 * megabyte,
+    answered: 10 * megabyte,
+    latency: false,
+  },
+  {
+    name: 'refused',
+    title: 'Refusal of unknown keys, POST 350 B',
+    kind: 'refused',
+    connections: 32,
+    sent: 350,
+    answered: 0,
+    latency: false,
+  },
+];

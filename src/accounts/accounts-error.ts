@@ -1,0 +1,36 @@
+/** Why a look at the accounts, or a change of them, was refused or failed. A closed set: programs may rely on it. */
+export type AccountsErrorCode =
+  // What was asked for does not fit what is there.
+  | 'account_unknown'
+  | 'account_exists'
+  | 'account_differs'
+  | 'key_unknown'
+  | 'key_exists'
+  | 'key_expired'
+  | 'key_revoked'
+  | 'encryption_enabled'
+  | 'encryption_disabled'
+  | 'credentials_equal'
+  | 'invalid_value'
+  | 'idempotency_key_reused'
+  // Key material cannot be read.
+  | 'master_key_missing'
+  | 'master_key_wrong'
+  // The store cannot do it now, or not at all. Nothing was changed.
+  | 'store_changed'
+  | 'store_invalid'
+  | 'store_locked'
+  | 'store_read_only'
+  | 'store_unavailable'
+  | 'disk_full';
+
+/** The message is one line for people: it says what would be right, and never contains a secret. */
+export class AccountsError extends Error {
+  override readonly name = 'AccountsError';
+  readonly code: AccountsErrorCode;
+
+  constructor(code: AccountsErrorCode, message: string, cause?: unknown) {
+    super(message, { cause });
+    this.code = code;
+  }
+}

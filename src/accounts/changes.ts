@@ -1,0 +1,217 @@
+import { generateCredentials, sameCredentials } from '../envelope/credentials.ts';
+import type { Encoding } from '../envelope/encoding.ts';
+import { AccountsError } from './accounts-error.ts';
+import { environmentNames, environmentOf, hashOf, kindOf, prefixOf } from './api-key.ts';
+import type { EnvironmentName, KeyKind } from './api-key.ts';
+import { makeApiKey, makeKeyId } from './key-maker.ts';
+import { openCredentials } from './open-account.ts';
+import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, StoredPrevious } from './store.ts';
+import type { Vault } from './vault.ts';
+
+// The rules of every change, whatever the store: from an account as it is to the account as it shall be. All times are
+// epoch milliseconds; what is refused is thrown as an AccountsError.
+
+/** The account with this id. @throws `account_unknown` */
+export function existing(accounts: ReadonlyMap<string, StoredAccount>, id: string): StoredAccount {
+  const account = accounts.get(id);
+  if (account === undefined) throw new AccountsError('account_unknown', `there is no account ${id}`);
+  return account;
+}
+
+/** A new account without keys. @throws `account_exists` */
+export function newAccount(accounts: ReadonlyMap<string, StoredAccount>, id: string, name: string): StoredAccount {
+  if (accounts.has(id)) throw new AccountsError('account_exists', `there is an account ${id} already`);
+  return { id, name, active: true, keys: [], encryption: {} };
+}
+
+/** One key of an account. @throws `key_unknown` */
+export function keyOf(account: StoredAccount, keyId: string): StoredKey {
+  const key = account.keys.find(({ id }) => id === keyId);
+  if (key === undefined) throw new AccountsError('key_unknown', `account ${account.id} has no key with this id`);
+  return key;
+}
+
+export interface Issued {
+  readonly account: StoredAccount;
+  readonly key: StoredKey;
+  /** The key itself: not stored, so this is the only time it can be shown. */
+  readonly secret: string;
+}
+
+/** Issues a key. @param expiresAt undefined: it does not expire */
+export function issueKey(
+  account: StoredAccount,
+  wanted: { readonly environment: EnvironmentName; readonly kind: KeyKind; readonly expiresAt: number | undefined },
+  now: number,
+): Issued {
+  const secret = makeApiKey(wanted.environment, wanted.kind);
+  const key: StoredKey = {
+    id: makeKeyId(),
+    prefix: prefixOf(secret),
+    hash: hashOf(secret),
+    createdAt: now,
+    expiresAt: wanted.expiresAt,
+    revokedAt: undefined,
+    lastUsedAt: undefined,
+  };
+  return { account: { ...account, keys: [...account.keys, key] }, key, secret };
+}
+
+/**
+ * Issues a successor of the same kind and lifetime; the old key lives for `overlap` milliseconds more, or as long as it
+ * would have lived.
+ *
+ * @throws `key_unknown`, `key_revoked`, `key_expired`
+ */
+export function rotateKey(
+  account: StoredAccount,
+  keyId: string,
+  overlap: number,
+  now: number,
+): Issued & { readonly old: StoredKey } {
+  const key = keyOf(account, keyId);
+  const { prefix, createdAt, expiresAt, revokedAt } = key;
+  if (revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is revoked: issue a new one`);
+  if (expiresAt !== undefined && now >= expiresAt) {
+    throw new AccountsError('key_expired', `key ${keyId} has expired: issue a new one`);
+  }
+  const old = { ...key, expiresAt: Math.min(now + overlap, expiresAt ?? Infinity) };
+  const lifetime = expiresAt === undefined ? undefined : expiresAt - createdAt;
+  const wanted = {
+    environment: environmentOf(prefix),
+    kind: kindOf(prefix),
+    expiresAt: lifetime === undefined ? undefined : now + lifetime,
+  };
+  return { ...issueKey(withKey(account, old), wanted, now), old };
+}
+
+/** Ends a key at once. @throws `key_unknown`, `key_revoked` */
+export function revokeKey(account: StoredAccount, keyId: string, now: number): StoredAccount {
+  const key = keyOf(account, keyId);
+  if (key.revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is revoked already`);
+  return withKey(account, { ...key, revokedAt: now });
+}
+
+export interface EnableOptions {
+  /** Undefined: as it was, or hex. */
+  readonly encoding: Encoding | undefined;
+  /** How long what was valid before is accepted besides, in milliseconds; undefined: it stops at once. */
+  readonly grace: number | undefined;
+  /** Whether credentials in use are replaced. */
+  readonly replace: boolean;
+}
+
+/**
+ * Switches encryption on with new credentials.
+ *
+ * @throws `encryption_enabled` where it is on and `replace` is not asked for, `credentials_equal`
+ */
+export function enableEncryption(
+  account: StoredAccount,
+  environment: EnvironmentName,
+  { encoding, grace, replace }: EnableOptions,
+  now: number,
+  vault: Vault,
+): { readonly account: StoredAccount; readonly credentials: { readonly key: string; readonly iv: string } } {
+  const before = account.encryption[environment];
+  if (before?.enabled && !replace) {
+    throw new AccountsError(
+      'encryption_enabled',
+      `encryption of account ${account.id} is enabled in ${environment}: replace its credentials on purpose`,
+    );
+  }
+  const { key, iv } = generateCredentials();
+  const place = { account: account.id, environment };
+  const after = withEncryption(account, environment, {
+    enabled: true,
+    encoding: encoding ?? before?.encoding ?? 'hex',
+    credentials: {
+      key: vault.seal(key, { ...place, member: 'key' }),
+      iv: vault.seal(iv, { ...place, member: 'iv' }),
+      format: 'text',
+      createdAt: now,
+    },
+    previous: grace === undefined ? undefined : previousOf(before, now + grace),
+  });
+  refuseEqual(after, vault);
+  return { account: after, credentials: { key, iv } };
+}
+
+/** Switches encryption off; the credentials are forgotten. @throws `encryption_disabled` where it is off */
+export function disableEncryption(account: StoredAccount, environment: EnvironmentName): StoredAccount {
+  const before = account.encryption[environment];
+  if (!before?.enabled) {
+    throw new AccountsError(
+      'encryption_disabled',
+      `encryption of account ${account.id} is not enabled in ${environment}`,
+    );
+  }
+  return withEncryption(account, environment, {
+    enabled: false,
+    encoding: before.encoding,
+    credentials: undefined,
+    previous: undefined,
+  });
+}
+
+/**
+ * A test key that leaked would otherwise read live traffic through the test environment.
+ *
+ * @throws `credentials_equal`
+ */
+export function refuseEqual(account: StoredAccount, vault: Vault): void {
+  const [test, live] = [account.encryption.test, account.encryption.live].map((encryption) =>
+    [encryption?.credentials, encryption?.previous?.credentials].filter((each) => each !== undefined),
+  );
+  for (const one of test ?? []) {
+    const opened = openCredentials(one, account.id, 'test', vault);
+    for (const other of live ?? []) {
+      if (!sameCredentials(opened, openCredentials(other, account.id, 'live', vault))) continue;
+      throw new AccountsError('credentials_equal', `account ${account.id} has the same AES key in test and live`);
+    }
+  }
+}
+
+/** An account whose credentials are sealed anew: opened with one vault, sealed with another. */
+export function reseal(account: StoredAccount, from: Vault, to: Vault): StoredAccount {
+  const resealed = (credentials: StoredCredentials, environment: EnvironmentName): StoredCredentials => {
+    const again = (text: string, member: 'key' | 'iv'): string => {
+      const place = { account: account.id, environment, member };
+      return to.seal(from.open(text, place), place);
+    };
+    return { ...credentials, key: again(credentials.key, 'key'), iv: again(credentials.iv, 'iv') };
+  };
+  const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
+  for (const environment of environmentNames) {
+    const one = account.encryption[environment];
+    if (one === undefined) continue;
+    const { credentials, previous } = one;
+    encryption[environment] = {
+      ...one,
+      credentials: credentials && resealed(credentials, environment),
+      previous: previous && {
+        ...previous,
+        credentials: previous.credentials && resealed(previous.credentials, environment),
+      },
+    };
+  }
+  return { ...account, encryption };
+}
+
+/** What a grace accepts: the credentials that were in use, or plaintext where there were none. */
+function previousOf(before: StoredEncryption | undefined, until: number): StoredPrevious {
+  const credentials = before?.enabled ? before.credentials : undefined;
+  return { credentials: credentials && { ...credentials, createdAt: undefined }, until, lastUsedAt: undefined };
+}
+
+function withKey(account: StoredAccount, key: StoredKey): StoredAccount {
+  return { ...account, keys: account.keys.map((each) => (each.id === key.id ? key : each)) };
+}
+
+function withEncryption(
+  account: StoredAccount,
+  environment: EnvironmentName,
+  encryption: StoredEncryption,
+): StoredAccount {
+  return { ...account, encryption: { ...account.encryption, [environment]: encryption } };
+}

@@ -1,0 +1,45 @@
+import { randomInt } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+import type { EnvironmentName, KeyKind } from './api-key.ts';
+
+/** In the order in which secret scanners know base62. */
+const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+
+/** 190 random bits. */
+const randomLength = 32;
+/** What 32 bits need in base62. */
+const checksumLength = 6;
+
+/**
+ * Makes an API key: prefix, 32 random base62 characters, and a checksum of 6 more, by which secret scanners and the
+ * command line tell a mistyped key from an unknown one. Admission does not look at it: keys made elsewhere have none.
+ */
+export function makeApiKey(environment: EnvironmentName, kind: KeyKind): string {
+  const body = `${kind === 'public' ? 'pk' : 'sk'}_${environment}_${randomText(randomLength)}`;
+  return body + checksumOf(body);
+}
+
+/** An id for a key: unique by chance, so that nobody has to be asked. */
+export function makeKeyId(): string {
+  return `key_${randomText(16)}`;
+}
+
+/** Whether a key ends with its checksum, as each one made here does. */
+export function hasChecksum(key: string): boolean {
+  return checksumOf(key.slice(0, -checksumLength)) === key.slice(-checksumLength);
+}
+
+/** CRC-32 (ISO-HDLC, as in zip) of all before it, in base62 with leading zeros. */
+function checksumOf(text: string): string {
+  let rest = crc32(text);
+  let digits = '';
+  for (let i = 0; i < checksumLength; i++) {
+    digits = base62.charAt(rest % base62.length) + digits;
+    rest = Math.floor(rest / base62.length);
+  }
+  return digits;
+}
+
+function randomText(length: number): string {
+  return Array.from({ length }, () => base62.charAt(randomInt(base62.length))).join('');
+}

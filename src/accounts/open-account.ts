@@ -1,0 +1,47 @@
+import { parseCredentials, type Credentials } from '../envelope/credentials.ts';
+import { AccountsError } from './accounts-error.ts';
+import type { Account, Encryption } from './account.ts';
+import { environmentNames, type EnvironmentName } from './api-key.ts';
+import type { StoredAccount, StoredCredentials } from './store.ts';
+import type { Vault } from './vault.ts';
+
+/**
+ * Makes of a stored account what requests are served by: its credentials opened, those that are switched off left out.
+ *
+ * @throws AccountsError `master_key_missing`, `master_key_wrong`, `store_invalid`
+ */
+export function openAccount(stored: StoredAccount, vault: Vault): Account {
+  const encryption: Partial<Record<EnvironmentName, Encryption>> = {};
+  for (const environment of environmentNames) {
+    const { enabled, encoding, credentials, previous } = stored.encryption[environment] ?? {};
+    if (!enabled || encoding === undefined || credentials === undefined) continue;
+    encryption[environment] = {
+      credentials: openCredentials(credentials, stored.id, environment, vault),
+      encoding,
+      createdAt: credentials.createdAt,
+      grace: previous && {
+        previous: previous.credentials && openCredentials(previous.credentials, stored.id, environment, vault),
+        until: previous.until,
+      },
+    };
+  }
+  const { id, name, active, keys } = stored;
+  return { id, name, active, keys, encryption };
+}
+
+/** The credentials of two stored texts. Throws as `openAccount` does. */
+export function openCredentials(
+  { key, iv, format }: StoredCredentials,
+  account: string,
+  environment: EnvironmentName,
+  vault: Vault,
+): Credentials {
+  const opened = parseCredentials(
+    vault.open(key, { account, environment, member: 'key' }),
+    vault.open(iv, { account, environment, member: 'iv' }),
+    format,
+  );
+  if (!Array.isArray(opened)) return opened;
+  const problems = opened.map(({ member, message }) => `the ${member} ${message}`).join('; ');
+  throw new AccountsError('store_invalid', `account ${account}, ${environment}: ${problems}`);
+}

@@ -1,0 +1,66 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Keys in one query at most. */
+const largest = 1_000;
+
+/** From the begin of one query to the begin of the next, milliseconds: at most 200 queries a second. */
+const interval = 5;
+
+/**
+ * Asks for values by key, one query at a time: what is asked for while one is under way waits and goes together with the
+ * next. However many keys are asked for, and be they guessed, there is never more than one query, nor are there more
+ * than 200 a second.
+ */
+export class Batches<T> {
+  readonly #query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
+  #waiting = new Map<string, Question<T>>();
+  #underWay: ReadonlyMap<string, Question<T>> = new Map();
+  #running = false;
+
+  /** @param query answers with the values it finds */
+  constructor(query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>) {
+    this.#query = query;
+  }
+
+  /** The value of a key, undefined where there is none; rejects as the query does. */
+  ask(key: string): Promise<T | undefined> {
+    let question = this.#underWay.get(key) ?? this.#waiting.get(key);
+    if (question === undefined) {
+      question = Promise.withResolvers<T | undefined>();
+      this.#waiting.set(key, question);
+      void this.#run();
+    }
+    return question.promise;
+  }
+
+  /** The answers under way may be old: whoever asks from now on waits for the next query. */
+  outdate(): void {
+    this.#underWay = new Map();
+  }
+
+  async #run(): Promise<void> {
+    if (this.#running) return;
+    this.#running = true;
+    while (this.#waiting.size > 0) {
+      const batch = new Map([...this.#waiting].slice(0, largest));
+      for (const key of batch.keys()) this.#waiting.delete(key);
+      this.#underWay = batch;
+      const pause = delay(interval);
+      await this.#answer(batch);
+      this.#underWay = new Map();
+      await pause;
+    }
+    this.#running = false;
+  }
+
+  async #answer(batch: ReadonlyMap<string, Question<T>>): Promise<void> {
+    try {
+      const values = await this.#query([...batch.keys()]);
+      for (const [key, { resolve }] of batch) resolve(values.get(key));
+    } catch (error) {
+      for (const { reject } of batch.values()) reject(error);
+    }
+  }
+}
+
+type Question<T> = PromiseWithResolvers<T | undefined>;

@@ -1,0 +1,108 @@
+import type { Client, QueryConfig, QueryResultRow } from 'pg';
+import { lookUpClient } from './clients.ts';
+import { isConnectionLost } from './failures.ts';
+
+/** The channel on which the database tells of changes; see migrations/. */
+const channel = 'envelope_sidecar_accounts';
+
+/** How long after an attempt the next one is made: at once for the first time, then twice as long each. Milliseconds. */
+const firstPause = 100;
+const longestPause = 5_000;
+
+/** What a connection tells. */
+interface News {
+  connected(): void;
+  /** The connection is lost, or an attempt to make it has failed. */
+  lost(error: unknown): void;
+  /** Accounts have changed: their ids with spaces between, or `*`. */
+  changed(accounts: string): void;
+}
+
+/**
+ * One connection for queries and for news of changes alike, made again whenever it is lost. What the database tells
+ * comes in the order in which it happened: while this connection stands no change goes unnoticed.
+ */
+export class Connection {
+  readonly #url: string;
+  readonly #news: News;
+  #client: Client | undefined;
+  #attempt: Promise<void> | undefined;
+  #pause = 0;
+  #retry: NodeJS.Timeout | undefined;
+  #closed = false;
+
+  constructor(url: string, news: News) {
+    this.#url = url;
+    this.#news = news;
+  }
+
+  /** Makes the connection, if it is not there; resolves when the attempt has succeeded or failed. */
+  async open(): Promise<void> {
+    if (this.#client !== undefined || this.#closed) return;
+    clearTimeout(this.#retry);
+    this.#attempt ??= this.#connect().finally(() => (this.#attempt = undefined));
+    await this.#attempt;
+  }
+
+  /**
+   * Carries out one query; not to be called while another is under way. Waits for an attempt to connect that is being
+   * made, but not for the next one.
+   */
+  async query<R extends QueryResultRow>(config: QueryConfig): Promise<R[]> {
+    await this.#attempt;
+    const client = this.#client;
+    if (client === undefined) throw new Error('not connected to the database');
+    try {
+      const { rows } = await client.query<R>(config);
+      this.#pause = 0;
+      return rows;
+    } catch (error) {
+      if (isConnectionLost(error)) this.#lost(client, error);
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    clearTimeout(this.#retry);
+    await this.#attempt;
+    const client = this.#client;
+    this.#client = undefined;
+    await client?.end();
+  }
+
+  async #connect(): Promise<void> {
+    const client = await lookUpClient(this.#url);
+    client.on('error', (error) => this.#lost(client, error));
+    client.on('end', () => this.#lost(client, new Error('the database closed the connection')));
+    client.on('notification', ({ payload = '' }) => this.#news.changed(payload));
+    try {
+      await client.connect();
+      await client.query(`LISTEN ${channel}`);
+      // A look-up finds its rows by their indexes whatever the statistics say, which are wrong just after an import.
+      await client.query('SET enable_seqscan = off');
+      this.#client = client;
+    } catch (error) {
+      void client.end().catch(() => {});
+      this.#news.lost(error);
+      this.#again();
+      return;
+    }
+    this.#news.connected();
+  }
+
+  #lost(client: Client, error: unknown): void {
+    if (client !== this.#client) return;
+    this.#client = undefined;
+    void client.end().catch(() => {});
+    this.#news.lost(error);
+    if (this.#pause === 0) void this.open();
+    else this.#again();
+  }
+
+  #again(): void {
+    if (this.#closed) return;
+    this.#pause = Math.min(Math.max(firstPause, this.#pause * 2), longestPause);
+    this.#retry = setTimeout(() => void this.open(), this.#pause);
+  }
+}

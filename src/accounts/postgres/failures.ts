@@ -1,0 +1,62 @@
+import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
+
+/** The server's code of an error (PostgreSQL, appendix A); undefined where the server said nothing. */
+function sqlState(error: unknown): string | undefined {
+  const { severity, code } = Object(error) as { severity?: unknown; code?: unknown };
+  // Failures of sockets have codes too, but no severity.
+  return severity !== undefined && typeof code === 'string' ? code : undefined;
+}
+
+/** Whether a failure is one of the connection, so that it is not known what became of the statement. */
+export function isConnectionLost(error: unknown): boolean {
+  const state = sqlState(error);
+  // 57P: the server is shutting down, has crashed or is starting; 08: connection exceptions.
+  return state === undefined || state.startsWith('57P') || state.startsWith('08');
+}
+
+/** Whether another change came between, so that the same one may well succeed when it is tried again. */
+export function isLostRace(error: unknown): boolean {
+  const state = sqlState(error);
+  // 40: deadlock or serialization failure.
+  return state?.startsWith('40') === true || violatedConstraint(error) === 'accounts_pkey';
+}
+
+const migrate = 'run "accounts migrate"';
+
+/** By the server's code, or the first characters of it. The server's own messages may repeat what it was sent. */
+const meanings: readonly (readonly [state: string, code: AccountsErrorCode, message: string])[] = [
+  ['25006', 'store_read_only', 'the database is read-only at the moment'],
+  ['42501', 'store_read_only', 'the user of the database may not do this'],
+  ['53100', 'disk_full', 'the disk of the database is full'],
+  ['55P03', 'store_locked', 'the accounts are being changed by somebody else: try again'],
+  ['42P01', 'store_invalid', `the database lacks a table of this version: ${migrate}`],
+  ['42703', 'store_invalid', `the database lacks a column of this version: ${migrate}`],
+  ['3F000', 'store_invalid', `the database lacks the schema envelope_sidecar: ${migrate}`],
+  ['23', 'store_invalid', 'the database refuses what was to be stored'],
+  ['22', 'store_invalid', 'the database refuses what was to be stored'],
+  ['28', 'store_unavailable', 'the database refuses the user or the password'],
+  ['3D000', 'store_unavailable', 'there is no database of this name'],
+  ['53300', 'store_unavailable', 'the database has no connection left'],
+  ['57014', 'store_unavailable', 'the database did not answer in time'],
+  ['40', 'store_locked', 'the accounts are being changed by others all the time: try again'],
+];
+
+/** What the failure of a statement means for who asked. */
+export function accountsError(error: unknown): AccountsError {
+  if (error instanceof AccountsError) return error;
+  const constraint = violatedConstraint(error);
+  if (constraint === 'api_keys_pkey' || constraint === 'api_keys_hash_key') {
+    return new AccountsError('key_exists', 'the id or the hash of a key belongs to another account already', error);
+  }
+  const state = sqlState(error) ?? '';
+  const [, code, message] = meanings.find(([known]) => state.startsWith(known)) ?? [
+    '',
+    'store_unavailable',
+    'the database cannot be reached',
+  ];
+  return new AccountsError(code, message, error);
+}
+
+function violatedConstraint(error: unknown): unknown {
+  return sqlState(error) === '23505' ? (error as { constraint?: unknown }).constraint : undefined;
+}

@@ -1,0 +1,32 @@
+import { fileURLToPath } from 'node:url';
+import { accountsError } from './failures.ts';
+
+/** The schema of all tables. */
+const schema = 'envelope_sidecar';
+
+/**
+ * Brings the tables to the state this version needs: carries out, in one transaction and under a lock, the migrations
+ * the database has not had yet. Returns their names. They only ever add, so that sidecars of the version before go on.
+ *
+ * @param url of a user who owns the schema, or may create it
+ * @throws AccountsError nothing was changed then
+ */
+export async function migrate(url: string): Promise<string[]> {
+  const { runner } = await import('node-pg-migrate');
+  try {
+    const done = await runner({
+      databaseUrl: { connectionString: url, application_name: 'envelope-sidecar', connectionTimeoutMillis: 5_000 },
+      dir: fileURLToPath(new URL('migrations', import.meta.url)),
+      direction: 'up',
+      schema,
+      createSchema: true,
+      migrationsTable: 'migrations',
+      singleTransaction: true,
+      advisoryLockMode: 'wait',
+      log: () => {},
+    });
+    return done.map(({ name }) => name);
+  } catch (error) {
+    throw accountsError(error);
+  }
+}

@@ -1,0 +1,135 @@
+import type { Pool } from 'pg';
+import { AccountsError } from '../accounts-error.ts';
+import type { AuditEvent, Changed, Decide, Once, Store, StoredAccount } from '../store.ts';
+import { changePool } from './clients.ts';
+import { accountOf, selectAccounts, type AccountRow } from './rows.ts';
+import { query, transaction, type Query } from './transaction.ts';
+import { writeAccounts } from './write.ts';
+
+/** Accounts read at once where all are gone through. */
+const page = 500;
+
+/** Connections at most, for one process. Changes are few; the rest wait. */
+const poolSize = 4;
+
+/** Accounts in PostgreSQL, see migrations/ for the tables. */
+export class PostgresStore implements Store {
+  readonly recordsUse = true;
+  readonly #url: string;
+  #pool: Promise<Pool> | undefined;
+
+  /** @param url `postgres://…`; nothing is connected before it is needed */
+  constructor(url: string) {
+    this.#url = url;
+  }
+
+  async read(id: string): Promise<StoredAccount | undefined> {
+    const rows = await query<AccountRow>(await this.#connections(), `${selectAccounts} WHERE a.account_id = $1`, [id]);
+    return rows.map(accountOf)[0];
+  }
+
+  async *list(after = ''): AsyncIterable<StoredAccount> {
+    const pool = await this.#connections();
+    let last = after;
+    for (;;) {
+      const rows = await query<AccountRow>(pool, nextPage, [last, page]);
+      yield* rows.map(accountOf);
+      if (rows.length < page) return;
+      last = rows.at(-1)?.account_id ?? last;
+    }
+  }
+
+  async change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
+    return transaction(await this.#connections(), async (run) => {
+      const receipt = once === undefined ? undefined : await claim(run, once);
+      if (receipt !== undefined) return { outcome: 'repeated', receipt };
+
+      // Locks first, then reads in a statement of its own, which sees what was committed while the lock was waited for.
+      // In the order of the ids, so that two changes never wait for each other.
+      await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR UPDATE', [ids]);
+      const rows = await run<AccountRow>(`${selectAccounts} WHERE a.account_id = ANY($1)`, [ids]);
+      const existing = new Map(rows.map((row) => [row.account_id, accountOf(row)]));
+      const decision = decide(existing);
+
+      const written = new Set(decision.accounts.map(({ id }) => id));
+      const before = [...existing.values()].filter(({ id }) => written.has(id));
+      await writeAccounts(run, before, decision.accounts);
+      await record(run, decision.events);
+      if (once !== undefined) {
+        await run('UPDATE envelope_sidecar.receipts SET receipt = $2 WHERE idempotency_key = $1', [
+          once.key,
+          decision.receipt,
+        ]);
+      }
+      return { outcome: 'changed', result: decision.result };
+    });
+  }
+
+  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
+    return transaction(await this.#connections(), async (run) => {
+      // Reading goes on; what wants to lock an account waits, because it would decide on what is about to be replaced.
+      await run('LOCK TABLE envelope_sidecar.accounts IN EXCLUSIVE MODE');
+      let different = 0;
+      for (let last = ''; ; ) {
+        const rows = await run<AccountRow>(nextPage, [last, page]);
+        const before = rows.map(accountOf);
+        const after = before.map(rewrite);
+        await writeAccounts(run, before, after);
+        different += after.filter((account, i) => JSON.stringify(account) !== JSON.stringify(before[i])).length;
+        if (rows.length < page) break;
+        last = rows.at(-1)?.account_id ?? last;
+      }
+      await record(run, [event]);
+      return different;
+    });
+  }
+
+  async close(): Promise<void> {
+    await (await this.#pool)?.end();
+  }
+
+  #connections(): Promise<Pool> {
+    this.#pool ??= changePool(this.#url, poolSize);
+    return this.#pool;
+  }
+}
+
+const nextPage = `${selectAccounts} WHERE a.account_id > $1 ORDER BY a.account_id LIMIT $2`;
+
+/**
+ * Claims an idempotency key for this transaction: undefined where it was free. Waits for another transaction that has
+ * just claimed the same one.
+ */
+async function claim(run: Query, once: Once): Promise<string | undefined> {
+  await run(
+    `DELETE FROM envelope_sidecar.receipts WHERE idempotency_key IN (
+      SELECT idempotency_key FROM envelope_sidecar.receipts WHERE made_at < now() - interval '48 hours'
+      LIMIT 100 FOR UPDATE SKIP LOCKED)`,
+  );
+  const claimed = await run(
+    `INSERT INTO envelope_sidecar.receipts (idempotency_key, request) VALUES ($1, $2)
+      ON CONFLICT DO NOTHING RETURNING idempotency_key`,
+    [once.key, once.request],
+  );
+  if (claimed.length > 0) return undefined;
+  const [made] = await run<{ request: string; receipt: string | null }>(
+    'SELECT request, receipt FROM envelope_sidecar.receipts WHERE idempotency_key = $1',
+    [once.key],
+  );
+  if (made?.request !== once.request) {
+    throw new AccountsError('idempotency_key_reused', 'the idempotency key was used for another request before');
+  }
+  return made.receipt ?? '';
+}
+
+async function record(run: Query, events: readonly AuditEvent[]): Promise<void> {
+  if (events.length === 0) return;
+  await run(
+    `INSERT INTO envelope_sidecar.audit (at, actor, action, account_id, details)
+      SELECT to_timestamp(at / 1000), actor, action, account, details
+      FROM ROWS FROM (
+        json_to_recordset($1) AS (at numeric, actor text, action text, account text, details jsonb)
+      ) WITH ORDINALITY AS given (at, actor, action, account, details, number) ORDER BY number`,
+    [JSON.stringify(events)],
+  );
+}

@@ -1,0 +1,112 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { ClientBase, Pool, QueryResultRow } from 'pg';
+import { AccountsError } from '../accounts-error.ts';
+import { accountsError, isConnectionLost, isLostRace } from './failures.ts';
+
+/** Carries out one statement and returns its rows. */
+export type Query = <R extends QueryResultRow>(text: string, values?: readonly unknown[]) => Promise<R[]>;
+
+/** How often a change is tried that others get in the way of. */
+const attempts = 5;
+
+/** How often, and after how many milliseconds each, it is asked what became of a commit whose answer was lost. */
+const inquiries = 50;
+const inquiryInterval = 100;
+
+/** Carries out a statement by itself. @throws AccountsError */
+export async function query<R extends QueryResultRow>(
+  pool: Pool,
+  text: string,
+  values: readonly unknown[] = [],
+): Promise<R[]> {
+  try {
+    return (await pool.query<R>(text, [...values])).rows;
+  } catch (error) {
+    throw accountsError(error);
+  }
+}
+
+/**
+ * Carries out `work` in a transaction, again from the start where it lost a race. What it throws itself aborts the
+ * transaction and is thrown on.
+ *
+ * @throws AccountsError nothing was changed then, unless the message says that this is not known
+ */
+export async function transaction<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await once(pool, work);
+    } catch (error) {
+      if (!(error instanceof Failure)) throw error;
+      if (attempt === attempts || !isLostRace(error.cause)) throw accountsError(error.cause);
+    }
+  }
+}
+
+/** What the database or the way to it failed with, told from what `work` throws itself. */
+class Failure extends Error {
+  constructor(cause: unknown) {
+    super('the database failed', { cause });
+  }
+}
+
+function fail(error: unknown): never {
+  throw new Failure(error);
+}
+
+async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<T> {
+  const client = await pool.connect().catch(fail);
+  // Without a listener, a connection that is lost between two statements would end the process.
+  client.on('error', ignore);
+  const run: Query = async <R extends QueryResultRow>(text: string, values: readonly unknown[] = []) =>
+    (await client.query<R>(text, [...values]).catch(fail)).rows;
+  let lost = false;
+  try {
+    await run('BEGIN');
+    const result = await work(run);
+    await commit(client, pool, run);
+    return result;
+  } catch (error) {
+    lost = await client.query('ROLLBACK').then(
+      () => false,
+      () => true,
+    );
+    throw error;
+  } finally {
+    client.off('error', ignore);
+    client.release(lost);
+  }
+}
+
+function ignore(): void {}
+
+async function commit(client: ClientBase, pool: Pool, run: Query): Promise<void> {
+  // Undefined where nothing was written: there is nothing to lose then.
+  const [{ id } = { id: null }] = await run<{ id: string | null }>(
+    'SELECT pg_current_xact_id_if_assigned()::text AS id',
+  );
+  try {
+    await client.query('COMMIT');
+  } catch (error) {
+    if (id === null || !isConnectionLost(error)) fail(error);
+    if (!(await wasCommitted(pool, id, error))) fail(error);
+  }
+}
+
+/** Asks on other connections what became of a commit whose answer did not arrive. */
+async function wasCommitted(pool: Pool, id: string, cause: unknown): Promise<boolean> {
+  for (let inquiry = 1; inquiry <= inquiries; inquiry += 1) {
+    const status = await pool.query<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]).then(
+      ({ rows }) => rows[0]?.status,
+      () => undefined,
+    );
+    if (status === 'committed') return true;
+    if (status === 'aborted') return false;
+    await delay(inquiryInterval);
+  }
+  throw new AccountsError(
+    'store_unavailable',
+    'the database went away during the commit, and whether the change was made is not known: look before you repeat it',
+    cause,
+  );
+}

@@ -1,0 +1,75 @@
+import {
+  accessSync,
+  closeSync,
+  constants,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  fsyncSync,
+  openSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import type { BigIntStats } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+
+/** A version of a file: any change of it by anybody changes this. */
+export function versionOf(path: string): string {
+  const { dev, ino, size, mtimeNs, ctimeNs }: BigIntStats = statSync(path, { bigint: true });
+  return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
+}
+
+/**
+ * Replaces a file's text so that whoever reads it, at any moment and after any crash, finds either the old text whole or
+ * the new one. Mode and owner stay. The caller holds the file's lock.
+ *
+ * @param path    not a symbolic link: that would be replaced itself
+ * @param version the version that the new text was made from
+ * @param check   looks at the new file before it takes the old one's place, and throws to keep it from doing so
+ * @returns false, with nothing changed, where the file is not that version any more
+ * @throws the file system's error, with nothing changed
+ */
+export function replaceFile(path: string, text: string, version: string, check: (written: string) => void): boolean {
+  // A file that may not be written could still be replaced by whoever may write its folder.
+  accessSync(path, constants.W_OK);
+  const folder = dirname(path);
+  // There is one writer at a time, so that a name will do that never leaves more than one file behind.
+  const written = join(folder, `.${basename(path)}.new`);
+  rmSync(written, { force: true });
+  try {
+    writeNew(written, text, path);
+    check(written);
+    if (versionOf(path) !== version) return false;
+    renameSync(written, path);
+  } finally {
+    rmSync(written, { force: true });
+  }
+  sync(folder);
+  return true;
+}
+
+function writeNew(written: string, text: string, model: string): void {
+  const { mode, uid, gid } = statSync(model);
+  const file = openSync(written, 'wx', 0o600);
+  try {
+    writeFileSync(file, text);
+    const own = fstatSync(file);
+    if (own.uid !== uid || own.gid !== gid) fchownSync(file, uid, gid);
+    fchmodSync(file, mode);
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A rename lasts through a power failure only once its folder is written. */
+function sync(folder: string): void {
+  const file = openSync(folder, 'r');
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}

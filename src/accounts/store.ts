@@ -1,0 +1,149 @@
+import type { CredentialFormat } from '../envelope/credentials.ts';
+import type { Encoding } from '../envelope/encoding.ts';
+import type { ApiKey, EnvironmentName } from './api-key.ts';
+
+/**
+ * Where accounts are kept: a YAML file or PostgreSQL. A store finds, locks and writes; it knows no rules. Those live
+ * once, in changes.ts, as functions from what is stored to what shall be. Nor does it know the master key: texts are
+ * sealed before they come and opened after they leave (vault.ts).
+ *
+ * Every method rejects with an `AccountsError`: `store_unavailable`, `store_read_only`, `disk_full`, `store_locked`,
+ * `store_changed`, `store_invalid`. Where it rejects, nothing was changed.
+ */
+export interface Store {
+  /** Whether `lastUsedAt` is kept. Where it is not, use stands in the log and in the metrics only. */
+  readonly recordsUse: boolean;
+
+  /** One account as it is now; undefined where there is none with this id. */
+  read(id: string): Promise<StoredAccount | undefined>;
+
+  /**
+   * The accounts in the order of their ids (as bytes), from the first one behind `after`. Memory stays bounded in a
+   * database, however many there are; whoever iterates may stop early. What is changed meanwhile may be seen or not.
+   */
+  list(after?: string): AsyncIterable<StoredAccount>;
+
+  /**
+   * Changes the accounts with these ids, all or none, so that no other change comes between reading and writing.
+   *
+   * `decide` gets those of them that exist, by id, and returns those to be written, new or replaced in whole; it may
+   * only return accounts with ids asked for. What it throws aborts the change and is thrown on. It is pure but for
+   * randomness and is called again where the attempt lost a race, so only the last answer counts.
+   *
+   * With `once`, a change that was made under the same idempotency key is not made again: its receipt is returned,
+   * and `decide` is not called. Receipt and change are kept together or not at all.
+   *
+   * Rejects with `key_exists` where a key's id or hash belongs to another account already, and with
+   * `idempotency_key_reused` where `once.key` stands for another request.
+   */
+  change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>>;
+
+  /**
+   * Replaces every account by what `rewrite` makes of it, all or none, and lets no other change come between. For a
+   * new master key. Returns how many were different afterwards.
+   */
+  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number>;
+
+  /** Lets go of connections and the like. Not to be used afterwards. */
+  close(): Promise<void>;
+}
+
+/** Decides what becomes of accounts. `existing` has only those that exist. */
+export type Decide<T> = (existing: ReadonlyMap<string, StoredAccount>) => Decision<T>;
+
+/** What shall be written, together or not at all. */
+export interface Decision<T> {
+  /** Whole accounts, in the order in which new ones are to be added. An empty list changes nothing. */
+  readonly accounts: readonly StoredAccount[];
+  /** One for each change made; kept where the store keeps a trail. */
+  readonly events: readonly AuditEvent[];
+  /** For the caller; may hold secrets, which are kept nowhere. */
+  readonly result: T;
+  /** What a repeated request is answered with: JSON without any secret. Only read where `once` was given. */
+  readonly receipt?: string;
+}
+
+/** Names a request that must be carried out once only. */
+export interface Once {
+  /** Chosen by the client, 1 to 255 printable ASCII characters. */
+  readonly key: string;
+  /** Digest of the request: the same key with another request is a mistake. Lower-case hex. */
+  readonly request: string;
+}
+
+/** A receipt is kept for at least 24 hours; the file store keeps the last 1,000 in its process's memory only. */
+export type Changed<T> =
+  { readonly outcome: 'changed'; readonly result: T } | { readonly outcome: 'repeated'; readonly receipt: string };
+
+/** An account as it is stored. All times are epoch milliseconds. */
+export interface StoredAccount {
+  /** 1 to 64 of `[A-Za-z0-9._-]`. */
+  readonly id: string;
+  /** 1 to 200 characters, no control characters. */
+  readonly name: string;
+  readonly active: boolean;
+  /** In the order in which they were made. Ids and hashes are unique in the whole store. */
+  readonly keys: readonly StoredKey[];
+  /** An environment in which encryption was never enabled is missing. */
+  readonly encryption: Readonly<Partial<Record<EnvironmentName, StoredEncryption>>>;
+}
+
+export interface StoredKey extends ApiKey {
+  /** Within a few minutes. Undefined: never, or the store does not record it. A store ignores it when it writes. */
+  readonly lastUsedAt: number | undefined;
+}
+
+/** How an account encrypts in one environment, or did. */
+export interface StoredEncryption {
+  readonly enabled: boolean;
+  readonly encoding: Encoding;
+  /** Present while encryption is enabled; a file written by hand may keep them beyond. */
+  readonly credentials: StoredCredentials | undefined;
+  /** What is accepted besides, for a time after a change. It stays when the time is over, until the next change. */
+  readonly previous: StoredPrevious | undefined;
+}
+
+/** The texts a merchant was given, sealed (`sealed:v1:…`) or, only in a file, in the clear. */
+export interface StoredCredentials {
+  readonly key: string;
+  readonly iv: string;
+  readonly format: CredentialFormat;
+  /** Undefined where a file does not say. */
+  readonly createdAt: number | undefined;
+}
+
+export interface StoredPrevious {
+  /** Undefined: plaintext is accepted, from an account that is just moving to encryption. */
+  readonly credentials: StoredCredentials | undefined;
+  /** End of the grace. */
+  readonly until: number;
+  /** When a request was last answered with them. As `lastUsedAt` of a key. */
+  readonly lastUsedAt: number | undefined;
+}
+
+export const auditActions = [
+  'account_added',
+  'account_imported',
+  'account_activated',
+  'account_deactivated',
+  'key_issued',
+  'key_rotated',
+  'key_revoked',
+  'encryption_enabled',
+  'encryption_disabled',
+  'master_key_changed',
+] as const;
+export type AuditAction = (typeof auditActions)[number];
+
+/** Who did what, when. Never a secret. */
+export interface AuditEvent {
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** `user:<name>` of the operating system, or `token:<name>` of the operators' API. */
+  readonly actor: string;
+  readonly action: AuditAction;
+  /** Undefined where all accounts are concerned. */
+  readonly account: string | undefined;
+  /** What it was about: ids, the environment, ends of overlap and grace. Names in snake_case. */
+  readonly details: Readonly<Record<string, string | number | boolean>>;
+}

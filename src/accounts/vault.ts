@@ -1,0 +1,99 @@
+import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
+import type { KeyObject } from 'node:crypto';
+import { decodeBase64 } from '../envelope/encoding.ts';
+import { AccountsError } from './accounts-error.ts';
+import type { EnvironmentName } from './api-key.ts';
+
+/** Where a sealed text belongs: it opens nowhere else. Previous credentials open where they once were current. */
+export interface Place {
+  readonly account: string;
+  readonly environment: EnvironmentName;
+  readonly member: 'key' | 'iv';
+}
+
+const marker = 'sealed:v1:';
+const algorithm = 'aes-256-gcm';
+const keyLength = 32;
+const nonceLength = 12;
+const tagLength = 16;
+
+/** Whether a stored text is sealed with a master key. */
+export function isSealed(text: string): boolean {
+  return text.startsWith(marker);
+}
+
+/**
+ * Reads master keys, one a line, each of 32 bytes in base64 or hex. The first one seals, each of them opens: so that
+ * a running sidecar can take the new one beside the old. Undefined where that is not what the text is.
+ */
+export function parseMasterKeys(text: string): readonly KeyObject[] | undefined {
+  const keys = text
+    .trim()
+    .split(/\s*\n\s*/)
+    .map((line) => (/^[0-9A-Fa-f]{64}$/.test(line) ? Buffer.from(line, 'hex') : decodeBase64(line)));
+  return keys.every((key) => key?.length === keyLength) ? keys.map((key) => createSecretKey(key as Buffer)) : undefined;
+}
+
+/**
+ * Seals key material before it is stored and opens it afterwards: `sealed:v1:` and the base64url of nonce, ciphertext
+ * and tag of AES-256-GCM. The place is authenticated with it, so that a sealed text that was pasted elsewhere does not
+ * open there. Nonces are random: one master key is good for 2³² texts (NIST SP 800-38D §8.3).
+ */
+export class Vault {
+  readonly #keys: readonly KeyObject[];
+
+  /** @param masterKeys none: texts stay in the clear, which only a file store allows */
+  constructor(masterKeys: readonly KeyObject[]) {
+    this.#keys = masterKeys;
+  }
+
+  /** A text as it is to be stored. Without a master key it stays as it is. */
+  seal(text: string, place: Place): string {
+    const [key] = this.#keys;
+    if (key === undefined) return text;
+    const nonce = randomBytes(nonceLength);
+    const cipher = createCipheriv(algorithm, key, nonce).setAAD(nameOf(place));
+    const sealed = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+    return marker + sealed.toString('base64url');
+  }
+
+  /**
+   * A stored text as it was before it was sealed, if it was.
+   *
+   * @throws AccountsError `master_key_missing`, `master_key_wrong`
+   */
+  open(text: string, place: Place): string {
+    if (!isSealed(text)) return text;
+    const where = `the sealed ${place.member} of account ${place.account} in ${place.environment}`;
+    if (this.#keys.length === 0) {
+      throw new AccountsError('master_key_missing', `${where} needs the master key: set accounts.masterKey`);
+    }
+    const bytes = Buffer.from(text.slice(marker.length), 'base64url');
+    for (const key of this.#keys) {
+      const opened = openWith(key, bytes, place);
+      if (opened !== undefined) return opened;
+    }
+    throw new AccountsError(
+      'master_key_wrong',
+      `${where} does not open: it was sealed with another master key, or for another place`,
+    );
+  }
+}
+
+function openWith(key: KeyObject, bytes: Buffer, place: Place): string | undefined {
+  if (bytes.length < nonceLength + tagLength) return undefined;
+  const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceLength), { authTagLength: tagLength })
+    .setAAD(nameOf(place))
+    .setAuthTag(bytes.subarray(-tagLength));
+  const opened = decipher.update(bytes.subarray(nonceLength, -tagLength));
+  try {
+    return Buffer.concat([opened, decipher.final()]).toString();
+  } catch {
+    return undefined;
+  }
+}
+
+/** None of the parts can hold a zero byte, so that no two places share a name. */
+function nameOf({ account, environment, member }: Place): Buffer {
+  return Buffer.from(['envelope-sidecar', 'v1', account, environment, member].join('\0'));
+}

@@ -1,0 +1,55 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { generate } from '../../scripts/generate-config-docs.ts';
+
+const generated = await generate();
+
+test.each([...generated.keys()])('%s is as `node scripts/generate-config-docs.ts` writes it', (path) => {
+  expect(readFileSync(path, 'utf8')).toBe(generated.get(path));
+});
+
+describe.each(['sidecar', 'accounts'])('config/%s.schema.json', (name) => {
+  const schema = JSON.parse(readFileSync(`config/${name}.schema.json`, 'utf8')) as Parameters<
+    typeof z.fromJSONSchema
+  >[0];
+  const example: unknown = parse(readFileSync(`config/${name}.yaml`, 'utf8'));
+
+  test('lets the shipped file pass', () => {
+    expect(z.fromJSONSchema(schema).safeParse(example).error).toBeUndefined();
+  });
+
+  test('stops an unknown member', () => {
+    expect(z.fromJSONSchema(schema).safeParse({ ...(example as object), unknown: 1 }).success).toBe(false);
+  });
+
+  test('has patterns that every editor can read', () => {
+    const patterns = JSON.stringify(schema).match(/(?<="pattern":)"(?:[^"\\]|\\.)*"/g) ?? [];
+    expect(patterns.length).toBeGreaterThan(10);
+    for (const pattern of patterns) expect(() => new RegExp(JSON.parse(pattern) as string, 'u')).not.toThrow();
+  });
+});
+
+test.each([
+  ['{ file: a }', true],
+  ['"${LEVEL}"', true],
+  ['info', true],
+  ['loud', false],
+  ['5', false],
+])('for an editor the level %s is right: %s', (level, valid) => {
+  const schema = JSON.parse(generated.get('config/sidecar.schema.json') ?? '') as Parameters<
+    typeof z.fromJSONSchema
+  >[0];
+  const sidecar: unknown = parse(
+    `{ listen: {}, environments: {}, accounts: { file: a }, log: { level: ${level} }, limits: { header: 1024 } }`,
+  );
+  expect(z.fromJSONSchema(schema).safeParse(sidecar).success).toBe(valid);
+});
+
+test('the page names every member of both files', () => {
+  const page = generated.get('docs/configuration.md') ?? '';
+  const members = ['clientCa', 'upstream', 'upgrade', 'failedKeys', 'drain', 'sha256', 'revokedAt', 'until'];
+  for (const member of members) expect(page).toContain(`| \`${member}\` `);
+  expect(page).not.toContain('undefined');
+});

@@ -1,0 +1,356 @@
+import { join, resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import type { Config } from '../../src/config/config.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import type { Env } from '../../src/config/load.ts';
+import { filesIn, minimal, newCertificate, noAccounts } from './files.ts';
+
+function load(sidecar: string, files: Readonly<Record<string, string>> = {}, env: Env = {}): Config {
+  const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts, ...files });
+  const result = loadConfig(join(directory, 'sidecar.yaml'), env);
+  if (!result.ok) throw new Error(JSON.stringify(result.problems));
+  return result.config;
+}
+
+/** Whether the lines, added to the smallest file, are valid. */
+function accepts(lines: string): boolean {
+  const directory = filesIn({ 'sidecar.yaml': minimal + lines, 'accounts.yaml': noAccounts });
+  return loadConfig(join(directory, 'sidecar.yaml'), {}).ok;
+}
+
+test('what is not written has its default', () => {
+  expect(load(minimal)).toEqual({
+    listen: { host: '0.0.0.0', port: 8080, tls: undefined },
+    admin: { host: '0.0.0.0', port: 9090 },
+    environments: [
+      {
+        name: 'test',
+        hosts: [],
+        upstream: {
+          origin: 'http://127.0.0.1:3000',
+          socketPath: undefined,
+          ca: undefined,
+          cert: undefined,
+          key: undefined,
+        },
+      },
+    ],
+    operators: undefined,
+    store: { kind: 'file', file: expect.stringMatching(/\/accounts\.yaml$/) as string, masterKeys: [] },
+    accounts: [],
+    routes: [],
+    cipherTest: ['test'],
+    trustedProxies: [],
+    limits: {
+      requestBody: 1024 ** 2,
+      buffered: 48 * 1024 ** 2,
+      header: 16 * 1024,
+      inFlight: 1024,
+      failedKeys: { attempts: 20, window: 60_000 },
+    },
+    timeouts: { connect: 2000, header: 10_000, request: 60_000, upstream: 30_000, idle: 75_000, drain: 25_000 },
+    log: { level: 'info' },
+  });
+});
+
+test('what is written is taken', () => {
+  const { cert, key } = newCertificate();
+  const config = load(
+    `listen: { host: "::1", port: 0, tls: { cert: tls.crt, key: "\${TLS_KEY}", clientCa: { file: ca } } }
+admin: { port: 1 }
+environments:
+  live: { hosts: [API.pay.example, "[::1]"], upstream: { url: "https://Core.internal:443", ca: tls.crt } }
+  test: { hosts: [sandbox.pay.example], upstream: "unix:/run/core.sock" }
+accounts: { file: "\${ACCOUNTS}" }
+routes:
+  - { path: /a, methods: [POST, GET], keys: [public, secret] }
+  - { path: "/b/:id/*", envelope: true }
+  - { path: /ws, upgrade: true }
+cipherTest: { environments: [] }
+trustedProxies: [10.0.0.0/8, "2001:db8::/32", 192.0.2.1]
+limits: { requestBody: 64KiB, buffered: "\${BUFFERED}", header: 1024, inFlight: 1, failedKeys: 5/10s }
+timeouts: { connect: 1ms, header: 24d, drain: { file: drain } }
+log: { level: silent }
+`,
+    { 'tls.crt': cert, ca: cert, drain: '1m\n', 'others.yaml': noAccounts },
+    { TLS_KEY: key, ACCOUNTS: 'others.yaml', BUFFERED: '64KiB' },
+  );
+  expect(config).toEqual({
+    listen: { host: '::1', port: 0, tls: { cert, key, clientCa: cert.trimEnd() } },
+    admin: { host: '0.0.0.0', port: 1 },
+    operators: undefined,
+    store: { kind: 'file', file: expect.stringMatching(/\/others\.yaml$/) as string, masterKeys: [] },
+    environments: [
+      {
+        name: 'test',
+        hosts: ['sandbox.pay.example'],
+        upstream: {
+          origin: 'http://localhost',
+          socketPath: '/run/core.sock',
+          ca: undefined,
+          cert: undefined,
+          key: undefined,
+        },
+      },
+      {
+        name: 'live',
+        hosts: ['api.pay.example', '[::1]'],
+        upstream: {
+          origin: 'https://core.internal',
+          socketPath: undefined,
+          ca: cert,
+          cert: undefined,
+          key: undefined,
+        },
+      },
+    ],
+    accounts: [],
+    routes: [
+      { path: '/a', methods: ['POST', 'GET'], keys: ['public', 'secret'], envelope: false, upgrade: false },
+      { path: '/b/:id/*', methods: [], keys: ['secret'], envelope: true, upgrade: false },
+      { path: '/ws', methods: [], keys: ['secret'], envelope: false, upgrade: true },
+    ],
+    cipherTest: [],
+    trustedProxies: ['10.0.0.0/8', '2001:db8::/32', '192.0.2.1'],
+    limits: {
+      requestBody: 65_536,
+      buffered: 65_536,
+      header: 1024,
+      inFlight: 1,
+      failedKeys: { attempts: 5, window: 10_000 },
+    },
+    timeouts: { connect: 1, header: 24 * 86_400_000, request: 60_000, upstream: 30_000, idle: 75_000, drain: 60_000 },
+    log: { level: 'silent' },
+  });
+});
+
+describe('all files that were read or tried are told', () => {
+  const sidecar = `${minimal}log: { level: { file: level } }\ntimeouts: { idle: { file: idle } }\n`;
+  const names = ['sidecar.yaml', 'level', 'idle', 'accounts.yaml'];
+
+  test('when all is well', () => {
+    const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts, level: 'info', idle: '1s' });
+    const { ok, files } = loadConfig(join(directory, 'sidecar.yaml'), {});
+    expect({ ok, files: [...files].toSorted() }).toEqual({
+      ok: true,
+      files: names.map((name) => join(directory, name)).toSorted(),
+    });
+  });
+
+  test('when one is missing, so that its coming is seen', () => {
+    const directory = filesIn({ 'sidecar.yaml': sidecar, level: 'info' });
+    const { ok, files } = loadConfig(join(directory, 'sidecar.yaml'), {});
+    expect({ ok, files: [...files].toSorted() }).toEqual({
+      ok: false,
+      files: names.map((name) => join(directory, name)).toSorted(),
+    });
+  });
+
+  test('as absolute paths', () => {
+    expect(loadConfig('config/none.yaml', {}).files).toEqual([resolve('config/none.yaml')]);
+  });
+});
+
+describe('boundaries', () => {
+  test.each([
+    ['limits: { header: 1023B }', false],
+    ['limits: { header: 1024B }', true],
+    ['limits: { header: 1MiB }', true],
+    ['limits: { header: 1048577 }', false],
+    ['limits: { requestBody: 0 }', false],
+    ['limits: { requestBody: 1 }', true],
+    ['limits: { requestBody: 256MiB, buffered: 256MiB }', true],
+    ['limits: { requestBody: 268435457, buffered: 1GiB }', false],
+    ['limits: { requestBody: 1000, buffered: 1000 }', true],
+    ['limits: { requestBody: 1001, buffered: 1000 }', false],
+    ['limits: { requestBody: 49MiB }', false],
+    ['limits: { inFlight: 0 }', false],
+    ['limits: { inFlight: 1 }', true],
+    ['limits: { inFlight: 1.5 }', false],
+    ['limits: { failedKeys: 1/1ms }', true],
+    ['limits: { failedKeys: 0/1m }', false],
+    ['limits: { failedKeys: 1/0s }', false],
+    ['limits: { failedKeys: 999999999/24d }', true],
+    ['limits: { failedKeys: 1000000000/1m }', false],
+    ['limits: { failedKeys: 20/25d }', false],
+    ['limits: { failedKeys: 20 }', false],
+    ['timeouts: { idle: 0s }', false],
+    ['timeouts: { idle: 1ms }', true],
+    ['timeouts: { idle: 2073600000ms }', true],
+    ['timeouts: { idle: 2073600001ms }', false],
+    ['admin: { port: 0 }', true],
+    ['admin: { port: -1 }', false],
+    ['admin: { port: 65535 }', true],
+    ['admin: { port: 65536 }', false],
+    ['admin: { host: "" }', false],
+    ['admin: { port: 8080 }', false],
+    ['admin: { port: 8080, host: 127.0.0.1 }', false],
+    ['trustedProxies: [0.0.0.0/0]', true],
+    ['trustedProxies: [10.0.0.0/32]', true],
+    ['trustedProxies: [10.0.0.0/33]', false],
+    ['trustedProxies: ["::/128"]', true],
+    ['trustedProxies: ["::/129"]', false],
+    ['trustedProxies: [10.0.0/8]', false],
+    ['trustedProxies: [10.0.0.0/]', false],
+    ['trustedProxies: [localhost]', false],
+  ])('%s: %s', (lines, valid) => {
+    expect(accepts(`${lines}\n`)).toBe(valid);
+  });
+
+  test('listeners share a port on different addresses only, but both may take a free one', () => {
+    const on = (listen: string, admin: string): boolean => {
+      const sidecar = `${minimal.replace('{}', listen)}admin: ${admin}\n`;
+      const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts });
+      return loadConfig(join(directory, 'sidecar.yaml'), {}).ok;
+    };
+    expect(on('{ port: 0 }', '{ port: 0 }')).toBe(true);
+    expect(on('{ host: 127.0.0.1, port: 1 }', '{ host: 127.0.0.2, port: 1 }')).toBe(true);
+    expect(on('{ host: 127.0.0.1, port: 1 }', '{ host: 127.0.0.1, port: 1 }')).toBe(false);
+    expect(on('{ host: 127.0.0.1, port: 1 }', '{ host: "::", port: 1 }')).toBe(false);
+  });
+});
+
+describe('hosts', () => {
+  test.each([
+    ['a', true],
+    ['api.pay.example', true],
+    ['API_1-x.example', true],
+    ['127.0.0.1', true],
+    ['"[2001:db8::1]"', true],
+    ['"2001:db8::1"', false],
+    ['a:80', false],
+    ['"*.example"', false],
+    ['a..b', false],
+    ['.a', false],
+    ['a.', false],
+    ['a/b', false],
+    ['""', false],
+  ])('%s: %s', (host, valid) => {
+    const sidecar = minimal.replace('{ upstream', `{ hosts: [${host}], upstream`);
+    const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts });
+    expect(loadConfig(join(directory, 'sidecar.yaml'), {}).ok).toBe(valid);
+  });
+
+  test('a list of them is not empty', () => {
+    const sidecar = minimal.replace('{ upstream', '{ hosts: [], upstream');
+    const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts });
+    expect(loadConfig(join(directory, 'sidecar.yaml'), {}).ok).toBe(false);
+  });
+});
+
+describe('upstreams', () => {
+  function targetOf(upstream: string): string | undefined {
+    const sidecar = minimal.replace('"http://127.0.0.1:3000"', upstream);
+    const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts });
+    const result = loadConfig(join(directory, 'sidecar.yaml'), {});
+    const target = result.ok ? result.config.environments[0]?.upstream : undefined;
+    return target && `${target.origin} ${target.socketPath}`;
+  }
+
+  test.each([
+    ['http://127.0.0.1:3000', 'http://127.0.0.1:3000 undefined'],
+    ['http://Core', 'http://core undefined'],
+    ['https://core.internal:8443', 'https://core.internal:8443 undefined'],
+    ['"http://[::1]:3000"', 'http://[::1]:3000 undefined'],
+    ['{ url: http://core:1 }', 'http://core:1 undefined'],
+    ['unix:/run/core.sock', 'http://localhost /run/core.sock'],
+    ['{ url: unix:/run/core.sock }', 'http://localhost /run/core.sock'],
+  ])('%s is %s', (written, target) => {
+    expect(targetOf(written)).toBe(target);
+  });
+
+  test.each([
+    'http://core/',
+    'http://core/api',
+    '"http://core?a"',
+    '"http://core#a"',
+    'http://user@core',
+    'http://user:word@core',
+    'http://core:65536',
+    'http://core:',
+    '"http://${CORE}:3000"',
+    '"http://a b"',
+    'http:core',
+    'http://',
+    'ftp://core',
+    'core:3000',
+    'unix:core.sock',
+    'unix:',
+    '{}',
+    '[]',
+    '3000',
+  ])('%s is none', (written) => {
+    expect(targetOf(written)).toBeUndefined();
+  });
+});
+
+describe('the paths of routes', () => {
+  test.each([
+    ['/', true],
+    ['/*', true],
+    ['/a', true],
+    ['/a/', true],
+    ['/a/b-c._~9', true],
+    ['/:id', true],
+    ['/:id_1/a/*', true],
+    ['/...', true],
+    ['/.a/b.', true],
+    ['*', false],
+    ['', false],
+    ['a', false],
+    ['//', false],
+    ['/a//b', false],
+    ['/.', false],
+    ['/..', false],
+    ['/a/./b', false],
+    ['/a/../b', false],
+    ['/a/..', false],
+    ['/:', false],
+    ['/:a-b', false],
+    ['/a:b', false],
+    ['/a*', false],
+    ['/*/a', false],
+    ['/a b', false],
+    ['/%61', false],
+    ['/a;b', false],
+    ['/a?b', false],
+    ['/ä', false],
+    ['/a\\n', false],
+  ])('%s: %s', (path, valid) => {
+    expect(accepts(`routes: [ { path: "${path}" } ]\n`)).toBe(valid);
+  });
+});
+
+describe('routes that are the same', () => {
+  test.each([
+    ['/a', '/a', false],
+    ['/a', '/A', false],
+    ['/a', '/a/', false],
+    ['/a/:x', '/a/:y/', false],
+    ['/a/*', '/A/*', false],
+    ['/a', '/b', true],
+    ['/a', '/a/*', true],
+    ['/a/:x', '/a/x', true],
+    ['/a/:x', '/a/:x/:y', true],
+    ['/', '/*', true],
+  ])('%s beside %s: %s', (one, other, valid) => {
+    expect(accepts(`routes: [ { path: "${one}" }, { path: "${other}" } ]\n`)).toBe(valid);
+  });
+
+  test.each([
+    ['[GET]', '[POST]', true],
+    ['[GET]', '[POST, GET]', false],
+    ['[GET]', '[HEAD]', false],
+    ['[HEAD]', '[POST]', true],
+    ['[]', '[POST]', false],
+    ['[OPTIONS]', '[]', false],
+  ])('%s beside %s: %s', (one, other, valid) => {
+    expect(accepts(`routes: [ { path: /a, methods: ${one} }, { path: /a, methods: ${other} } ]\n`)).toBe(valid);
+  });
+
+  test('an upgrade needs GET', () => {
+    const upgrade = (methods: string): boolean =>
+      accepts(`routes: [ { path: /a, upgrade: true, methods: ${methods} } ]\n`);
+    expect([upgrade('[]'), upgrade('[GET]'), upgrade('[POST]'), upgrade('[HEAD]')]).toEqual([true, true, false, false]);
+  });
+});

@@ -1,0 +1,435 @@
+import { createServer, type AddressInfo } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { describe, expect, test, vi } from 'vitest';
+import { startByteUpstream, type UpstreamConnection } from '../support/byte-upstream.ts';
+import { envelopeOf } from '../support/client.ts';
+import { openConnection, parseOnly, type Connection } from '../support/connection.ts';
+import { inFlight } from '../support/metrics.ts';
+import { acmeTest, configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { startRawUpstream } from '../support/upstream.ts';
+
+/** The two ways an answer goes: globex's as it is, acme's sealed. */
+const ways = {
+  plain: { path: '/notes', key: keys.globex, body: 'text' },
+  sealed: { path: '/api/s2s/charge', key: keys.acme, body: envelopeOf(acmeTest, '{"amount":1000}') },
+} as const;
+type Way = keyof typeof ways;
+
+function head(way: Way, method: string, ...headers: readonly string[]): string {
+  const { path, key } = ways[way];
+  return [`${method} ${path} HTTP/1.1`, 'Host: localhost', `Authorization: Bearer ${key}`, ...headers, '', ''].join(
+    '\r\n',
+  );
+}
+
+function post(way: Way): string {
+  const { body } = ways[way];
+  return head(way, 'POST', `Content-Length: ${body.length}`) + body;
+}
+
+/** What the access log says of the requests that are over. */
+async function lines(sidecar: TestSidecar, count: number): Promise<Record<string, unknown>[]> {
+  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(count));
+  expect(await inFlight(sidecar)).toBe(0);
+  return sidecar.accessLines();
+}
+
+describe('a client that leaves', () => {
+  const leave = {
+    'by closing': (client: Connection) => void client.socket.destroy(),
+    'by a reset': (client: Connection) => void client.socket.resetAndDestroy(),
+    'by ending its side': (client: Connection) => void client.socket.end(),
+  };
+  const cases = (Object.keys(leave) as (keyof typeof leave)[]).flatMap((how) =>
+    (Object.keys(ways) as Way[]).map((way) => [how, way] as const),
+  );
+
+  test.each(cases)('%s before its body has come leaves nothing behind (%s)', async (how, way) => {
+    const upstream = await startByteUpstream(() => {});
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head(way, 'POST', 'Content-Length: 100'));
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
+    leave[how](client);
+    expect(await lines(sidecar, 1)).toMatchObject([{ status: 499 }]);
+    expect(upstream.connections.map(({ received }) => received).join('')).toBe('');
+  });
+
+  test.each(cases)('%s in its body takes the upstream request along (%s)', async (how, way) => {
+    const upstream = await startByteUpstream(() => {});
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(`${head(way, 'POST', 'Content-Length: 100')}half of it`);
+    if (way === 'plain') await vi.waitFor(() => expect(upstream.connections[0]?.received).toContain('half of it'));
+    else await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
+    leave[how](client);
+    expect(await lines(sidecar, 1)).toMatchObject([{ status: 499 }]);
+    if (way === 'plain') await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
+    else expect(upstream.connections).toEqual([]);
+  });
+
+  test.each(cases)('%s while it waits takes the upstream request along (%s)', async (how, way) => {
+    const upstream = await startByteUpstream(() => {});
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(post(way));
+    await vi.waitFor(() => expect(upstream.connections[0]?.received).toContain('\r\n\r\n'));
+    leave[how](client);
+    expect(await lines(sidecar, 1)).toMatchObject([{ status: 499 }]);
+    await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
+  });
+
+  test.each(cases)('%s in the answer takes the upstream request along (%s)', async (how, way) => {
+    const upstream = await startByteUpstream(({ socket }) => {
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n0123456789abcdef0123456789abcdef\r\n');
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(post(way));
+    await client.untilText('\r\n\r\n');
+    leave[how](client);
+    expect(await lines(sidecar, 1)).toMatchObject([{ status: 499 }]);
+    await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
+  });
+
+  test('before the upstream is connected takes the request along', async () => {
+    // Nobody accepts: further connections wait, and those beyond the backlog are not made.
+    const sidecar = await startSidecar(configOf('http://192.0.2.1:9', { timeouts: { connect: 300 } }));
+    const client = await openConnection(sidecar.port);
+    client.send(post('plain'));
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
+    client.socket.destroy();
+    expect(await lines(sidecar, 1)).toMatchObject([{ status: 499 }]);
+  });
+});
+
+/** How an upstream fails. */
+interface Fault {
+  readonly name: string;
+  readonly answer: (connection: UpstreamConnection) => void;
+  /** What the client gets: a status, or a connection that is visibly broken. */
+  readonly plain: number | 'broken';
+  readonly sealed: number | 'broken';
+}
+
+const ok = 'HTTP/1.1 200 OK\r\n';
+const chunked = `${ok}Transfer-Encoding: chunked\r\n\r\n`;
+const chunk = '20\r\n0123456789abcdef0123456789abcdef\r\n';
+const says =
+  (...bytes: readonly (string | Buffer)[]) =>
+  ({ socket }: UpstreamConnection): void => {
+    for (const part of bytes) socket.write(typeof part === 'string' ? Buffer.from(part, 'latin1') : part);
+  };
+const then =
+  (first: Fault['answer'], end: (socket: UpstreamConnection['socket']) => void): Fault['answer'] =>
+  (connection) => {
+    first(connection);
+    // What was said arrives before the end does.
+    setTimeout(() => end(connection.socket), 20);
+  };
+const closing = (first: Fault['answer']): Fault['answer'] => then(first, (socket) => void socket.end());
+const resetting = (first: Fault['answer']): Fault['answer'] => then(first, (socket) => void socket.resetAndDestroy());
+const both = (status: number | 'broken'): Pick<Fault, 'plain' | 'sealed'> => ({ plain: status, sealed: status });
+
+const zipped = gzipSync('0123456789'.repeat(1_000));
+const faults: readonly Fault[] = [
+  { name: 'closes before the head', answer: closing(says()), ...both(502) },
+  { name: 'resets before the head', answer: resetting(says()), ...both(502) },
+  { name: 'closes in the head', answer: closing(says('HTTP/1.1 200 OK\r\nContent-Le')), ...both(502) },
+  { name: 'resets in the head', answer: resetting(says('HTTP/1.1 200 OK\r\nContent-Le')), ...both(502) },
+  { name: 'hangs before the head', answer: says(), ...both(504) },
+  { name: 'hangs in the head', answer: says('HTTP/1.1 200 OK\r\nContent-Le'), ...both(504) },
+  { name: 'speaks another protocol', answer: says('SSH-2.0-OpenSSH_9.2\r\n'), ...both(502) },
+  { name: 'misspells HTTP', answer: says('HTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  { name: 'speaks HTTP/2', answer: says('HTTP/2 200\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  { name: 'gives status 099', answer: says('HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  { name: 'gives status 600', answer: says('HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  { name: 'gives status 999', answer: says('HTTP/1.1 999 Higher\r\nContent-Length: 2\r\n\r\nok'), ...both(502) },
+  { name: 'gives a status of two digits', answer: says('HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  {
+    name: 'gives a status of four digits',
+    answer: says('HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n'),
+    ...both(502),
+  },
+  {
+    name: 'says 100 unasked',
+    answer: says(`HTTP/1.1 100 Continue\r\n\r\n${ok}Content-Length: 0\r\n\r\n`),
+    ...both(502),
+  },
+  {
+    name: 'switches protocols unasked',
+    answer: says('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+    ...both(502),
+  },
+  {
+    name: 'sends too large a head',
+    answer: says(`${ok}X: ${'x'.repeat(20_000)}\r\nContent-Length: 0\r\n\r\n`),
+    ...both(502),
+  },
+  { name: 'sends a NUL in a header', answer: says(`${ok}X: a\0b\r\nContent-Length: 0\r\n\r\n`), ...both(502) },
+  { name: 'sends a bell in a header', answer: says(`${ok}X: a\x07b\r\nContent-Length: 0\r\n\r\n`), ...both(502) },
+  { name: 'sends a bare line feed', answer: says('HTTP/1.1 200 OK\nContent-Length: 0\n\n'), ...both(502) },
+  { name: 'states two lengths', answer: says(`${ok}Content-Length: 2\r\nContent-Length: 3\r\n\r\nabc`), ...both(502) },
+  {
+    name: 'states length and chunks',
+    answer: says(`${ok}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nab`),
+    ...both(502),
+  },
+  { name: 'states a negative length', answer: says(`${ok}Content-Length: -2\r\n\r\nab`), ...both(502) },
+  // Short answers of stated length are sealed in one piece, so that the fault is known before anything is said.
+  {
+    name: 'closes before the stated length',
+    answer: closing(says(`${ok}Content-Length: 10\r\n\r\nhalf`)),
+    plain: 'broken',
+    sealed: 502,
+  },
+  {
+    name: 'resets before the stated length',
+    answer: resetting(says(`${ok}Content-Length: 10\r\n\r\nhalf`)),
+    plain: 'broken',
+    sealed: 502,
+  },
+  {
+    name: 'hangs before the stated length',
+    answer: says(`${ok}Content-Length: 10\r\n\r\nhalf`),
+    plain: 'broken',
+    sealed: 504,
+  },
+  {
+    name: 'closes behind the head',
+    answer: closing(says(`${ok}Content-Length: 10\r\n\r\n`)),
+    plain: 'broken',
+    sealed: 502,
+  },
+  {
+    name: 'closes before a large stated length',
+    answer: closing(says(`${ok}Content-Length: 100000\r\n\r\n${'x'.repeat(50_000)}`)),
+    ...both('broken'),
+  },
+  { name: 'closes between chunks', answer: closing(says(chunked, chunk)), ...both('broken') },
+  { name: 'resets between chunks', answer: resetting(says(chunked, chunk)), ...both('broken') },
+  { name: 'hangs between chunks', answer: says(chunked, chunk), ...both('broken') },
+  { name: 'closes in a chunk', answer: closing(says(chunked, chunk, '20\r\n0123')), ...both('broken') },
+  {
+    name: 'sends a chunk size that is none',
+    answer: then(says(chunked, chunk), (socket) => void socket.write('zz\r\n')),
+    ...both('broken'),
+  },
+  {
+    name: 'resets in a compressed body',
+    answer: resetting(says(`${chunked.replace(ok, `${ok}Content-Encoding: gzip\r\n`)}5\r\n`, zipped.subarray(0, 5))),
+    plain: 'broken',
+    sealed: 502,
+  },
+  {
+    name: 'ends a compressed body too early',
+    answer: says(`${ok}Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n`, zipped.subarray(0, 20)),
+    plain: 200,
+    sealed: 502,
+  },
+  {
+    name: 'compresses by what it does not say',
+    answer: says(`${ok}Content-Encoding: gzip\r\nContent-Length: 10\r\n\r\n0123456789`),
+    plain: 200,
+    sealed: 502,
+  },
+];
+
+describe('an upstream that fails', () => {
+  const timeouts = { upstream: 250, connect: 300 };
+  const limits = { inFlight: 4 };
+
+  /** As many good requests at once as may be in flight at all: none of the places may have been lost. */
+  async function expectAllPlaces(sidecar: TestSidecar, way: Way): Promise<void> {
+    const clients = await Promise.all(Array.from({ length: limits.inFlight }, () => openConnection(sidecar.port)));
+    for (const client of clients) client.send(post(way));
+    for (const client of clients) expect(parseOnly(await client.untilText('}')).status).toBe(200);
+  }
+
+  const cases = faults.flatMap((fault) => [
+    { ...fault, way: 'plain' as const, expected: fault.plain },
+    { ...fault, way: 'sealed' as const, expected: fault.sealed },
+  ]);
+
+  test.each(cases)(
+    'and $name gives $expected, and never a short answer that looks whole ($way)',
+    async ({ answer, way, expected }) => {
+      const waiting: UpstreamConnection[] = [];
+      let isWell = false;
+      const upstream = await startByteUpstream((connection) => {
+        if (!isWell) {
+          answer(connection);
+          return;
+        }
+        waiting.push(connection);
+        // Nobody is answered before all are here.
+        if (waiting.length === limits.inFlight) {
+          for (const { socket } of waiting) socket.write(`${ok}Content-Length: 2\r\nConnection: close\r\n\r\n{}`);
+        }
+      });
+      const sidecar = await startSidecar(configOf(upstream.origin, { timeouts, limits }));
+      const clients = await Promise.all(Array.from({ length: limits.inFlight }, () => openConnection(sidecar.port)));
+      for (const client of clients) client.send(post(way));
+      if (expected === 'broken') {
+        for (const client of clients) {
+          const raw = await client.untilEnded();
+          expect(() => parseOnly(raw)).toThrow(/not a whole/);
+        }
+      } else {
+        for (const client of clients) {
+          const isEnded = (raw: string): boolean => raw.endsWith('}') || (expected === 200 && raw.includes('\r\n\r\n'));
+          const raw = await client.until(isEnded);
+          expect(raw.startsWith(`HTTP/1.1 ${expected} `)).toBe(true);
+          client.socket.end();
+        }
+      }
+      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+      const ends = sidecar.accessLines();
+      expect(ends.map(({ status }) => status)).toEqual(Array(4).fill(expected === 'broken' ? 200 : expected));
+      if (expected === 502) {
+        const code = sidecar.accessLines()[0]?.['code'];
+        expect(['upstream_unavailable', 'sealing_failed']).toContain(code);
+      }
+      if (expected === 504) expect(ends[0]).toMatchObject({ code: 'upstream_timeout' });
+      isWell = true;
+      await expectAllPlaces(sidecar, way);
+    },
+  );
+
+  test.each(['plain', 'sealed'] as const)('by refusing connections gives 502 (%s)', async (way) => {
+    const server = createServer();
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    await new Promise((resolve) => void server.close(resolve));
+    const sidecar = await startSidecar(configOf(`http://127.0.0.1:${port}`, { limits }));
+    for (let round = 0; round < 3; round += 1) {
+      const clients = await Promise.all([1, 2, 3, 4].map(() => openConnection(sidecar.port)));
+      for (const client of clients) client.send(post(way));
+      for (const client of clients) expect(parseOnly(await client.untilText('}')).status).toBe(502);
+    }
+    expect(sidecar.accessLines()[0]).toMatchObject({ code: 'upstream_unavailable', upstream_error: 'ECONNREFUSED' });
+  });
+
+  test.each(['plain', 'sealed'] as const)('by never accepting a connection gives 504 (%s)', async (way) => {
+    const sidecar = await startSidecar(configOf('http://192.0.2.1:9', { timeouts: { connect: 200 } }));
+    const client = await openConnection(sidecar.port);
+    client.send(post(way));
+    const { status } = parseOnly(await client.untilText('}'));
+    expect([502, 504]).toContain(status);
+  });
+
+  test('and says more than its stated length is cut there, and its connection not used again', async () => {
+    const upstream = await startByteUpstream(
+      says(`${ok}Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil`),
+    );
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    for (let i = 1; i <= 5; i += 1) {
+      client.send(post('plain'));
+      await client.untilText('{}', i);
+    }
+    expect(client.received).not.toContain('evil');
+    expect(upstream.connections).toHaveLength(5);
+  });
+
+  test.each(['\x01', '\x1b[31m', '\x7f'])(
+    'with a control character %j in its reason does not pass it on',
+    async (control) => {
+      const upstream = await startByteUpstream(says(`HTTP/1.1 200 O${control}K\r\nContent-Length: 2\r\n\r\n{}`));
+      const sidecar = await startSidecar(configOf(upstream.origin));
+      const client = await openConnection(sidecar.port);
+      client.send(post('plain'));
+      const raw = await client.untilText('}');
+      expect([200, 502]).toContain(parseOnly(raw).status);
+      expect(raw).not.toContain(control);
+    },
+  );
+
+  test.each([
+    ['a stated length', `${ok}Content-Length: 1000\r\n\r\nhalf`],
+    ['chunks', `${chunked}${chunk}`],
+    ['the end of the connection', `${ok}Connection: close\r\n\r\nhalf`],
+  ])('in a body framed by %s resets the connection of a client of HTTP/1.0', async (_name, bytes) => {
+    const upstream = await startByteUpstream(resetting(says(bytes)));
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    for (const way of ['plain', 'sealed'] as const) {
+      const client = await openConnection(sidecar.port);
+      client.send(post(way).replace('HTTP/1.1', 'HTTP/1.0'));
+      await client.untilEnded();
+      // Where nothing was said yet, a refusal is whole.
+      if (!client.received.includes(' 502 ')) expect(client.ending).toBe('reset');
+    }
+  });
+
+  test('while a compressed answer is being unpacked does not bring down the process', async () => {
+    const big = gzipSync(Buffer.alloc(4 << 20, 'x'), { level: 9 });
+    const upstream = await startByteUpstream((connection) => {
+      says(`${ok}Content-Encoding: gzip\r\nContent-Length: ${big.length + 1}\r\n\r\n`, big)(connection);
+      setImmediate(() => connection.socket.resetAndDestroy());
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    for (let i = 0; i < 30; i += 1) {
+      const client = await openConnection(sidecar.port);
+      client.send(post('sealed'));
+      const raw = await client
+        .until((received) => received.includes('502') || received.includes('200'))
+        .catch(() => '');
+      expect(raw).toMatch(/^(?:HTTP\/1\.1 (?:502|200) |$)/);
+      client.socket.destroy();
+    }
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+  });
+});
+
+describe('a client that reads slowly', () => {
+  test.each(['plain', 'sealed'] as const)(
+    'holds the upstream back, and is cut when it has not read for long (%s)',
+    async (way) => {
+      let sent = 0;
+      let closed = false;
+      const upstream = await startRawUpstream((req, res) => {
+        req.resume();
+        res.on('close', () => {
+          closed = true;
+        });
+        const piece = Buffer.alloc(65_536, 'x');
+        const pump = (): void => {
+          while (!closed && res.write(piece)) sent += piece.length;
+        };
+        res.on('drain', pump);
+        pump();
+      });
+      const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { idle: 500 } }));
+      const client = await openConnection(sidecar.port);
+      client.socket.pause();
+      client.send(post(way));
+      // What the kernel's buffers take between the three of them, and no more.
+      await vi.waitFor(() => expect(closed).toBe(true), { timeout: 10_000 });
+      expect(sent).toBeLessThan(64 << 20);
+      client.socket.resume();
+      const raw = await client.untilEnded();
+      expect(() => parseOnly(raw)).toThrow(/not a whole/);
+      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+    },
+  );
+
+  test('may take as long as it keeps reading', async () => {
+    const body = Buffer.alloc(16 << 20, 'x');
+    const upstream = await startRawUpstream((req, res) => {
+      req.resume();
+      res.writeHead(200, { 'Content-Length': body.length }).end(body);
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { idle: 300, upstream: 300 } }));
+    const client = await openConnection(sidecar.port);
+    client.send(post('plain'));
+    await client.untilText('\r\n\r\n');
+    for (let i = 0; i < 5; i += 1) {
+      client.socket.pause();
+      await new Promise((resolve) => void setTimeout(resolve, 150));
+      client.socket.resume();
+      await new Promise((resolve) => void setTimeout(resolve, 5));
+    }
+    const length = client.received.indexOf('\r\n\r\n') + 4 + body.length;
+    await client.until((received) => received.length === length);
+  });
+});

@@ -1,0 +1,255 @@
+import { gzipSync } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import type { RefusalCode } from '../../src/errors.ts';
+import {
+  decrypted,
+  encrypted,
+  envelopeOf,
+  expectPlainRefusal,
+  opened,
+  send,
+  type Answer,
+  type Sent,
+} from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { acme, acmeLive, acmeTest, globex, keys, route } from '../support/sidecar.ts';
+
+const encrypt = '/api/s2s/aes-encrypt';
+const decrypt = '/api/s2s/aes-decrypt';
+
+/** The routes say of the test endpoints what they do not: envelopes and secret keys. */
+const routes = [route('/api/s2s/*', { envelope: true }), route(encrypt, { methods: ['GET'], envelope: true })];
+
+async function answerTo(path: string, sent: Sent, setting: Parameters<typeof startGateway>[0] = {}): Promise<Answer> {
+  const { sidecar, upstream } = await startGateway({ routes, ...setting });
+  const answer = await send(sidecar, `POST ${path}`, sent);
+  expect(upstream.heads()).toBe(0);
+  return answer;
+}
+
+function hexOf(bytes: Buffer): string {
+  return JSON.stringify({ encrypted_data: bytes.toString('hex') });
+}
+
+describe('aes-encrypt', () => {
+  test.each([
+    ['white space goes', ' { "amount" :\t1000 ,\r\n "items" : [ 1 , 2 ] }\n', '{"amount":1000,"items":[1,2]}'],
+    ['white space in strings stays', '{"note": " a \\" b\\\\" }', '{"note":" a \\" b\\\\"}'],
+    ['every digit stays', '[12345678901234567890.10, 1.0, 1e2, -0]', '[12345678901234567890.10,1.0,1e2,-0]'],
+    ['members stay where they are', '{"b":1,"a":2,"10":3,"9":4}', '{"b":1,"a":2,"10":3,"9":4}'],
+    ['members that stand twice stay', '{"a":1,"a":2}', '{"a":1,"a":2}'],
+    ['escapes stay as they are', '["caf\\u00e9","\\/","é"]', '["caf\\u00e9","\\/","é"]'],
+    ['any JSON value will do', ' "x" ', '"x"'],
+    ['an envelope is a document, too', '{ "data": "00" }', '{"data":"00"}'],
+  ])('encrypts the document without its white space: %s', async (_, document, minified) => {
+    const answer = await answerTo(encrypt, { headers: acmeTest, body: document });
+    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
+    const data = /^\{"data":"([0-9a-f]+)"\}$/.exec(answer.body)?.[1] ?? '';
+    expect(decrypted(acmeTest, Buffer.from(data, 'hex')).toString()).toBe(minified);
+    expect(data).toBe(encrypted(acmeTest, minified).toString('hex'));
+  });
+});
+
+describe('aes-decrypt', () => {
+  test.each([
+    ['an object with its white space', '{ "amount": 1000.00 }\n'],
+    ['a number of many digits', '12345678901234567890.10'],
+    ['letters outside ASCII', '{"note":"é €"}'],
+    ['an envelope', '{"data":"00"}'],
+  ])('answers with the document itself: %s', async (_, document) => {
+    const body = hexOf(encrypted(acmeTest, document));
+    const answer = await answerTo(decrypt, { headers: acmeTest, body });
+    expect([answer.status, answer.headers['content-type'], answer.body]).toEqual([200, 'application/json', document]);
+  });
+
+  test('reads capital digits, white space and members beside it', async () => {
+    const data = encrypted(acmeTest, '{}').toString('hex').toUpperCase();
+    const answer = await answerTo(decrypt, { headers: acmeTest, body: `{ "x": 1, "encrypted_data": "${data}" }` });
+    expect(answer.body).toBe('{}');
+  });
+
+  test.each([
+    ['an odd number of digits', '{"encrypted_data":"abc"}', 'odd number of hex digits'],
+    ['no digits', '{"encrypted_data":"!"}', 'neither hex nor base64'],
+    ['an empty string', '{"encrypted_data":""}', 'the string is empty'],
+    ['no whole blocks', hexOf(Buffer.alloc(17)), 'the ciphertext is not whole blocks of 16 bytes'],
+    [
+      'the wrong padding',
+      hexOf(encrypted(acmeTest, 'x'.repeat(16), '-nopad')),
+      'the padding is wrong: check key, IV and PKCS#7',
+    ],
+    ['other credentials', hexOf(encrypted(acmeLive, '{}')), 'the padding is wrong: check key, IV and PKCS#7'],
+    ['a plaintext that is not JSON', hexOf(encrypted(acmeTest, 'amount=1')), 'the plaintext is not JSON'],
+    ['no plaintext', hexOf(encrypted(acmeTest, '')), 'the plaintext is not JSON'],
+  ])('says what is wrong, because the caller has the key anyway: %s', async (_, body, hint) => {
+    expectPlainRefusal(await answerTo(decrypt, { headers: acmeTest, body }), 'decryption_failed', hint);
+  });
+
+  test.each([
+    '{}',
+    '[]',
+    '"encrypted_data"',
+    'null',
+    '{"encrypted_data":1}',
+    '{"encrypted_data":null}',
+    '{"data":"00"}',
+  ])('wants a string in encrypted_data: %s', async (body) => {
+    const answer = await answerTo(decrypt, { headers: acmeTest, body });
+    expectPlainRefusal(answer, 'invalid_cipher_test', 'the body has no "encrypted_data" string');
+  });
+
+  test('undoes what aes-encrypt does', async () => {
+    const answer = await answerTo(encrypt, { headers: acmeTest, body: '{"amount":1}' });
+    const { data } = JSON.parse(answer.body) as { data: string };
+    const undone = await answerTo(decrypt, { headers: acmeTest, body: JSON.stringify({ encrypted_data: data }) });
+    expect(undone.body).toBe('{"amount":1}');
+  });
+});
+
+describe('the key and iv headers', () => {
+  const keyHint = 'the key header must be 32 bytes of UTF-8';
+  const ivHint = 'the iv header must be 16 bytes of UTF-8 in its first 16 characters';
+  const { key, iv } = acmeTest;
+
+  test.each<[string, Record<string, string>, string]>([
+    ['no key', { iv }, keyHint],
+    ['no IV', { key }, ivHint],
+    ['neither', {}, `${keyHint}; ${ivHint}`],
+    ['an empty key', { key: '', iv }, keyHint],
+    ['a key of 31 bytes', { key: key.slice(1), iv }, keyHint],
+    ['a key of 33 bytes', { key: `${key}x`, iv }, keyHint],
+    [
+      'a key of 32 characters that are 33 bytes',
+      { key: Buffer.from(`${key.slice(1)}é`).toString('latin1'), iv },
+      keyHint,
+    ],
+    ['an IV of 15 bytes', { key, iv: iv.slice(1) }, ivHint],
+    [
+      'an IV of 16 characters that are 17 bytes',
+      { key, iv: Buffer.from(`${iv.slice(1)}é`).toString('latin1') },
+      ivHint,
+    ],
+  ])('are refused without their values: %s', async (_, headers, hint) => {
+    for (const path of [encrypt, decrypt]) {
+      expectPlainRefusal(await answerTo(path, { headers, body: '{}' }), 'invalid_cipher_test', hint);
+    }
+  });
+
+  test.each([
+    ['an IV of 17 characters', { key, iv: `${iv}x` }, acmeTest],
+    ['an IV of 24 characters in base64', { key, iv: 'Zx9Qw3Er7Ty1Ui5OAAAAAA==' }, acmeTest],
+    [
+      'a key of fewer characters in UTF-8',
+      { key: Buffer.from(`${key.slice(2)}é`).toString('latin1'), iv },
+      { key: `${key.slice(2)}é`, iv },
+    ],
+  ])('are taken as merchants’ code takes them: %s', async (_, headers, credentials) => {
+    const answer = await answerTo(encrypt, { headers, body: '{}' });
+    expect(answer.body).toBe(envelopeOf(credentials, '{}'));
+  });
+
+  test('stand in no log line and no refusal', async () => {
+    const { sidecar } = await startGateway({ routes });
+    const answers = [
+      await send(sidecar, `POST ${encrypt}`, { headers: { key: key.slice(1), iv: iv.slice(1) }, body: '{}' }),
+      await send(sidecar, `POST ${encrypt}`, { headers: acmeTest, body: '{' }),
+      await send(sidecar, `POST ${decrypt}`, { headers: acmeLive, body: hexOf(encrypted(acmeTest, '{"pan":1}')) }),
+    ];
+    const told = JSON.stringify([sidecar.log, answers.map(({ headers, body }) => [headers, body])]);
+    for (const secret of [key, acmeLive.key]) expect(told).not.toContain(secret.slice(1));
+    for (const secret of [iv, acmeLive.iv]) expect(told).not.toContain(secret.slice(1));
+    expect(told).not.toContain('pan');
+  });
+});
+
+describe('both endpoints', () => {
+  test.each<[string, string | Buffer, Sent['headers'], RefusalCode, string | undefined]>([
+    ['no body', '', {}, 'invalid_cipher_test', 'the body is not JSON'],
+    ['a body that is not JSON', '{', {}, 'invalid_cipher_test', 'the body is not JSON'],
+    ['a byte order mark', '\ufeff{}', {}, 'invalid_cipher_test', 'the body is not JSON'],
+    ['bytes that are not UTF-8', Buffer.from([0x22, 0xe9, 0x22]), {}, 'invalid_cipher_test', 'the body is not JSON'],
+    ['a compressed body', gzipSync('{}'), { 'content-encoding': 'gzip' }, 'unsupported_content_encoding', undefined],
+    ['a body beyond the limit', '"'.padEnd(101, 'x'), {}, 'body_too_large', undefined],
+  ])('refuse %s', async (_, body, headers, code, hint) => {
+    for (const path of [encrypt, decrypt]) {
+      const sent = { headers: { ...acmeTest, ...headers }, body };
+      expectPlainRefusal(await answerTo(path, sent, { limits: { requestBody: 100 } }), code, hint);
+    }
+  });
+
+  test('take a body as long as the limit', async () => {
+    const body = `"${'x'.repeat(98)}"`;
+    const answer = await answerTo(encrypt, { headers: acmeTest, body }, { limits: { requestBody: 100 } });
+    expect(answer.body).toBe(envelopeOf(acmeTest, body));
+  });
+
+  test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND'])('have no %s', async (method) => {
+    const { sidecar, upstream } = await startGateway({ routes });
+    for (const path of [encrypt, decrypt]) {
+      const answer = await send(sidecar, `${method} ${path}`, { key: keys.acme });
+      expect([answer.status, answer.headers.allow]).toEqual([405, 'POST']);
+      if (method !== 'HEAD') expectPlainRefusal(answer, 'method_not_allowed');
+    }
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('have no preflight, whatever the routes say', async () => {
+    const { sidecar } = await startGateway({ routes: [route(encrypt, { keys: ['public'] })] });
+    const headers = { origin: 'https://shop.example', 'access-control-request-method': 'POST' };
+    expectPlainRefusal(await send(sidecar, `OPTIONS ${encrypt}`, { headers }), 'method_not_allowed');
+  });
+
+  test.each(['/API/S2S/AES-Encrypt', `${encrypt}/`, `${encrypt}?x=1`])('are found as routes are: %s', async (path) => {
+    expect((await answerTo(path, { headers: acmeTest, body: '{}' })).body).toBe(envelopeOf(acmeTest, '{}'));
+  });
+
+  test.each<[string, string | undefined]>([
+    ['no API key', undefined],
+    ['a secret key', keys.globex],
+    ['a public key', keys.globexPublic],
+    ['the key of an account that encrypts', keys.acme],
+    ['its public key', keys.acmePublic],
+  ])('answer in plain with %s', async (_, key) => {
+    const sent = { headers: acmeTest, body: '{}' };
+    const answer = await answerTo(encrypt, key === undefined ? sent : { ...sent, key });
+    expect([answer.status, answer.body]).toEqual([200, envelopeOf(acmeTest, '{}')]);
+    expect(answer.headers).not.toHaveProperty('envelope');
+    expect(answer.headers['cache-control']).toBe('no-store');
+  });
+
+  test.each<[RefusalCode, string]>([
+    ['malformed_api_key', 'x'],
+    ['invalid_api_key', `sk_test_${'x'.repeat(20)}`],
+    ['environment_mismatch', keys.acmeLive],
+    ['account_inactive', keys.acme],
+  ])('check an API key that is sent: %s, never sealed', async (code, key) => {
+    const accounts = [{ ...acme, active: false }, globex];
+    for (const path of [encrypt, decrypt]) {
+      expectPlainRefusal(await answerTo(path, { key, headers: acmeTest, body: '{}' }, { accounts }), code);
+    }
+  });
+});
+
+describe('in an environment that does not list them', () => {
+  test.each([
+    ['live by default', { serves: 'live' as const }, keys.acmeLive, acmeLive],
+    ['test if it is taken out', { cipherTest: [] }, keys.acme, acmeTest],
+  ])('%s, their paths are ordinary ones', async (_, setting, key, credentials) => {
+    const { sidecar, upstream } = await startGateway({ routes: [route('/api/s2s/*', { envelope: true })], ...setting });
+    for (const path of [encrypt, decrypt]) {
+      expectPlainRefusal(await send(sidecar, `POST ${path}`, { headers: acmeTest, body: '{}' }), 'missing_api_key');
+      const answer = await send(sidecar, `POST ${path}`, { key, body: envelopeOf(credentials, '{"a": 1}') });
+      expect(opened(credentials, answer)).toBe('{"ok":true}');
+    }
+    expect(upstream.seen.map(({ url, body }) => [url, body])).toEqual([
+      [encrypt, '{"a": 1}'],
+      [decrypt, '{"a": 1}'],
+    ]);
+  });
+
+  test('live has them if it is listed', async () => {
+    const setting = { serves: 'live', cipherTest: ['test', 'live'] } as const;
+    const answer = await answerTo(encrypt, { headers: acmeTest, body: '{}' }, setting);
+    expect(answer.body).toBe(envelopeOf(acmeTest, '{}'));
+  });
+});

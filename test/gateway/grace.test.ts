@@ -1,0 +1,267 @@
+import { describe, expect, test } from 'vitest';
+import type { Account, Grace } from '../../src/accounts/account.ts';
+import type { RefusalCode } from '../../src/errors.ts';
+import {
+  envelopeOf,
+  expectPlainRefusal,
+  expectSealedRefusal,
+  opened,
+  send,
+  type Answer,
+  type Sent,
+} from '../support/client.ts';
+import { acmeWith, startGateway } from '../support/gateway.ts';
+import {
+  acmeLive,
+  acmeTest,
+  configOf,
+  credentialsOf,
+  encryptionOf,
+  keys,
+  route,
+  startSidecar,
+} from '../support/sidecar.ts';
+
+const until = Date.parse('2026-12-01T00:00:00Z');
+const during = (): number => until - 1;
+
+const current = acmeTest;
+const previous = { key: 'D3xR8nUq5WzK1pYc7LhT0vGb4MjS9fEa', iv: 'Pq8Wn2Lk5Xv3Zc7M' } as const;
+const unknown = acmeLive;
+
+const charge = 'POST /api/s2s/charge';
+const plaintext = '{ "amount":  1.00 }';
+const wish = { 'envelope-credentials': 'current' };
+
+function acmeIn(grace: Grace): readonly Account[] {
+  return [acmeWith(encryptionOf(current, { grace }))];
+}
+/** `acme` after a rotation, and after it has just turned encryption on. */
+const rotated = acmeIn({ previous: credentialsOf(previous), until });
+const moving = acmeIn({ previous: undefined, until });
+
+/** Expects a sealed answer with these credentials, or a plain one, and the header to say so. */
+function expectAnswered(answer: Answer, by: 'current' | 'previous' | 'none'): void {
+  expect(answer.headers['envelope-credentials']).toBe(by);
+  if (by === 'none') {
+    expect([answer.body, answer.headers['envelope']]).toEqual(['{"ok":true}', undefined]);
+  } else {
+    expect(opened(by === 'current' ? current : previous, answer)).toBe('{"ok":true}');
+  }
+}
+
+describe('while the previous credentials are accepted, the answer follows the request', () => {
+  test.each<[string, string, Sent, 'current' | 'previous']>([
+    ['an envelope of the current ones', charge, { body: envelopeOf(current, plaintext) }, 'current'],
+    ['an envelope of the previous ones', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],
+    [
+      'an envelope of the previous ones, whatever the header wishes',
+      charge,
+      { body: envelopeOf(previous, plaintext), headers: wish },
+      'previous',
+    ],
+    ['no body', 'GET /api/s2s/charge', {}, 'previous'],
+    ['no body and the wish', 'GET /api/s2s/charge', { headers: wish }, 'current'],
+    [
+      'no body and the wish in other letters',
+      'GET /api/s2s/charge',
+      { headers: { 'Envelope-Credentials': 'Current' } },
+      'current',
+    ],
+    ['no body and another wish', 'GET /api/s2s/charge', { headers: { 'envelope-credentials': 'none' } }, 'previous'],
+    ['zero stated bytes', charge, { body: '' }, 'previous'],
+    ['zero bytes in chunks and the wish', charge, { chunked: true, headers: wish }, 'current'],
+  ])('%s', async (_, line, sent, by) => {
+    const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
+    expectAnswered(await send(sidecar, line, { key: keys.acme, ...sent }), by);
+    expect(upstream.seen[0]?.body).toBe(sent.body === undefined || sent.body === '' ? '' : plaintext);
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
+  });
+
+  test.each<[string, RefusalCode, string]>([
+    ['an envelope of other credentials', 'decryption_failed', envelopeOf(unknown, plaintext)],
+    ['plaintext', 'envelope_required', plaintext],
+    ['a malformed envelope', 'envelope_malformed', '{"data":1}'],
+  ])('%s is refused in plain and not forwarded', async (_, code, body) => {
+    const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
+    const answer = await send(sidecar, charge, { key: keys.acme, body });
+    const { hint } = JSON.parse(answer.body) as { hint?: string };
+    expectPlainRefusal(answer, code, hint);
+    expect(answer.headers['envelope-credentials']).toBe('none');
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('the encoding stays the account’s', async () => {
+    const encryption = encryptionOf(current, {
+      encoding: 'base64',
+      grace: { previous: credentialsOf(previous), until },
+    });
+    const { sidecar } = await startGateway({ accounts: [acmeWith(encryption)], clock: during });
+    const answer = await send(sidecar, 'GET /api/s2s/charge', { key: keys.acme });
+    expect(opened(previous, answer, 'base64')).toBe('{"ok":true}');
+  });
+
+  test('an answer without a body says so, too', async () => {
+    const { sidecar } = await startGateway({
+      accounts: rotated,
+      clock: during,
+      respond: (_, res) => res.writeHead(204).end(),
+    });
+    const answer = await send(sidecar, charge, { key: keys.acme, body: envelopeOf(current, plaintext) });
+    expect([answer.status, answer.headers['envelope'], answer.headers['envelope-credentials']]).toEqual([
+      204,
+      undefined,
+      'current',
+    ]);
+  });
+});
+
+describe('while plaintext is accepted, the answer follows the request', () => {
+  test.each<[string, string, Sent, 'current' | 'none']>([
+    ['an envelope', charge, { body: envelopeOf(current, plaintext) }, 'current'],
+    ['plaintext', charge, { body: plaintext }, 'none'],
+    ['plaintext, whatever the header wishes', charge, { body: plaintext, headers: wish }, 'none'],
+    ['plaintext in chunks', charge, { body: plaintext, chunked: true }, 'none'],
+    ['plaintext with a member data beside others', charge, { body: '{"data":"x","amount":1}' }, 'none'],
+    ['plaintext with a member data that is no string', charge, { body: '{"data":{"amount":1}}' }, 'none'],
+    ['plaintext that is not JSON', charge, { body: 'amount=1' }, 'none'],
+    ['no body', 'GET /api/s2s/charge', {}, 'none'],
+    ['no body and the wish', 'GET /api/s2s/charge', { headers: wish }, 'current'],
+  ])('%s', async (_, line, sent, by) => {
+    const { sidecar, upstream } = await startGateway({ accounts: moving, clock: during });
+    expectAnswered(await send(sidecar, line, { key: keys.acme, ...sent }), by);
+    expect(upstream.seen[0]?.body).toBe(by === 'current' && sent.body !== undefined ? plaintext : (sent.body ?? ''));
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
+  });
+
+  test('plaintext and its answer keep their heads', async () => {
+    const { sidecar, upstream } = await startGateway({
+      accounts: moving,
+      clock: during,
+      respond: (_, res) =>
+        res.writeHead(200, { ETag: '"x"', 'Content-Type': 'text/plain', 'Content-Length': 2 }).end('ok'),
+    });
+    const headers = { 'content-type': 'application/vnd.x+json', 'if-none-match': '"y"', 'accept-encoding': 'gzip' };
+    const answer = await send(sidecar, charge, { key: keys.acme, body: plaintext, headers });
+    expect(upstream.seen[0]?.headers).toMatchObject({ ...headers, 'content-length': String(plaintext.length) });
+    expect(answer.headers).toMatchObject({ etag: '"x"', 'content-type': 'text/plain', 'content-length': '2' });
+    expect(answer.body).toBe('ok');
+  });
+
+  test('what is meant as an envelope is not taken for plaintext', async () => {
+    const { sidecar, upstream } = await startGateway({ accounts: moving, clock: during });
+    for (const body of [envelopeOf(unknown, plaintext), '{"data":"amount"}']) {
+      const answer = await send(sidecar, charge, { key: keys.acme, body });
+      expect(JSON.parse(answer.body)).toMatchObject({ code: 'decryption_failed' });
+      expect(answer.headers['envelope-credentials']).toBe('none');
+    }
+    expect(upstream.heads()).toBe(0);
+  });
+});
+
+describe('a refusal during a grace', () => {
+  const routes = [route('/api/s2s/charge', { methods: ['POST', 'GET'], envelope: true })];
+  const inactive = rotated.map((account) => ({ ...account, active: false }));
+
+  test.each<[RefusalCode, string, Sent, Parameters<typeof startGateway>[0]]>([
+    ['account_inactive', charge, { key: keys.acme, body: 'x' }, { accounts: inactive }],
+    ['key_not_permitted', charge, { key: keys.acmePublic, body: 'x' }, {}],
+    ['method_not_allowed', 'DELETE /api/s2s/charge', { key: keys.acme }, {}],
+    [
+      'unsupported_content_encoding',
+      charge,
+      { key: keys.acme, body: 'x', headers: { 'content-encoding': 'gzip' } },
+      {},
+    ],
+    ['body_too_large', charge, { key: keys.acme, body: 'x'.repeat(11) }, { limits: { requestBody: 10 } }],
+    ['upstream_timeout', 'GET /api/s2s/charge', { key: keys.acme }, { timeouts: { upstream: 50 }, respond: () => {} }],
+  ])(
+    'is sealed with the previous credentials, or with the current ones on a wish: %s',
+    async (code, line, sent, more) => {
+      const { sidecar } = await startGateway({ routes, accounts: rotated, clock: during, ...more });
+      const unasked = await send(sidecar, line, sent);
+      expectSealedRefusal(previous, unasked, code);
+      expect(unasked.headers['envelope-credentials']).toBe('previous');
+      const asked = await send(sidecar, line, { ...sent, headers: { ...sent.headers, ...wish } });
+      expectSealedRefusal(current, asked, code);
+      expect(asked.headers['envelope-credentials']).toBe('current');
+    },
+  );
+
+  test.each([
+    ['current', current],
+    ['previous', previous],
+  ])('is sealed with the %s credentials, if they have opened the request', async (by, credentials) => {
+    const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { routes, accounts: rotated }), during);
+    const answer = await send(sidecar, charge, { key: keys.acme, body: envelopeOf(credentials, plaintext) });
+    expectSealedRefusal(credentials, answer, 'upstream_unavailable');
+    expect(answer.headers['envelope-credentials']).toBe(by);
+  });
+
+  test.each<[RefusalCode, string, Sent]>([
+    ['key_not_permitted', charge, { key: keys.acmePublic, body: 'x' }],
+    ['method_not_allowed', 'DELETE /api/s2s/charge', { key: keys.acme }],
+    ['unsupported_content_encoding', charge, { key: keys.acme, body: 'x', headers: { 'content-encoding': 'gzip' } }],
+  ])('is plain while plaintext is accepted, or sealed on a wish: %s', async (code, line, sent) => {
+    const { sidecar } = await startGateway({ routes, accounts: moving, clock: during });
+    const unasked = await send(sidecar, line, sent);
+    expectPlainRefusal(unasked, code);
+    expect(unasked.headers['envelope-credentials']).toBe('none');
+    const asked = await send(sidecar, line, { ...sent, headers: { ...sent.headers, ...wish } });
+    expectSealedRefusal(current, asked, code);
+    expect(asked.headers['envelope-credentials']).toBe('current');
+  });
+
+  test('says nothing of credentials before the account is known', async () => {
+    const { sidecar } = await startGateway({ routes, accounts: rotated, clock: during });
+    const answer = await send(sidecar, charge, { key: `${keys.acme}x`, body: envelopeOf(current, plaintext) });
+    expectPlainRefusal(answer, 'invalid_api_key');
+    expect(answer.headers).not.toHaveProperty('envelope-credentials');
+  });
+});
+
+describe('a grace', () => {
+  test.each([
+    ['the previous credentials', rotated, envelopeOf(previous, plaintext), 'decryption_failed'],
+    ['plaintext', moving, plaintext, 'envelope_required'],
+  ] as const)('for %s ends at its time, to the millisecond', async (_, accounts, body, code) => {
+    let now = until - 1;
+    const { sidecar, upstream } = await startGateway({ accounts, clock: () => now });
+    expect((await send(sidecar, charge, { key: keys.acme, body })).status).toBe(200);
+    for (now of [until, until + 1]) {
+      const answer = await send(sidecar, charge, { key: keys.acme, body });
+      expect(JSON.parse(answer.body)).toMatchObject({ code });
+      expect(answer.headers).not.toHaveProperty('envelope-credentials');
+    }
+    expect(upstream.heads()).toBe(1);
+  });
+
+  test.each([
+    ['the previous credentials', rotated],
+    ['plaintext', moving],
+  ])('for %s leaves the current ones alone when it is over, asked for or not', async (_, accounts) => {
+    const { sidecar, upstream } = await startGateway({ accounts, clock: () => until });
+    const requests: readonly (readonly [string, Sent])[] = [
+      [charge, { body: envelopeOf(current, plaintext) }],
+      ['GET /api/s2s/charge', {}],
+      ['GET /api/s2s/charge', { headers: wish }],
+    ];
+    for (const [line, sent] of requests) {
+      const answer = await send(sidecar, line, { key: keys.acme, ...sent });
+      expect(opened(current, answer)).toBe('{"ok":true}');
+      expect(answer.headers).not.toHaveProperty('envelope-credentials');
+    }
+    expect(upstream.seen.map(({ headers }) => headers['envelope-credentials'])).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  });
+
+  test('does not show on routes without envelopes', async () => {
+    const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
+    const answer = await send(sidecar, 'GET /api/v1/balance', { key: keys.acme, headers: wish });
+    expect(answer.headers).not.toHaveProperty('envelope-credentials');
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
+  });
+});

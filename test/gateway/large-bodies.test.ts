@@ -1,0 +1,105 @@
+import { createDecipheriv, createHash, randomBytes, type Hash } from 'node:crypto';
+import { request, type IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { describe, expect, test } from 'vitest';
+import { acmeTest, keys } from '../support/sidecar.ts';
+import { startSidecarProcess } from '../support/sidecar-process.ts';
+import { startRawUpstream, startUpstream } from '../support/upstream.ts';
+
+const megabyte = 1 << 20;
+
+/** 300 MB in pieces, and their hash as it is once all have been taken. */
+function large(): { readonly size: number; readonly pieces: Iterable<Buffer>; readonly hash: Hash } {
+  const hash = createHash('sha256');
+  const piece = randomBytes(megabyte);
+  function* pieces(): Generator<Buffer> {
+    for (let i = 0; i < 300; i += 1) {
+      piece.writeUInt32BE(i);
+      const copy = Buffer.from(piece);
+      hash.update(copy);
+      yield copy;
+    }
+  }
+  return { size: 300 * megabyte, pieces: pieces(), hash };
+}
+
+describe('bodies of 300 MB', () => {
+  // Far less than a body: buffers are not in the heap, so that the memory of the whole process is what counts.
+  const nodeOptions = ['--max-old-space-size=64'];
+  const allowance = 250 * megabyte;
+
+  /** Whoever receives holds still at first, so that bytes pile up wherever nobody holds the sender back. */
+  const holdStill = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 700));
+
+  test('stream up, byte for byte, in little memory', async () => {
+    const arrived = createHash('sha256');
+    const upstream = await startRawUpstream(async (req, res) => {
+      await holdStill();
+      for await (const chunk of req) arrived.update(chunk as Buffer);
+      res.end('{}');
+    });
+    const sidecar = await startSidecarProcess(upstream.origin, { nodeOptions });
+    const { size, pieces, hash } = large();
+    const headers = { authorization: `Bearer ${keys.globex}`, 'Content-Length': size };
+    const req = request({ host: '127.0.0.1', port: sidecar.port, method: 'PUT', path: '/files/1', headers });
+    const answer = new Promise<IncomingMessage>((resolve) => void req.once('response', resolve));
+    await pipeline(Readable.from(pieces), req);
+    expect((await answer).resume().statusCode).toBe(200);
+    expect(arrived.digest('hex')).toBe(hash.digest('hex'));
+    expect(sidecar.peakMemory()).toBeLessThan(allowance);
+  });
+
+  test('stream down, byte for byte, in little memory', async () => {
+    const { size, pieces, hash } = large();
+    const upstream = await startUpstream((_seen, res) => {
+      res.writeHead(200, { 'Content-Length': size });
+      Readable.from(pieces).pipe(res);
+    });
+    const sidecar = await startSidecarProcess(upstream.origin, { nodeOptions });
+    const answer = await get(sidecar.port, '/files/1', keys.globex);
+    expect(answer.headers['content-length']).toBe(String(size));
+    const arrived = createHash('sha256');
+    await holdStill();
+    for await (const chunk of answer) arrived.update(chunk as Buffer);
+    expect(arrived.digest('hex')).toBe(hash.digest('hex'));
+    expect(sidecar.peakMemory()).toBeLessThan(allowance);
+  });
+
+  test('stream down sealed, in little memory', async () => {
+    const { pieces, hash } = large();
+    const upstream = await startUpstream((_seen, res) => void Readable.from(pieces).pipe(res));
+    const sidecar = await startSidecarProcess(upstream.origin, { nodeOptions });
+    const answer = await get(sidecar.port, '/api/s2s/export', keys.acme);
+    expect(answer.headers['envelope']).toBe('sealed');
+    const arrived = createHash('sha256');
+    const decipher = createDecipheriv('aes-256-cbc', acmeTest.key, acmeTest.iv);
+    let rest = '';
+    let isFirst = true;
+    await holdStill();
+    for await (const chunk of answer) {
+      let text = rest + (chunk as Buffer).toString('latin1');
+      if (isFirst) {
+        expect(text.slice(0, 9)).toBe('{"data":"');
+        text = text.slice(9);
+        isFirst = false;
+      }
+      // The end of the envelope is two characters, and a byte is two digits.
+      const whole = Math.max(0, text.length - 2) & ~1;
+      arrived.update(decipher.update(Buffer.from(text.slice(0, whole), 'hex')));
+      rest = text.slice(whole);
+    }
+    expect(rest).toBe('"}');
+    arrived.update(decipher.final());
+    expect(arrived.digest('hex')).toBe(hash.digest('hex'));
+    expect(sidecar.peakMemory()).toBeLessThan(allowance);
+  });
+});
+
+function get(port: number, path: string, key: string): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request({ host: '127.0.0.1', port, path, headers: { authorization: `Bearer ${key}` } }, resolve)
+      .on('error', reject)
+      .end();
+  });
+}

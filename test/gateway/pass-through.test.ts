@@ -1,0 +1,336 @@
+import { describe, expect, test, vi } from 'vitest';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+import { openConnection, parseAnswers, parseOnly } from '../support/connection.ts';
+import { configOf, keys, startSidecar } from '../support/sidecar.ts';
+import { startRawUpstream, startUpstream } from '../support/upstream.ts';
+
+/** The head of a request of globex, which does not encrypt. */
+function head(line: string, ...headers: readonly string[]): string {
+  return [line, 'Host: localhost', `Authorization: Bearer ${keys.globex}`, ...headers, '', ''].join('\r\n');
+}
+
+const megabyte = 1 << 20;
+
+describe('an answer', () => {
+  test('of events arrives event by event, its head before the first of them', async () => {
+    const send: ((event: string) => void)[] = [];
+    const upstream = await startUpstream((_seen, res) => {
+      res.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders();
+      send.push((event) => void (event === '' ? res.end() : res.write(event)));
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('GET /events HTTP/1.1'));
+    expect(await client.untilText('\r\n\r\n')).toMatch(
+      /^HTTP\/1\.1 200 OK\r\n(?:.+\r\n)*Content-Type: text\/event-stream\r\n/,
+    );
+    for (let i = 0; i < 5; i += 1) {
+      send[0]?.(`data: ${i}\n\n`);
+      await client.untilText(`data: ${i}\n\n`);
+    }
+    send[0]?.('');
+    await client.untilText('\r\n0\r\n\r\n');
+    expect(parseOnly(client.received).body).toBe('data: 0\n\ndata: 1\n\ndata: 2\n\ndata: 3\n\ndata: 4\n\n');
+  });
+
+  test.each([
+    ['a length', 'Content-Length: 5\r\n\r\nhello'],
+    ['chunks', 'Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n'],
+    ['the end of the connection', 'Connection: close\r\n\r\nhello'],
+  ])('framed by %s arrives well framed, and the connection can be used again', async (framing, rest) => {
+    const upstream = await startByteUpstream(
+      ({ socket }) => {
+        socket.write(`HTTP/1.1 200 OK\r\n${rest}`);
+        if (framing === 'the end of the connection') socket.end();
+      },
+      { every: true },
+    );
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    for (let i = 1; i <= 3; i += 1) {
+      client.send(head('GET / HTTP/1.1'));
+      await client.until(
+        (received) =>
+          received.endsWith(framing === 'a length' ? 'hello' : '0\r\n\r\n') && received.split('hello').length > i,
+      );
+    }
+    const answers = parseAnswers(client.received);
+    expect(answers.map(({ status, body }) => [status, body])).toEqual(Array(3).fill([200, 'hello']));
+  });
+
+  test.each([
+    ['204', 'HTTP/1.1 204 No Content\r\n\r\n'],
+    ['204 with a length', 'HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n'],
+    ['304', 'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'],
+    ['304 with the length of what it stands for', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n'],
+  ])('that has no body has none at the client either: %s', async (name, bytes) => {
+    const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes), { every: true });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('GET / HTTP/1.1'));
+    await client.untilText('\r\n\r\n');
+    client.send(head('GET / HTTP/1.1', 'Connection: close'));
+    const answers = parseAnswers(await client.untilEnded());
+    expect(answers.map(({ status }) => String(status))).toEqual([name.slice(0, 3), name.slice(0, 3)]);
+    expect(answers[0]?.headers).not.toHaveProperty('transfer-encoding');
+    // RFC 9110 §8.6: a 204 has none.
+    if (name.startsWith('204')) expect(answers[0]?.headers).not.toHaveProperty('content-length');
+  });
+
+  test('to HEAD has the length of what it stands for, and no body', async () => {
+    const upstream = await startUpstream((_seen, res) => void res.writeHead(200, { 'Content-Length': 12 }).end());
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    for (let i = 1; i <= 3; i += 1) {
+      client.send(head('HEAD /x HTTP/1.1'));
+      await client.untilText('\r\n\r\n', i);
+    }
+    expect(client.received.match(/^HTTP\/1\.1 200 OK\r$/gm)).toHaveLength(3);
+    expect(client.received.match(/^Content-Length: 12\r$/gm)).toHaveLength(3);
+    expect(client.received.endsWith('\r\n\r\n')).toBe(true);
+    expect(upstream.seen.map(({ method }) => method)).toEqual(['HEAD', 'HEAD', 'HEAD']);
+  });
+
+  test.each([204, 304])('of %d to an encrypting account has nothing to seal', async (status) => {
+    const upstream = await startUpstream((_seen, res) => void res.writeHead(status).end());
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('GET /api/s2s/x HTTP/1.1', 'Connection: close').replace(keys.globex, keys.acme));
+    const answer = parseOnly(await client.untilEnded());
+    expect(answer).toMatchObject({ status, body: '' });
+    expect(answer.headers).not.toHaveProperty('envelope');
+  });
+
+  test('is preceded by the hints that the upstream gives early', async () => {
+    let release = (): void => {};
+    const upstream = await startUpstream((_seen, res) => {
+      res.writeEarlyHints({ link: '</style.css>; rel=preload' });
+      res.writeProcessing();
+      release = () => void res.end('{}');
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('GET / HTTP/1.1', 'Connection: close'));
+    await client.untilText('\r\n\r\n', 2);
+    expect(client.received).not.toContain('200');
+    release();
+    const answers = parseAnswers(await client.untilEnded());
+    expect(answers.map(({ status }) => status)).toEqual([103, 102, 200]);
+    expect(answers[0]?.headers['link']).toBe('</style.css>; rel=preload');
+  });
+
+  test.each([
+    ['to HTTP/1.0, which does not know them', 'GET /x HTTP/1.0', keys.globex],
+    ['on an enveloped route, where they speak of what is sealed', 'GET /api/s2s/x HTTP/1.1', keys.acme],
+  ])('is not preceded by hints %s', async (_name, line, key) => {
+    const upstream = await startUpstream((_seen, res) => {
+      res.writeEarlyHints({ link: '</style.css>; rel=preload' });
+      res.end('{}');
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head(line, 'Connection: close').replace(keys.globex, key));
+    expect(parseOnly(await client.untilEnded()).status).toBe(200);
+  });
+
+  test('loses its trailers', async () => {
+    const upstream = await startByteUpstream(({ socket }) => {
+      socket.write(
+        'HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n',
+      );
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('GET / HTTP/1.1', 'TE: trailers', 'Connection: close'));
+    const answer = parseOnly(await client.untilEnded());
+    expect(answer.body).toBe('ok');
+    expect(client.received.toLowerCase()).not.toContain('x-sum');
+  });
+});
+
+describe('a request with a body', () => {
+  const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
+  // What HEAD is answered has no body.
+  const answerTo = (method: string): string =>
+    `HTTP/1.1 200 OK\r\nContent-Length: ${method === 'HEAD' ? 0 : 2}\r\n\r\n${method === 'HEAD' ? '' : 'ok'}`;
+
+  test.each(methods.flatMap((method) => [[method, 'chunks'] as const, [method, 'a length'] as const]))(
+    '%s in %s is well framed at the upstream',
+    async (method, framing) => {
+      const upstream = await startByteUpstream(({ socket, received }) => {
+        // An upstream that read the body as a further request would show it here.
+        if (received.includes('\r\n\r\n')) socket.write(answerTo(method));
+      });
+      const sidecar = await startSidecar(configOf(upstream.origin));
+      const client = await openConnection(sidecar.port);
+      const smuggled = 'GET /admin HTTP/1.1\r\n\r\n';
+      client.send(
+        framing === 'chunks'
+          ? `${head(`${method} /x HTTP/1.1`, 'Transfer-Encoding: chunked')}5\r\nhello\r\n${smuggled.length.toString(16)}\r\n${smuggled}\r\n0\r\n\r\n`
+          : `${head(`${method} /x HTTP/1.1`, `Content-Length: ${5 + smuggled.length}`)}hello${smuggled}`,
+      );
+      await client.untilText('\r\n\r\n');
+      const [{ received } = { received: '' }] = upstream.connections;
+      const end = received.indexOf('\r\n\r\n') + 4;
+      const lengths = received.slice(0, end).match(/^content-length: .*\r$/gim) ?? [];
+      const codings = received.slice(0, end).match(/^transfer-encoding: .*\r$/gim) ?? [];
+      if (framing === 'chunks') {
+        expect([lengths, codings]).toEqual([[], ['transfer-encoding: chunked\r']]);
+        // The pieces may be cut otherwise.
+        expect(unchunked(received.slice(end))).toBe(`hello${smuggled}`);
+      } else {
+        expect([lengths, codings]).toEqual([[`content-length: ${5 + smuggled.length}\r`], []]);
+        expect(received.slice(end)).toBe(`hello${smuggled}`);
+      }
+    },
+  );
+
+  test.each(methods)('%s of zero chunks has none at the upstream', async (method) => {
+    const upstream = await startByteUpstream(({ socket }) => void socket.write(answerTo(method)));
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(`${head(`${method} /x HTTP/1.1`, 'Transfer-Encoding: chunked')}0\r\n\r\n`);
+    await client.untilText('\r\n\r\n');
+    const [{ received } = { received: '' }] = upstream.connections;
+    expect(received.endsWith('\r\n\r\n')).toBe(true);
+    expect(received).not.toMatch(/^transfer-encoding:/im);
+    expect(received.match(/^content-length: .*\r$/gim) ?? ['content-length: 0\r']).toEqual(['content-length: 0\r']);
+  });
+
+  test('loses its trailers', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(
+      `${head('POST /x HTTP/1.1', 'Trailer: X-Account-Id', 'Transfer-Encoding: chunked', 'Connection: close')}2\r\nok\r\n0\r\nX-Account-Id: evil\r\n\r\n`,
+    );
+    expect(parseOnly(await client.untilEnded()).status).toBe(200);
+    expect(upstream.seen[0]?.body).toBe('ok');
+    expect(JSON.stringify(upstream.seen[0])).not.toContain('evil');
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('trailer');
+  });
+
+  test('that is looked at arrives byte for byte, however it is cut', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    for (const body of [
+      '{"a": 1}',
+      ' \n{"data":"not an envelope"}',
+      'text',
+      '[1]',
+      `{"a":"${'x'.repeat(2 * megabyte)}"}`,
+    ]) {
+      const client = await openConnection(sidecar.port);
+      const chunks = [body.slice(0, 3), body.slice(3)].filter((chunk) => chunk !== '');
+      client.send(
+        head('POST /x HTTP/1.1', 'Transfer-Encoding: chunked', 'Connection: close').replace(keys.globex, keys.acme),
+      );
+      for (const chunk of chunks) {
+        client.send(`${chunk.length.toString(16)}\r\n${chunk}\r\n`);
+        await new Promise((resolve) => void setTimeout(resolve, 5));
+      }
+      client.send('0\r\n\r\n');
+      expect(parseOnly(await client.untilEnded()).status).toBe(200);
+      expect(upstream.seen.at(-1)?.body).toBe(body);
+    }
+  });
+});
+
+describe('an answer that comes while the request is still being sent', () => {
+  test.each([
+    ['with a length', (body: string) => `Content-Length: ${body.length}\r\n\r\n${body}`],
+    [
+      'in chunks',
+      (body: string) => `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
+    ],
+  ])('%s reaches the client, and the connection closes in good order', async (_name, framed) => {
+    const upstream = await startByteUpstream(({ socket }) => {
+      socket.write(`HTTP/1.1 403 Forbidden\r\n${framed('{"no":1}')}`);
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('POST /upload HTTP/1.1', `Content-Length: ${8 * megabyte}`));
+    client.send(Buffer.alloc(megabyte, 'x'));
+    await client.untilText('{"no":1}');
+    for (let i = 0; i < 7; i += 1) client.send(Buffer.alloc(megabyte, 'x'));
+    const answer = parseOnly(await client.untilEnded());
+    expect(client.ending).toBe('end');
+    expect(answer).toMatchObject({ status: 403, body: '{"no":1}' });
+    expect(answer.headers['connection']).toBe('close');
+    await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 403 }));
+  });
+
+  test('is whole although the client waits with the rest', async () => {
+    const upstream = await startByteUpstream(({ socket }) => {
+      socket.write('HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n');
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(`${head('POST /upload HTTP/1.1', 'Content-Length: 1000')}x`);
+    expect(parseOnly(await client.untilEnded())).toMatchObject({ status: 403, body: 'no' });
+    await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 403 }));
+  });
+
+  test('may take turns with it', async () => {
+    const upstream = await startRawUpstream((req, res) => {
+      res.flushHeaders();
+      req.on('data', (chunk: Buffer) => void res.write(chunk));
+      req.on('end', () => res.end());
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('POST /echo HTTP/1.1', 'Transfer-Encoding: chunked'));
+    for (const word of ['one', 'two', 'three']) {
+      client.send(`${word.length}\r\n${word}\r\n`);
+      await client.untilText(word);
+    }
+    client.send('0\r\n\r\n');
+    expect(parseOnly(await client.untilEnded()).body).toBe('onetwothree');
+  });
+});
+
+describe('a client of HTTP/1.0', () => {
+  test('gets an answer of known length with that length', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('GET / HTTP/1.0'));
+    expect(parseOnly(await client.untilEnded())).toMatchObject({ status: 200, body: '{"ok":true}' });
+  });
+
+  test.each([
+    ['plain', '/x', keys.globex, 'hello'],
+    ['sealed', '/api/s2s/x', keys.acme, '{"data":"'],
+  ])(
+    'gets a %s answer of unknown length without chunks, until the connection ends',
+    async (_name, path, key, begins) => {
+      const upstream = await startUpstream((_seen, res) => {
+        res.write('hel');
+        res.end('lo');
+      });
+      const sidecar = await startSidecar(configOf(upstream.origin));
+      const client = await openConnection(sidecar.port);
+      client.send(head(`GET ${path} HTTP/1.0`).replace(keys.globex, key));
+      const raw = await client.untilEnded();
+      expect(client.ending).toBe('end');
+      expect(raw).not.toMatch(/^transfer-encoding:/im);
+      expect(raw.slice(raw.indexOf('\r\n\r\n') + 4)).toMatch(new RegExp(`^${begins}`));
+    },
+  );
+
+  test('may keep its connection if it asks to', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('GET / HTTP/1.0', 'Connection: keep-alive'));
+    await client.untilText('{"ok":true}');
+    client.send(head('GET / HTTP/1.0'));
+    expect(parseAnswers(await client.untilEnded()).map(({ status }) => status)).toEqual([200, 200]);
+  });
+});
+
+/** A chunked body put together; nothing may stand behind it. */
+function unchunked(raw: string): string {
+  const answer = parseOnly(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${raw}`);
+  return answer.body;
+}

@@ -1,0 +1,207 @@
+import type { AddressInfo } from 'node:net';
+import { Registry } from 'prom-client';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { Directory } from '../../src/accounts/directory.ts';
+import { refusals, type RefusalCode } from '../../src/errors.ts';
+import { Gateway } from '../../src/gateway/gateway.ts';
+import { createListener } from '../../src/gateway/listener.ts';
+import { Rules } from '../../src/gateway/rules.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
+import {
+  envelopeOf,
+  expectPlainRefusal,
+  expectSealedRefusal,
+  send,
+  type Answer,
+  type Sent,
+} from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { exchangeRaw, parseAnswer } from '../support/raw.ts';
+import { acme, acmeLive, acmeTest, configOf, globex, keys, route, startSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const codes = Object.keys(refusals) as RefusalCode[];
+
+/** Those that an encrypting account gets sealed on an enveloped route. */
+const sealed: readonly RefusalCode[] = [
+  'account_inactive',
+  'key_not_permitted',
+  'method_not_allowed',
+  'body_too_large',
+  'unsupported_content_encoding',
+  'upstream_unavailable',
+  'upstream_timeout',
+  'internal_error',
+];
+
+/** An enveloped route and its one method. */
+const routes = [route('/api/s2s/charge', { methods: ['POST'], envelope: true })];
+const charge = 'POST /api/s2s/charge';
+const envelope = envelopeOf(acmeTest, '{"amount":1}');
+
+interface Merchant {
+  readonly secret: string;
+  readonly public: string;
+}
+const encrypting: Merchant = { secret: keys.acme, public: keys.acmePublic };
+const plain: Merchant = { secret: keys.globex, public: keys.globexPublic };
+
+type Setting = Parameters<typeof startGateway>[0];
+
+async function answerTo(line: string, sent: Sent, setting: Setting = {}): Promise<Answer> {
+  const { sidecar } = await startGateway({ routes, ...setting });
+  return send(sidecar, line, sent);
+}
+
+async function rawAnswerTo(request: string, setting: Setting = {}): Promise<Answer> {
+  const { sidecar } = await startGateway({ routes, ...setting });
+  const { status, headers, body } = parseAnswer(await exchangeRaw(sidecar.port, request));
+  return { status, headers, body, bytes: Buffer.from(body) };
+}
+
+/** The gateway over parts that fail as no configuration makes them fail. */
+async function answerOver(directory: Directory, upstream: Upstream, sent: Sent): Promise<Answer> {
+  const config = configOf(nowhere.origin, { routes });
+  const rules = new Rules(config, directory, new Map([['test', upstream]]));
+  const silent = createLogger('silent', { write: () => {} });
+  const gateway = new Gateway(rules, silent, new Metrics(new Registry(), () => 0), Date.now);
+  const server = createListener(config, gateway);
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    gateway.stop();
+    server.closeAllConnections();
+    server.close();
+  });
+  return send(server.address() as AddressInfo, charge, sent);
+}
+
+const nowhere = { origin: 'http://127.0.0.1:1', socketPath: undefined, ca: undefined, cert: undefined, key: undefined };
+
+/** An upstream client with a fault of its own. */
+class FaultyUpstream extends Upstream {
+  override send(): never {
+    throw new Error('core.internal:3000 has a fault');
+  }
+}
+
+/** Makes the sidecar refuse a request to an enveloped route: with each code, for real, for either merchant. */
+const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Answer>> = {
+  missing_api_key: () => answerTo(charge, { body: envelope }),
+  malformed_api_key: ({ secret }) => answerTo(charge, { key: `${secret}!`, body: envelope }),
+  invalid_api_key: ({ secret }) => answerTo(charge, { key: `${secret}x`, body: envelope }),
+  environment_mismatch: ({ secret }) => answerTo(charge, { key: secret.replace('test', 'live'), body: envelope }),
+  key_not_permitted: (merchant) => answerTo(charge, { key: merchant.public, body: envelope }),
+  account_inactive: ({ secret }) => {
+    const accounts = [acme, globex].map((account) => Object.assign({ ...account }, { active: false }));
+    return answerTo(charge, { key: secret, body: envelope }, { accounts });
+  },
+  method_not_allowed: ({ secret }) => answerTo('PUT /api/s2s/charge', { key: secret, body: envelope }),
+  envelope_required: ({ secret }) => answerTo(charge, { key: secret, body: '{"amount":1}' }),
+  envelope_malformed: ({ secret }) => answerTo(charge, { key: secret, body: '{"data":1}' }),
+  decryption_failed: ({ secret }) => answerTo(charge, { key: secret, body: envelopeOf(acmeLive, '{"amount":1}') }),
+  encryption_not_supported: ({ secret }) => answerTo('POST /api/v1/other', { key: secret, body: envelope }),
+  unsupported_content_encoding: ({ secret }) =>
+    answerTo(charge, { key: secret, body: envelope, headers: { 'content-encoding': 'gzip' } }),
+  body_too_large: ({ secret }) => answerTo(charge, { key: secret, body: envelope }, { limits: { requestBody: 10 } }),
+  ambiguous_request: ({ secret }) => answerTo('POST /api//s2s/charge', { key: secret, body: envelope }),
+  malformed_request: () => rawAnswerTo('POST /api/s2s/charge HTTP/1.1\r\nHost x\r\n\r\n'),
+  invalid_cipher_test: ({ secret }) => answerTo('POST /api/s2s/aes-encrypt', { key: secret, body: envelope }),
+  request_timeout: ({ secret }) =>
+    rawAnswerTo(`${charge} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${secret}\r\nContent-Length: 9\r\n\r\n{`, {
+      timeouts: { request: 50 },
+    }),
+  unknown_host: ({ secret }) => answerTo(charge, { key: secret, body: envelope }, { serves: 'both' }),
+  headers_too_large: ({ secret }) => answerTo(charge, { key: secret, headers: { 'x-long': 'x'.repeat(20_000) } }),
+  too_many_attempts: async ({ secret }) => {
+    const { sidecar } = await startGateway({ routes, limits: { failedKeys: { attempts: 1, window: 60_000 } } });
+    const sent = { key: `${secret}x`, body: envelope };
+    await send(sidecar, charge, sent);
+    return send(sidecar, charge, sent);
+  },
+  overloaded: ({ secret }) => answerTo(charge, { key: secret, body: envelope }, { limits: { buffered: 10 } }),
+  accounts_unavailable: ({ secret }) =>
+    answerOver({ find: () => 'unavailable' }, new Upstream(nowhere, 1_000, 1), { key: secret, body: envelope }),
+  upstream_unavailable: async ({ secret }) => {
+    const sidecar = await startSidecar(configOf(nowhere.origin, { routes }));
+    return send(sidecar, charge, { key: secret, body: envelope });
+  },
+  upstream_timeout: ({ secret }) =>
+    answerTo(charge, { key: secret, body: envelope }, { timeouts: { upstream: 50 }, respond: () => {} }),
+  sealing_failed: ({ secret }) =>
+    answerTo(
+      charge,
+      { key: secret, body: envelope },
+      { respond: (_, res) => res.writeHead(200, { 'Content-Encoding': 'gzip' }).end('not gzip') },
+    ),
+  internal_error: ({ secret }) => {
+    const account = secret === keys.acme ? acme : globex;
+    const [key] = account.keys;
+    const upstream = new FaultyUpstream(nowhere, 1_000, 1);
+    return answerOver({ find: () => key && { account, key } }, upstream, { key: secret, body: envelope });
+  },
+};
+
+/** All that a refusal may say in its head. */
+const headers = new Set([
+  ...['x-request-id', 'content-type', 'content-length', 'cache-control', 'date', 'connection'],
+  ...['www-authenticate', 'allow', 'retry-after', 'envelope', 'envelope-content-type'],
+]);
+
+function expectNothingTold(answer: Answer): void {
+  expect(Object.keys(answer.headers).filter((name) => !headers.has(name))).toEqual([]);
+}
+
+describe('an encrypting account on an enveloped route', () => {
+  test.each(codes.filter((code) => sealed.includes(code)))('gets %s sealed', async (code) => {
+    const answer = await provoked[code](encrypting);
+    expectSealedRefusal(acmeTest, answer, code);
+    expectNothingTold(answer);
+  });
+
+  test.each(codes.filter((code) => !sealed.includes(code)))('gets %s in plain', async (code) => {
+    const answer = await provoked[code](encrypting);
+    const { hint } = JSON.parse(answer.body) as { hint?: string };
+    expectPlainRefusal(answer, code, hint);
+    expectNothingTold(answer);
+  });
+
+  test('gets a refusal without a body where it has asked for none', async () => {
+    const { sidecar } = await startGateway({ routes });
+    const answer = await send(sidecar, 'HEAD /api/s2s/charge', { key: keys.acme });
+    expect([answer.status, answer.body]).toEqual([405, '']);
+    expect(answer.headers).not.toHaveProperty('envelope');
+    expect(sidecar.accessLines()[0]).toMatchObject({ code: 'method_not_allowed', bytes_out: 0 });
+  });
+
+  test('gets plain refusals on other routes', async () => {
+    const answer = await answerTo('GET /api/v1/other', { key: keys.acmePublic });
+    expectPlainRefusal(answer, 'key_not_permitted');
+  });
+
+  test('gets plain refusals in an environment in which it does not encrypt', async () => {
+    const accounts = [{ ...acme, encryption: {} }];
+    const answer = await answerTo('PUT /api/s2s/charge', { key: keys.acme }, { accounts });
+    expectPlainRefusal(answer, 'method_not_allowed');
+  });
+
+  test('gets them in the encoding of its account', async () => {
+    const upstream = await startUpstream();
+    const encryption = { test: { ...(acme.encryption.test ?? expect.fail()), encoding: 'base64' as const } };
+    const sidecar = await startSidecar(configOf(upstream.origin, { routes, accounts: [{ ...acme, encryption }] }));
+    const answer = await send(sidecar, 'PUT /api/s2s/charge', { key: keys.acme });
+    expect(answer.body).toMatch(/^\{"data":"[A-Za-z0-9+/]+=*"\}$/);
+    expect(answer.headers).toMatchObject({ envelope: 'sealed', allow: 'POST' });
+  });
+});
+
+describe('an account that does not encrypt', () => {
+  test.each(sealed)('gets %s in plain', async (code) => {
+    // Its bodies stream without a limit, compressed or not.
+    const isForEnvelopes = code === 'body_too_large' || code === 'unsupported_content_encoding';
+    const answer = await provoked[code](plain);
+    if (isForEnvelopes) expect(answer.status).toBe(200);
+    else expectPlainRefusal(answer, code);
+  });
+});

@@ -1,0 +1,361 @@
+import { once } from 'node:events';
+import { describe, expect, test, vi } from 'vitest';
+import { envelopeOf } from '../support/client.ts';
+import { openConnection, parseAnswers, parseOnly, type Connection } from '../support/connection.ts';
+import { inFlight } from '../support/metrics.ts';
+import { acmeTest, configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { startRawUpstream, startUpstream } from '../support/upstream.ts';
+
+const envelope = envelopeOf(acmeTest, '{"amount":1000}');
+
+/** An envelope of exactly so many bytes: white space around it counts as sent. */
+function envelopeOfSize(bytes: number): string {
+  return envelope + ' '.repeat(bytes - envelope.length);
+}
+
+/** The head of a POST; `key` is acme's, which encrypts, unless it is said otherwise. */
+function head(path: string, headers: readonly string[], key: string = keys.acme): string {
+  return [`POST ${path} HTTP/1.1`, 'Host: localhost', `Authorization: Bearer ${key}`, ...headers, '', ''].join('\r\n');
+}
+
+function withLength(body: string): string {
+  return head('/api/s2s/charge', [`Content-Length: ${body.length}`]) + body;
+}
+
+function inChunks(body: string): string {
+  const half = body.length >> 1;
+  const chunks = [body.slice(0, half), body.slice(half)].map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`);
+  return `${head('/api/s2s/charge', ['Transfer-Encoding: chunked'])}${chunks.join('')}0\r\n\r\n`;
+}
+
+async function start(more: Parameters<typeof configOf>[1] = {}) {
+  const upstream = await startUpstream();
+  const sidecar = await startSidecar(configOf(upstream.origin, more));
+  return { upstream, sidecar };
+}
+
+async function ask(
+  sidecar: TestSidecar,
+  bytes: string,
+): Promise<ReturnType<typeof parseOnly> & { client: Connection }> {
+  const client = await openConnection(sidecar.port);
+  client.send(bytes);
+  return { ...parseOnly(await client.untilText('}')), client };
+}
+
+const codeOf = (body: string): unknown => (JSON.parse(body) as { code?: unknown }).code;
+
+describe('a body that is opened', () => {
+  const limit = 1_000;
+  const limits = { requestBody: limit };
+
+  test.each([
+    ['with a length', withLength],
+    ['in chunks', inChunks],
+  ])('may be as large as the limit, %s', async (_name, framed) => {
+    const { upstream, sidecar } = await start({ limits });
+    const { status } = await ask(sidecar, framed(envelopeOfSize(limit)));
+    expect(status).toBe(200);
+    expect(upstream.seen[0]?.body).toBe('{"amount":1000}');
+  });
+
+  test.each([
+    ['with a length', withLength],
+    ['in chunks', inChunks],
+  ])('is refused one byte beyond the limit, and closes the connection, %s', async (_name, framed) => {
+    const { upstream, sidecar } = await start({ limits });
+    const { status, headers, client } = await ask(sidecar, framed(envelopeOfSize(limit + 1)));
+    expect(status).toBe(413);
+    expect(headers).toMatchObject({ connection: 'close', envelope: 'sealed' });
+    await client.untilEnded();
+    expect(client.ending).toBe('end');
+    expect(upstream.heads()).toBe(0);
+    await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(1));
+    expect(sidecar.accessLines()[0]).toMatchObject({ status: 413, code: 'body_too_large' });
+  });
+
+  test('is refused at once by its length, before it comes', async () => {
+    const { sidecar } = await start({ limits });
+    const { status } = await ask(sidecar, head('/api/s2s/charge', [`Content-Length: ${limit + 1}`]));
+    expect(status).toBe(413);
+  });
+
+  test('is refused at once in chunks, before they end', async () => {
+    const { sidecar } = await start({ limits });
+    const chunk = `${(limit + 1).toString(16)}\r\n${'x'.repeat(limit + 1)}\r\n`;
+    const { status } = await ask(sidecar, head('/api/s2s/charge', ['Transfer-Encoding: chunked']) + chunk);
+    expect(status).toBe(413);
+  });
+
+  test('is limited on the test endpoints too', async () => {
+    const { sidecar } = await start({ limits });
+    const cipherTest = (bytes: number): string =>
+      [
+        'POST /api/s2s/aes-encrypt HTTP/1.1',
+        'Host: localhost',
+        `Key: ${acmeTest.key}`,
+        `IV: ${acmeTest.iv}`,
+        `Content-Length: ${bytes}`,
+        '',
+        '{}'.padEnd(bytes),
+      ].join('\r\n');
+    expect((await ask(sidecar, cipherTest(limit))).status).toBe(200);
+    const refused = await ask(sidecar, cipherTest(limit + 1));
+    expect([refused.status, codeOf(refused.body)]).toEqual([413, 'body_too_large']);
+  });
+
+  test.each([
+    ['with a length', `Content-Length: ${8 << 20}`, ''],
+    ['in chunks', 'Transfer-Encoding: chunked', `${(8 << 20).toString(16)}\r\n`],
+  ])(
+    'that is far too large is read on, so that a client that sends all first gets its answer, %s',
+    async (_name, framing, size) => {
+      const { sidecar } = await start();
+      const client = await openConnection(sidecar.port);
+      client.socket.pause();
+      client.send(head('/api/s2s/charge', [framing]) + size);
+      client.send(Buffer.alloc(8 << 20, 'x'));
+      if (size !== '') client.send('\r\n0\r\n\r\n');
+      if (client.socket.writableNeedDrain) await once(client.socket, 'drain');
+      client.socket.resume();
+      expect(parseOnly(await client.untilEnded()).status).toBe(413);
+      expect(client.ending).toBe('end');
+      await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 413 }));
+    },
+  );
+
+  test('that never stops is not read for ever', async () => {
+    const { sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(head('/api/s2s/charge', ['Transfer-Encoding: chunked']));
+    const chunk = Buffer.from(`10000\r\n${'x'.repeat(65_536)}\r\n`);
+    const flood = setInterval(() => client.socket.writableNeedDrain || client.send(chunk), 1);
+    await client.untilEnded();
+    clearInterval(flood);
+    expect(client.received).toMatch(/^HTTP\/1\.1 413 /);
+    await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 413 }));
+  });
+
+  test('of a small refused request leaves its connection usable', async () => {
+    const { sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    const refused = head('/api/s2s/charge', ['Content-Length: 5'], 'sk_test_unknownunknownunknown');
+    client.send(`${refused}12`);
+    await client.untilText('}');
+    client.send(`345${withLength(envelope)}`);
+    await client.untilText('}', 2);
+    expect(parseAnswers(client.received).map(({ status }) => status)).toEqual([401, 200]);
+  });
+});
+
+describe('the bytes held over all requests', () => {
+  const size = 10_000;
+  const settings = { limits: { requestBody: size, buffered: 5 * size, inFlight: 100 } };
+
+  /** Sends all but the last byte of a body on each of so many connections. */
+  async function hold(sidecar: TestSidecar, count: number, body = envelopeOfSize(size)): Promise<Connection[]> {
+    const clients = await Promise.all(Array.from({ length: count }, () => openConnection(sidecar.port)));
+    for (const client of clients) client.send(withLength(body).slice(0, -1));
+    return clients;
+  }
+
+  /** Expects that five bodies fit and no sixth. */
+  async function expectAllFree(sidecar: TestSidecar): Promise<void> {
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+    const clients = await hold(sidecar, 6);
+    const refused = await Promise.any(clients.map(async (client) => (await client.untilText('}'), client)));
+    expect(codeOf(parseOnly(refused.received).body)).toBe('overloaded');
+    const held = clients.filter((client) => client !== refused);
+    expect(held.map(({ received }) => received)).toEqual(['', '', '', '', '']);
+    for (const client of held) client.send(' ');
+    for (const client of held) expect(parseOnly(await client.untilText('}')).status).toBe(200);
+    for (const client of clients) client.socket.end();
+  }
+
+  test('are limited: what is beyond is refused as overloaded, and the rest is served', async () => {
+    const { sidecar } = await start(settings);
+    await expectAllFree(sidecar);
+  });
+
+  test('are given back after answers, time and again', async () => {
+    const { sidecar } = await start(settings);
+    for (let round = 0; round < 5; round += 1) await expectAllFree(sidecar);
+  });
+
+  test('are given back when clients leave', async () => {
+    const { sidecar } = await start(settings);
+    for (const client of await hold(sidecar, 5)) {
+      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBeGreaterThan(0));
+      client.socket.destroy();
+    }
+    await expectAllFree(sidecar);
+  });
+
+  test('are given back with a refusal, even while the rest of its request is still read', async () => {
+    const { sidecar } = await start({ ...settings, limits: { ...settings.limits, requestBody: size - 1 } });
+    const chunked = head('/api/s2s/charge', ['Transfer-Encoding: chunked']);
+    for (let i = 0; i < 20; i += 1) {
+      const client = await openConnection(sidecar.port);
+      client.send(`${chunked}${size.toString(16)}\r\n${'x'.repeat(size)}\r\n`);
+      expect(parseOnly(await client.untilText('}')).status).toBe(413);
+    }
+  });
+
+  test('are given back when the upstream fails', async () => {
+    const upstream = await startRawUpstream((req) => void req.socket.destroy());
+    const sidecar = await startSidecar(configOf(upstream.origin, settings));
+    for (let i = 0; i < 20; i += 1) {
+      expect((await ask(sidecar, withLength(envelopeOfSize(size)))).status).toBe(502);
+    }
+  });
+
+  test('do not count bodies that only stream through', async () => {
+    const { upstream, sidecar } = await start(settings);
+    const body = 'x'.repeat(10 * size);
+    const bytes = head('/notes', [`Content-Length: ${body.length}`], keys.globex) + body;
+    expect((await ask(sidecar, bytes)).status).toBe(200);
+    expect(upstream.seen[0]?.body).toBe(body);
+  });
+});
+
+describe('Expect: 100-continue', () => {
+  const expects = 'Expect: 100-continue';
+
+  test.each([
+    ['an envelope', '/api/s2s/charge', keys.acme, envelope, '{"amount":1000}'],
+    ['a streamed body', '/notes', keys.globex, 'text', 'text'],
+    ['a body that is looked at', '/notes', keys.acme, '{"a":1}', '{"a":1}'],
+  ])('is answered once the request is admitted: %s', async (_name, path, key, body, arrived) => {
+    const { upstream, sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(head(path, [expects, `Content-Length: ${body.length}`], key));
+    expect(await client.untilText('\r\n\r\n')).toBe('HTTP/1.1 100 Continue\r\n\r\n');
+    client.send(body);
+    await client.untilText('}');
+    expect(parseAnswers(client.received).map(({ status }) => status)).toEqual([100, 200]);
+    expect(upstream.seen[0]?.body).toBe(arrived);
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('expect');
+  });
+
+  test.each([
+    ['without a key', 'POST /notes', [], 401],
+    ['with an unknown key', 'POST /notes', ['Authorization: Bearer sk_test_unknownunknownunknown'], 401],
+    ['with a key of the other environment', 'POST /notes', [`Authorization: Bearer ${keys.acmeLive}`], 403],
+    ['with a key that may not', 'POST /notes', [`Authorization: Bearer ${keys.globexPublic}`], 403],
+    [
+      'with a compressed envelope',
+      'POST /api/s2s/charge',
+      [`Authorization: Bearer ${keys.acme}`, 'Content-Encoding: gzip'],
+      415,
+    ],
+    [
+      'with a method that is not there',
+      'PUT /api/v1/transactions/initialize',
+      [`Authorization: Bearer ${keys.globex}`],
+      405,
+    ],
+    ['with an ambiguous path', 'POST //notes', [`Authorization: Bearer ${keys.globex}`], 400],
+  ])('is not answered where the request is refused: %s', async (_name, line, headers, status) => {
+    const { sidecar } = await start();
+    const { client, ...answer } = await ask(
+      sidecar,
+      [`${line} HTTP/1.1`, 'Host: localhost', ...headers, expects, 'Content-Length: 10', '', ''].join('\r\n'),
+    );
+    expect(answer.status).toBe(status);
+    // The client may send its body or not; where it does not, nothing else can follow on this connection.
+    expect(answer.headers['connection']).toBe('close');
+    client.socket.destroy();
+  });
+
+  test('is not answered where the body is too large', async () => {
+    const { sidecar } = await start({ limits: { requestBody: 100 } });
+    const answer = await ask(sidecar, head('/api/s2s/charge', [expects, 'Content-Length: 101']));
+    expect(answer.status).toBe(413);
+  });
+
+  test('that asks for more than that is ignored, and its body taken', async () => {
+    const { upstream, sidecar } = await start();
+    const bytes = head('/notes', ['Expect: a-payment', 'Content-Length: 4'], keys.globex);
+    expect((await ask(sidecar, `${bytes}text`)).status).toBe(200);
+    expect(upstream.seen[0]?.body).toBe('text');
+  });
+});
+
+describe('a slow body', () => {
+  const timeouts = { request: 250 };
+
+  test('that is opened is refused when its time is over, although a byte comes now and then', async () => {
+    const { upstream, sidecar } = await start({ timeouts });
+    const client = await openConnection(sidecar.port);
+    client.send(head('/api/s2s/charge', ['Content-Length: 1000']));
+    const drip = setInterval(() => client.send(' '), 20);
+    const answer = parseOnly(await client.untilText('}'));
+    clearInterval(drip);
+    expect([answer.status, codeOf(answer.body)]).toEqual([408, 'request_timeout']);
+    expect(answer.headers['connection']).toBe('close');
+    expect(upstream.heads()).toBe(0);
+    client.socket.end();
+    await client.untilEnded();
+    await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 408, code: 'request_timeout' }));
+  });
+
+  test('that streams may take as long as it keeps coming', async () => {
+    const { upstream, sidecar } = await start({ timeouts });
+    const client = await openConnection(sidecar.port);
+    client.send(head('/notes', ['Content-Length: 12'], keys.globex));
+    for (let i = 0; i < 12; i += 1) {
+      await new Promise((resolve) => void setTimeout(resolve, 50));
+      client.send('x');
+    }
+    expect(parseOnly(await client.untilText('}')).status).toBe(200);
+    expect(upstream.seen[0]?.body).toBe('x'.repeat(12));
+  });
+
+  test.each([
+    ['at its beginning', ''],
+    ['in its middle', 'some bytes'],
+  ])('that streams is refused when it falls silent %s, and is broken off at the upstream', async (_name, sent) => {
+    let closed = false;
+    const upstream = await startRawUpstream((req) => {
+      req.resume().on('error', () => {});
+      req.socket.on('close', () => {
+        closed = true;
+      });
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin, { timeouts }));
+    const client = await openConnection(sidecar.port);
+    client.send(head('/notes', ['Content-Length: 100'], keys.globex) + sent);
+    const answer = parseOnly(await client.untilText('}'));
+    expect([answer.status, codeOf(answer.body)]).toEqual([408, 'request_timeout']);
+    await vi.waitFor(() => expect(upstream.heads() === 0 || closed).toBe(true));
+  });
+
+  test('that is looked at is refused when it falls silent', async () => {
+    const { sidecar } = await start({ timeouts });
+    const answer = await ask(sidecar, `${head('/notes', ['Content-Length: 100'])}{"data":`);
+    expect([answer.status, codeOf(answer.body)]).toEqual([408, 'request_timeout']);
+  });
+});
+
+describe('requests in flight', () => {
+  test('beyond the limit are refused at once, and the place of each is free again when it is answered', async () => {
+    const answers: (() => void)[] = [];
+    const upstream = await startUpstream((_seen, res) => void answers.push(() => res.end('{}')));
+    const sidecar = await startSidecar(configOf(upstream.origin, { limits: { inFlight: 3 } }));
+    for (let round = 0; round < 3; round += 1) {
+      const clients = await Promise.all([0, 1, 2].map(() => openConnection(sidecar.port)));
+      for (const client of clients) client.send(withLength(envelope));
+      await vi.waitFor(() => expect(answers).toHaveLength(3));
+
+      const refused = await ask(sidecar, withLength(envelope));
+      expect([refused.status, codeOf(refused.body)]).toEqual([503, 'overloaded']);
+      expect(refused.headers['retry-after']).toBe('1');
+      expect(await inFlight(sidecar)).toBe(3);
+
+      for (const answer of answers.splice(0)) answer();
+      for (const client of clients) expect(parseOnly(await client.untilText('}')).status).toBe(200);
+      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+    }
+    expect(upstream.heads()).toBe(9);
+  });
+});

@@ -1,0 +1,255 @@
+import { hash } from 'node:crypto';
+import type { OutgoingHttpHeaders } from 'node:http';
+import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import { envelopeOf, expectPlainRefusal, expectSealedRefusal, opened, send, type Answer } from '../support/client.ts';
+import { acmeWith, startGateway } from '../support/gateway.ts';
+import { acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
+import type { Respond } from '../support/upstream.ts';
+
+const json = { 'Content-Type': 'application/json' };
+
+/** Answers with a body of stated length. */
+function responding(status: number, headers: OutgoingHttpHeaders = {}, body: string | Buffer = ''): Respond {
+  return (_, res) =>
+    res.writeHead(status, { 'Content-Length': Buffer.byteLength(body), ...headers }).end(Buffer.from(body));
+}
+
+/** Answers in as many chunks as there are pieces. */
+function chunked(headers: OutgoingHttpHeaders, ...pieces: readonly (string | Buffer)[]): Respond {
+  return (_, res) => {
+    res.writeHead(200, headers);
+    for (const piece of pieces) res.write(piece);
+    res.end();
+  };
+}
+
+/** Bytes whose last `count` are lost. */
+function overwritten(bytes: Buffer, count: number): Buffer {
+  return Buffer.concat([bytes.subarray(0, -count), Buffer.alloc(count)]);
+}
+
+/** What an encrypting account gets when the upstream responds like this to a charge. */
+async function answerTo(respond: Respond, method = 'POST'): Promise<Answer> {
+  const { sidecar } = await startGateway({ respond });
+  return send(sidecar, `${method} /api/s2s/charge`, { key: keys.acme });
+}
+
+describe('every body is sealed', () => {
+  test.each([
+    200, 201, 202, 206, 299, 300, 302, 307, 400, 401, 402, 403, 404, 409, 418, 422, 429, 499, 500, 502, 503, 599,
+  ])('with status %i, which stays', async (status) => {
+    const answer = await answerTo(responding(status, json, '{"amount":1}'));
+    expect(answer.status).toBe(status);
+    expect(opened(acmeTest, answer)).toBe('{"amount":1}');
+  });
+
+  test.each([
+    ['JSON that no serialiser would leave as it is', Buffer.from('{ "a": 1.00,\r\n "a": 12345678901234567890 }\n')],
+    ['what is not JSON', Buffer.from('<html>')],
+    ['what is an envelope already', Buffer.from(envelopeOf(acmeTest, '{}'))],
+    ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
+  ])('byte for byte: %s', async (_, body) => {
+    const answer = await answerTo(responding(200, json, body));
+    expect(Buffer.from(opened(acmeTest, answer))).toEqual(Buffer.from(body.toString()));
+  });
+
+  test.each([
+    ['hex', 1],
+    ['hex', 15],
+    ['hex', 16],
+    ['hex', 17],
+    ['hex', 65_535],
+    ['hex', 65_536],
+    ['hex', 65_537],
+    ['hex', 300_000],
+    ['base64', 1],
+    ['base64', 15],
+    ['base64', 16],
+    ['base64', 32],
+    ['base64', 65_536],
+    ['base64', 65_537],
+    ['base64', 300_000],
+  ] as const)('in %s, of %i bytes, with its length where the upstream states one', async (encoding, length) => {
+    const body = '0123456789'.repeat(length).slice(0, length);
+    const accounts = [acmeWith(encryptionOf(acmeTest, { encoding }))];
+    const respond: Respond = (seen, res, req) =>
+      (seen.url === '/api/s2s/stated' ? responding(200, json, body) : chunked(json, body))(seen, res, req);
+    const { sidecar } = await startGateway({ respond, accounts });
+    const stated = await send(sidecar, 'GET /api/s2s/stated', { key: keys.acme });
+    expect(opened(acmeTest, stated, encoding)).toBe(body);
+    expect(stated.headers['content-length']).toBe(String(stated.bytes.length));
+    const unstated = await send(sidecar, 'GET /api/s2s/unstated', { key: keys.acme });
+    expect(unstated.body).toBe(stated.body);
+    expect(unstated.headers).not.toHaveProperty('content-length');
+  });
+
+  test('in many pieces as in one', async () => {
+    const pieces = Array.from({ length: 50 }, (_, i) => 'x'.repeat(i));
+    expect(opened(acmeTest, await answerTo(chunked(json, ...pieces)))).toBe(pieces.join(''));
+  });
+});
+
+describe('where there is no body there is nothing to seal', () => {
+  test.each<[string, Respond, string, number]>([
+    ['204', (_, res) => res.writeHead(204).end(), 'POST', 204],
+    ['205', responding(205), 'POST', 205],
+    ['304', (_, res) => res.writeHead(304, { 'Content-Length': 11, ...json }).end(), 'GET', 304],
+    ['an empty 200', responding(200, json), 'POST', 200],
+    ['an empty 200 in chunks', chunked(json), 'POST', 200],
+    ['an empty 500', responding(500, json), 'POST', 500],
+    ['an empty 200 that claims to be compressed', responding(200, { 'Content-Encoding': 'gzip' }), 'POST', 200],
+    ['HEAD', responding(200, json, '{"ok":true}'), 'HEAD', 200],
+    ['HEAD of what is compressed', responding(200, { 'Content-Encoding': 'gzip' }, 'x'), 'HEAD', 200],
+    ['HEAD of what nobody can decode', responding(200, { 'Content-Encoding': 'aes128gcm' }, 'x'), 'HEAD', 200],
+    ['HEAD of what is missing', responding(404, json, '{"ok":true}'), 'HEAD', 404],
+  ])('%s', async (_, respond, method, status) => {
+    const answer = await answerTo(respond, method);
+    expect([answer.status, answer.body]).toEqual([status, '']);
+    const told = ['envelope', 'envelope-content-type', 'content-encoding'].filter((name) => name in answer.headers);
+    expect(told).toEqual([]);
+    // A length would be that of the plaintext.
+    expect([undefined, '0']).toContain(answer.headers['content-length']);
+  });
+});
+
+describe('the type', () => {
+  test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset=UTF-8'])(
+    '%s needs no word',
+    async (type) => {
+      const answer = await answerTo(responding(200, { 'Content-Type': type }, '{}'));
+      expect(opened(acmeTest, answer)).toBe('{}');
+      expect(answer.headers).not.toHaveProperty('envelope-content-type');
+    },
+  );
+
+  test.each(['application/problem+json', 'text/html; charset=utf-8', 'application/jsonl', 'text/csv', 'x'])(
+    '%s is kept in Envelope-Content-Type',
+    async (type) => {
+      const answer = await answerTo(responding(200, { 'Content-Type': type }, '{}'));
+      expect(opened(acmeTest, answer)).toBe('{}');
+      expect(answer.headers['envelope-content-type']).toBe(type);
+    },
+  );
+
+  test('is not invented where the upstream has none', async () => {
+    const answer = await answerTo(responding(200, {}, '{}'));
+    expect(opened(acmeTest, answer)).toBe('{}');
+    expect(answer.headers).not.toHaveProperty('envelope-content-type');
+  });
+});
+
+describe('headers', () => {
+  test('that describe the plaintext or the connection are removed', async () => {
+    const names = [
+      ...['ETag', 'Digest', 'Content-Digest', 'Repr-Digest', 'Content-MD5', 'Accept-Ranges', 'Content-Range'],
+      ...['Keep-Alive', 'Proxy-Connection', 'Trailer', 'Upgrade', 'TE', 'Proxy-Authenticate', 'X-Nominated'],
+    ];
+    const removed = Object.fromEntries(names.map((name) => [name, '"x"']));
+    const headers = { ...json, ...removed, Connection: 'close, X-Nominated', 'Content-Encoding': 'identity' };
+    const answer = await answerTo(chunked(headers, '{}'));
+    expect(opened(acmeTest, answer)).toBe('{}');
+    const present = [...names, 'Content-Encoding'].filter((name) => name.toLowerCase() in answer.headers);
+    expect(present).toEqual([]);
+  });
+
+  test('that hold for the envelope, too, are kept', async () => {
+    const kept = {
+      'Set-Cookie': ['a=1', 'b=2'],
+      Location: '/api/s2s/charges/1',
+      'Retry-After': '5',
+      'Cache-Control': 'no-store',
+      'WWW-Authenticate': 'Basic',
+      'X-Custom': 'caf\u00e9',
+    };
+    const answer = await answerTo(responding(201, { ...json, ...kept }, '{}'));
+    const lower = Object.fromEntries(Object.entries(kept).map(([name, value]) => [name.toLowerCase(), value]));
+    expect(answer.headers).toMatchObject(lower);
+  });
+
+  const forged = { Envelope: 'forged', 'Envelope-Content-Type': 'forged', 'Envelope-Credentials': 'forged' };
+
+  test.each([
+    ['a sealed answer', 'POST /api/s2s/charge', keys.acme, { envelope: 'sealed' }],
+    ['a sealed account’s plain answer', 'GET /api/v1/balance', keys.acme, {}],
+    ['an answer on an enveloped route to an account without encryption', 'POST /api/s2s/charge', keys.globex, {}],
+    ['an answer without a body', 'HEAD /api/s2s/charge', keys.acme, {}],
+  ])('that only the sidecar may set are not taken from the upstream: %s', async (_, line, key, expected) => {
+    const respond = responding(200, { ...json, ...forged, 'X-Request-Id': 'forged' }, '{}');
+    const { sidecar } = await startGateway({ respond });
+    const answer = await send(sidecar, line, { key, headers: { 'X-Request-Id': 'r1' } });
+    expect(answer.headers['x-request-id']).toBe('r1');
+    expect(Object.fromEntries(Object.entries(answer.headers).filter(([name]) => name.startsWith('envelope')))).toEqual(
+      expected,
+    );
+  });
+});
+
+describe('a compressed answer, although none was asked for,', () => {
+  // What does not get shorter: the decoder has given much of it before the end shows that something is wrong.
+  const noise = Buffer.concat(Array.from({ length: 3_000 }, (_, i) => hash('sha256', String(i), 'buffer')));
+  const body = JSON.stringify({ items: Array.from({ length: 20_000 }, (_, id) => ({ id })) });
+
+  test.each<[string, (body: string) => Buffer]>([
+    ['gzip', gzipSync],
+    ['x-gzip', gzipSync],
+    ['GZip', gzipSync],
+    ['deflate', deflateSync],
+    ['br', brotliCompressSync],
+    ['zstd', zstdCompressSync],
+  ])('is decoded, then sealed: %s', async (coding, compress) => {
+    const headers = { ...json, 'Content-Encoding': coding };
+    for (const plaintext of ['{}', body]) {
+      const compressed = compress(plaintext);
+      const middle = Math.floor(compressed.length / 2);
+      const inPieces = chunked(headers, compressed.subarray(0, middle), compressed.subarray(middle));
+      for (const respond of [responding(200, headers, compressed), inPieces]) {
+        const answer = await answerTo(respond);
+        expect(opened(acmeTest, answer)).toBe(plaintext);
+        expect(answer.headers).not.toHaveProperty('content-encoding');
+      }
+    }
+  });
+
+  test.each<[string, string, string | Buffer]>([
+    ['of a coding nobody knows', 'aes128gcm', 'plaintext'],
+    ['of a coding by the name of a property', 'constructor', 'plaintext'],
+    ['of two codings', 'gzip, br', brotliCompressSync(gzipSync('plaintext'))],
+    ['that is plain in truth', 'gzip', 'plaintext'],
+    ['that is damaged from the first byte', 'br', Buffer.alloc(100, 0xff)],
+    ['whose sum is wrong', 'gzip', overwritten(gzipSync('plaintext'), 8)],
+    ['that ends before it begins', 'zstd', zstdCompressSync('plaintext').subarray(0, 3)],
+  ])('is withheld where it cannot be decoded: %s', async (_, coding, bytes) => {
+    const headers = { 'Content-Type': 'text/plain', 'Content-Encoding': coding, 'X-Plaintext': 'plaintext' };
+    for (const respond of [responding(200, headers, bytes), chunked(headers, bytes)]) {
+      const { sidecar } = await startGateway({ respond });
+      const answer = await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme });
+      expectPlainRefusal(answer, 'sealing_failed');
+      expect(JSON.stringify([answer.headers, answer.body])).not.toContain('plaintext');
+      expect(sidecar.accessLines()[0]).toMatchObject({ status: 502, code: 'sealing_failed' });
+    }
+  });
+
+  test.each([
+    ['damaged', overwritten(gzipSync(noise), 2_000)],
+    ['cut short', gzipSync(noise).subarray(0, -4)],
+  ])('is broken off where it turns out %s after its beginning has gone out', async (_, bytes) => {
+    await expect(answerTo(responding(200, { 'Content-Encoding': 'gzip' }, bytes))).rejects.toThrow('aborted');
+  });
+
+  test('is refused or broken off where the upstream dies in the middle of it, and the sidecar goes on', async () => {
+    const compressed = gzipSync(noise);
+    const { sidecar } = await startGateway({
+      respond: (seen, res) => {
+        res.writeHead(200, { 'Content-Encoding': 'gzip', 'Content-Length': compressed.length });
+        res.write(compressed.subarray(0, Number(seen.url.split('/').at(-1))), () => res.destroy());
+      },
+    });
+    // Shorter than any output of the decoder, then so long that its output is on the way when the upstream dies.
+    for (const length of [11, ...Array.from({ length: 20 }, (_, i) => 1_000 + i * 4_500)]) {
+      const answer = await send(sidecar, `GET /api/s2s/${length}`, { key: keys.acme }).catch(String);
+      if (typeof answer === 'string') expect(answer).toMatch(/aborted|ECONNRESET|socket hang up/);
+      else expectSealedRefusal(acmeTest, answer, 'upstream_unavailable');
+    }
+  });
+});

@@ -1,0 +1,187 @@
+import { execFile, execFileSync, spawnSync } from 'node:child_process';
+import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
+import { migrate } from '../../src/accounts/postgres/migrate.ts';
+
+const run = promisify(execFile);
+
+/** Where Debian keeps the server's programs, the newest version last. */
+const versions = '/usr/lib/postgresql';
+
+/** The folder of the server's programs; undefined where there is no PostgreSQL. */
+const programs = [
+  ...(existsSync(versions) ? readdirSync(versions).toSorted((a, b) => Number(a) - Number(b)) : []).map((version) =>
+    join(versions, version, 'bin'),
+  ),
+  spawnSync('pg_config', ['--bindir'], { encoding: 'utf8' }).stdout?.trim(),
+].findLast((folder) => folder !== undefined && existsSync(join(folder, 'initdb')));
+
+/** `describe`, for tests that need PostgreSQL. Where there is none they are skipped, and say so. */
+export function describeWithPostgres(name: string, tests: () => void): void {
+  if (programs === undefined) {
+    console.warn(`SKIPPED: "${name}" needs PostgreSQL, which is not installed (Debian: apt-get install postgresql)`);
+  }
+  describe.skipIf(programs === undefined)(name, tests);
+}
+
+/** A server of this file's own, reached through a socket in a folder of its own. */
+export interface TestPostgres {
+  /** Makes a database with the accounts' tables, empty; its URL. */
+  createDatabase(): Promise<string>;
+  /** Carries out SQL as the owner, by psql, and returns what it prints: unaligned rows. */
+  psql(url: string, sql: string): Promise<string>;
+  /** Stops the server as if it had crashed: whatever is under way is broken off. */
+  stop(): Promise<void>;
+  start(): Promise<void>;
+  /** Listens on a port and passes on what comes. */
+  proxy(url: string): Promise<TestProxy>;
+}
+
+/** A way to the server that can be cut. Closed when the test is over. */
+export interface TestProxy {
+  /** The URL of the same database, through here. */
+  readonly url: string;
+  /** Ends all connections and takes no new ones, until `mend`. */
+  cut(): void;
+  /** Passes nothing on any more, as if cables were pulled; new connections get no answer either. */
+  freeze(): void;
+  mend(): void;
+  /** Connections taken so far. */
+  readonly connections: number;
+  /** Called with what the client sends, before it is passed on. */
+  onClientData: ((data: Buffer) => void) | undefined;
+}
+
+/** Starts a server before this file's tests and removes it afterwards. To be called where tests are defined. */
+export function usePostgres(): TestPostgres {
+  const folder = { path: '' };
+  let databases = 0;
+
+  beforeAll(async () => {
+    if (programs === undefined) return;
+    folder.path = mkdtempSync(join(tmpdir(), 'pg-'));
+    if (process.getuid?.() === 0) {
+      const [uid = '', gid = ''] = ['-u', '-g'].map((flag) =>
+        execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }),
+      );
+      chownSync(folder.path, Number(uid), Number(gid));
+    }
+    const options = ['--auth=trust', '--username=postgres', '--encoding=UTF8', '--no-locale', '--no-sync'];
+    await asPostgres('initdb', '--pgdata', join(folder.path, 'data'), ...options);
+    await start();
+    await psql(urlOf('postgres'), 'CREATE DATABASE template');
+    await migrate(urlOf('template'));
+  });
+  afterAll(async () => {
+    if (folder.path === '') return;
+    await stop();
+    rmSync(folder.path, { recursive: true, force: true });
+  });
+
+  function urlOf(database: string): string {
+    return `postgres:///${database}?host=${folder.path}&user=postgres`;
+  }
+
+  async function start(): Promise<void> {
+    const options = [`-k ${folder.path}`, '-c listen_addresses=', '-c fsync=off', '-c max_connections=50'].join(' ');
+    const log = join(folder.path, 'log');
+    await asPostgres('pg_ctl', '--pgdata', join(folder.path, 'data'), '--wait', '--log', log, '-o', options, 'start');
+  }
+
+  async function stop(): Promise<void> {
+    const args = ['--pgdata', join(folder.path, 'data'), '--wait', '--mode=immediate', 'stop'];
+    // It may be stopped already.
+    await asPostgres('pg_ctl', ...args).catch(() => {});
+  }
+
+  async function psql(url: string, sql: string): Promise<string> {
+    const { stdout } = await run('psql', ['-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', sql]);
+    return stdout.trim();
+  }
+
+  return {
+    createDatabase: async () => {
+      databases += 1;
+      await psql(urlOf('postgres'), `CREATE DATABASE test${databases} TEMPLATE template`);
+      return urlOf(`test${databases}`);
+    },
+    psql,
+    start,
+    stop,
+    proxy: (url) => startProxy(join(folder.path, '.s.PGSQL.5432'), new URL(url).pathname.slice(1)),
+  };
+}
+
+/** The server does not run as root; where the tests do, it runs as the user its package has made. */
+async function asPostgres(program: string, ...args: readonly string[]): Promise<void> {
+  const path = join(programs ?? '', program);
+  const isRoot = process.getuid?.() === 0;
+  const [command, prefix] = isRoot
+    ? ['setpriv', ['--reuid=postgres', '--regid=postgres', '--init-groups', path]]
+    : [path, []];
+  await run(command, [...prefix, ...args], { cwd: tmpdir() });
+}
+
+async function startProxy(socketPath: string, database: string): Promise<TestProxy> {
+  const pairs = new Set<readonly [Socket, Socket]>();
+  let state: 'open' | 'cut' | 'frozen' = 'open';
+  let connections = 0;
+  const server = createServer((client) => {
+    if (state === 'cut') {
+      client.destroy();
+      return;
+    }
+    connections += 1;
+    const database = connect(socketPath);
+    const pair = [client, database] as const;
+    pairs.add(pair);
+    client.on('data', (data) => {
+      proxy.onClientData?.(data);
+      if (state === 'open') database.write(data);
+    });
+    database.on('data', (data) => {
+      if (state === 'open') client.write(data);
+    });
+    for (const [side, other] of [pair, pair.toReversed()] as const) {
+      side?.on('error', () => {});
+      side?.on('close', () => {
+        pairs.delete(pair);
+        other?.destroy();
+      });
+    }
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const endAll = (): void => {
+    for (const [client, upstream] of pairs) {
+      client.destroy();
+      upstream.destroy();
+    }
+  };
+  onTestFinished(() => {
+    server.close();
+    endAll();
+  });
+  const proxy: TestProxy = {
+    url: `postgres://postgres@127.0.0.1:${(server.address() as AddressInfo).port}/${database}`,
+    cut: () => {
+      state = 'cut';
+      endAll();
+    },
+    freeze: () => {
+      state = 'frozen';
+    },
+    mend: () => {
+      state = 'open';
+      endAll();
+    },
+    get connections() {
+      return connections;
+    },
+    onClientData: undefined,
+  };
+  return proxy;
+}
