@@ -1,15 +1,20 @@
 import type { Server } from 'node:http';
 import { Server as TlsServer } from 'node:tls';
 import type { AddressInfo } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
 import type { EnvironmentName } from './accounts/api-key.ts';
+import type { Directory } from './accounts/directory.ts';
 import { memoryDirectory } from './accounts/memory-directory.ts';
+import type { DirectoryState } from './accounts/postgres/directory.ts';
+import { PostgresAccounts } from './accounts/postgres/postgres-accounts.ts';
 import { tallyOf } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
-import type { Config, Listener } from './config/config.ts';
+import type { Config, Listener, StoreSettings } from './config/config.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { createListener, secureContextOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
+import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { OperationMetrics } from './telemetry/operation-metrics.ts';
@@ -35,6 +40,10 @@ export class App {
   readonly #merchantsListener: Server;
   readonly #adminListener: Server;
   readonly #upstreams = new Map<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }>();
+  readonly #registry = new Registry();
+  /** The accounts in a database, where they are in one. */
+  #database: { readonly settings: StoreSettings; readonly accounts: PostgresAccounts } | undefined;
+  #monitor: DirectoryMonitor | undefined;
   /** Says what cannot change while running. */
   readonly #startedWith: Pick<Config, 'listen' | 'admin' | 'limits'>;
   #config: Config;
@@ -47,9 +56,11 @@ export class App {
     this.#config = config;
     this.#log = log;
     this.#clock = clock;
-    const registry = new Registry();
+    const registry = this.#registry;
     const metrics = new Metrics(registry, () => this.#gateway.inFlight);
-    this.#operation = new OperationMetrics(registry, version, () => tallyOf(this.#config.accounts, clock()));
+    this.#operation = new OperationMetrics(registry, version, () =>
+      this.#database === undefined ? tallyOf(this.#config.accounts, clock()) : this.#database.accounts.tally(),
+    );
     this.#gateway = new Gateway(this.#rulesOf(config), log, metrics, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
     this.#adminListener = createAdminListener({ registry, isReady: () => this.#ready, drain: () => this.drain() });
@@ -63,9 +74,11 @@ export class App {
   async start(): Promise<void> {
     await open('admin', this.#adminListener, this.#config.admin, this.#log);
     try {
+      await this.#database?.accounts.open();
       await open('merchants', this.#merchantsListener, this.#config.listen, this.#log);
     } catch (error) {
       this.#adminListener.close();
+      await this.#database?.accounts.close();
       throw error;
     }
     this.#operation.loaded(this.#clock());
@@ -83,6 +96,7 @@ export class App {
   /** Puts a new configuration in place, whole, between two requests; those in flight go on with the one they began with. */
   apply(config: Config): void {
     const upstreamsBefore = [...this.#upstreams.values()];
+    const databaseBefore = this.#database;
     this.#config = config;
     this.#gateway.rules = this.#rulesOf(config);
     this.#log.level = config.log.level;
@@ -104,7 +118,13 @@ export class App {
       if (runs !== is) this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
     const upstreams = new Set(this.#upstreams.values());
-    for (const old of upstreamsBefore) if (!upstreams.has(old)) void this.#closeUnused(old.upstream);
+    for (const old of upstreamsBefore) if (!upstreams.has(old)) void this.#closeUnused(old.upstream, old.upstream);
+    if (this.#database !== databaseBefore) {
+      void this.#database?.accounts.open();
+      if (databaseBefore !== undefined) {
+        void this.#closeUnused(databaseBefore.accounts.directory, databaseBefore.accounts);
+      }
+    }
     this.#operation.reloaded(this.#clock());
     this.#log.info('configuration reloaded');
   }
@@ -146,31 +166,46 @@ export class App {
     await closed;
     this.#adminListener.close();
     this.#adminListener.closeAllConnections();
-    await Promise.all([...this.#upstreams.values()].map(({ upstream }) => upstream.close()));
+    for (const { upstream } of this.#upstreams.values()) upstream.close();
+    await this.#database?.accounts.close();
     this.#log.info('stopped');
   }
 
   /** The rules of a configuration; an upstream whose settings are the same keeps its connections. */
   #rulesOf(config: Config): Rules {
-    const { timeouts, limits } = config;
+    const { timeouts } = config;
     const upstreams = new Map<EnvironmentName, Upstream>();
     for (const { name, upstream: target } of config.environments) {
-      const settings = JSON.stringify([target, timeouts.connect, limits.inFlight]);
+      const settings = JSON.stringify([target, timeouts.connect]);
       let entry = this.#upstreams.get(name);
       if (entry?.settings !== settings) {
-        entry = { settings, upstream: new Upstream(target, timeouts.connect, limits.inFlight) };
+        entry = { settings, upstream: new Upstream(target, timeouts.connect) };
         this.#upstreams.set(name, entry);
       }
       upstreams.set(name, entry.upstream);
     }
     for (const name of this.#upstreams.keys()) if (!upstreams.has(name)) this.#upstreams.delete(name);
-    return new Rules(config, memoryDirectory(config.accounts), upstreams);
+    return new Rules(config, this.#directoryOf(config), upstreams);
   }
 
-  /** Closes an upstream once no request that began with it is left: one may be about to be sent. */
-  async #closeUnused(upstream: Upstream): Promise<void> {
-    await until(() => !this.#gateway.uses(upstream), Infinity);
-    await upstream.close();
+  /** Where keys are looked up; a database whose settings are the same keeps its connections and its cache. */
+  #directoryOf({ store, accounts }: Config): Directory {
+    if (store.kind === 'file') {
+      this.#database = undefined;
+      return memoryDirectory(accounts);
+    }
+    if (this.#database === undefined || !isDeepStrictEqual(this.#database.settings, store)) {
+      const state = (): DirectoryState | undefined => this.#database?.accounts.directory.state;
+      this.#monitor ??= new DirectoryMonitor(this.#registry, this.#log, state, this.#clock);
+      this.#database = { settings: store, accounts: new PostgresAccounts(store, this.#clock, this.#monitor) };
+    }
+    return this.#database.accounts.directory;
+  }
+
+  /** Closes something once no request that began with `part` of it is left: one may be about to be sent. */
+  async #closeUnused(part: Upstream | Directory, closable: { close(): unknown }): Promise<void> {
+    await until(() => !this.#gateway.uses(part), Infinity);
+    await closable.close();
   }
 }
 

@@ -10,15 +10,22 @@ const lastLinesTime = 1_000;
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
-// A line is written as soon as it is there, without waiting for the reader. Only with a least length is there a `flush`
-// that waits for lines already on their way; `flushSync` overtakes them.
-const log = pino.destination({ dest: 1, sync: false, minLength: 1 });
+let tries = Infinity;
+// Lines go out some at a time, the last ones after a moment: a write for each costs a tenth of a request.
+const log = pino.destination({
+  dest: 1,
+  sync: false,
+  minLength: 4_096,
+  periodicFlush: 100,
+  // Asked each tenth of a second while the reader of the log takes nothing.
+  retryEAGAIN: () => tries-- > 0,
+});
 
 process.on('uncaughtException', (error) => {
-  // Nothing is certain any more, so nothing is waited for.
+  // Nothing is certain any more, so nothing is waited for: `fatal` overtakes even lines that are on their way.
+  tries = lastLinesTime / 100;
   createLogger('fatal', log).fatal({ err: error }, 'crash');
-  log.flushSync();
-  process.exit(1);
+  exit(1);
 });
 
 const exitCode = await run(process.argv.slice(2), {
@@ -31,6 +38,13 @@ const exitCode = await run(process.argv.slice(2), {
   clock: Date.now,
   onSignal: (signal, handler) => void process.on(signal, handler),
 });
-const flushed = new Promise<void>((resolve) => log.flush(() => resolve()));
-await Promise.race([flushed, setTimeout(lastLinesTime)]);
-process.exit(exitCode);
+const written = new Promise((resolve) => void log.once('close', resolve));
+log.end();
+await Promise.race([written, setTimeout(lastLinesTime)]);
+exit(exitCode);
+
+function exit(code: number): never {
+  // Or its own last attempt to write would wait for the reader for ever.
+  log.destroy();
+  process.exit(code);
+}

@@ -1,3 +1,5 @@
+import { withoutNominated } from './nominated.ts';
+
 /** What never goes from the upstream to a client: hop-by-hop headers, and what only the sidecar itself may say. */
 const neverForwarded = new Set([
   'connection',
@@ -43,17 +45,20 @@ export interface AnswerHead {
 
 /** Sorts the flat list of headers an upstream has sent. */
 export function readAnswerHead(status: number, raw: readonly string[]): AnswerHead {
-  const headers: string[] = [];
-  const bodyHeaders: string[] = [];
+  let headers: string[] = [];
+  let bodyHeaders: string[] = [];
   let contentLength: number | undefined;
   let contentType: string | undefined;
   let contentEncoding: string | undefined;
-  const nominated = nominatedIn(raw);
+  let connection: string | undefined;
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const name = raw[i] as string;
     const value = raw[i + 1] as string;
     const lower = name.toLowerCase();
-    if (neverForwarded.has(lower) || nominated?.has(lower) === true) continue;
+    if (neverForwarded.has(lower)) {
+      if (lower === 'connection') connection = connection === undefined ? value : `${connection},${value}`;
+      continue;
+    }
     if (!ofPlainBody.has(lower)) {
       headers.push(name, value);
       continue;
@@ -66,21 +71,14 @@ export function readAnswerHead(status: number, raw: readonly string[]): AnswerHe
     else if (lower === 'content-encoding')
       contentEncoding = contentEncoding === undefined ? value : `${contentEncoding}, ${value}`;
   }
+  if (connection !== undefined) {
+    headers = withoutNominated(headers, connection);
+    bodyHeaders = withoutNominated(bodyHeaders, connection);
+  }
   return { status, headers, bodyHeaders, contentLength, contentType, contentEncoding };
 }
 
 /** Whether an answer has a body at all (RFC 9110 §6.4.1). */
 export function mayHaveBody(method: string, status: number): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 205 && status !== 304;
-}
-
-/** The names nominated in `Connection`, which end here (RFC 9110 §7.6.1). */
-function nominatedIn(raw: readonly string[]): ReadonlySet<string> | undefined {
-  let names: Set<string> | undefined;
-  for (let i = 0; i + 1 < raw.length; i += 2) {
-    if ((raw[i] as string).toLowerCase() !== 'connection') continue;
-    names ??= new Set();
-    for (const token of (raw[i + 1] as string).split(',')) names.add(token.trim().toLowerCase());
-  }
-  return names;
 }

@@ -109,7 +109,7 @@ function forward(
     headers.push('Accept-Encoding', 'identity');
     if (body !== undefined) headers.push('Content-Type', 'application/json');
   }
-  if (body !== undefined || head.contentLength !== undefined) headers.push('Content-Length', String(body?.length ?? 0));
+  if (head.hasBody || head.contentLength !== undefined) headers.push('Content-Length', String(body?.length ?? 0));
   const answer =
     sealing === undefined ? new PlainAnswer(request) : new SealedAnswer(request, sealing, environment.name, metrics);
   request.forward(environment.upstream, { method: head.method, target: head.target, headers, body }, answer);

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Directory } from '../accounts/directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
@@ -20,6 +21,7 @@ import { endWithProblem, type RefusalDetails } from './refusal.ts';
 import { readRequestHead, type RequestHead } from './request-head.ts';
 import type { Rules, ServedEnvironment } from './rules.ts';
 import { chooseByHead, graceAt } from './sealing.ts';
+import { noteUse } from './note-use.ts';
 import { pathOf } from './target.ts';
 
 interface Refused {
@@ -77,8 +79,8 @@ export class Gateway {
   }
 
   /** Whether a request is in flight that began with this upstream. */
-  uses(upstream: Upstream): boolean {
-    return this.#open.find((request) => request.rules.has(upstream)) !== undefined;
+  uses(part: Upstream | Directory): boolean {
+    return this.#open.find((request) => request.rules.has(part)) !== undefined;
   }
 
   /** From now on every answer closes its connection, so that clients go elsewhere. */
@@ -289,6 +291,7 @@ export class Gateway {
       this.#metrics.upstream(request.environment, request.upstreamTime / 1_000);
     }
     this.#log.info(line, 'request');
+    noteUse(request, this.#clock());
   }
 
   #failed(request: GatewayRequest, error: unknown): void {

@@ -51,7 +51,9 @@ export async function passThrough(
   }
   const headers = upstreamHeaders(request, head, identified ? environment.name : undefined);
   headers.push(...head.plainHeaders);
-  if (head.contentLength !== undefined) headers.push('Content-Length', String(head.contentLength));
+  // A body that is here in whole has a length, even if it came in chunks.
+  const length = Buffer.isBuffer(body) ? body.length : head.contentLength;
+  if (length !== undefined) headers.push('Content-Length', String(length));
   request.forward(
     environment.upstream,
     { method: head.method, target: head.target, headers, body },

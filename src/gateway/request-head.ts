@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { withoutNominated } from './nominated.ts';
 import { pathOf } from './target.ts';
 
 /** A request's head that can be read in one way only, taken apart in one pass. */
@@ -183,7 +184,12 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
   }
   if (hosts > 1 || (hosts === 0 && isHttp11) || (hosts === 1 && !acceptableHost.test(head.host))) return undefined;
   if (head.contentLength !== undefined && head.contentLength > 0) head.hasBody = true;
-  if (connection !== '') dropNominated(head, connection);
+  if (connection !== '') {
+    // What the sidecar sends in its own name is not among these, so a client cannot nominate its identity headers away.
+    head.headers = withoutNominated(head.headers, connection);
+    head.plainHeaders = withoutNominated(head.plainHeaders, connection);
+    head.forwarded.others = withoutNominated(head.forwarded.others, connection);
+  }
   return head;
 }
 
@@ -199,28 +205,5 @@ export function traceIdOf(traceparent: string | undefined): string | undefined {
 function isDisguised(lower: string): boolean {
   if (!/[^a-z0-9-]/.test(lower)) return false;
   const plain = lower.replaceAll(/[^a-z0-9-]/g, '-');
-  return roles.has(plain) || plain.startsWith('x-forwarded-');
-}
-
-/**
- * Headers nominated in `Connection` end here (RFC 9110 §7.6.1). What the sidecar sends in its own name cannot be
- * nominated away: a client could otherwise take the identity headers off its request.
- */
-function dropNominated(head: RequestHead, connection: string): void {
-  const nominated = new Set(connection.split(',').map((token) => token.trim().toLowerCase()));
-  nominated.delete('keep-alive');
-  nominated.delete('close');
-  if (nominated.size === 0) return;
-  head.headers = without(head.headers, nominated);
-  head.plainHeaders = without(head.plainHeaders, nominated);
-  head.forwarded.others = without(head.forwarded.others, nominated);
-}
-
-function without(headers: readonly string[], names: ReadonlySet<string>): string[] {
-  const kept: string[] = [];
-  for (let i = 0; i + 1 < headers.length; i += 2) {
-    const name = headers[i] as string;
-    if (!names.has(name.toLowerCase())) kept.push(name, headers[i + 1] as string);
-  }
-  return kept;
+  return roles.has(plain) || plain.startsWith('if-') || plain.startsWith('x-forwarded-');
 }

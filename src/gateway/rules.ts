@@ -2,7 +2,7 @@ import { BlockList, isIPv6 } from 'node:net';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Config, Limits, Timeouts } from '../config/config.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import { Upstream } from '../upstream/upstream.ts';
 import { Router } from './router.ts';
 
 /** An environment as the gateway serves it. */
@@ -45,8 +45,9 @@ export class Rules {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
   }
 
-  has(upstream: Upstream): boolean {
-    return this.#upstreams.has(upstream);
+  /** Whether these rules need a part that newer ones may do without. */
+  has(part: Upstream | Directory): boolean {
+    return part === this.directory || (part instanceof Upstream && this.#upstreams.has(part));
   }
 
   /** Whether what a peer says of the clients before it is believed. */

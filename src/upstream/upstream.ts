@@ -1,7 +1,8 @@
-import { isIP } from 'node:net';
+import { connect as connectPlain, isIP, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
-import { buildConnector, Pool, type Dispatcher } from 'undici';
+import { connect as connectTls } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
+import { Connection, type OutgoingRequest, type RequestEvents } from './connection.ts';
 import { upgrade, type UpgradeHandler, type UpgradeRequest } from './upgrade.ts';
 
 /** What is sent to the upstream. */
@@ -40,52 +41,31 @@ export interface UpstreamCall {
   abort(): void;
 }
 
-/** The payment core of one environment, over HTTP/1.1 on kept-alive connections. */
-export class Upstream {
-  readonly #pool: Pool;
-  readonly #target: UpstreamTarget;
-  readonly #servername: string;
+/** An idle connection is given up before an upstream that says nothing of its own patience closes it: Node's is 5 s. */
+const idleTime = 4_000;
 
-  /**
-   * @param connectTimeout milliseconds for TCP and TLS together
-   * @param connections    most connections at once: as many as requests may be in flight, so that none queues here
-   */
-  constructor(target: UpstreamTarget, connectTimeout: number, connections: number) {
-    const { hostname } = new URL(target.origin);
-    // undici takes the TLS server name from the Host header, which here is the client's word. Ours comes from the
-    // configuration. An address has none (RFC 6066 §3): the certificate is then checked against the address itself.
-    this.#servername = hostname;
-    const connect = buildConnector({
-      timeout: connectTimeout,
-      allowH2: false,
-      ...(target.socketPath === undefined ? {} : { socketPath: target.socketPath }),
-      ...(target.ca === undefined ? {} : { ca: target.ca }),
-      ...(target.cert === undefined ? {} : { cert: target.cert }),
-      ...(target.key === undefined ? {} : { key: target.key }),
-    });
-    const isAddress = isIP(hostname.replace(/^\[|\]$/g, '')) !== 0;
+/** After this much idleness a closed connection may not have been noticed yet. Milliseconds. */
+const doubtfulAfter = 500;
+
+/** The payment core of one environment, over HTTP/1.1 on kept-alive connections, one request at a time on each. */
+export class Upstream {
+  readonly #target: UpstreamTarget;
+  readonly #connectTimeout: number;
+  readonly #idle: Connection[] = [];
+  readonly #sweep: NodeJS.Timeout;
+  #closed = false;
+
+  /** @param connectTimeout milliseconds for TCP and TLS together */
+  constructor(target: UpstreamTarget, connectTimeout: number) {
     this.#target = target;
-    this.#pool = new Pool(target.origin, {
-      connections,
-      connect: (options, callback) => {
-        if (isAddress) delete options.servername;
-        connect(options, callback);
-      },
-      allowH2: false,
-      pipelining: 1,
-      // Timeouts of one's own per request cost microseconds each; the gateway sweeps over all requests instead.
-      headersTimeout: 0,
-      bodyTimeout: 0,
-      // Below the 5 s after which a Node upstream closes an idle connection; one that announces more gets more.
-      keepAliveTimeout: 4_000,
-      keepAliveMaxTimeout: 60_000,
-    });
+    this.#connectTimeout = connectTimeout;
+    this.#sweep = setInterval(() => this.#closeIdle(performance.now() - idleTime), 1_000).unref();
   }
 
   /** Sends the request; the handler hears of the answer, of a failure, or (after `abort`) of nothing more. */
   send(request: UpstreamRequest, handler: AnswerHandler): UpstreamCall {
-    const call = new Call(request, handler, (again) => this.#dispatch(request, again));
-    this.#dispatch(request, call);
+    const call = new Call(serialise(request, this.#target), handler);
+    this.#send(call, true);
     return call;
   }
 
@@ -95,100 +75,181 @@ export class Upstream {
   }
 
   /** Ends idle connections at once and busy ones after their answer. */
-  async close(): Promise<void> {
-    await this.#pool.close();
+  close(): void {
+    this.#closed = true;
+    clearInterval(this.#sweep);
+    this.#closeIdle(Infinity);
   }
 
-  #dispatch(request: UpstreamRequest, call: Call): void {
-    this.#pool.dispatch(
-      {
-        origin: this.#target.origin,
-        path: request.target,
-        method: request.method,
-        headers: request.headers,
-        body: request.body ?? null,
-        servername: this.#servername,
-      } as Dispatcher.DispatchOptions,
-      call,
-    );
+  #send(call: Call, mayConnectAgain: boolean): void {
+    const connection = this.#takeIdle();
+    if (connection === undefined) {
+      this.#connect(call, mayConnectAgain);
+    } else if (performance.now() - connection.idleSince < doubtfulAfter) {
+      call.sendOn(connection);
+    } else {
+      // The upstream may have closed it just now: one turn of the event loop tells, and nothing has been sent yet.
+      setImmediate(() => {
+        if (call.over) this.#release(connection);
+        else if (connection.socket.destroyed) this.#send(call, mayConnectAgain);
+        else call.sendOn(connection);
+      });
+    }
+  }
+
+  #connect(call: Call, mayConnectAgain: boolean): void {
+    let timedOut = false;
+    const socket = open(this.#target);
+    const timer = setTimeout(() => {
+      timedOut = true;
+      socket.destroy();
+    }, this.#connectTimeout);
+    const onFailure = (error: Error & { code?: string }): void => {
+      cause = error.code ?? error.name;
+    };
+    const onClose = (): void => {
+      clearTimeout(timer);
+      if (call.over) return;
+      // Nothing was sent: once more does no harm.
+      if (!timedOut && mayConnectAgain) this.#connect(call, false);
+      else call.fail(timedOut ? 'upstream_timeout' : 'upstream_unavailable', timedOut ? 'ETIMEDOUT' : cause);
+    };
+    let cause = 'ECONNCLOSED';
+    socket.once('error', onFailure).once('close', onClose);
+    socket.once('encrypted' in socket ? 'secureConnect' : 'connect', () => {
+      clearTimeout(timer);
+      socket.off('error', onFailure).off('close', onClose);
+      const connection = new Connection(
+        socket,
+        (idle) => this.#release(idle),
+        (over) => this.#forget(over),
+      );
+      if (call.over) this.#release(connection);
+      else call.sendOn(connection);
+    });
+  }
+
+  #takeIdle(): Connection | undefined {
+    let connection = this.#idle.pop();
+    while (connection?.socket.destroyed === true) connection = this.#idle.pop();
+    return connection;
+  }
+
+  #release(connection: Connection): void {
+    connection.idleSince = performance.now();
+    if (this.#closed) connection.socket.destroy();
+    else this.#idle.push(connection);
+  }
+
+  #forget(connection: Connection): void {
+    const index = this.#idle.indexOf(connection);
+    if (index !== -1) this.#idle.splice(index, 1);
+  }
+
+  /** Closes what has been idle since before `since`. */
+  #closeIdle(since: number): void {
+    for (const connection of [...this.#idle]) if (connection.idleSince <= since) connection.socket.destroy();
   }
 }
 
-class Call implements Dispatcher.DispatchHandler, UpstreamCall {
-  readonly #request: UpstreamRequest;
+/** One request between the gateway and a connection. */
+class Call implements UpstreamCall, RequestEvents {
+  readonly #request: OutgoingRequest;
   readonly #handler: AnswerHandler;
-  readonly #sendAgain: (call: Call) => void;
-  #controller: Dispatcher.DispatchController | undefined;
-  #done = false;
-  #sentAgain = false;
+  #connection: Connection | undefined;
+  over = false;
 
-  constructor(request: UpstreamRequest, handler: AnswerHandler, sendAgain: (call: Call) => void) {
+  constructor(request: OutgoingRequest, handler: AnswerHandler) {
     this.#request = request;
     this.#handler = handler;
-    this.#sendAgain = sendAgain;
+  }
+
+  sendOn(connection: Connection): void {
+    this.#connection = connection;
+    connection.send(this.#request, this);
   }
 
   pause(): void {
-    this.#controller?.pause();
+    if (!this.over) this.#connection?.socket.pause();
   }
 
   resume(): void {
-    this.#controller?.resume();
+    if (!this.over) this.#connection?.socket.resume();
   }
 
   abort(): void {
-    this.#done = true;
-    this.#controller?.abort(new Error('aborted'));
+    if (this.over) return;
+    this.#end();
+    this.#connection?.abort();
   }
 
-  // undici calls this right before it writes the first byte.
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.#controller = controller;
-    if (this.#done) controller.abort(new Error('aborted'));
+  fail(code: UpstreamFailure['code'], cause: string): void {
+    if (this.over) return;
+    this.#end();
+    this.#handler.onFailure({ code, cause });
   }
 
-  onResponseStart(controller: Dispatcher.DispatchController, status: number): void {
-    if (this.#done) return;
-    const headers = texts(controller.rawHeaders);
-    if (status < 200) this.#handler.onInformation(status, headers);
-    else if (status <= 599) this.#handler.onHead(status, headers);
-    else this.#fail('upstream_unavailable', 'BAD_STATUS');
+  onInformation(status: number, headers: readonly string[]): void {
+    this.#handler.onInformation(status, headers);
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (!this.#done) this.#handler.onData(chunk);
+  onHead(status: number, headers: readonly string[]): void {
+    this.#handler.onHead(status, headers);
   }
 
-  onResponseEnd(): void {
-    if (this.#done) return;
-    this.#done = true;
+  onBody(chunk: Buffer): void {
+    if (!this.over) this.#handler.onData(chunk);
+  }
+
+  onComplete(): void {
+    if (this.over) return;
+    this.#end();
     this.#handler.onEnd();
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController | undefined, error: Error & { code?: string }): void {
-    if (this.#done) return;
-    const timedOut = error.code === 'UND_ERR_CONNECT_TIMEOUT';
-    // Only what provably never left may be sent again: a payment must not be made twice.
-    const neverSent = this.#controller === undefined && !timedOut;
-    if (neverSent && !this.#sentAgain && (this.#request.body === undefined || Buffer.isBuffer(this.#request.body))) {
-      this.#sentAgain = true;
-      this.#sendAgain(this);
-      return;
-    }
-    this.#fail(timedOut ? 'upstream_timeout' : 'upstream_unavailable', error.code ?? error.name);
+  onBroken(cause: string): void {
+    this.fail('upstream_unavailable', cause);
   }
 
-  #fail(code: UpstreamFailure['code'], cause: string): void {
-    this.#done = true;
-    this.#controller?.abort(new Error('aborted'));
-    this.#handler.onFailure({ code, cause });
+  #end(): void {
+    this.over = true;
+    const { body } = this.#request;
+    if (body !== undefined && !Buffer.isBuffer(body)) body.destroy();
   }
 }
 
-/** Header bytes as Node hands them out itself: ISO 8859-1 (RFC 9110 §5.5). */
-function texts(raw: Dispatcher.DispatchController['rawHeaders']): string[] {
-  const headers: string[] = [];
-  if (Array.isArray(raw))
-    for (const item of raw) headers.push(typeof item === 'string' ? item : item.toString('latin1'));
-  return headers;
+/** The request as it goes out. Header names and values have come through Node's parser: there is no line break in them. */
+function serialise({ method, target, headers, body }: UpstreamRequest, { origin }: UpstreamTarget): OutgoingRequest {
+  let head = `${method} ${target} HTTP/1.1\r\n`;
+  let sized = false;
+  let hosted = false;
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const name = headers[i] as string;
+    if (name === 'Content-Length') sized = true;
+    else if (name === 'Host') hosted = true;
+    head += `${name}: ${headers[i + 1] as string}\r\n`;
+  }
+  // HTTP/1.0 may come without one, but what goes out is HTTP/1.1.
+  if (!hosted) head += `Host: ${new URL(origin).host}\r\n`;
+  const chunked = body !== undefined && !sized;
+  head += chunked ? 'Transfer-Encoding: chunked\r\n\r\n' : '\r\n';
+  return { method, head, body, chunked };
+}
+
+function open(target: UpstreamTarget): Socket {
+  const { protocol, hostname, port } = new URL(target.origin);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  if (target.socketPath !== undefined) return connectPlain({ path: target.socketPath });
+  if (protocol === 'http:') return connectPlain({ host, port: Number(port || 80) });
+  return connectTls({
+    host,
+    port: Number(port || 443),
+    // The name the certificate must have is the configuration's. An address is no name (RFC 6066 §3).
+    ...(isIP(host) === 0 ? { servername: host } : {}),
+    ALPNProtocols: ['http/1.1'],
+    minVersion: 'TLSv1.2',
+    ...(target.ca === undefined ? {} : { ca: target.ca }),
+    ...(target.cert === undefined ? {} : { cert: target.cert }),
+    ...(target.key === undefined ? {} : { key: target.key }),
+  });
 }
