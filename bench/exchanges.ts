@@ -4,9 +4,13 @@ import { documentOf } from './documents.ts';
 import { merchantsOf, type Merchant } from './merchants.ts';
 import type { Workload } from './workloads.ts';
 
-/** A request as its bytes, and all that must come of it. */
+/** A request as its bytes, and what must come of it; made on demand, as it may be large. */
 export interface Exchange {
   readonly request: Buffer;
+  readonly expected: () => Expected;
+}
+
+export interface Expected {
   readonly status: number;
   readonly contentType: string;
   readonly sealed: boolean;
@@ -30,28 +34,39 @@ const large = 1_024 ** 2;
  */
 export function exchangesOf(workload: Workload, checked = false): Exchange[] {
   const { kind, sent = 0, answered } = workload;
-  const merchants = kind === 'enveloped' ? known.encrypting : kind === 'plain' ? known.plain : strangers;
+  const merchants = kind === 'plain' ? known.plain : known.encrypting;
   const path = `${kind === 'plain' ? '/api/v1' : '/api/s2s'}/answers/${answered}${checked ? '?check' : ''}`;
   const plaintext = sent === 0 ? undefined : documentOf(sent);
-  const answer = documentOf(Math.max(answered, 156));
+  const answer = kind === 'refused' ? undefined : documentOf(answered);
   return merchants.slice(0, sent > large ? 1 : undefined).map((merchant, i) => {
-    const { id, apiKey, encryption } = merchant;
-    const requestId = `bench-${String(i).padStart(6, '0')}`;
-    const body = plaintext === undefined ? undefined : kind === 'plain' ? plaintext : sealed(plaintext, merchant);
-    const request = requestOf(path, apiKey, requestId, body);
-    if (kind === 'refused') {
-      const refusal = Buffer.from(problem('invalid_api_key', requestId));
-      return { ...refused(refusal), request };
-    }
+    const requestId = requestIdOf(i);
+    const apiKey = answer === undefined ? `${merchant.apiKey}-nobody` : merchant.apiKey;
+    const body = plaintext && sealed(plaintext, merchant);
     return {
-      request,
-      status: 200,
-      contentType: 'application/json',
-      sealed: kind === 'enveloped',
-      body: encryption !== undefined ? sealed(answer, merchant) : answer,
-      forwarded: { account: id, sha256: hash('sha256', plaintext ?? '') },
+      request: requestOf(path, apiKey, requestId, body),
+      expected: () => (answer === undefined ? refusal(requestId) : forwarded(merchant, plaintext, answer)),
     };
   });
+}
+
+function refusal(requestId: string): Expected {
+  return {
+    status: 401,
+    contentType: 'application/problem+json',
+    sealed: false,
+    body: Buffer.from(problem('invalid_api_key', requestId)),
+    forwarded: undefined,
+  };
+}
+
+function forwarded(merchant: Merchant, plaintext: Buffer | undefined, answer: Buffer): Expected {
+  return {
+    status: 200,
+    contentType: 'application/json',
+    sealed: merchant.encryption !== undefined,
+    body: sealed(answer, merchant),
+    forwarded: { account: merchant.id, sha256: hash('sha256', plaintext ?? '') },
+  };
 }
 
 /** Requests with envelopes that must not be opened, each with what is wrong with it: whoever lets one pass saves work. */
@@ -73,13 +88,16 @@ export function brokenRequests(): { readonly fault: string; readonly request: Bu
   }));
 }
 
-const strangers = merchantsOf(100, 'encrypting').map((merchant) => ({
-  ...merchant,
-  apiKey: `${merchant.apiKey}-nobody`,
-}));
+/** The same request from each merchant: with a document of so many bytes, sealed where the merchant encrypts, or without a body. */
+export function requestsOf(merchants: readonly Merchant[], path: string, sent?: number): Buffer[] {
+  const plaintext = sent === undefined ? undefined : documentOf(sent);
+  return merchants.map((merchant, i) =>
+    requestOf(path, merchant.apiKey, requestIdOf(i), plaintext && sealed(plaintext, merchant)),
+  );
+}
 
-function refused(body: Buffer): Omit<Exchange, 'request'> {
-  return { status: 401, contentType: 'application/problem+json', sealed: false, body, forwarded: undefined };
+function requestIdOf(i: number): string {
+  return `bench-${String(i).padStart(6, '0')}`;
 }
 
 function requestOf(path: string, apiKey: string, requestId: string, body: Buffer | undefined): Buffer {
@@ -97,6 +115,7 @@ function requestOf(path: string, apiKey: string, requestId: string, body: Buffer
   return Buffer.concat([Buffer.from(head), body ?? Buffer.alloc(0)]);
 }
 
+/** The plaintext in an envelope of the merchant, or as it is where the merchant does not encrypt. */
 function sealed(plaintext: Buffer, { encryption }: Merchant): Buffer {
   if (encryption === undefined) return plaintext;
   const cipher = createCipheriv('aes-256-cbc', encryption.key, encryption.iv);

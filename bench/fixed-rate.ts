@@ -59,7 +59,7 @@ class Connection {
 function readRequests(path: string): Buffer[] {
   const file = readFileSync(path);
   const found: Buffer[] = [];
-  for (let at = 0; at < file.length; ) {
+  for (let at = 0; at < file.length;) {
     const line = file.indexOf('\n', at);
     const end = line + 1 + Number(file.toString('latin1', at, line));
     found.push(file.subarray(line + 1, end));

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { AnswerReader, headerOf, type Answer } from './answer-reader.ts';
-import { brokenRequests, exchangesOf, type Exchange } from './exchanges.ts';
+import { brokenRequests, exchangesOf, type Expected } from './exchanges.ts';
 import type { Workload } from './workloads.ts';
 
 /** How many merchants' exchanges are tried. */
@@ -15,9 +15,8 @@ const tried = 5;
  */
 export async function faultsOf(port: number, workload: Workload, identifies: boolean): Promise<string[]> {
   const faults: string[] = [];
-  for (const exchange of exchangesOf(workload, true).slice(0, tried)) {
-    const answer = await ask(port, exchange.request);
-    faults.push(...compare(answer, exchange, identifies));
+  for (const { request, expected } of exchangesOf(workload, true).slice(0, tried)) {
+    faults.push(...compare(await ask(port, request), expected(), identifies));
   }
   if (workload.kind === 'enveloped') {
     for (const { fault, request } of brokenRequests()) {
@@ -28,14 +27,20 @@ export async function faultsOf(port: number, workload: Workload, identifies: boo
   return [...new Set(faults)];
 }
 
-function compare({ status, head, body }: Answer, expected: Exchange, identifies: boolean): string[] {
+type Comparable = string | number | boolean | undefined;
+
+function compare({ status, head, body }: Answer, expected: Expected, identifies: boolean): string[] {
   const { forwarded } = expected;
-  const pairs: readonly (readonly [string, unknown, unknown])[] = [
+  const pairs: readonly (readonly [string, Comparable, Comparable])[] = [
     ['status', status, expected.status],
     ['content type', headerOf(head, 'content-type'), expected.contentType],
     ['envelope header', headerOf(head, 'envelope'), expected.sealed ? 'sealed' : undefined],
     ['SHA-256 of what the upstream got', headerOf(head, 'x-seen-sha256'), forwarded?.sha256],
-    ['account the upstream was told', identifies ? headerOf(head, 'x-seen-account') : undefined, identifies ? forwarded?.account : undefined],
+    [
+      'account the upstream was told',
+      identifies ? headerOf(head, 'x-seen-account') : undefined,
+      identifies ? forwarded?.account : undefined,
+    ],
     ['body is right', body.equals(expected.body), true],
   ];
   return pairs.filter(([, is, shall]) => is !== shall).map(([what, is, shall]) => `${what}: ${is}, not ${shall}`);

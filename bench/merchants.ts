@@ -33,7 +33,9 @@ export function accountsYaml(merchants: readonly Merchant[]): string {
     );
     if (encryption === undefined) continue;
     lines.push('    encryption:');
-    lines.push(`      test: { enabled: true, key: "${encryption.key}", iv: "${encryption.iv}", createdAt: 2026-11-01 }`);
+    lines.push(
+      `      test: { enabled: true, key: "${encryption.key}", iv: "${encryption.iv}", createdAt: 2026-11-01 }`,
+    );
   }
   return `${lines.join('\n')}\n`;
 }

@@ -12,8 +12,9 @@ options
   --only NAMES       some workloads, by comma: ${workloads.map(({ name }) => name).join(', ')}
   --peers NAMES      some peers, by comma: sidecar, baseline, nginx-lua, go, http-proxy, nginx
   --baseline DIR     another checkout, with its own node_modules and dist, to measure as the peer "baseline"
-  --rounds N         rounds (5; growth 3)
-  --seconds N        of load for each peer in each round (1.5)
+  --rounds N         rounds (7; growth 3)
+  --seconds N        of load for each peer in each round (1)
+  --warm-up N        seconds of load before the first round, for what runs on Node (4; one for others)
   --rate N           requests a second for latencies, of all peers alike (half of what each can do, 10,000 at most)
   --no-latency       throughput only
   --json FILE        all figures of all rounds
@@ -28,6 +29,7 @@ export interface Options {
   readonly baseline: string | undefined;
   readonly rounds: number | undefined;
   readonly seconds: number;
+  readonly warmUp: number;
   readonly rate: number | undefined;
   readonly latency: boolean;
   readonly json: string | undefined;
@@ -45,7 +47,8 @@ export function parseOptions(args: readonly string[]): Options {
       peers: { type: 'string' },
       baseline: { type: 'string' },
       rounds: { type: 'string' },
-      seconds: { type: 'string', default: '1.5' },
+      seconds: { type: 'string', default: '1' },
+      'warm-up': { type: 'string', default: '4' },
       rate: { type: 'string' },
       latency: { type: 'boolean', default: true },
       json: { type: 'string' },
@@ -61,6 +64,7 @@ export function parseOptions(args: readonly string[]): Options {
     baseline: values.baseline,
     rounds: values.rounds === undefined ? undefined : positive('rounds', values.rounds),
     seconds: positive('seconds', values.seconds),
+    warmUp: positive('warm-up', values['warm-up']),
     rate: values.rate === undefined ? undefined : positive('rate', values.rate),
     latency: values.latency,
     json: values.json,
@@ -83,6 +87,6 @@ function chosen(names: string | undefined): readonly Workload[] {
 
 function positive(option: string, text: string): number {
   const number = Number(text);
-  if (!(number > 0)) throw new Error(`--${option} takes a positive number`);
+  if (!Number.isSafeInteger(number) || number < 1) throw new Error(`--${option} takes a whole number`);
   return number;
 }

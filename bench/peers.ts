@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { problem } from '../src/gateway/refusal.ts';
 import { refusalOf } from '../src/errors.ts';
 import { knownMerchants } from './exchanges.ts';
@@ -26,6 +27,8 @@ export interface Peer {
   readonly title: string;
   /** Whether it knows API keys and envelopes; one that does not is measured with pass-through alone. */
   readonly identifies: boolean;
+  /** V8 goes on optimising for seconds of load; others are as fast as they get after the first thousand requests. */
+  readonly runsOnNode: boolean;
   /** What to install where it cannot run. */
   missing(): string | undefined;
   /** Writes the files it needs; the command to start it. */
@@ -44,6 +47,7 @@ function sidecar(name: string, title: string, checkout: string): Peer {
     name,
     title,
     identifies: true,
+    runsOnNode: true,
     missing: () => (existsSync(join(checkout, 'dist/main.js')) ? undefined : `npm run build (in ${checkout})`),
     prepare: (place) => sidecarCommand(checkout, { ...place, merchants: knownMerchants }),
   };
@@ -53,6 +57,7 @@ const nginxLua: Peer = {
   name: 'nginx-lua',
   title: 'nginx + LuaJIT + OpenSSL',
   identifies: true,
+  runsOnNode: false,
   missing: () => {
     const files = ['/usr/lib/nginx/modules/ngx_http_lua_module.so', '/usr/lib/x86_64-linux-gnu/lua/5.1/cjson.so'];
     const complete = hasCommand('nginx') && files.every((file) => existsSync(file));
@@ -65,6 +70,7 @@ const nginx: Peer = {
   name: 'nginx',
   title: 'nginx alone',
   identifies: false,
+  runsOnNode: false,
   missing: () => (hasCommand('nginx') ? undefined : 'apt-get install nginx'),
   prepare: (place) => nginxCommand('nginx', place),
 };
@@ -73,6 +79,7 @@ const go: Peer = {
   name: 'go',
   title: 'Go ReverseProxy + crypto/aes',
   identifies: true,
+  runsOnNode: false,
   missing: () => (hasCommand('go') ? undefined : 'apt-get install golang-go'),
   prepare: (place) => {
     const program = join(place.directory, 'peer');
@@ -87,10 +94,11 @@ const httpProxy: Peer = {
   name: 'http-proxy',
   title: 'Node http-proxy with handlers',
   identifies: true,
+  runsOnNode: true,
   missing: () => undefined,
   prepare: (place) => ({
     command: process.execPath,
-    args: [join(sources, 'http-proxy/server.ts'), writeSettings(place)],
+    args: [fileURLToPath(new URL('peers/http-proxy/server.ts', import.meta.url)), writeSettings(place)],
   }),
 };
 
@@ -117,7 +125,10 @@ function nginxCommand(name: string, place: Place): Command {
   };
   const template = readFileSync(join(sources, name, 'nginx.conf'), 'utf8');
   const file = join(place.directory, 'nginx.conf');
-  writeFileSync(file, template.replaceAll(/@(\w+)@/g, (_, key: string) => values[key] ?? ''));
+  writeFileSync(
+    file,
+    template.replaceAll(/@(\w+)@/g, (_, key: string) => values[key] ?? ''),
+  );
   mkdirSync(join(place.directory, 'logs'), { recursive: true });
   return { command: 'nginx', args: ['-p', place.directory, '-c', file] };
 }

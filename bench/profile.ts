@@ -4,6 +4,7 @@ import { cpuSeconds } from './cpu-time.ts';
 import { exchangesOf, knownMerchants } from './exchanges.ts';
 import { runLoad, writeRequests } from './load.ts';
 import { freePort } from './processes.ts';
+import type { Pace } from './rounds.ts';
 import { project, sidecarCommand } from './sidecar.ts';
 import type { Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
@@ -11,24 +12,26 @@ import type { Workload } from './workloads.ts';
 /** Where the sidecar's CPU time goes: what a request costs, split over the code that was running. */
 export interface Profile {
   readonly workload: Workload;
-  /** CPU microseconds for a request, while it is being profiled. */
+  /** CPU microseconds for a request while the profiler watches, all threads. */
   readonly perRequest: number;
-  /** In descending order. */
-  readonly parts: readonly ProfilePart[];
-  readonly functions: readonly ProfilePart[];
+  /** What they consist of, in descending order. */
+  readonly parts: readonly Cost[];
+  /** The same by function, main thread only. */
+  readonly functions: readonly Cost[];
 }
 
-export interface ProfilePart {
+export interface Cost {
   readonly name: string;
-  /** Of the CPU time, 0 to 1. */
-  readonly share: number;
+  /** CPU microseconds for a request. */
+  readonly microseconds: number;
 }
 
 /** V8's format. */
 interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number;
-    readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number };
+    readonly callFrame: { readonly functionName: string; readonly url: string };
+    readonly children?: readonly number[];
   }[];
   /** Microseconds of the monotonic clock. */
   readonly startTime: number;
@@ -37,7 +40,11 @@ interface CpuProfile {
 }
 
 /** Runs the sidecar under V8's profiler; what comes before it is warm does not count. */
-export async function profile(stage: Stage, workload: Workload, seconds: number): Promise<Profile> {
+export async function profile(
+  stage: Stage,
+  workload: Workload,
+  { seconds, warmUp }: Pick<Pace, 'seconds' | 'warmUp'>,
+): Promise<Profile> {
   const directory = join(stage.directory, 'profile');
   mkdirSync(directory);
   const requests = join(directory, 'requests');
@@ -52,7 +59,7 @@ export async function profile(stage: Stage, workload: Workload, seconds: number)
     cores: stage.cores.server,
     output: join(directory, 'output.log'),
   });
-  await runLoad(port, requests, workload.connections, seconds);
+  await runLoad(port, requests, workload.connections, warmUp);
   const from = microseconds();
   const before = cpuSeconds(sidecar.pid);
   const load = await runLoad(port, requests, workload.connections, seconds);
@@ -63,7 +70,14 @@ export async function profile(stage: Stage, workload: Workload, seconds: number)
   const file = readdirSync(directory).find((name) => name.endsWith('.cpuprofile'));
   if (file === undefined) throw new Error('the sidecar left no profile');
   const recorded = JSON.parse(readFileSync(join(directory, file), 'utf8')) as CpuProfile;
-  return { workload, perRequest: (used / load.requests) * 1e6, ...split(recorded, from, until) };
+  const { parts, functions } = split(recorded, from, until);
+  const costs = (times: ReadonlyMap<string, number>): Cost[] =>
+    [...times]
+      .map(([name, time]) => ({ name, microseconds: time / load.requests }))
+      .toSorted((a, b) => b.microseconds - a.microseconds);
+  const mainThread = [...parts.values()].reduce((sum, time) => sum + time, 0);
+  parts.set('other threads: file writes, garbage collection, compiler', used * 1e6 - mainThread);
+  return { workload, perRequest: (used / load.requests) * 1e6, parts: costs(parts), functions: costs(functions) };
 }
 
 /** Since the machine has started, as V8 counts. */
@@ -71,35 +85,50 @@ function microseconds(): number {
   return Number(process.hrtime.bigint() / 1_000n);
 }
 
-function split(profile: CpuProfile, from: number, until: number): Pick<Profile, 'parts' | 'functions'> {
-  const frames = new Map(profile.nodes.map(({ id, callFrame }) => [id, callFrame]));
+/** Microseconds of the main thread between two points in time, by part of the program and by function. */
+function split(
+  { nodes, startTime, samples, timeDeltas }: CpuProfile,
+  from: number,
+  until: number,
+): { parts: Map<string, number>; functions: Map<string, number> } {
+  const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]));
+  const parents = new Map(nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id] as const)));
   const parts = new Map<string, number>();
   const functions = new Map<string, number>();
-  let total = 0;
-  let now = profile.startTime;
-  for (const [i, sample] of profile.samples.entries()) {
-    const duration = profile.timeDeltas[i + 1] ?? 0;
-    now += profile.timeDeltas[i] ?? 0;
-    const frame = frames.get(sample);
+  let now = startTime;
+  for (const [i, node] of samples.entries()) {
+    now += timeDeltas[i] ?? 0;
+    const frame = frames.get(node);
     if (now < from || now > until || frame === undefined || frame.functionName === '(idle)') continue;
-    const part = partOf(frame.functionName, frame.url);
-    const name = `${frame.functionName || '(anonymous)'} · ${part}`;
-    total += duration;
+    let caller: number | undefined = node;
+    while (caller !== undefined && frames.get(caller)?.url === '') caller = parents.get(caller);
+    const url = frames.get(caller ?? -1)?.url ?? '';
+    const part = partOf(frame.functionName, url, frame.url === '');
+    const duration = timeDeltas[i + 1] ?? 0;
     parts.set(part, (parts.get(part) ?? 0) + duration);
+    const name = `${frame.functionName || '(anonymous)'}, ${part}`;
     functions.set(name, (functions.get(name) ?? 0) + duration);
   }
-  const ranked = (times: ReadonlyMap<string, number>): ProfilePart[] =>
-    [...times].map(([name, time]) => ({ name, share: time / total })).toSorted((a, b) => b.share - a.share);
-  return { parts: ranked(parts), functions: ranked(functions) };
+  return { parts, functions };
 }
 
-/** The part of the program that a function belongs to. */
-function partOf(functionName: string, url: string): string {
+/** The part of the program that a function belongs to. @param url of the nearest caller that is JavaScript */
+function partOf(functionName: string, url: string, native: boolean): string {
   if (functionName === '(garbage collector)') return 'garbage collection';
-  if (functionName === '(program)') return 'outside JavaScript: system calls, libuv, HTTP parser';
-  if (url === '') return 'native functions of Node and V8';
+  if (functionName === '(program)') return 'outside JavaScript: reading sockets, event loop';
+  if (native && url === 'node:internal/stream_base_commons') return 'writing to sockets (system calls)';
   const dependency = /\/node_modules\/(@[^/]+\/[^/]+|[^/]+)\//.exec(url)?.[1];
   if (dependency !== undefined) return dependency;
+  if (url.startsWith('wasm:')) return 'undici';
   const own = /\/dist\/([^/]+)/.exec(url)?.[1];
-  return own === undefined ? url.replace(/^node:(?:internal\/)?/, 'node:').replace(/^(node:[^/]+).*/, '$1') : `src/${own}`;
+  if (own !== undefined) return `src/${own}`;
+  const [, module = 'other'] = /^node:(?:internal\/)?([^/]+)/.exec(url) ?? [];
+  return `node: ${nodeParts.find(([pattern]) => pattern.test(module))?.[1] ?? module}`;
 }
+
+const nodeParts: readonly (readonly [RegExp, string])[] = [
+  [/^_?http/, 'HTTP server'],
+  [/^(?:net|streams?|_stream.*|stream_base_commons)$/, 'sockets and streams'],
+  [/^(?:timers|process|events|event_target|async_hooks)$/, 'events, timers, promises'],
+  [/^(?:buffer|string_decoder)$/, 'buffers'],
+];

@@ -32,6 +32,8 @@ export interface Pace {
   readonly rounds: number;
   /** Of load, for each peer in each round. */
   readonly seconds: number;
+  /** Seconds of load before the first round, for what runs on Node. */
+  readonly warmUp: number;
   readonly latency: boolean;
   /** Requests a second for latencies; without it, half of what each peer can do itself. */
   readonly rate: number | undefined;
@@ -41,16 +43,14 @@ export interface Pace {
 const highestRate = 10_000;
 
 /** Measures peers with one workload, each in a fresh process, in turn, round after round. */
-export async function measure(
-  stage: Stage,
-  workload: Workload,
-  peers: readonly Peer[],
-  pace: Pace,
-): Promise<Result> {
+export async function measure(stage: Stage, workload: Workload, peers: readonly Peer[], pace: Pace): Promise<Result> {
   const directory = join(stage.directory, workload.name);
   mkdirSync(directory);
   const file = join(directory, 'requests');
-  writeRequests(file, exchangesOf(workload).map(({ request }) => request));
+  writeRequests(
+    file,
+    exchangesOf(workload).map(({ request }) => request),
+  );
   const servers: Server[] = [];
   try {
     for (const peer of peers) servers.push(await start(stage, directory, peer));
@@ -58,7 +58,10 @@ export async function measure(
       const faults = await faultsOf(port, workload, peer.identifies);
       if (faults.length > 0) throw new Error(`${peer.name} does not do ${workload.name} right:\n${faults.join('\n')}`);
     }
-    for (const { port } of servers) await runLoad(port, file, workload.connections, pace.seconds);
+    for (const { peer, port } of servers) {
+      const seconds = peer.runsOnNode ? pace.warmUp : Math.min(1, pace.warmUp);
+      await runLoad(port, file, workload.connections, seconds);
+    }
 
     const rounds: Sample[][] = [];
     for (let round = 0; round < pace.rounds; round += 1) {
@@ -115,6 +118,8 @@ async function sample({ peer, port, process }: Server, workload: Workload, file:
 function complain(peer: Peer, workload: Workload, { requests, refused, failed }: Load): void {
   const expected = workload.kind === 'refused' ? requests : 0;
   if (requests === 0 || failed > 0 || refused !== expected) {
-    throw new Error(`${peer.name} in ${workload.name}: ${requests} answers, ${refused} of them refusals, ${failed} failed`);
+    throw new Error(
+      `${peer.name} in ${workload.name}: ${requests} answers, ${refused} of them refusals, ${failed} failed`,
+    );
   }
 }

@@ -9,14 +9,17 @@ import { documentOf } from './documents.ts';
  * sockets, because it shares a core with the load and must never be what the server under test waits for. `?check` in the target adds
  * to the answer what it got: the SHA-256 of the body and the account.
  */
-const inMemory = 64 * 1024 ** 2;
+const megabyte = 1024 ** 2;
+
+/** Larger answers are not kept in memory, but made of one piece that is sent over and over. */
+const largest = 64 * megabyte;
 const answers = new Map<number, Buffer>();
 
 function answerOf(size: number, more: string): Buffer[] {
   const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n${more}\r\n`;
   let document = answers.get(size);
   if (document === undefined) {
-    document = documentOf(Math.min(size, inMemory));
+    document = documentOf(size > largest ? megabyte : size);
     answers.set(size, document);
   }
   return [Buffer.from(head, 'latin1'), document];
@@ -37,9 +40,12 @@ function serve(socket: Socket): void {
     let whole = ready.get(target);
     if (whole === undefined) {
       const size = Number(/\/(\d+)(?:\?|$)/.exec(target)?.[1] ?? 0);
-      const seen = body === undefined ? '' : `X-Seen-Sha256: ${hash('sha256', Buffer.concat(body))}\r\nX-Seen-Account: ${account}\r\n`;
+      const seen =
+        body === undefined
+          ? ''
+          : `X-Seen-Sha256: ${hash('sha256', Buffer.concat(body))}\r\nX-Seen-Account: ${account}\r\n`;
       const [head, document] = answerOf(size, seen) as [Buffer, Buffer];
-      if (size > inMemory) {
+      if (size > largest) {
         socket.write(head);
         stream(socket, document, size);
         return;
@@ -66,7 +72,7 @@ function serve(socket: Socket): void {
         const from = head.indexOf(' ') + 1;
         target = head.slice(from, head.indexOf(' ', from));
         awaited = Number(/\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0);
-        if (/\ntransfer-encoding:/i.test(head)) throw new Error('the benchmark\'s upstream takes no chunked bodies');
+        if (/\ntransfer-encoding:/i.test(head)) throw new Error("the benchmark's upstream takes no chunked bodies");
         body = target.endsWith('?check') ? [] : undefined;
         if (body !== undefined) account = /\nx-account-id: *(\S+)/i.exec(head)?.[1] ?? '';
         rest = rest.subarray(end + 4);

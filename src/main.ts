@@ -5,7 +5,7 @@ import { run } from './cli/run.ts';
 import { createLogger } from './telemetry/logger.ts';
 
 /** How long whoever reads the log may take for its last lines before the process ends without them. Milliseconds. */
-const lastLinesTime = 1_000;
+const lastLinesTime = 2_000;
 
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;

@@ -3,7 +3,7 @@ import type { Credentials } from '../envelope/credentials.ts';
 import { formatPath } from '../yaml/member-path.ts';
 import type { MemberPath } from '../yaml/member-path.ts';
 import { validate } from '../yaml/validate.ts';
-import type { Partly } from '../yaml/validate.ts';
+import type { Partly, Subject } from '../yaml/validate.ts';
 import { valuesIn } from '../yaml/values.ts';
 import type { Env } from '../yaml/values.ts';
 import type { YamlFile } from '../yaml/yaml-file.ts';
@@ -20,6 +20,9 @@ type AccountEntry = Partly<AccountsFile['accounts'][number]>;
 type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;
 type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encryption']['test']>>;
 
+/** A file with accounts, or something that stands for one. */
+export type AccountsSource = Subject & Pick<YamlFile, 'isWrong' | 'warn'>;
+
 /** Credentials, the texts they were made of, and where their key stands. */
 interface Placed {
   readonly credentials: Credentials;
@@ -32,7 +35,16 @@ interface Placed {
  * nothing was. Sealed texts are opened to be checked, and stay sealed in what is returned.
  */
 export function readAccounts(file: YamlFile, env: Env, vault: Vault): StoredAccount[] {
-  const content = validate(file, accountsSchema(valuesIn(file, env)));
+  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault);
+}
+
+/** Reads accounts of whatever is written as their file is; see `readAccounts`. */
+export function accountsIn(
+  file: AccountsSource,
+  schema: ReturnType<typeof accountsSchema>,
+  vault: Vault,
+): StoredAccount[] {
+  const content = validate(file, schema);
   const reader = new AccountsReader(file, vault);
   const accounts: StoredAccount[] = [];
   for (const [i, entry] of (content?.accounts ?? []).entries()) {
@@ -51,7 +63,7 @@ interface Owner {
 
 /** Makes accounts of entries that may be incomplete, and holds each against those before it. */
 class AccountsReader {
-  readonly #file: YamlFile;
+  readonly #file: AccountsSource;
   readonly #vault: Vault;
   readonly #accountIds = new Map<string, MemberPath>();
   readonly #keyIds = new Map<string, MemberPath>();
@@ -59,7 +71,7 @@ class AccountsReader {
   readonly #credentialKeys = new Map<string, MemberPath>();
   readonly #sealed: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
 
-  constructor(file: YamlFile, vault: Vault) {
+  constructor(file: AccountsSource, vault: Vault) {
     this.#file = file;
     this.#vault = vault;
   }

@@ -1,4 +1,4 @@
-import { Document, isMap, isNode, isScalar, isSeq, parseDocument, visit } from 'yaml';
+import { Document, isCollection, isMap, isNode, isPair, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import type { Node, Range, YAMLMap, YAMLSeq } from 'yaml';
 import { environmentNames } from './api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from './store.ts';
@@ -22,21 +22,21 @@ export function changedText(text: string, before: readonly StoredAccount[], chan
   const list = document.get('accounts');
   if (!isSeq(list)) throw new Error('a text that was read as accounts has none');
 
+  const isLines = list.flow !== true && before.length > 0 && !hasAliases(document);
+  const spans = isLines ? list.items.map((item) => spanOf(text, item)) : [];
   const places = new Map(before.map(({ id }, i) => [id, i]));
   const touched: number[] = [];
   for (const account of changed) {
     const place = places.get(account.id);
     const old = place === undefined ? undefined : before[place];
     if (place === undefined || old === undefined) {
-      touched.push(list.items.length);
       add(list, document.createNode(membersOf(account)));
     } else {
       touched.push(place);
       change(document, list, place, membersOf(old), membersOf(account));
     }
   }
-  const isLines = list.flow !== true && before.length > 0 && !hasAliases(document);
-  const result = isLines ? spliced(text, list, touched) : document.toString(layout);
+  const result = isLines ? spliced(text, list, spans, touched) : document.toString(layout);
   return text.includes('\r\n') ? result.replaceAll(/\r?\n/g, '\r\n') : result;
 }
 
@@ -156,38 +156,65 @@ function hasAliases(document: Document): boolean {
 }
 
 /** The text with these items of the list written anew, each in its place; new ones behind the last. */
-function spliced(text: string, list: YAMLSeq, changed: readonly number[]): string {
-  const dash = columnOf(text, list.range?.[0] ?? 0);
-  const [, , listEnd] = list.items.findLast(hasRange)?.range ?? [0, 0, text.length];
-  // Not before the end of a line, where a comment may stand.
-  const end = text[listEnd - 1] === '\n' ? listEnd : text.indexOf('\n', listEnd) + 1 || text.length;
-  let result = text.slice(0, end);
-  for (const item of changed.map((i) => list.items[i]).filter((item) => !hasRange(item))) {
-    if (!result.endsWith('\n')) result += '\n';
-    result += `${' '.repeat(dash)}- ${render(item, dash + 2)}\n`;
+function spliced(text: string, list: YAMLSeq, spans: readonly Span[], changed: readonly number[]): string {
+  const [first, second] = spans;
+  const last = list.items[spans.length - 1];
+  const end = endOfLine(text, hasRange(last) ? last.range[2] : text.length);
+  const isSpaced = first !== undefined && second !== undefined && /\n\s*\n/.test(text.slice(first.to - 1, second.from));
+  let added = text.slice(0, end).endsWith('\n') ? '' : '\n';
+  for (const item of list.items.slice(spans.length)) {
+    const dash = columnOf(text, list.range?.[0] ?? 0);
+    added += `${isSpaced ? '\n' : ''}${' '.repeat(dash)}- ${render(item, dash + 2)}\n`;
   }
-  result += text.slice(end);
+  let result = list.items.length === spans.length ? text : text.slice(0, end) + added + text.slice(end);
   // From the last one on, so that the places of those before stay as they are.
   for (const i of changed.toSorted((a, b) => b - a)) {
-    const item = list.items[i];
-    if (!hasRange(item)) continue;
-    const [from, to] = item.range;
-    const newline = text[to - 1] === '\n' ? '\n' : '';
-    result = result.slice(0, from) + render(item, columnOf(text, from)) + newline + result.slice(to);
+    const span = spans[i];
+    if (span === undefined) continue;
+    const newline = text[span.to - 1] === '\n' ? '\n' : '';
+    const lines = render(list.items[i], columnOf(text, span.from));
+    result = result.slice(0, span.from) + lines + newline + result.slice(span.to);
   }
   return result;
+}
+
+/** Where an item stands in the text. */
+interface Span {
+  readonly from: number;
+  /** The end of its last line that is not a comment only. */
+  readonly to: number;
+}
+
+/**
+ * Where an item stands, without the comments before and behind it. Those behind are taken off the nodes they were
+ * given to, however deep, because they stay in the text.
+ */
+function spanOf(text: string, item: unknown): Span {
+  if (!hasRange(item)) throw new Error('an item that was read stands nowhere');
+  item.commentBefore = null;
+  item.spaceBefore = false;
+  let node: Node = item;
+  for (let last: unknown = item; isNode(last);) {
+    node = last;
+    if (!isCollection(node) || node.flow === true) break;
+    node.comment = null;
+    const inner: unknown = node.items.at(-1);
+    last = isPair(inner) ? (hasRange(inner.value) ? inner.value : inner.key) : inner;
+  }
+  return { from: item.range[0], to: endOfLine(text, node.range?.[1] ?? item.range[1]) };
+}
+
+/** Behind the newline of the line that ends at `offset` or after it. */
+function endOfLine(text: string, offset: number): number {
+  return text[offset - 1] === '\n' ? offset : text.indexOf('\n', offset) + 1 || text.length;
 }
 
 function hasRange(item: unknown): item is Node & { range: Range } {
   return isNode(item) && item.range != null;
 }
 
-/** An item's own lines, the first without indentation. Comments before it and behind it belong to the rest. */
+/** An item's own lines, the first without indentation. */
 function render(item: unknown, indent: number): string {
-  if (!isNode(item)) throw new Error('an account that is no mapping');
-  item.commentBefore = null;
-  item.comment = null;
-  item.spaceBefore = false;
   return new Document(item)
     .toString(layout)
     .trimEnd()

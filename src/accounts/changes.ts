@@ -68,21 +68,21 @@ export function rotateKey(
   keyId: string,
   overlap: number,
   now: number,
-): Issued & { readonly old: StoredKey } {
+): Issued & { readonly oldEndsAt: number } {
   const key = keyOf(account, keyId);
   const { prefix, createdAt, expiresAt, revokedAt } = key;
   if (revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is revoked: issue a new one`);
   if (expiresAt !== undefined && now >= expiresAt) {
     throw new AccountsError('key_expired', `key ${keyId} has expired: issue a new one`);
   }
-  const old = { ...key, expiresAt: Math.min(now + overlap, expiresAt ?? Infinity) };
+  const oldEndsAt = Math.min(now + overlap, expiresAt ?? Infinity);
   const lifetime = expiresAt === undefined ? undefined : expiresAt - createdAt;
   const wanted = {
     environment: environmentOf(prefix),
     kind: kindOf(prefix),
     expiresAt: lifetime === undefined ? undefined : now + lifetime,
   };
-  return { ...issueKey(withKey(account, old), wanted, now), old };
+  return { ...issueKey(withKey(account, { ...key, expiresAt: oldEndsAt }), wanted, now), oldEndsAt };
 }
 
 /** Ends a key at once. @throws `key_unknown`, `key_revoked` */
@@ -117,7 +117,7 @@ export function enableEncryption(
   if (before?.enabled && !replace) {
     throw new AccountsError(
       'encryption_enabled',
-      `encryption of account ${account.id} is enabled in ${environment}: replace its credentials on purpose`,
+      `encryption of account ${account.id} is enabled in ${environment}: "replace" makes new credentials`,
     );
   }
   const { key, iv } = generateCredentials();

@@ -1,9 +1,10 @@
 import type { Account } from './account.ts';
-import type { ApiKey } from './api-key.ts';
+import type { ApiKey, EnvironmentName } from './api-key.ts';
 
 /** An API key together with the account it belongs to. */
 export interface KeyHolder {
-  readonly account: Account;
+  /** Its other keys do not matter to a request. */
+  readonly account: Omit<Account, 'keys'>;
   readonly key: ApiKey;
 }
 
@@ -18,4 +19,14 @@ export interface Directory {
    * where somebody else has to be asked.
    */
   find(hash: string): Found | Promise<Found>;
+
+  /** Where use is recorded: is told of every request that was let in. */
+  readonly uses?: Uses;
+}
+
+/** Takes note of uses, at next to no cost, to write them down now and then. Times are epoch milliseconds. */
+export interface Uses {
+  key(id: string, at: number): void;
+  /** What a grace accepts besides the current credentials. @param until the end of the grace */
+  previous(account: string, environment: EnvironmentName, until: number, at: number): void;
 }

@@ -1,10 +1,11 @@
 import type { Account } from './account.ts';
-import { environmentNames, environmentOf, kindOf, type EnvironmentName, type KeyKind } from './api-key.ts';
+import { environmentNames, environmentOf, keyKinds, kindOf, type EnvironmentName, type KeyKind } from './api-key.ts';
 
 /** The age from which rotation is advised: six months of 30 days, in milliseconds. */
-const rotationAge = 180 * 86_400_000;
+export const rotationAge = 180 * 86_400_000;
 
-export type Rotation = 'current' | 'due';
+const rotations = ['current', 'due'] as const;
+export type Rotation = (typeof rotations)[number];
 
 /** In which environments an account encrypts. */
 export type EncryptionLabel = 'none' | 'test' | 'live' | 'both';
@@ -16,6 +17,32 @@ export interface Tally {
   readonly credentials: readonly { environment: EnvironmentName; rotation: Rotation; count: number }[];
 }
 
+/** Counts by their labels; what is missing is none. */
+export interface Counts {
+  readonly accounts: ReadonlyMap<EncryptionLabel, number>;
+  readonly apiKeys: ReadonlyMap<`${EnvironmentName} ${KeyKind} ${Rotation}`, number>;
+  readonly credentials: ReadonlyMap<`${EnvironmentName} ${Rotation}`, number>;
+}
+
+/** A tally of counts, with all labels. */
+export function tallyOfCounts({ accounts, apiKeys, credentials }: Counts): Tally {
+  return {
+    accounts: new Map((['none', 'test', 'live', 'both'] as const).map((label) => [label, accounts.get(label) ?? 0])),
+    apiKeys: environmentNames.flatMap((environment) =>
+      keyKinds.flatMap((kind) =>
+        rotations.map((rotation) => {
+          return { environment, kind, rotation, count: apiKeys.get(`${environment} ${kind} ${rotation}`) ?? 0 };
+        }),
+      ),
+    ),
+    credentials: environmentNames.flatMap((environment) =>
+      rotations.map((rotation) => {
+        return { environment, rotation, count: credentials.get(`${environment} ${rotation}`) ?? 0 };
+      }),
+    ),
+  };
+}
+
 /**
  * Counts accounts, keys and credentials.
  *
@@ -23,56 +50,37 @@ export interface Tally {
  *   unknown age count as current.
  */
 export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
-  const byEncryption = new Map<EncryptionLabel, number>([
-    ['none', 0],
-    ['test', 0],
-    ['live', 0],
-    ['both', 0],
-  ]);
-  const keyCounts = new Map<string, number>();
-  const credentialCounts = new Map<string, number>();
+  const counts = {
+    accounts: new Map<EncryptionLabel, number>(),
+    apiKeys: new Map<`${EnvironmentName} ${KeyKind} ${Rotation}`, number>(),
+    credentials: new Map<`${EnvironmentName} ${Rotation}`, number>(),
+  };
   for (const { keys, encryption } of accounts) {
-    const label = encryptionLabel(encryption.test !== undefined, encryption.live !== undefined);
-    byEncryption.set(label, (byEncryption.get(label) ?? 0) + 1);
+    add(counts.accounts, encryptionLabel(encryption.test !== undefined, encryption.live !== undefined));
     for (const { prefix, createdAt, expiresAt = Infinity, revokedAt = Infinity } of keys) {
-      if (now < expiresAt && now < revokedAt)
-        add(keyCounts, environmentOf(prefix), kindOf(prefix), rotation(createdAt, now));
+      if (now >= expiresAt || now >= revokedAt) continue;
+      add(counts.apiKeys, `${environmentOf(prefix)} ${kindOf(prefix)} ${rotationOf(createdAt, now)}`);
     }
     for (const environment of environmentNames) {
       const { createdAt = now } = encryption[environment] ?? {};
-      if (encryption[environment] !== undefined) add(credentialCounts, environment, rotation(createdAt, now));
+      if (encryption[environment] !== undefined) {
+        add(counts.credentials, `${environment} ${rotationOf(createdAt, now)}`);
+      }
     }
   }
-  const rotations = ['current', 'due'] as const;
-  return {
-    accounts: byEncryption,
-    apiKeys: environmentNames.flatMap((environment) =>
-      (['public', 'secret'] as const).flatMap((kind) =>
-        rotations.map((is) => ({
-          environment,
-          kind,
-          rotation: is,
-          count: keyCounts.get(`${environment} ${kind} ${is}`) ?? 0,
-        })),
-      ),
-    ),
-    credentials: environmentNames.flatMap((environment) =>
-      rotations.map((is) => ({ environment, rotation: is, count: credentialCounts.get(`${environment} ${is}`) ?? 0 })),
-    ),
-  };
+  return tallyOfCounts(counts);
 }
 
-function encryptionLabel(test: boolean, live: boolean): EncryptionLabel {
+export function encryptionLabel(test: boolean, live: boolean): EncryptionLabel {
   if (test && live) return 'both';
   if (test) return 'test';
   return live ? 'live' : 'none';
 }
 
-function rotation(createdAt: number, now: number): Rotation {
+function rotationOf(createdAt: number, now: number): Rotation {
   return now - createdAt >= rotationAge ? 'due' : 'current';
 }
 
-function add(counts: Map<string, number>, ...labels: string[]): void {
-  const key = labels.join(' ');
-  counts.set(key, (counts.get(key) ?? 0) + 1);
+function add<L>(counts: Map<L, number>, label: L): void {
+  counts.set(label, (counts.get(label) ?? 0) + 1);
 }

@@ -1,11 +1,15 @@
 import { Command, CommanderError, Option } from 'commander';
 import { credentialFormats, type CredentialFormat } from '../envelope/credentials.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
+import { addAccountCommands } from './accounts.ts';
 import { check } from './check.ts';
 import { open, seal } from './cipher.ts';
+import { configOption } from './config-option.ts';
 import { demo } from './demo.ts';
 import { drain } from './drain.ts';
+import { addEncryptionCommands } from './encryption.ts';
 import { exitCodes, type CliIo } from './io.ts';
+import { addKeyCommands } from './keys.ts';
 import { serve } from './serve.ts';
 
 /**
@@ -19,20 +23,19 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
     .version(io.version)
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.stdout.write(text), writeErr: (text) => io.stderr.write(text) });
-  const configOption = (): Option =>
-    new Option('--config <file>', 'the configuration').default(io.env['SIDECAR_CONFIG'] ?? 'config/sidecar.yaml');
+  const ended = (code: number): void => void (exitCode = code);
 
   program
     .command('serve')
     .description('run the sidecar')
-    .addOption(configOption())
+    .addOption(configOption(io))
     .action(async ({ config }: { config: string }) => {
       exitCode = await serve(io, config);
     });
   program
     .command('check')
     .description('validate the configuration: OK, or every problem')
-    .addOption(configOption())
+    .addOption(configOption(io))
     .action(async ({ config }: { config: string }) => {
       exitCode = await check(io, config);
     });
@@ -46,10 +49,14 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
   program
     .command('drain')
     .description('begin the drain of the running sidecar and wait until nothing is in flight')
-    .addOption(configOption())
+    .addOption(configOption(io))
     .action(async ({ config }: { config: string }) => {
       exitCode = await drain(io, config);
     });
+
+  addAccountCommands(program, io, ended);
+  addKeyCommands(program, io, ended);
+  addEncryptionCommands(program, io, ended);
 
   const cipherCommand = (name: string, description: string): Command =>
     program

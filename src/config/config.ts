@@ -1,6 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { EnvironmentName, KeyKind } from '../accounts/api-key.ts';
 import type { Account } from '../accounts/account.ts';
+import type { PostgresSettings } from '../accounts/postgres/postgres-accounts.ts';
 
 /** A validated configuration: what the rest of the house may rely on. Durations are milliseconds, sizes bytes. */
 export interface Config {
@@ -12,6 +13,7 @@ export interface Config {
   readonly environments: readonly Environment[];
   /** Where the accounts are kept and changed. */
   readonly store: StoreSettings;
+  /** Those of the file; none where they are in a database. */
   readonly accounts: readonly Account[];
   readonly routes: readonly Route[];
   /** Where the two test endpoints are served. */
@@ -47,7 +49,9 @@ export interface OperatorsToken {
 }
 
 /** Where accounts are kept, and the master keys their credentials are sealed with: the first seals, each opens. */
-export interface StoreSettings {
+export type StoreSettings = FileStoreSettings | ({ readonly kind: 'postgres' } & PostgresSettings);
+
+interface FileStoreSettings {
   readonly kind: 'file';
   /** Absolute. */
   readonly file: string;

@@ -16,6 +16,7 @@ type Content = Partly<SidecarFile>;
 export function crossCheck(file: YamlFile, content: Content): void {
   checkListeners(file, content);
   checkEnvironments(file, content.environments);
+  checkAccounts(file, content.accounts);
   checkRoutes(file, content.routes ?? []);
   checkLimits(file, content.limits);
 }
@@ -103,6 +104,17 @@ function checkUpstream(file: YamlFile, upstream: Upstream, path: MemberPath): vo
     file.report([...path, 'key'], 'missing: "cert" needs its private key');
   }
   checkCertificate(file, upstream, path);
+}
+
+function checkAccounts(file: YamlFile, accounts: Content['accounts']): void {
+  if (accounts === undefined) return;
+  const inFile = accounts.file !== undefined || file.isWrong(['accounts', 'file']);
+  const inDatabase = accounts.postgres !== undefined || file.isWrong(['accounts', 'postgres']);
+  if (!inFile && !inDatabase) file.report(['accounts'], 'expected "file" or "postgres"');
+  if (inFile && inDatabase) file.report(['accounts', 'postgres'], 'not beside "file": remove one of them');
+  if (inDatabase && !inFile && accounts.masterKey !== undefined) {
+    file.report(['accounts', 'masterKey'], 'belongs into "postgres"');
+  }
 }
 
 function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): void {

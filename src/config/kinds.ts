@@ -77,6 +77,14 @@ export const rate: Kind<Limits['failedKeys']> = {
 /** A duration that a timer can run: Node fires one of 25 days or more at once. */
 export const timeLimit = within(duration, 1, 24 * 86_400_000, 'from 1ms to 24d');
 
+/** Where accounts in PostgreSQL are. */
+export const postgresUrl: Kind<string> = {
+  name: 'URL',
+  expected: 'postgres://user:password@host:port/database, special characters of the password percent-encoded',
+  pattern: /^postgres(?:ql)?:\/\//,
+  read: (text) => (URL.canParse(text) && new URL(text).pathname.length > 1 ? text : undefined),
+};
+
 /** What key material is sealed with: one key a line, the first seals, each opens. */
 export const masterKeys: Kind<readonly KeyObject[]> = {
   name: 'master key',

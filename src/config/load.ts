@@ -8,6 +8,7 @@ import { Vault } from '../accounts/vault.ts';
 import { Files, displayName } from '../yaml/files.ts';
 import type { Problem } from '../yaml/problem.ts';
 import { validate } from '../yaml/validate.ts';
+import type { Partly } from '../yaml/validate.ts';
 import { valuesIn } from '../yaml/values.ts';
 import type { Env } from '../yaml/values.ts';
 import { WrongValue } from '../yaml/wrong-value.ts';
@@ -41,7 +42,7 @@ export function loadConfig(path: string, env: Env): LoadResult {
   const content = validate(file, sidecarSchema(valuesIn(file, env)));
   if (content !== undefined) crossCheck(file, content);
   const accountsFile = openAccounts(file, content?.accounts?.file, files);
-  const keys = (content?.accounts?.masterKey as readonly KeyObject[] | undefined) ?? keysOf(file, env);
+  const keys = keysOf(file, content?.accounts, env);
   const vault = new Vault(keys);
   const stored = accountsFile === undefined ? [] : readAccounts(accountsFile, env, vault);
 
@@ -53,16 +54,18 @@ export function loadConfig(path: string, env: Env): LoadResult {
   return { ok: true, config, warnings, files: [...files.seen] };
 }
 
-/** The master keys of the environment, where the file names none. */
-function keysOf(file: YamlFile, env: Env): readonly KeyObject[] {
+/** The master keys: those the file names, or else those of the environment. A database is not without. */
+function keysOf(file: YamlFile, accounts: Partly<SidecarFile>['accounts'], env: Env): readonly KeyObject[] {
+  const inDatabase = accounts?.postgres !== undefined;
+  const path = inDatabase ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
+  const named = (inDatabase ? accounts.postgres : accounts)?.masterKey as readonly KeyObject[] | undefined;
+  if (named !== undefined || file.isWrong(path)) return named ?? [];
   const text = env['SIDECAR_MASTER_KEY'];
-  if (text === undefined || file.isWrong(['accounts', 'masterKey'])) return [];
-  const keys = masterKeys.read(text);
+  const keys = text === undefined ? [] : masterKeys.read(text);
   if (keys === undefined) {
-    file.report(
-      ['accounts', 'masterKey'],
-      `in the environment variable SIDECAR_MASTER_KEY: expected ${masterKeys.expected}`,
-    );
+    file.report(path, `in the environment variable SIDECAR_MASTER_KEY: expected ${masterKeys.expected}`);
+  } else if (inDatabase && keys.length === 0) {
+    file.report(path, `missing: expected ${masterKeys.expected}; or the environment variable SIDECAR_MASTER_KEY`);
   }
   return keys ?? [];
 }
@@ -99,9 +102,19 @@ function toConfig(
     operators: tokens && { host: operators.host, port: operators.port, tokens, tls: toTls(operators.tls) },
     environments: environmentNames.flatMap((name) => toEnvironment(name, environments[name]) ?? []),
     cipherTest: cipherTest.environments,
-    store: { kind: 'file', file: resolve(directory, accounts.file), masterKeys: keys },
+    store: toStore(accounts, directory, keys),
     accounts: stored.map((account) => openAccount(account, vault)),
   };
+}
+
+function toStore(
+  { file, postgres }: SidecarFile['accounts'],
+  directory: string,
+  keys: readonly KeyObject[],
+): Config['store'] {
+  if (postgres === undefined) return { kind: 'file', file: resolve(directory, file ?? ''), masterKeys: keys };
+  const { url, cache, staleFor } = postgres;
+  return { kind: 'postgres', url, masterKeys: keys, cache, staleFor };
 }
 
 function toTls(tls: SidecarFile['listen']['tls']): ServerTls | undefined {

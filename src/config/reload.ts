@@ -119,10 +119,11 @@ export class Reloader {
       const worker = new Worker(new URL(`./load-worker${extname(import.meta.url)}`, import.meta.url), {
         workerData: { file: this.#file, env: { ...this.#env } },
       });
-      worker.on('message', (message: WorkerMessage) => {
-        worker.postMessage('next');
-        if (message.kind === 'accounts') accounts.push(...message.accounts.map(unpackAccount));
-        else if (message.kind === 'loaded') resolve({ ...message, ok: true, config: { ...message.config, accounts } });
+      worker.on('message', ({ kind, ...message }: WorkerMessage) => {
+        // Whatever else waits comes first: messages that are there already are taken in without a pause.
+        setImmediate(() => worker.postMessage('next'));
+        if ('accounts' in message) accounts.push(...message.accounts.map(unpackAccount));
+        else if ('config' in message) resolve({ ...message, ok: true, config: { ...message.config, accounts } });
         else resolve({ ...message, ok: false });
       });
       // Whatever the files do to the thread that reads them, this one goes on. The error's message could quote them.

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { environmentNames, keyKinds } from '../accounts/api-key.ts';
-import { oneOf, size, text, within } from '../yaml/kinds.ts';
+import { duration, oneOf, size, text, within } from '../yaml/kinds.ts';
 import type { Values } from '../yaml/values.ts';
 import { httpMethods, logLevels } from './config.ts';
 import {
@@ -10,6 +10,7 @@ import {
   masterKeys,
   network,
   operatorsTokens,
+  postgresUrl,
   privateKey,
   rate,
   routePath,
@@ -113,13 +114,36 @@ export function sidecarSchema({ value, pem }: Values) {
       .describe('What this sidecar serves: one environment or both.'),
     accounts: z
       .strictObject({
-        file: value(text).describe("Path of the accounts' file."),
+        file: value(text).optional().describe("Path of the accounts' file. Either this or `postgres`."),
         masterKey: value(masterKeys)
           .optional()
           .describe(
-            'Seals credentials before they are stored: 32 bytes in base64 or hex. One key a line: the first seals, ' +
-              'each opens. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
+            'Seals credentials before they are stored in the file: 32 bytes in base64 or hex. One key a line: the first ' +
+              'seals, each opens. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
           ),
+        postgres: z
+          .strictObject({
+            url: value(postgresUrl).describe(
+              'The database: `postgres://user:password@host:port/name`, TLS with `?sslmode=verify-full`.',
+            ),
+            masterKey: value(masterKeys)
+              .optional()
+              .describe('As `accounts.masterKey`. Required here, or `SIDECAR_MASTER_KEY` is.'),
+            cache: z
+              .int()
+              .min(1)
+              .max(10_000_000)
+              .default(10_000)
+              .describe('API keys held in memory at most, about 2 KB each; as many again that do not exist.'),
+            staleFor: value(within(duration, 0, 7 * 86_400_000, 'up to 7d'))
+              .prefault('15m')
+              .describe(
+                'How long API keys that are held go on working while the database cannot be reached. What was changed or ' +
+                  'revoked meanwhile is not known so long. Others are refused as `accounts_unavailable`.',
+              ),
+          })
+          .optional()
+          .describe('The accounts in PostgreSQL, for many sidecars and up to millions of accounts.'),
       })
       .describe('Where the accounts are kept.'),
     routes: z

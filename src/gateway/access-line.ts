@@ -15,6 +15,8 @@ export interface AccessLine {
   readonly code: string | undefined;
   readonly account: string | undefined;
   readonly api_key: string | undefined;
+  /** During a grace: what the request was answered with. */
+  readonly credentials: GatewayRequest['grace'];
   readonly reason: string | undefined;
   readonly upstream_error: string | undefined;
   readonly bytes_in: number;
@@ -39,6 +41,7 @@ export function accessLine(request: GatewayRequest): AccessLine {
     code: request.refusal,
     account: holder?.account.id,
     api_key: holder?.key.id,
+    credentials: request.refusal === undefined ? request.grace : undefined,
     reason: request.reason,
     upstream_error: request.upstreamFailure?.cause,
     bytes_in: request.bytesIn,

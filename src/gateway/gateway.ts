@@ -287,6 +287,9 @@ export class Gateway {
     const environment = request.environment ?? 'none';
     this.#metrics.request(environment, request.route, request.req.method ?? '', line.status, line.duration_ms / 1_000);
     if (request.refusal !== undefined) this.#metrics.refusal(environment, request.refusal);
+    if (request.environment !== undefined && line.credentials !== undefined) {
+      this.#metrics.grace(request.environment, line.credentials);
+    }
     if (request.environment !== undefined && request.upstreamTime !== undefined) {
       this.#metrics.upstream(request.environment, request.upstreamTime / 1_000);
     }

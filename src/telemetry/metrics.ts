@@ -16,6 +16,7 @@ export class Metrics {
   readonly #requestSeconds: Histogram<'environment' | 'route'>;
   readonly #upstreamSeconds: Histogram<'environment'>;
   readonly #refusals: Counter<'environment' | 'code'>;
+  readonly #grace: Counter<'environment' | 'credentials'>;
   readonly #envelopes: Counter<'environment' | 'operation' | 'outcome'>;
   readonly #envelopeSeconds: Histogram<'operation'>;
 
@@ -56,6 +57,12 @@ export class Metrics {
       labelNames: ['environment', 'code'],
       registers,
     });
+    this.#grace = new Counter({
+      name: 'envelope_sidecar_grace_requests_total',
+      help: 'Requests of accounts during a grace, by what they were answered with: current, previous or none.',
+      labelNames: ['environment', 'credentials'],
+      registers,
+    });
     this.#envelopes = new Counter({
       name: 'envelope_sidecar_envelopes_total',
       help: 'Envelopes opened and sealed.',
@@ -83,6 +90,11 @@ export class Metrics {
 
   refusal(environment: EnvironmentLabel, code: RefusalCode): void {
     this.#refusals.inc({ environment, code });
+  }
+
+  /** `previous`, and `none` for plaintext: the account still uses what a grace accepts besides. */
+  grace(environment: EnvironmentName, credentials: 'current' | 'previous' | 'none'): void {
+    this.#grace.inc({ environment, credentials });
   }
 
   envelope(environment: EnvironmentName, operation: 'open' | 'seal', outcome: 'ok' | 'failed', seconds: number): void {

@@ -11,9 +11,9 @@ export class OperationMetrics {
 
   /**
    * @param version of the sidecar
-   * @param tally   asked at each scrape
+   * @param tally   asked at each scrape; undefined while nothing has been counted yet
    */
-  constructor(registry: Registry, version: string, tally: () => Tally) {
+  constructor(registry: Registry, version: string, tally: () => Tally | undefined) {
     const registers = [registry];
     collectDefaultMetrics({ register: registry });
     for (const name of misnamed) registry.removeSingleMetric(name);
@@ -38,6 +38,7 @@ export class OperationMetrics {
       // A scrape asks the metrics in their order: the first of these three counts for all of them.
       collect() {
         const counted = tally();
+        if (counted === undefined) return;
         for (const [encryption, count] of counted.accounts) this.set({ encryption }, count);
         for (const { count, ...labels } of counted.apiKeys) apiKeys.set(labels, count);
         for (const { count, ...labels } of counted.credentials) credentials.set(labels, count);

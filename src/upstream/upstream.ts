@@ -148,7 +148,7 @@ export class Upstream {
 
   /** Closes what has been idle since before `since`. */
   #closeIdle(since: number): void {
-    for (const connection of [...this.#idle]) if (connection.idleSince <= since) connection.socket.destroy();
+    for (const connection of this.#idle) if (connection.idleSince <= since) connection.socket.destroy();
   }
 }
 

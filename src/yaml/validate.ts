@@ -10,11 +10,14 @@ export type Partly<T> = T extends readonly (infer Item)[]
     ? { readonly [Name in keyof T]?: Partly<T[Name]> | undefined }
     : T;
 
+/** What is held against a schema: a file, or something that stands for one. */
+export type Subject = Pick<YamlFile, 'value' | 'report'>;
+
 /**
  * Holds a file against its schema and reports all that is wrong. Returns what is right: a part that is missing was
  * reported, so that whoever checks further need not speak of it again.
  */
-export function validate<S extends z.ZodType>(file: YamlFile, schema: S): Partly<z.output<S>> | undefined {
+export function validate<S extends z.ZodType>(file: Subject, schema: S): Partly<z.output<S>> | undefined {
   if (file.value === undefined) return undefined;
   let seen: unknown;
   const result = schema
@@ -29,7 +32,7 @@ export function validate<S extends z.ZodType>(file: YamlFile, schema: S): Partly
   return seen as Partly<z.output<S>>;
 }
 
-function report(file: YamlFile, issue: z.core.$ZodIssue, parent: MemberPath): void {
+function report(file: Subject, issue: z.core.$ZodIssue, parent: MemberPath): void {
   const path = [...parent, ...(issue.path as MemberPath)];
   if (issue.code === 'unrecognized_keys') {
     // One message per line: see `messageOf`.

@@ -12,7 +12,7 @@ import {
 } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { parseAnswer, rawRequest } from '../support/raw.ts';
-import { acme, acmeLive, acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
+import { acme, acmeLive, acmeTest, encryptionOf, globex, keys } from '../support/sidecar.ts';
 
 const charge = 'POST /api/s2s/charge';
 /** What no parser and serialiser would leave as it is. */
@@ -313,6 +313,7 @@ describe('the head of the request to the upstream', () => {
       'Accept-Encoding': 'gzip, br',
       Range: 'bytes=0-9',
       'If-Schedule-Tag-Match': '"x"',
+      If_None_Match: '"x"',
       ...Object.fromEntries(conditional.map((name) => [name, '"x"'])),
     };
     await send(sidecar, 'GET /api/s2s/charges', { key: keys.acme, headers });
@@ -343,5 +344,57 @@ describe('the head of the request to the upstream', () => {
       authorization: `Bearer ${keys.acme}`,
       'x-account-id': 'acme',
     });
+  });
+});
+
+describe('untouched in both directions', () => {
+  const inLiveOnly = { ...acme, encryption: { live: encryptionOf(acmeLive) } };
+  const compressed = gzipSync('{"ok": true}');
+  const said = {
+    'Content-Type': 'application/json; charset=utf-8',
+    'Content-Encoding': 'gzip',
+    'Content-Length': String(compressed.length),
+    ETag: '"a"',
+    Digest: 'sha-256=x',
+    'Content-MD5': 'x',
+    'Accept-Ranges': 'bytes',
+    'Set-Cookie': ['a=1', 'b=2'],
+  };
+  const asked = {
+    'Accept-Encoding': 'gzip, br',
+    Range: 'bytes=0-',
+    'If-None-Match': '"b"',
+    'If-Schedule-Tag-Match': '"c"',
+    'Content-Type': 'application/vnd.x+json',
+    'Content-Digest': 'sha-256=:x:',
+  };
+
+  test.each([
+    ['an account without encryption', charge, keys.globex, [globex]],
+    ['an account with encryption in the other environment only', charge, keys.acme, [inLiveOnly]],
+    ['an account with encryption on a route without envelopes', 'POST /api/v1/refunds', keys.acme, [acme]],
+  ])('is %s', async (_, line, key, accounts) => {
+    const { sidecar, upstream } = await startGateway({
+      accounts,
+      respond: (_seen, res) => res.writeHead(206, said).end(compressed),
+    });
+    const answer = await send(sidecar, line, { key, headers: asked, body: plaintext });
+    expect(Buffer.from(upstream.seen[0]?.body ?? '', 'latin1')).toEqual(plaintext);
+    const lower = (headers: object): object =>
+      Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value as unknown]));
+    expect(upstream.seen[0]?.headers).toMatchObject(lower(asked));
+    expect(answer.status).toBe(206);
+    expect(answer.bytes).toEqual(compressed);
+    expect(answer.headers).toMatchObject(lower(said));
+    expect(answer.headers).not.toHaveProperty('envelope');
+  });
+
+  test('are bodies of an account without encryption that are no JSON or an envelope, and requests without a body', async () => {
+    const { sidecar, upstream } = await startGateway();
+    for (const body of ['x', '{"data":1}', envelope(hex), '']) {
+      const answer = await send(sidecar, charge, { key: keys.globex, body });
+      expect([answer.status, answer.body]).toEqual([200, '{"ok":true}']);
+    }
+    expect(upstream.seen.map(({ body }) => body)).toEqual(['x', '{"data":1}', envelope(hex), '']);
   });
 });

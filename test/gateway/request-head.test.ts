@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { envelopeOf, opened, send } from '../support/client.ts';
-import { startGateway } from '../support/gateway.ts';
+import { firstSeen, startGateway } from '../support/gateway.ts';
 import { parseAnswer, rawRequest } from '../support/raw.ts';
 import { acmeTest, keys } from '../support/sidecar.ts';
 
@@ -10,7 +10,7 @@ const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 async function seenOf(name: string, headers: Readonly<Record<string, string | readonly string[]>>): Promise<string[]> {
   const { sidecar, upstream } = await startGateway();
   await send(sidecar, 'GET /api/v1/balance', { key: keys.globex, headers });
-  const raw = upstream.seen[0]?.rawHeaders ?? expect.fail('nothing arrived');
+  const raw = firstSeen(upstream).rawHeaders;
   return raw.filter((_, i) => i % 2 === 1 && raw[i - 1]?.toLowerCase() === name.toLowerCase());
 }
 

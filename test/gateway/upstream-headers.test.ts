@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { send } from '../support/client.ts';
-import { startGateway } from '../support/gateway.ts';
+import { firstSeen, startGateway } from '../support/gateway.ts';
 import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream, type SeenRequest } from '../support/upstream.ts';
 
@@ -20,7 +20,7 @@ async function seenBehind(
 ): Promise<SeenRequest> {
   const { sidecar, upstream } = await startGateway({ trustedProxies });
   await send(sidecar, 'GET /', { key: keys.globex, headers: { host, ...headers } });
-  return upstream.seen[0] ?? expect.fail('nothing arrived');
+  return firstSeen(upstream);
 }
 
 /** What reaches the upstream of a client, of headers that say where it comes from. */
@@ -89,7 +89,7 @@ describe('an IPv6 listener', () => {
     const base = configOf(upstream.origin, { trustedProxies });
     const sidecar = await startSidecar({ ...base, listen: { ...base.listen, host: '::' } });
     await send({ host: address, port: sidecar.port }, 'GET /', { key: keys.globex, headers: { host, ...told } });
-    return upstream.seen[0] ?? expect.fail('nothing arrived');
+    return firstSeen(upstream);
   }
 
   test('names an IPv4 peer as IPv4', async () => {

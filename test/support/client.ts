@@ -48,7 +48,8 @@ export function send(to: Listener, line: string, sent: Sent = {}): Promise<Answe
       });
     });
     req.on('error', reject);
-    req.end(sent.body);
+    // Node writes a head together with a string in the string's encoding, which for headers would be wrong.
+    req.end(Buffer.from(sent.body ?? ''));
   });
 }
 

@@ -35,7 +35,7 @@ export class Connection {
       this.#changed = () => {
         if (test(this.received)) resolve(this.received);
         else if (this.ending !== 'open')
-          reject(new Error(`the connection ended after ${JSON.stringify(this.received)}`));
+          reject(new Error(`the connection ended after ${JSON.stringify(this.received.slice(0, 500))}`));
       };
       this.#changed();
     });

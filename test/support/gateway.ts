@@ -1,7 +1,7 @@
 import type { Account, Encryption } from '../../src/accounts/account.ts';
 import type { Environment } from '../../src/config/config.ts';
 import { acme, configOf, startSidecar, type TestSidecar } from './sidecar.ts';
-import { startUpstream, type Respond, type TestUpstream } from './upstream.ts';
+import { startUpstream, type Respond, type SeenRequest, type TestUpstream } from './upstream.ts';
 
 /** A configuration's members, as `configOf` takes them, and what stands around the sidecar. */
 type Setting = Parameters<typeof configOf>[1] & {
@@ -29,6 +29,13 @@ export async function startGateway({ respond, clock, serves = 'test', ...config 
   );
   const sidecar = await startSidecar({ ...base, environments }, clock);
   return { sidecar, upstream };
+}
+
+/** The first request the upstream saw. */
+export function firstSeen({ seen }: TestUpstream): SeenRequest {
+  const [first] = seen;
+  if (first === undefined) throw new Error('the upstream saw nothing');
+  return first;
 }
 
 /** The account `acme` with its encryption in test as stated; in live it has none. */

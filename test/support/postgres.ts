@@ -49,11 +49,14 @@ export interface TestProxy {
   cut(): void;
   /** Passes nothing on any more, as if cables were pulled; new connections get no answer either. */
   freeze(): void;
+  /** Passes on what clients send, but not what the server answers. */
+  mute(): void;
+  /** Ends all connections, and passes everything on from now on. */
   mend(): void;
   /** Connections taken so far. */
   readonly connections: number;
-  /** Called with what the client sends, before it is passed on. */
-  onClientData: ((data: Buffer) => void) | undefined;
+  /** Is shown what clients send, before it is passed on. */
+  onSent: ((data: Buffer) => void) | undefined;
 }
 
 /** Starts a server before this file's tests and removes it afterwards. To be called where tests are defined. */
@@ -128,7 +131,7 @@ async function asPostgres(program: string, ...args: readonly string[]): Promise<
 
 async function startProxy(socketPath: string, database: string): Promise<TestProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
-  let state: 'open' | 'cut' | 'frozen' = 'open';
+  let state: 'open' | 'cut' | 'frozen' | 'mute' = 'open';
   let connections = 0;
   const server = createServer((client) => {
     if (state === 'cut') {
@@ -136,14 +139,14 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
       return;
     }
     connections += 1;
-    const database = connect(socketPath);
-    const pair = [client, database] as const;
+    const upstream = connect(socketPath);
+    const pair = [client, upstream] as const;
     pairs.add(pair);
-    client.on('data', (data) => {
-      proxy.onClientData?.(data);
-      if (state === 'open') database.write(data);
+    client.on('data', (data: Buffer) => {
+      proxy.onSent?.(data);
+      if (state === 'open' || state === 'mute') upstream.write(data);
     });
-    database.on('data', (data) => {
+    upstream.on('data', (data: Buffer) => {
       if (state === 'open') client.write(data);
     });
     for (const [side, other] of [pair, pair.toReversed()] as const) {
@@ -174,6 +177,9 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     freeze: () => {
       state = 'frozen';
     },
+    mute: () => {
+      state = 'mute';
+    },
     mend: () => {
       state = 'open';
       endAll();
@@ -181,7 +187,7 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     get connections() {
       return connections;
     },
-    onClientData: undefined,
+    onSent: undefined,
   };
   return proxy;
 }

@@ -56,17 +56,30 @@ const sealedFor = new WeakMap<IncomingMessage, NonNullable<Account['encryption']
 sealing.on('proxyRes', (upstreamAnswer, req, res) => {
   const encryption = sealedFor.get(req);
   if (encryption === undefined) return;
-  void collect(upstreamAnswer).then((plaintext) => {
-    const cipher = createCipheriv('aes-256-cbc', encryption.key, encryption.iv);
-    const body = `{"data":"${cipher.update(plaintext, undefined, 'hex')}${cipher.final('hex')}"}`;
-    const { connection, 'keep-alive': keepAlive, 'transfer-encoding': transferEncoding, ...headers } = upstreamAnswer.headers;
-    headers['content-type'] = 'application/json';
-    headers['content-length'] = String(body.length);
-    headers['envelope'] = 'sealed';
-    res.writeHead(upstreamAnswer.statusCode ?? 502, headers);
-    res.end(body);
-  });
+  collect(upstreamAnswer).then(
+    (plaintext) => answerSealed(res, upstreamAnswer, plaintext, encryption),
+    () => res.destroy(),
+  );
 });
+
+function answerSealed(
+  res: ServerResponse,
+  { statusCode = 502, headers: upstreamHeaders }: IncomingMessage,
+  plaintext: Buffer,
+  { key, iv }: NonNullable<Account['encryption']>,
+): void {
+  const cipher = createCipheriv('aes-256-cbc', key, iv);
+  const body = `{"data":"${cipher.update(plaintext, undefined, 'hex')}${cipher.final('hex')}"}`;
+  const headers = { ...upstreamHeaders };
+  delete headers.connection;
+  delete headers['keep-alive'];
+  delete headers['transfer-encoding'];
+  headers['content-type'] = 'application/json';
+  headers['content-length'] = String(body.length);
+  headers['envelope'] = 'sealed';
+  res.writeHead(statusCode, headers);
+  res.end(body);
+}
 
 const hexDigits = /^[0-9a-f]+$/i;
 

@@ -44,12 +44,14 @@ export class Connection {
     await this.#attempt;
   }
 
-  /**
-   * Carries out one query; not to be called while another is under way. Waits for an attempt to connect that is being
-   * made, but not for the next one.
-   */
-  async query<R extends QueryResultRow>(config: QueryConfig): Promise<R[]> {
+  /** Waits for an attempt that is being made, but not for the next one. @throws where there is no connection then */
+  async ready(): Promise<void> {
     await this.#attempt;
+    if (this.#client === undefined) throw new Error('not connected to the database');
+  }
+
+  /** Carries out one query; not to be called while another is under way, nor where there is no connection. */
+  async query<R extends QueryResultRow>(config: QueryConfig): Promise<R[]> {
     const client = this.#client;
     if (client === undefined) throw new Error('not connected to the database');
     try {

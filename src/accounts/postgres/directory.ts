@@ -1,14 +1,18 @@
 import { LRUCache } from 'lru-cache';
-import type { Directory, Found, KeyHolder } from '../directory.ts';
+import type { Directory, Found, KeyHolder, Uses } from '../directory.ts';
 import { openAccount } from '../open-account.ts';
 import type { Vault } from '../vault.ts';
 import { Batches } from './batches.ts';
 import { Connection } from './connection.ts';
+import { accountsError } from './failures.ts';
 import type { LookupOutcome, Monitor } from './monitor.ts';
 import { accountOf, encryptionJson, keyJson, keyOf, type AccountRow, type KeyJson } from './rows.ts';
 
-/** How often the database is asked for a sign of life. Milliseconds. */
+/** How often the database is asked for a sign of life, at least. Milliseconds. */
 const heartbeat = 1_000;
+
+/** No key has this hash: asking for it is asking for a sign of life. */
+const nobody = '';
 
 export interface PostgresDirectoryOptions {
   readonly url: string;
@@ -17,28 +21,43 @@ export interface PostgresDirectoryOptions {
   readonly cache: number;
   /** How long known keys go on working while the database cannot be asked. Milliseconds. */
   readonly staleFor: number;
+  readonly uses: Uses;
   /** Epoch milliseconds. */
   readonly clock: () => number;
   readonly monitor: Monitor;
 }
 
+/** How a directory is at the moment. */
+export interface DirectoryState {
+  readonly connected: boolean;
+  /** When the database was last heard, epoch milliseconds; undefined: never. */
+  readonly heardAt: number | undefined;
+  /** Keys held that exist. */
+  readonly known: number;
+  /** Keys held that do not exist. */
+  readonly unknown: number;
+}
+
 /**
- * A time in which every change was heard of: from when a connection was made, or everything was declared old, to when
- * that happens again. What was read in it holds to its end.
+ * A time in which every change is heard of: it begins when a connection is made and ends when that is lost. What was
+ * read in it holds to its end, unless a change is heard of.
  */
 interface Span {
   /** When the database was last heard in it. */
   heardAt: number;
 }
 
-/** What is known of a key, and since when. `unavailable`: the database has it, but it cannot be used. */
 interface Entry {
+  readonly account: string;
+  /** `unavailable`: there is such a key, but what the database has of its account cannot be used. */
   readonly found: KeyHolder | 'unavailable';
+  /** When it was read. */
   readonly span: Span;
 }
 
-/** Looks API keys up in PostgreSQL, and keeps those in use at hand. Decision 0006 tells why it works as it does. */
+/** Looks API keys up in PostgreSQL and keeps those in use at hand. Decision 0006 tells why it works as it does. */
 export class PostgresDirectory implements Directory {
+  readonly uses: Uses;
   readonly #vault: Vault;
   readonly #staleFor: number;
   readonly #clock: () => number;
@@ -50,18 +69,24 @@ export class PostgresDirectory implements Directory {
   readonly #unknown: LRUCache<string, Span>;
   /** The hashes in `#known`, by account. */
   readonly #hashes = new Map<string, Set<string>>();
-  /** Undefined while there is no connection. */
+  /** The present one; undefined while there is no connection. */
   #span: Span | undefined;
-  #heardAt: number;
+  /** The present one, or the last there was. */
+  #latest: Span | undefined;
+  /** Counts what was heard. */
+  #changes = 0;
+  /** Whether the last query, or the last attempt to connect, went wrong in a way that was told. */
+  #failing = false;
+  #unconnected = false;
   #heartbeat: NodeJS.Timeout | undefined;
 
-  constructor({ url, vault, cache, staleFor, clock, monitor }: PostgresDirectoryOptions) {
+  constructor({ url, vault, cache, staleFor, uses, clock, monitor }: PostgresDirectoryOptions) {
+    this.uses = uses;
     this.#vault = vault;
     this.#staleFor = staleFor;
     this.#clock = clock;
     this.#monitor = monitor;
-    this.#heardAt = clock();
-    this.#known = new LRUCache({ max: cache, dispose: ({ found }, hash) => this.#disposed(found, hash) });
+    this.#known = new LRUCache({ max: cache, dispose: ({ account }, hash) => this.#forgotten(account, hash) });
     this.#unknown = new LRUCache({ max: cache });
     this.#connection = new Connection(url, {
       connected: () => this.#connected(),
@@ -70,4 +95,161 @@ export class PostgresDirectory implements Directory {
     });
   }
 
+  /** Connects; resolves when the first attempt has succeeded or failed. From then on a lost connection is made again. */
+  async open(): Promise<void> {
+    this.#heartbeat = setInterval(() => this.#listen(), heartbeat);
+    await this.#connection.open();
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#heartbeat);
+    await this.#connection.close();
+  }
+
+  get state(): DirectoryState {
+    return {
+      connected: this.#span !== undefined,
+      heardAt: this.#latest?.heardAt,
+      known: this.#known.size,
+      unknown: this.#unknown.size,
+    };
+  }
+
+  find(hash: string): Found | Promise<Found> {
+    const entry = this.#known.get(hash);
+    if (this.#span === undefined) {
+      if (this.#isUsable(entry)) return this.#answered('stale', entry.found);
+    } else if (entry?.span === this.#span) {
+      return this.#answered('cached', entry.found);
+    } else if (this.#unknown.get(hash) === this.#span) {
+      return this.#answered('cached_unknown', undefined);
+    }
+    return this.#ask(hash);
+  }
+
+  async #ask(hash: string): Promise<Found> {
+    try {
+      const entry = await this.#batches.ask(hash);
+      return entry === undefined ? this.#answered('unknown', undefined) : this.#answered('found', entry.found);
+    } catch {
+      // Told to the monitor where it happened, once for all who wait.
+      const entry = this.#known.get(hash);
+      return this.#isUsable(entry)
+        ? this.#answered('stale', entry.found)
+        : this.#answered('unavailable', 'unavailable');
+    }
+  }
+
+  #answered(outcome: LookupOutcome, found: Found): Found {
+    this.#monitor.lookup(found === 'unavailable' ? 'unavailable' : outcome);
+    return found;
+  }
+
+  /** Whether what was once read may still be used although it cannot be asked whether it holds. */
+  #isUsable(entry: Entry | undefined): entry is Entry {
+    return entry !== undefined && this.#clock() - entry.span.heardAt < this.#staleFor;
+  }
+
+  async #query(hashes: readonly string[]): Promise<ReadonlyMap<string, Entry>> {
+    await this.#connection.ready();
+    const [span, changes] = [this.#span, this.#changes];
+    if (span === undefined) throw new Error('not connected to the database');
+    const done = this.#monitor.query();
+    const rows = await this.#connection
+      .query<HolderRow>({ name: 'look-up', text: lookUp, values: [hashes.map((hash) => Buffer.from(hash, 'hex'))] })
+      .catch((error: unknown) => this.#failed(error))
+      .finally(done);
+    this.#failing = false;
+    span.heardAt = this.#clock();
+    const entries = new Map(rows.map((row) => [row.key.hash, this.#entryOf(row, span)] as const));
+    // What has changed meanwhile may have been read before it did: it answers who asked before, and is not kept.
+    if (span === this.#span && changes === this.#changes) {
+      for (const hash of hashes) this.#keep(hash, entries.get(hash), span);
+    }
+    return entries;
+  }
+
+  #entryOf(row: HolderRow, span: Span): Entry {
+    const key = keyOf(row.key);
+    const stored = accountOf({ ...row, keys: [row.key] });
+    try {
+      return { account: stored.id, found: { account: openAccount(stored, this.#vault), key }, span };
+    } catch (error) {
+      // The other accounts are no worse off for it, and this one must not be taken for one that does not encrypt.
+      this.#monitor.failed(error);
+      return { account: stored.id, found: 'unavailable', span };
+    }
+  }
+
+  #keep(hash: string, entry: Entry | undefined, span: Span): void {
+    if (entry === undefined) {
+      this.#known.delete(hash);
+      this.#unknown.set(hash, span);
+      return;
+    }
+    this.#known.set(hash, entry);
+    const hashes = this.#hashes.get(entry.account);
+    if (hashes === undefined) this.#hashes.set(entry.account, new Set([hash]));
+    else hashes.add(hash);
+  }
+
+  #forgotten(account: string, hash: string): void {
+    const hashes = this.#hashes.get(account);
+    hashes?.delete(hash);
+    if (hashes?.size === 0) this.#hashes.delete(account);
+  }
+
+  #connected(): void {
+    // Since the last connection changes may have gone unheard.
+    this.#begin();
+    this.#unconnected = false;
+    this.#monitor.connected();
+  }
+
+  /** Begins a span: all that is held is from an earlier one, and counts only where the database cannot be asked. */
+  #begin(): void {
+    this.#span = { heardAt: this.#clock() };
+    this.#latest = this.#span;
+  }
+
+  #lost(error: unknown): void {
+    this.#span = undefined;
+    if (!this.#unconnected) this.#monitor.disconnected(accountsError(error));
+    this.#unconnected = true;
+  }
+
+  #changed(accounts: string): void {
+    this.#changes += 1;
+    this.#batches.outdate();
+    this.#unknown.clear();
+    if (accounts === '*') this.#begin();
+    else
+      for (const account of accounts.split(' ')) {
+        for (const hash of this.#hashes.get(account) ?? []) this.#known.delete(hash);
+      }
+  }
+
+  #failed(error: unknown): never {
+    // A lost connection is told as such.
+    if (this.#span !== undefined && !this.#failing) this.#monitor.failed(accountsError(error));
+    this.#failing = true;
+    throw error;
+  }
+
+  /** Asks for a sign of life where there was none for a while. A connection that gives none is taken for lost. */
+  #listen(): void {
+    if (this.#span === undefined || this.#clock() - this.#span.heardAt < heartbeat) return;
+    // What goes wrong is told where it does.
+    this.#batches.ask(nobody).catch(() => {});
+  }
 }
+
+/** A key and its account, as `AccountRow` without the other keys. */
+type HolderRow = Omit<AccountRow, 'keys'> & { readonly key: KeyJson };
+
+const lookUp = `
+  SELECT a.account_id, a.name, a.active, ${encryptionJson} AS encryption, ${keyJson} AS key
+  FROM envelope_sidecar.api_keys k
+  JOIN envelope_sidecar.accounts a USING (account_id)
+  LEFT JOIN envelope_sidecar.key_uses u USING (key_id)
+  WHERE k.hash = ANY($1)`;

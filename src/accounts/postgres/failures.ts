@@ -52,9 +52,15 @@ export function accountsError(error: unknown): AccountsError {
   const [, code, message] = meanings.find(([known]) => state.startsWith(known)) ?? [
     '',
     'store_unavailable',
-    'the database cannot be reached',
+    `the database cannot be reached${reason(error)}`,
   ];
   return new AccountsError(code, message, error);
+}
+
+/** What the system calls a failure of the network, such as ECONNREFUSED. */
+function reason(error: unknown): string {
+  const { code } = Object(error) as { code?: unknown };
+  return typeof code === 'string' ? ` (${code})` : '';
 }
 
 function violatedConstraint(error: unknown): unknown {

@@ -1,3 +1,5 @@
+import type { AccountsError } from '../accounts-error.ts';
+
 /** How a look-up was answered. */
 export const lookupOutcomes = [
   // From the cache, known to be what the database has: a key, or that there is none.
@@ -18,8 +20,8 @@ export interface Monitor {
   /** A query begins; what is returned is called at its end. */
   query(): () => void;
   connected(): void;
-  /** The connection is lost, or could not be made for the first time since. */
-  disconnected(error: unknown): void;
+  /** The connection is lost, or cannot be made to begin with; told once. */
+  disconnected(error: AccountsError): void;
   /** Something else failed that an operator has to put right. Never with a secret. */
   failed(error: unknown): void;
 }

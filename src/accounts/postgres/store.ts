@@ -46,7 +46,9 @@ export class PostgresStore implements Store {
 
       // Locks first, then reads in a statement of its own, which sees what was committed while the lock was waited for.
       // In the order of the ids, so that two changes never wait for each other.
-      await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR UPDATE', [ids]);
+      await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR UPDATE', [
+        ids,
+      ]);
       const rows = await run<AccountRow>(`${selectAccounts} WHERE a.account_id = ANY($1)`, [ids]);
       const existing = new Map(rows.map((row) => [row.account_id, accountOf(row)]));
       const decision = decide(existing);
@@ -70,7 +72,7 @@ export class PostgresStore implements Store {
       // Reading goes on; what wants to lock an account waits, because it would decide on what is about to be replaced.
       await run('LOCK TABLE envelope_sidecar.accounts IN EXCLUSIVE MODE');
       let different = 0;
-      for (let last = ''; ; ) {
+      for (let last = ''; ;) {
         const rows = await run<AccountRow>(nextPage, [last, page]);
         const before = rows.map(accountOf);
         const after = before.map(rewrite);

@@ -1,0 +1,64 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { format, resolveConfig } from 'prettier';
+import { compareChart } from './compare-chart.ts';
+import { growthChart } from './growth-chart.ts';
+import type { Curve } from './growth.ts';
+import type { Profile } from './profile.ts';
+import type { Report } from './report.ts';
+import { project } from './sidecar.ts';
+import { asMarkdown, profileTable, ratioTable, significant, workloadTable } from './table.ts';
+
+const docs = join(project, 'docs');
+
+/** Puts what a run found out between the markers of docs/performance.md, and its charts beside it. */
+export async function writeDocs(report: Report): Promise<void> {
+  const file = join(docs, 'performance.md');
+  let page = readFileSync(file, 'utf8');
+  if (report.compare !== undefined) {
+    page = replaced(page, 'compare', compareSection(report, report.compare));
+    writeFileSync(join(docs, 'performance.svg'), compareChart(report.compare.results, report.compare.titles));
+  }
+  if (report.growth !== undefined) {
+    page = replaced(page, 'growth', growthSection(report, report.growth));
+    writeFileSync(join(docs, 'growth.svg'), growthChart(report.growth));
+  }
+  if (report.profile !== undefined) page = replaced(page, 'profile', profileSection(report, report.profile));
+  writeFileSync(file, await format(page, { ...(await resolveConfig(file)), filepath: file }));
+}
+
+/** @throws where the page has no such markers */
+function replaced(page: string, name: string, content: string): string {
+  const [begin, end] = [`<!-- begin ${name} -->`, `<!-- end ${name} -->`];
+  const from = page.indexOf(begin);
+  const to = page.indexOf(end);
+  if (from === -1 || to === -1) throw new Error(`docs/performance.md has no markers for "${name}"`);
+  return `${page.slice(0, from + begin.length)}\n\n${content}\n\n${page.slice(to)}`;
+}
+
+function compareSection(report: Report, { pace, titles, results }: NonNullable<Report['compare']>): string {
+  return [
+    `${circumstances(report)} ${pace.rounds} rounds of ${pace.seconds} s for each peer and workload.`,
+    '![Requests per CPU-second](performance.svg)',
+    'Sidecar : peer, median and range of the rounds:',
+    asMarkdown(ratioTable(results, titles)),
+    ...results.flatMap((result) => [`### ${result.workload.title}`, asMarkdown(workloadTable(result, titles))]),
+  ].join('\n\n');
+}
+
+function growthSection(report: Report, curves: readonly Curve[]): string {
+  const list = curves.map(({ title, size, unit, points }) => {
+    const steps = points.map(({ at, figure }) => `${at.toLocaleString('en-US')}: ${significant(figure.median)}`);
+    return `- ${title}, ${unit} by ${size}: ${steps.join(' · ')}`;
+  });
+  return [circumstances(report), '![Growth](growth.svg)', list.join('\n')].join('\n\n');
+}
+
+function profileSection(report: Report, profile: Profile): string {
+  return [`${circumstances(report)} ${profile.workload.title}.`, asMarkdown(profileTable(profile))].join('\n\n');
+}
+
+function circumstances({ date, machine }: Report): string {
+  const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
+  return `${date}, ${machine.cpu}, ${machine.cores} cores, ${machine.memory}, ${machine.kernel}, ${versions.join(', ')}.`;
+}

@@ -1,0 +1,172 @@
+import { mkdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { cpuSeconds, residentMemory } from './cpu-time.ts';
+import { knownMerchants, requestsOf } from './exchanges.ts';
+import { memoryWhileSealing, memoryWithConnections } from './held-memory.ts';
+import { runLoad, writeRequests } from './load.ts';
+import { merchantsOf } from './merchants.ts';
+import { freePort, type Running } from './processes.ts';
+import type { Pace } from './rounds.ts';
+import { envelopedRoute, project, sidecarCommand, type SidecarSetup } from './sidecar.ts';
+import type { Stage } from './stage.ts';
+import { spreadOf, type Spread } from './statistics.ts';
+
+/** How one figure changes with one size. */
+export interface Curve {
+  readonly title: string;
+  /** What grows. */
+  readonly size: string;
+  readonly unit: string;
+  readonly points: readonly { readonly at: number; readonly figure: Spread }[];
+}
+
+/** A sidecar to measure, with so much of what grows. */
+interface Point {
+  readonly at: number;
+  readonly setup: Partial<SidecarSetup>;
+  readonly requests: readonly Buffer[];
+  readonly connections: number;
+}
+
+interface Figures {
+  /** Milliseconds from the start of the process until it takes connections. */
+  readonly startUp: number;
+  /** Bytes in use before the first request. */
+  readonly idleMemory: number;
+  /** CPU microseconds. */
+  readonly perRequest: number;
+}
+
+const small = '/api/s2s/answers/156';
+
+/** The sidecar's costs as its tasks grow. @param say told what is being measured */
+export async function growth(
+  stage: Stage,
+  pace: Pick<Pace, 'rounds' | 'seconds' | 'warmUp'>,
+  say: (what: string) => void,
+): Promise<Curve[]> {
+  say('accounts');
+  const accounts = await figuresOf(stage, [10, 100, 1_000, 10_000, 100_000].map(accountsPoint), pace);
+  say('routes');
+  const routes = await figuresOf(stage, [10, 100, 1_000].map(routesPoint), pace);
+  say('bodies');
+  const bodies = await figuresOf(stage, [100, 1_024, 10_240, 102_400, 1_048_576].map(bodiesPoint), pace);
+  say('connections');
+  const connections = await held(stage, memoryWithConnections, pace.rounds);
+  say('a very large answer');
+  const sealing = await held(stage, memoryWhileSealing, 1);
+
+  const cost = ({ perRequest }: Figures): number => perRequest;
+  const megabytes = (bytes: number): number => bytes / 1024 ** 2;
+  return [
+    curve('An enveloped exchange of 350 B', 'accounts', 'µs CPU', accounts, cost),
+    curve('From start to ready', 'accounts', 'ms', accounts, ({ startUp }) => startUp),
+    curve('Memory before the first request', 'accounts', 'MB', accounts, ({ idleMemory }) => megabytes(idleMemory)),
+    curve('An enveloped exchange of 350 B', 'routes', 'µs CPU', routes, cost),
+    curve('An enveloped exchange, both ways', 'bytes of body', 'µs CPU', bodies, cost),
+    curve('Memory with idle connections', 'connections', 'MB', connections, megabytes),
+    curve('Memory while an answer of 1 GB is sealed', 'MB sealed', 'MB', sealing, megabytes),
+  ];
+}
+
+function curve<T>(
+  title: string,
+  size: string,
+  unit: string,
+  measured: ReadonlyMap<number, readonly T[]>,
+  figure: (measured: T) => number,
+): Curve {
+  return { title, size, unit, points: [...measured].map(([at, each]) => ({ at, figure: spreadOf(each.map(figure)) })) };
+}
+
+function accountsPoint(at: number): Point {
+  const merchants = merchantsOf(at, 'encrypting');
+  const senders = merchants.filter((_, i) => i % Math.ceil(at / 100) === 0);
+  return { at, setup: { merchants }, requests: requestsOf(senders, small, 350), connections: 32 };
+}
+
+function routesPoint(at: number): Point {
+  const others = Array.from({ length: at - 1 }, (_, i) => ({ path: `/api/v1/resource-${i}/:id`, methods: ['GET'] }));
+  return {
+    at,
+    setup: { routes: [...others, envelopedRoute] },
+    requests: requestsOf(knownMerchants.slice(0, 100), small, 350),
+    connections: 32,
+  };
+}
+
+/** On few connections: no more is sent at a time than the sidecar agrees to hold. */
+function bodiesPoint(at: number): Point {
+  const senders = knownMerchants.slice(0, at > 100_000 ? 4 : 100);
+  const requests = requestsOf(senders, `/api/s2s/answers/${at}`, at);
+  return { at, setup: { requestBody: '4MiB' }, requests, connections: 8 };
+}
+
+/** The figures of each point, round by round, each time of a fresh process. */
+async function figuresOf(
+  stage: Stage,
+  points: readonly Point[],
+  { rounds, seconds, warmUp }: Pick<Pace, 'rounds' | 'seconds' | 'warmUp'>,
+): Promise<Map<number, Figures[]>> {
+  const figures = new Map<number, Figures[]>(points.map(({ at }) => [at, []]));
+  for (let round = 0; round < rounds; round += 1) {
+    for (const point of points) {
+      const measured = await withSidecar(stage, point.setup, async (sidecar, startUp, directory) => {
+        const idleMemory = residentMemory(sidecar.process.pid);
+        const file = join(directory, 'requests');
+        writeRequests(file, point.requests);
+        await runLoad(sidecar.port, file, point.connections, warmUp);
+        const before = cpuSeconds(sidecar.process.pid);
+        const { requests, refused, failed } = await runLoad(sidecar.port, file, point.connections, seconds);
+        if (requests === 0 || refused + failed > 0) throw new Error(`${refused} refusals, ${failed} failures`);
+        return { startUp, idleMemory, perRequest: ((cpuSeconds(sidecar.process.pid) - before) / requests) * 1e6 };
+      });
+      figures.get(point.at)?.push(measured);
+    }
+  }
+  return figures;
+}
+
+/** Bytes of memory at each point, round by round. */
+async function held(
+  stage: Stage,
+  measure: (port: number, memory: () => number) => Promise<Map<number, number>>,
+  rounds: number,
+): Promise<Map<number, number[]>> {
+  const figures = new Map<number, number[]>();
+  for (let round = 0; round < rounds; round += 1) {
+    const points = await withSidecar(stage, {}, ({ port, process }) =>
+      measure(port, () => residentMemory(process.pid)),
+    );
+    for (const [at, bytes] of points) figures.set(at, [...(figures.get(at) ?? []), bytes]);
+  }
+  return figures;
+}
+
+async function withSidecar<T>(
+  stage: Stage,
+  setup: Partial<SidecarSetup>,
+  run: (sidecar: { port: number; process: Running }, startUp: number, directory: string) => Promise<T>,
+): Promise<T> {
+  const directory = join(stage.directory, 'growth');
+  mkdirSync(directory);
+  const port = await freePort();
+  const command = sidecarCommand(project, {
+    directory,
+    port,
+    upstream: stage.upstream,
+    merchants: knownMerchants,
+    ...setup,
+  });
+  const startedAt = performance.now();
+  const process = await stage.processes.startServer(command, port, {
+    cores: stage.cores.server,
+    output: join(directory, 'output.log'),
+  });
+  try {
+    return await run({ port, process }, performance.now() - startedAt, directory);
+  } finally {
+    await process.stop();
+    rmSync(directory, { recursive: true, force: true });
+  }
+}

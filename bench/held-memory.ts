@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AnswerReader } from './answer-reader.ts';
+import { knownMerchants, requestsOf } from './exchanges.ts';
+
+/** How many sockets are opened at a time: no more than a listener's queue takes. */
+const batch = 100;
+
+/**
+ * Memory in use with more and more connections, each of which was used once and then left idle.
+ *
+ * @param memory of the server at the moment, in bytes
+ */
+export async function memoryWithConnections(port: number, memory: () => number): Promise<Map<number, number>> {
+  const [request] = requestsOf(knownMerchants.slice(0, 1), '/api/s2s/answers/156', 350);
+  if (request === undefined) return new Map();
+  const sockets: Socket[] = [];
+  const measured = new Map<number, number>();
+  for (const target of [10, 100, 1_000, 10_000].filter((count) => count < openFilesLimit() - 100)) {
+    while (sockets.length < target) {
+      const count = Math.min(batch, target - sockets.length);
+      sockets.push(...(await Promise.all(Array.from({ length: count }, () => usedConnection(port, request)))));
+    }
+    await sleep(500);
+    measured.set(target, memory());
+  }
+  for (const socket of sockets) socket.resetAndDestroy();
+  return measured;
+}
+
+async function usedConnection(port: number, request: Buffer): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  const answered = new Promise<void>((resolve, reject) => {
+    const reader = new AnswerReader(() => resolve(), false);
+    socket.on('data', (chunk: Buffer) => reader.push(chunk));
+    socket.once('close', () => reject(new Error('the server closed a connection')));
+  });
+  socket.write(request);
+  await answered;
+  return socket;
+}
+
+function openFilesLimit(): number {
+  return Number(/^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8'))?.[1] ?? 1_024);
+}
+
+const megabyte = 1_024 ** 2;
+const gigabyte = 1_024 * megabyte;
+
+/** Memory in use while an answer of 1 GB is sealed, by megabytes of it that have arrived. */
+export async function memoryWhileSealing(port: number, memory: () => number): Promise<Map<number, number>> {
+  const [request] = requestsOf(knownMerchants.slice(0, 1), `/api/s2s/answers/${gigabyte}`);
+  if (request === undefined) return new Map();
+  const socket = connect(port, '127.0.0.1');
+  const measured = new Map([[0, memory()]]);
+  let received = 0;
+  socket.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+    // In hex, twice as long as it was.
+    const sealed = Math.floor(received / 2 / megabyte);
+    const step = sealed - (sealed % 128);
+    if (!measured.has(step)) measured.set(step, memory());
+    if (received > 2 * gigabyte) socket.destroy();
+  });
+  socket.write(request);
+  await once(socket, 'close');
+  if (received < 2 * gigabyte) throw new Error(`only ${received} bytes of a sealed answer arrived`);
+  return measured;
+}

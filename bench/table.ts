@@ -1,0 +1,112 @@
+import type { Cost, Profile } from './profile.ts';
+import { rowsOf, type Row } from './report.ts';
+import type { Result } from './rounds.ts';
+import type { Spread } from './statistics.ts';
+
+/** Lines of cells; the first is the head. */
+export type Table = readonly (readonly string[])[];
+
+const columns: readonly { readonly head: string; readonly timed?: true; readonly cell: (row: Row) => string }[] = [
+  { head: 'requests per CPU-second', cell: (row) => written(row.requestsPerCpuSecond, count) },
+  { head: 'sidecar : peer', cell: ({ ratio }) => (ratio === undefined ? '' : written(ratio, twoDigits)) },
+  { head: 'requests/s', cell: (row) => count(row.requestsPerSecond.median) },
+  { head: 'core used', cell: (row) => percent(row.busy.median) },
+  { head: 'p50 ms', timed: true, cell: ({ latency }) => (latency === undefined ? '' : written(latency.p50, short)) },
+  { head: 'p99 ms', timed: true, cell: ({ latency }) => (latency === undefined ? '' : written(latency.p99, short)) },
+  {
+    head: 'at requests/s',
+    timed: true,
+    cell: ({ latency }) => (latency === undefined ? '' : count(latency.rate.median)),
+  },
+  { head: 'peak memory', cell: (row) => `${Math.round(row.peakMemory / 1024 ** 2)} MB` },
+];
+
+/** A workload's figures, one line for each peer. */
+export function workloadTable(result: Result, titles: Readonly<Record<string, string>>): Table {
+  const rows = rowsOf(result);
+  const timed = rows.some((row) => row.latency !== undefined);
+  const shown = columns.filter((column) => timed || column.timed === undefined);
+  const head = ['', ...shown.map((column) => column.head)];
+  return [head, ...rows.map((row) => [titles[row.peer] ?? row.peer].concat(shown.map(({ cell }) => cell(row))))];
+}
+
+/** How the sidecar stands beside each peer in each workload. */
+export function ratioTable(results: readonly Result[], titles: Readonly<Record<string, string>>): Table {
+  const peers = Object.keys(titles).filter((peer) => peer !== 'sidecar');
+  return [
+    ['', ...peers.map((peer) => titles[peer] ?? peer)],
+    ...results.map((result) => {
+      const rows = rowsOf(result);
+      const ratios = peers.map((peer) => rows.find((row) => row.peer === peer)?.ratio);
+      return [
+        result.workload.title,
+        ...ratios.map((spread) => (spread === undefined ? '' : written(spread, twoDigits))),
+      ];
+    }),
+  ];
+}
+
+/** What costs less than this is left out of tables. */
+const worthALine = 0.3;
+
+export function profileTable({ parts, perRequest }: Profile): Table {
+  const lines = parts.filter(({ microseconds }) => microseconds >= worthALine);
+  const rest = parts.filter((part) => !lines.includes(part)).reduce((sum, { microseconds }) => sum + microseconds, 0);
+  return [
+    ['part', 'µs', 'share'],
+    ...[...lines, { name: 'all else', microseconds: rest }].map((cost) => costLine(cost, perRequest)),
+    ['together', perRequest.toFixed(1), ''],
+  ];
+}
+
+export function functionTable({ functions, perRequest }: Profile): Table {
+  return [['function', 'µs', 'share'], ...functions.slice(0, 30).map((cost) => costLine(cost, perRequest))];
+}
+
+function costLine({ name, microseconds }: Cost, perRequest: number): string[] {
+  return [name, microseconds.toFixed(1), percent(microseconds / perRequest)];
+}
+
+/** For a terminal: the first column to the left, numbers to the right. */
+export function asText(table: Table): string {
+  const columns = table[0]?.length ?? 0;
+  const widths = Array.from({ length: columns }, (_, column) =>
+    Math.max(...table.map((line) => (line[column] ?? '').length)),
+  );
+  return table
+    .map((line) =>
+      line.map((cell, i) => (i === 0 ? cell.padEnd(widths[i] ?? 0) : cell.padStart(widths[i] ?? 0))).join('   '),
+    )
+    .join('\n');
+}
+
+export function asMarkdown([head = [], ...lines]: Table): string {
+  const rule = head.map((_, i) => (i === 0 ? '---' : '--:'));
+  return [head, rule, ...lines].map((line) => `| ${line.join(' | ')} |`).join('\n');
+}
+
+/** The median, and the range in parentheses where there were several rounds. */
+function written({ median, min, max }: Spread, write: (value: number) => string): string {
+  return min === max ? write(median) : `${write(median)} (${write(min)}–${write(max)})`;
+}
+
+export function count(value: number): string {
+  return Math.round(value).toLocaleString('en-US');
+}
+
+/** Three digits at least, and none that say nothing. */
+export function significant(value: number): string {
+  return value >= 100 ? count(value) : value.toPrecision(3);
+}
+
+function twoDigits(value: number): string {
+  return value.toFixed(2);
+}
+
+function short(value: number): string {
+  return value >= 10 ? value.toFixed(0) : value.toFixed(2);
+}
+
+function percent(share: number): string {
+  return `${Math.round(share * 100)} %`;
+}

@@ -1,0 +1,203 @@
+import type { Encoding } from '../envelope/encoding.ts';
+import type { EnvironmentName, KeyKind } from './api-key.ts';
+import * as changes from './changes.ts';
+import type { AuditAction, AuditEvent, Decision, Once, Store, StoredAccount } from './store.ts';
+import type { Vault } from './vault.ts';
+import { rfc3339, viewAccount, viewEncryption, viewKey } from './views.ts';
+import type { AccountView, EnabledView, EncryptionView, IssuedKeyView, KeyView, Viewing } from './views.ts';
+
+/** What operations are carried out with. */
+export interface OperationsOptions {
+  readonly store: Store;
+  readonly vault: Vault;
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  /** Told of each change once it is made. */
+  readonly audit: (event: AuditEvent) => void;
+}
+
+/** Who asks for a change, and under which idempotency key. */
+export interface Request {
+  /** As in `AuditEvent`. */
+  readonly actor: string;
+  readonly once?: Once | undefined;
+}
+
+export interface KeyWishes {
+  readonly environment: EnvironmentName;
+  readonly kind: KeyKind;
+  /** How long it lives, in milliseconds; undefined: it does not expire. */
+  readonly lifetime: number | undefined;
+}
+
+export interface EncryptionWishes {
+  /** Undefined: as it was, or hex. */
+  readonly encoding: Encoding | undefined;
+  /** How long what was valid before is accepted besides, in milliseconds; undefined: it stops at once. */
+  readonly grace: number | undefined;
+  /** Whether credentials that are in use may be replaced. */
+  readonly replace: boolean;
+}
+
+/** What a decision says of the change it made. */
+type Details = AuditEvent['details'];
+
+/**
+ * What operators do with accounts, on the command line and through their API alike. What is refused is thrown as an
+ * `AccountsError`.
+ */
+export class Operations {
+  readonly #store: Store;
+  readonly #vault: Vault;
+  readonly #clock: () => number;
+  readonly #audit: (event: AuditEvent) => void;
+
+  constructor({ store, vault, clock, audit }: OperationsOptions) {
+    this.#store = store;
+    this.#vault = vault;
+    this.#clock = clock;
+    this.#audit = audit;
+  }
+
+  /** All accounts in the order of their ids, from the first one behind `after`. */
+  async *list(after?: string): AsyncIterable<AccountView> {
+    const viewing = this.#viewing();
+    for await (const account of this.#store.list(after)) yield viewAccount(account, viewing);
+  }
+
+  async show(id: string): Promise<AccountView> {
+    const account = await this.#store.read(id);
+    const found = changes.existing(new Map(account && [[id, account]]), id);
+    return viewAccount(found, this.#viewing());
+  }
+
+  async showEncryption(id: string, environment: EnvironmentName): Promise<EncryptionView> {
+    return (await this.show(id)).encryption[environment];
+  }
+
+  async add(id: string, name: string, request: Request): Promise<AccountView> {
+    return this.#change(id, request, 'account_added', (accounts, viewing) => {
+      const account = changes.newAccount(accounts, id, name);
+      return { account, view: viewAccount(account, viewing), details: { name } };
+    });
+  }
+
+  /** To activate what is active changes nothing. */
+  async setActive(id: string, active: boolean, request: Request): Promise<AccountView> {
+    return this.#change(id, request, active ? 'account_activated' : 'account_deactivated', (accounts, viewing) => {
+      const before = changes.existing(accounts, id);
+      const account = { ...before, active };
+      return {
+        account: before.active === active ? undefined : account,
+        view: viewAccount(account, viewing),
+        details: {},
+      };
+    });
+  }
+
+  async issueKey(id: string, wishes: KeyWishes, request: Request): Promise<IssuedKeyView> {
+    return this.#change(id, request, 'key_issued', (accounts, viewing) => {
+      const { environment, kind, lifetime } = wishes;
+      const expiresAt = lifetime === undefined ? undefined : viewing.now + lifetime;
+      const before = changes.existing(accounts, id);
+      const { account, key, secret } = changes.issueKey(before, { environment, kind, expiresAt }, viewing.now);
+      const view = { ...viewKey(id, key, viewing), secret_shown: false };
+      return { account, view, secret: { key: secret }, details: { key: key.id, environment, kind } };
+    });
+  }
+
+  /** @param overlap how long the old key lives on, in milliseconds */
+  async rotateKey(id: string, keyId: string, overlap: number, request: Request): Promise<IssuedKeyView> {
+    return this.#change(id, request, 'key_rotated', (accounts, viewing) => {
+      const before = changes.existing(accounts, id);
+      const { account, key, secret, oldEndsAt } = changes.rotateKey(before, keyId, overlap, viewing.now);
+      const replaces = { id: keyId, expires_at: rfc3339(oldEndsAt) };
+      const view = { ...viewKey(id, key, viewing), replaces, secret_shown: false };
+      const details = { key: key.id, replaces: keyId, replaced_expires_at: replaces.expires_at };
+      return { account, view, secret: { key: secret }, details };
+    });
+  }
+
+  async revokeKey(id: string, keyId: string, request: Request): Promise<KeyView> {
+    return this.#change(id, request, 'key_revoked', (accounts, viewing) => {
+      const account = changes.revokeKey(changes.existing(accounts, id), keyId, viewing.now);
+      return { account, view: viewKey(id, changes.keyOf(account, keyId), viewing), details: { key: keyId } };
+    });
+  }
+
+  async enableEncryption(
+    id: string,
+    environment: EnvironmentName,
+    wishes: EncryptionWishes,
+    request: Request,
+  ): Promise<EnabledView> {
+    return this.#change(id, request, 'encryption_enabled', (accounts, viewing) => {
+      const before = changes.existing(accounts, id);
+      const { account, credentials } = changes.enableEncryption(before, environment, wishes, viewing.now, this.#vault);
+      const view = { ...viewEncryption(account, environment, viewing), secret_shown: false };
+      const details = {
+        environment,
+        replaced: before.encryption[environment]?.enabled === true,
+        ...(view.previous !== null && { grace_until: view.previous.until }),
+      };
+      return { account, view, secret: credentials, details };
+    });
+  }
+
+  async disableEncryption(id: string, environment: EnvironmentName, request: Request): Promise<EncryptionView> {
+    return this.#change(id, request, 'encryption_disabled', (accounts, viewing) => {
+      const account = changes.disableEncryption(changes.existing(accounts, id), environment);
+      return { account, view: viewEncryption(account, environment, viewing), details: { environment } };
+    });
+  }
+
+  /** Seals all credentials anew, with the first key of another vault. Returns how many accounts have any. */
+  async rekey(to: Vault, { actor }: Request): Promise<number> {
+    const { now } = this.#viewing();
+    const event: AuditEvent = { at: now, actor, action: 'master_key_changed', account: undefined, details: {} };
+    const count = await this.#store.changeAll((account) => changes.reseal(account, this.#vault, to), event);
+    this.#audit({ ...event, details: { accounts: count } });
+    return count;
+  }
+
+  /** Times are written in whole seconds, as people read them. */
+  #viewing(): Viewing {
+    const now = this.#clock();
+    return { now: now - (now % 1_000), recordsUse: this.#store.recordsUse };
+  }
+
+  async #change<View extends object, Secret extends object = object>(
+    id: string,
+    { actor, once }: Request,
+    action: AuditAction,
+    decide: (accounts: ReadonlyMap<string, StoredAccount>, viewing: Viewing) => Made<View, Secret>,
+  ): Promise<View & Secret> {
+    const viewing = this.#viewing();
+    const changed = await this.#store.change(
+      [id],
+      (accounts): Decision<{ shown: View & Secret; events: readonly AuditEvent[] }> => {
+        const { account, view, secret, details } = decide(accounts, viewing);
+        const event: AuditEvent = { at: viewing.now, actor, action, account: id, details };
+        const events = account === undefined ? [] : [event];
+        const receipt = JSON.stringify('secret_shown' in view ? { ...view, secret_shown: true } : view);
+        const shown = { ...view, ...secret } as View & Secret;
+        return { accounts: account === undefined ? [] : [account], events, result: { shown, events }, receipt };
+      },
+      once,
+    );
+    if (changed.outcome === 'repeated') return JSON.parse(changed.receipt) as View & Secret;
+    for (const event of changed.result.events) this.#audit(event);
+    return changed.result.shown;
+  }
+}
+
+/** A change that was decided on. */
+interface Made<View, Secret> {
+  /** As it shall be; undefined where it is so already. */
+  readonly account: StoredAccount | undefined;
+  /** What is shown of it, now and when the request is repeated. */
+  readonly view: View;
+  /** What is shown only now. */
+  readonly secret?: Secret;
+  readonly details: Details;
+}

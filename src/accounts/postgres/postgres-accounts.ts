@@ -1,0 +1,70 @@
+import type { KeyObject } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Pool } from 'pg';
+import type { Tally } from '../tally.ts';
+import { Vault } from '../vault.ts';
+import { changePool } from './clients.ts';
+import { PostgresDirectory } from './directory.ts';
+import type { Monitor } from './monitor.ts';
+import { TallyKeeper } from './tally-keeper.ts';
+import { UseRecorder } from './use-recorder.ts';
+
+/** What the last uses have to be written down. Milliseconds. */
+const lastWrite = 2_000;
+
+/** How the accounts in a database are looked up. */
+export interface PostgresSettings {
+  /** `postgres://…` */
+  readonly url: string;
+  /** What credentials are sealed with: each of them opens. At least one. */
+  readonly masterKeys: readonly KeyObject[];
+  /** API keys held at most. */
+  readonly cache: number;
+  /** How long known keys go on working while the database cannot be asked. Milliseconds. */
+  readonly staleFor: number;
+}
+
+/** What a running sidecar has of a database: the directory on a connection of its own, and what is not urgent on another. */
+export class PostgresAccounts {
+  readonly directory: PostgresDirectory;
+  readonly #uses: UseRecorder;
+  readonly #tally: TallyKeeper;
+  readonly #url: string;
+  #pool: Promise<Pool> | undefined;
+
+  /** @param clock epoch milliseconds */
+  constructor({ url, masterKeys, cache, staleFor }: PostgresSettings, clock: () => number, monitor: Monitor) {
+    this.#url = url;
+    const pool = (): Promise<Pool> => this.#background();
+    this.#uses = new UseRecorder(pool);
+    this.#tally = new TallyKeeper(pool, clock);
+    const vault = new Vault(masterKeys);
+    this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, clock, monitor });
+  }
+
+  /** Connects; resolves when the first attempt has succeeded or failed. Both are fine to go on with. */
+  async open(): Promise<void> {
+    this.#uses.start();
+    await this.directory.open();
+  }
+
+  /** The latest numbers of accounts, keys and credentials; undefined before the first. */
+  tally(): Tally | undefined {
+    return this.#tally.latest();
+  }
+
+  /** Writes down what is left to be written, if that does not take long, and closes the connections. */
+  async close(): Promise<void> {
+    this.#uses.stop();
+    if (this.directory.state.connected) {
+      await Promise.race([this.#uses.write(), delay(lastWrite, undefined, { ref: false })]);
+    }
+    await this.directory.close();
+    void (await this.#pool)?.end();
+  }
+
+  #background(): Promise<Pool> {
+    this.#pool ??= changePool(this.#url, 1);
+    return this.#pool;
+  }
+}

@@ -1,0 +1,103 @@
+import type { Pool } from 'pg';
+import { environmentOf, kindOf, type EnvironmentName, type KeyKind, type KeyPrefix } from '../api-key.ts';
+import {
+  encryptionLabel,
+  rotationAge,
+  tallyOfCounts,
+  type EncryptionLabel,
+  type Rotation,
+  type Tally,
+} from '../tally.ts';
+
+/** How old the numbers are at least before they are counted again. Milliseconds. */
+const shortestAge = 10_000;
+
+/** Counting may take one hundredth of a connection's time. */
+const share = 100;
+
+/** Keeps the numbers that operators watch. Counting a million accounts takes a second or so, and no scrape waits for it. */
+export class TallyKeeper {
+  readonly #pool: () => Promise<Pool>;
+  readonly #clock: () => number;
+  #latest: Tally | undefined;
+  #counting = false;
+  #dueAt = -Infinity;
+
+  /** @param clock epoch milliseconds */
+  constructor(pool: () => Promise<Pool>, clock: () => number) {
+    this.#pool = pool;
+    this.#clock = clock;
+  }
+
+  /** The latest numbers, undefined before the first; has them counted again where they are old. */
+  latest(): Tally | undefined {
+    if (!this.#counting && this.#clock() >= this.#dueAt) void this.refresh();
+    return this.#latest;
+  }
+
+  /** Counts. Where the database is away the numbers before stay. */
+  async refresh(): Promise<void> {
+    this.#counting = true;
+    const begin = this.#clock();
+    try {
+      this.#latest = await this.#count(begin);
+    } catch {
+      // The directory tells that the database is away.
+    }
+    this.#dueAt = this.#clock() + Math.max(shortestAge, share * (this.#clock() - begin));
+    this.#counting = false;
+  }
+
+  async #count(now: number): Promise<Tally> {
+    const pool = await this.#pool();
+    const times = [new Date(now).toISOString(), new Date(now - rotationAge).toISOString()];
+    const accounts = await pool.query<{ test: boolean; live: boolean; count: number }>(countAccounts);
+    const keys = await pool.query<{ prefix: KeyPrefix; rotation: Rotation; count: number }>(countKeys, times);
+    const credentials = await pool.query<{ environment: EnvironmentName; rotation: Rotation; count: number }>(
+      countCredentials,
+      times.slice(1),
+    );
+    return tallyOfCounts({
+      accounts: new Map<EncryptionLabel, number>(
+        accounts.rows.map(({ test, live, count }) => [encryptionLabel(test, live), count]),
+      ),
+      apiKeys: new Map(
+        keys.rows.map(({ prefix, rotation, count }) => [
+          `${environmentOf(prefix)} ${kindOf(prefix)} ${rotation}` satisfies KeyLabel,
+          count,
+        ]),
+      ),
+      credentials: new Map(
+        credentials.rows.map(({ environment, rotation, count }) => [`${environment} ${rotation}` as const, count]),
+      ),
+    });
+  }
+}
+
+type KeyLabel = `${EnvironmentName} ${KeyKind} ${Rotation}`;
+
+/** Accounts by where they encrypt; those that do nowhere are the rest of all. */
+const countAccounts = `
+  WITH encrypting AS (
+    SELECT test, live, count(*) AS count
+    FROM (
+      SELECT bool_or(environment = 'test') AS test, bool_or(environment = 'live') AS live
+      FROM envelope_sidecar.encryption WHERE enabled GROUP BY account_id
+    ) AS accounts
+    GROUP BY test, live
+  )
+  SELECT test, live, count::float FROM encrypting
+  UNION ALL
+  SELECT false, false, (SELECT count(*) FROM envelope_sidecar.accounts) - coalesce(sum(count), 0)::float FROM encrypting`;
+
+/** Valid keys. $1 now, $2 from when on a key is current. */
+const countKeys = `
+  SELECT prefix, CASE WHEN created_at > $2 THEN 'current' ELSE 'due' END AS rotation, count(*)::float AS count
+  FROM envelope_sidecar.api_keys
+  WHERE coalesce(expires_at, 'infinity') > $1 AND coalesce(revoked_at, 'infinity') > $1
+  GROUP BY 1, 2`;
+
+/** $1 from when on credentials are current. */
+const countCredentials = `
+  SELECT environment, CASE WHEN created_at <= $1 THEN 'due' ELSE 'current' END AS rotation, count(*)::float AS count
+  FROM envelope_sidecar.encryption WHERE enabled GROUP BY 1, 2`;

@@ -1,0 +1,109 @@
+import type { Pool } from 'pg';
+import type { EnvironmentName } from '../api-key.ts';
+import type { Uses } from '../directory.ts';
+
+/** How often uses are written down, and with that how old a `last used` may be. Milliseconds. */
+const interval = 60_000;
+
+/** Uses remembered at most, while they cannot be written; later ones are left out. */
+const most = 100_000;
+
+/** Rows in one statement. */
+const batch = 1_000;
+
+interface PreviousUse {
+  readonly account: string;
+  readonly environment: EnvironmentName;
+  readonly until: number;
+  readonly at: number;
+}
+
+/**
+ * Records when keys and previous credentials were last used: remembered here, written down once a minute, and only where
+ * no other sidecar has done so within the last minute. A key in use costs one write a minute, however busy it is.
+ */
+export class UseRecorder implements Uses {
+  readonly #pool: () => Promise<Pool>;
+  #keys = new Map<string, number>();
+  #previous = new Map<string, PreviousUse>();
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(pool: () => Promise<Pool>) {
+    this.#pool = pool;
+  }
+
+  key(id: string, at: number): void {
+    if (this.#keys.size < most || this.#keys.has(id)) this.#keys.set(id, at);
+  }
+
+  previous(account: string, environment: EnvironmentName, until: number, at: number): void {
+    const id = `${account} ${environment}`;
+    if (this.#previous.size < most || this.#previous.has(id)) {
+      this.#previous.set(id, { account, environment, until, at });
+    }
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.write(), interval);
+  }
+
+  /** Writes down what is remembered. What cannot be written is remembered on. */
+  async write(): Promise<void> {
+    const keys = this.#keys;
+    const previous = this.#previous;
+    this.#keys = new Map();
+    this.#previous = new Map();
+    const keyRows = [...keys].map(([key_id, at]) => ({ key_id, used_at: timestamp(at) }));
+    const previousRows = [...previous.values()].map(({ account, environment, until, at }) => ({
+      account_id: account,
+      environment,
+      until: timestamp(until),
+      used_at: timestamp(at),
+    }));
+    try {
+      await this.#write(writeKeys, keyRows);
+      await this.#write(writePrevious, previousRows);
+    } catch {
+      // The database is away, which the directory tells. Later uses count, these where there were none.
+      this.#keys = new Map([...keys, ...this.#keys]);
+      this.#previous = new Map([...previous, ...this.#previous]);
+    }
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #write(statement: string, rows: readonly object[]): Promise<void> {
+    if (rows.length === 0) return;
+    const pool = await this.#pool();
+    for (let i = 0; i < rows.length; i += batch) {
+      await pool.query(statement, [JSON.stringify(rows.slice(i, i + batch))]);
+    }
+  }
+}
+
+function timestamp(milliseconds: number): string {
+  return new Date(milliseconds).toISOString();
+}
+
+// In the order of their keys, so that sidecars that write at the same time never wait for each other in a circle. What
+// was removed meanwhile is left out.
+const writeKeys = `
+  INSERT INTO envelope_sidecar.key_uses AS stored (key_id, used_at)
+  SELECT key_id, given.used_at
+  FROM json_to_recordset($1) AS given (key_id text, used_at timestamptz)
+  JOIN envelope_sidecar.api_keys USING (key_id)
+  ORDER BY key_id
+  ON CONFLICT (key_id) DO UPDATE SET used_at = excluded.used_at
+  WHERE stored.used_at <= excluded.used_at - interval '1 minute'`;
+
+const writePrevious = `
+  INSERT INTO envelope_sidecar.previous_uses AS stored (account_id, environment, until, used_at)
+  SELECT account_id, environment, given.until, given.used_at
+  FROM json_to_recordset($1) AS given (account_id text, environment text, until timestamptz, used_at timestamptz)
+  JOIN envelope_sidecar.encryption USING (account_id, environment)
+  WHERE previous_until = given.until
+  ORDER BY account_id, environment
+  ON CONFLICT (account_id, environment) DO UPDATE SET until = excluded.until, used_at = excluded.used_at
+  WHERE stored.until <> excluded.until OR stored.used_at <= excluded.used_at - interval '1 minute'`;

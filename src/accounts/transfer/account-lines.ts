@@ -1,0 +1,109 @@
+import { formatPath, type MemberPath } from '../../yaml/member-path.ts';
+import { valuesIn } from '../../yaml/values.ts';
+import { WrongValue } from '../../yaml/wrong-value.ts';
+import { accountsIn } from '../accounts-file.ts';
+import { accountsSchema } from '../accounts-schema.ts';
+import type { StoredAccount } from '../store.ts';
+import type { Vault } from '../vault.ts';
+import { csvRecords } from './csv.ts';
+
+/** An account that was read, or everything that is wrong with it. */
+export interface AccountLine {
+  /** From 1. */
+  readonly line: number;
+  readonly account: StoredAccount | undefined;
+  /** `path  message`, without any value. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Reads accounts of NDJSON: one account a line, with the members it has in the accounts' file. References to other
+ * files and to the environment are not followed.
+ */
+export async function* ndjsonAccounts(lines: AsyncIterable<string>, vault: Vault): AsyncIterable<AccountLine> {
+  const read = accountReader(vault);
+  let line = 0;
+  for await (const text of lines) {
+    line += 1;
+    if (text.trim() === '') continue;
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch {
+      yield { line, account: undefined, problems: ['.  not JSON: expected one account a line'] };
+      continue;
+    }
+    yield { line, ...read(value) };
+  }
+}
+
+/**
+ * Reads accounts of CSV: the first line names members by their paths, such as `id`, `keys.0.sha256` and
+ * `encryption.live.iv`; each further one is an account, in which an empty cell is a member that is missing.
+ */
+export async function* csvAccounts(lines: AsyncIterable<string>, vault: Vault): AsyncIterable<AccountLine> {
+  const read = accountReader(vault);
+  let paths: readonly (readonly string[])[] | undefined;
+  for await (const { line, cells } of csvRecords(lines)) {
+    if (cells === undefined) {
+      yield { line, account: undefined, problems: ['.  not CSV: a quote is missing, or stands inside a cell'] };
+    } else if (paths === undefined) {
+      paths = cells.map((name) =>
+        name
+          .replace(/^\uFEFF/, '')
+          .trim()
+          .split('.'),
+      );
+    } else if (cells.length !== paths.length) {
+      yield { line, account: undefined, problems: [`.  expected ${paths.length} cells, as in the first line`] };
+    } else {
+      yield { line, ...read(nested(paths, cells)) };
+    }
+  }
+}
+
+/** Reads single accounts as their file is read. */
+function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'line'> {
+  const files = {
+    seen: new Set<string>(),
+    read: (): string => {
+      throw new WrongValue('expected the value itself, not a reference to a file');
+    },
+  };
+  const schema = accountsSchema(valuesIn({ directory: '', files }, {}));
+  return (value) => {
+    const problems = new Map<string, string>();
+    // The one account of a file of its own: its members are named without the file's.
+    const nameOf = (path: MemberPath): string => formatPath(path.slice(2));
+    const source = {
+      value: { accounts: [value] },
+      report: (path: MemberPath, message: string): void => {
+        if (!problems.has(nameOf(path))) problems.set(nameOf(path), message);
+      },
+      isWrong: (path: MemberPath): boolean => problems.has(nameOf(path)),
+      warn: (): void => {},
+    };
+    const [account] = accountsIn(source, schema, vault);
+    if (problems.size === 0 && account !== undefined) return { account, problems: [] };
+    return { account: undefined, problems: [...problems].map(([path, message]) => `${path}  ${message}`) };
+  };
+}
+
+/** An object with members at these paths; a step that is a number is an index. */
+function nested(paths: readonly (readonly string[])[], cells: readonly string[]): unknown {
+  const root: Record<string, unknown> = {};
+  for (const [i, path] of paths.entries()) {
+    const text = cells[i] ?? '';
+    if (text === '') continue;
+    const last = path.at(-1) ?? '';
+    let parent = root;
+    for (const [depth, step] of path.slice(0, -1).entries()) {
+      const isList = /^[0-9]{1,3}$/.test(path[depth + 1] ?? '');
+      // Own members only: a column may be named as what every object or list inherits.
+      if (!Object.hasOwn(parent, step)) parent[step] = isList ? [] : {};
+      parent = parent[step] as Record<string, unknown>;
+    }
+    parent[last] = (last === 'active' || last === 'enabled') && /^(?:true|false)$/.test(text) ? text === 'true' : text;
+  }
+  return root;
+}

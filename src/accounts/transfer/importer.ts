@@ -1,0 +1,82 @@
+import { AccountsError } from '../accounts-error.ts';
+import { membersOf } from '../accounts-text.ts';
+import { refuseEqual, reseal } from '../changes.ts';
+import type { OperationsOptions } from '../operations.ts';
+import type { AuditEvent, StoredAccount } from '../store.ts';
+import { Vault } from '../vault.ts';
+
+/** What became of an account: `unchanged` where it was there already, the same in everything. */
+export type Imported = 'added' | 'unchanged' | AccountsError;
+
+const unsealing = new Vault([]);
+
+/**
+ * Adds accounts to a store. One that is there and differs is refused: an import never overwrites, so that one which broke
+ * off can be run again. The store's trail has an event for each account; the log gets one line from whoever imports.
+ */
+export class Importer {
+  readonly #options: OperationsOptions;
+  readonly #from: Vault;
+  readonly #actor: string;
+
+  /** @param from opens what the accounts to import are sealed with */
+  constructor(options: OperationsOptions, from: Vault, actor: string) {
+    this.#options = options;
+    this.#from = from;
+    this.#actor = actor;
+  }
+
+  /** Adds accounts, together; what became of each, in their order. @throws AccountsError where the store fails */
+  async add(accounts: readonly StoredAccount[]): Promise<readonly Imported[]> {
+    const { store, vault, clock } = this.#options;
+    const ids = accounts.map(({ id }) => id);
+    try {
+      const changed = await store.change(ids, (existing) => {
+        const known = new Map(existing);
+        const added: StoredAccount[] = [];
+        const outcomes = accounts.map((account): Imported => {
+          const outcome = this.#outcomeOf(account, known.get(account.id));
+          if (outcome !== 'added') return outcome;
+          const sealed = reseal(account, this.#from, vault);
+          known.set(account.id, sealed);
+          added.push(sealed);
+          return outcome;
+        });
+        const events = added.map(({ id }) => this.#event(id, clock()));
+        return { accounts: added, events, result: outcomes };
+      });
+      if (changed.outcome === 'repeated') throw new Error('nobody asked for a receipt');
+      return changed.result;
+    } catch (error) {
+      if (!(error instanceof AccountsError) || error.code !== 'key_exists') throw error;
+      // One of them has a key that belongs to another account. The store does not say which; halves do.
+      if (accounts.length === 1) return [error];
+      const middle = Math.ceil(accounts.length / 2);
+      const first = await this.add(accounts.slice(0, middle));
+      return [...first, ...(await this.add(accounts.slice(middle)))];
+    }
+  }
+
+  #outcomeOf(account: StoredAccount, existing: StoredAccount | undefined): Imported {
+    try {
+      if (existing === undefined) {
+        refuseEqual(account, this.#from);
+        return 'added';
+      }
+      if (plain(account, this.#from) === plain(existing, this.#options.vault)) return 'unchanged';
+      return new AccountsError('account_differs', `account ${account.id} exists and is not the same`);
+    } catch (error) {
+      if (error instanceof AccountsError) return error;
+      throw error;
+    }
+  }
+
+  #event(account: string, at: number): AuditEvent {
+    return { at, actor: this.#actor, action: 'account_imported', account, details: {} };
+  }
+}
+
+/** All of an account in the clear, to be compared. */
+function plain(account: StoredAccount, vault: Vault): string {
+  return JSON.stringify(membersOf(reseal(account, vault, unsealing)));
+}

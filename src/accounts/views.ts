@@ -1,0 +1,157 @@
+import { z } from 'zod';
+import { credentialFormats } from '../envelope/credentials.ts';
+import { encodings } from '../envelope/encoding.ts';
+import { environmentNames, environmentOf, keyKinds, kindOf } from './api-key.ts';
+import type { EnvironmentName } from './api-key.ts';
+import type { StoredAccount, StoredEncryption, StoredKey } from './store.ts';
+
+// What programs are told of accounts: by `--json` and by the operators' API alike. Dates are RFC 3339, null where there
+// is none. Schemas, because the API's description is made of them.
+
+const date = z.iso.datetime();
+const lastUsed = date
+  .nullable()
+  .optional()
+  .describe('When it was last used, within a few minutes; null: never. Absent where the store does not record it.');
+
+export const keyView = z
+  .strictObject({
+    id: z.string(),
+    account: z.string().describe('The id of its account.'),
+    environment: z.enum(environmentNames),
+    kind: z.enum(keyKinds),
+    state: z.enum(['valid', 'expired', 'revoked']),
+    created_at: date,
+    expires_at: date.nullable(),
+    revoked_at: date.nullable(),
+    last_used_at: lastUsed,
+  })
+  .meta({ id: 'Key', description: 'An API key, without the key itself.' });
+export type KeyView = z.output<typeof keyView>;
+
+export const encryptionView = z
+  .strictObject({
+    account: z.string().describe('The id of its account.'),
+    environment: z.enum(environmentNames),
+    enabled: z.boolean(),
+    encoding: z.enum(encodings).describe('How answers are encoded.'),
+    format: z.enum(credentialFormats).nullable().describe('How key and IV are written; null where it is not enabled.'),
+    created_at: date.nullable().describe('When the credentials were made.'),
+    previous: z
+      .strictObject({
+        accepts: z.enum(['credentials', 'plaintext']).describe('The credentials before these, or plaintext.'),
+        until: date.describe('They are refused from then on.'),
+        last_used_at: lastUsed,
+      })
+      .nullable()
+      .describe('What is accepted besides, during a grace.'),
+  })
+  .meta({ id: 'Encryption', description: 'How an account encrypts in one environment. No secret.' });
+export type EncryptionView = z.output<typeof encryptionView>;
+
+export const accountView = z
+  .strictObject({
+    id: z.string(),
+    name: z.string(),
+    active: z.boolean(),
+    keys: z.array(keyView),
+    encryption: z.strictObject({ test: encryptionView, live: encryptionView }),
+  })
+  .meta({ id: 'Account', description: 'A merchant, with all API keys and both environments.' });
+export type AccountView = z.output<typeof accountView>;
+
+const secretShown = z
+  .boolean()
+  .describe('True where this answers a repeated request: the secret was shown before and is missing here.');
+
+export const issuedKeyView = keyView
+  .extend({
+    key: z.string().optional().describe('The API key itself. Shown once.'),
+    replaces: z
+      .strictObject({ id: z.string(), expires_at: date })
+      .optional()
+      .describe('The key it succeeds, and how long that one still lives.'),
+    secret_shown: secretShown,
+  })
+  .meta({ id: 'IssuedKey', description: 'A key that was just made.' });
+export type IssuedKeyView = z.output<typeof issuedKeyView>;
+
+export const enabledView = encryptionView
+  .extend({
+    key: z.string().optional().describe('The AES key, 32 characters. Shown once.'),
+    iv: z.string().optional().describe('The IV, 16 characters. Shown once.'),
+    secret_shown: secretShown,
+  })
+  .meta({ id: 'EnabledEncryption', description: 'Credentials that were just made.' });
+export type EnabledView = z.output<typeof enabledView>;
+
+/** What views depend on beside the account. */
+export interface Viewing {
+  /** Epoch milliseconds. */
+  readonly now: number;
+  /** Whether the store tells when something was last used. */
+  readonly recordsUse: boolean;
+}
+
+export function viewAccount(account: StoredAccount, viewing: Viewing): AccountView {
+  return {
+    id: account.id,
+    name: account.name,
+    active: account.active,
+    keys: account.keys.map((key) => viewKey(account.id, key, viewing)),
+    encryption: {
+      test: viewEncryption(account, 'test', viewing),
+      live: viewEncryption(account, 'live', viewing),
+    },
+  };
+}
+
+export function viewKey(account: string, key: StoredKey, { now, recordsUse }: Viewing): KeyView {
+  const { id, prefix, createdAt, expiresAt, revokedAt, lastUsedAt } = key;
+  return {
+    id,
+    account,
+    environment: environmentOf(prefix),
+    kind: kindOf(prefix),
+    state:
+      revokedAt !== undefined && now >= revokedAt ? 'revoked' : now >= (expiresAt ?? Infinity) ? 'expired' : 'valid',
+    created_at: rfc3339(createdAt),
+    expires_at: expiresAt === undefined ? null : rfc3339(expiresAt),
+    revoked_at: revokedAt === undefined ? null : rfc3339(revokedAt),
+    ...(recordsUse && { last_used_at: lastUsedAt === undefined ? null : rfc3339(lastUsedAt) }),
+  };
+}
+
+export function viewEncryption(
+  account: StoredAccount,
+  environment: EnvironmentName,
+  { now, recordsUse }: Viewing,
+): EncryptionView {
+  const { enabled, encoding, credentials, previous }: StoredEncryption = account.encryption[environment] ?? never;
+  const isGrace = enabled && previous !== undefined && now < previous.until;
+  return {
+    account: account.id,
+    environment,
+    enabled,
+    encoding,
+    format: enabled && credentials !== undefined ? credentials.format : null,
+    created_at: !enabled || credentials?.createdAt === undefined ? null : rfc3339(credentials.createdAt),
+    previous: !isGrace
+      ? null
+      : {
+          accepts: previous.credentials === undefined ? 'plaintext' : 'credentials',
+          until: rfc3339(previous.until),
+          ...(recordsUse && {
+            last_used_at: previous.lastUsedAt === undefined ? null : rfc3339(previous.lastUsedAt),
+          }),
+        },
+  };
+}
+
+/** Encryption where it was never enabled. */
+const never: StoredEncryption = { enabled: false, encoding: 'hex', credentials: undefined, previous: undefined };
+
+/** Without a fraction of zero. */
+export function rfc3339(time: number): string {
+  return new Date(time).toISOString().replace('.000Z', 'Z');
+}

@@ -1,0 +1,162 @@
+import { readFileSync, statSync } from 'node:fs';
+import { extname } from 'node:path';
+import type { Command } from 'commander';
+import { AccountsError } from '../accounts/accounts-error.ts';
+import { membersOf } from '../accounts/accounts-text.ts';
+import type { StoredAccount } from '../accounts/store.ts';
+import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.ts';
+import { Importer } from '../accounts/transfer/importer.ts';
+import { linesOf } from '../accounts/transfer/lines.ts';
+import { Vault, parseMasterKeys } from '../accounts/vault.ts';
+import { formatProblem, loadConfig } from '../config/load.ts';
+import { openStore } from '../config/open-store.ts';
+import { exitCodes, type CliIo } from './io.ts';
+import { Progress } from './progress.ts';
+import { CommandFailed, onStore, storeCommand } from './store-command.ts';
+import type { Ended, StoreOptions, StoreSession } from './store-command.ts';
+
+/** Accounts added together: for each batch a file is rewritten or a database asked. */
+const batchSize = 2_000;
+
+/** Adds `accounts import|export|copy|rekey`. */
+export function addTransferCommands(accounts: Command, io: CliIo, ended: Ended): void {
+  storeCommand(accounts, io, 'import', 'add the accounts of a file; those that are there are skipped')
+    .argument('<file>', 'CSV where its name ends in .csv, otherwise NDJSON')
+    .action(async (file: string, options: StoreOptions) => {
+      ended(await onStore(io, 'accounts import', options, (session) => importFile(session, file)));
+    });
+
+  storeCommand(accounts, io, 'export', 'write all accounts to stdout as NDJSON, credentials as they are stored').action(
+    async (options: StoreOptions) => {
+      ended(
+        await onStore(io, 'accounts export', options, async ({ store }) => {
+          for await (const account of store.list()) io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
+        }),
+      );
+    },
+  );
+
+  storeCommand(accounts, io, 'copy', 'add all accounts to the store of another configuration')
+    .requiredOption('--to <file>', 'the other configuration')
+    .action(async (options: StoreOptions & { to: string }) => {
+      ended(await onStore(io, 'accounts copy', options, (session) => copyTo(session, options.to)));
+    });
+
+  storeCommand(accounts, io, 'rekey', 'seal all credentials with another master key')
+    .requiredOption('--new-master-key-file <file>', '32 bytes in base64 or hex')
+    .action(async (options: StoreOptions & { newMasterKeyFile: string }) => {
+      ended(await onStore(io, 'accounts rekey', options, (session) => rekey(session, options.newMasterKeyFile)));
+    });
+}
+
+/** An account to be added, or what is wrong with it, and where it was found. */
+interface Candidate {
+  readonly where: string;
+  readonly account: StoredAccount | undefined;
+  readonly problems: readonly string[];
+}
+
+async function importFile(session: StoreSession, file: string): Promise<void> {
+  await readable(file, async () => {
+    const size = statSync(file).size;
+    let read = 0;
+    const lines = linesOf(file, (bytes) => (read = bytes));
+    const accounts = (extname(file) === '.csv' ? csvAccounts : ndjsonAccounts)(lines, session.vault);
+    const importer = new Importer(session, session.vault, session.actor);
+    await transfer(session, importer, candidates(file, accounts), () => read / size);
+  });
+}
+
+async function* candidates(file: string, lines: ReturnType<typeof ndjsonAccounts>): AsyncIterable<Candidate> {
+  for await (const { line, ...read } of lines) yield { where: `${file}:${line}`, ...read };
+}
+
+async function copyTo(session: StoreSession, configFile: string): Promise<void> {
+  const loaded = loadConfig(configFile, session.io.env);
+  if (!loaded.ok) {
+    throw new CommandFailed(loaded.problems.map(formatProblem).join('\n'), exitCodes.configuration);
+  }
+  const { store, vault } = openStore(loaded.config.store, session.io.env);
+  try {
+    const importer = new Importer({ ...session, store, vault }, session.vault, session.actor);
+    await transfer(session, importer, storedIn(session), () => undefined);
+  } finally {
+    await store.close();
+  }
+}
+
+async function* storedIn({ store }: StoreSession): AsyncIterable<Candidate> {
+  for await (const account of store.list()) yield { where: account.id, account, problems: [] };
+}
+
+/** Adds candidates batch by batch and says of each one that was refused why. */
+async function transfer(
+  { io, actor, audit, clock, show }: StoreSession,
+  importer: Importer,
+  all: AsyncIterable<Candidate>,
+  share: () => number | undefined,
+): Promise<void> {
+  const progress = new Progress(io.stderr, clock);
+  const counts = { added: 0, unchanged: 0, refused: 0 };
+  let batch: { readonly where: string; readonly account: StoredAccount }[] = [];
+
+  const refuse = (where: string, messages: readonly string[]): void => {
+    progress.end();
+    counts.refused += 1;
+    for (const message of messages) io.stderr.write(`${where}  ${message}\n`);
+  };
+  const flush = async (): Promise<void> => {
+    const outcomes = await importer.add(batch.map(({ account }) => account));
+    for (const [i, outcome] of outcomes.entries()) {
+      if (outcome instanceof AccountsError) refuse(batch[i]?.where ?? '', [outcome.message]);
+      else counts[outcome] += 1;
+    }
+    batch = [];
+    progress.draw(share(), counts.added + counts.unchanged);
+  };
+
+  try {
+    for await (const { where, account, problems } of all) {
+      if (account === undefined) refuse(where, problems);
+      else batch.push({ where, account });
+      if (batch.length === batchSize) await flush();
+    }
+    if (batch.length > 0) await flush();
+  } finally {
+    progress.end();
+    if (counts.added > 0) {
+      audit({
+        at: clock(),
+        actor,
+        action: 'account_imported',
+        account: undefined,
+        details: { accounts: counts.added },
+      });
+    }
+  }
+  const { added, unchanged, refused } = counts;
+  show(counts, () => `${added} added, ${unchanged} there already, ${refused} refused.\n`);
+  if (refused > 0) throw new CommandFailed('some were refused: correct them and run it again');
+}
+
+async function rekey({ operations, actor, show }: StoreSession, file: string): Promise<void> {
+  await readable(file, async () => {
+    const keys = parseMasterKeys(readFileSync(file, 'utf8'));
+    if (keys === undefined) throw new CommandFailed(`${file}: expected 32 bytes in base64 or hex`);
+    const accounts = await operations.rekey(new Vault(keys), { actor });
+    show({ accounts }, () => `${accounts} accounts are sealed with the new master key: configure it now.\n`);
+  });
+}
+
+/** Names the file where it cannot be read. */
+async function readable(file: string, work: () => Promise<void>): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    const { code, path } = error as NodeJS.ErrnoException;
+    if (path === file) throw new CommandFailed(`cannot read ${file}: ${code}`);
+    if (code === 'ERR_ENCODING_INVALID_ENCODED_DATA') throw new CommandFailed(`cannot read ${file}: it is not UTF-8`);
+    if (code === 'EISDIR') throw new CommandFailed(`cannot read ${file}: it is a directory`);
+    throw error;
+  }
+}

@@ -1,0 +1,109 @@
+import { Argument, Option, type Command } from 'commander';
+import { accountName, identifier } from '../accounts/accounts-schema.ts';
+import { environmentNames } from '../accounts/api-key.ts';
+import type { AccountView } from '../accounts/views.ts';
+import type { CliIo } from './io.ts';
+import { addTransferCommands } from './accounts-transfer.ts';
+import { keysTable } from './keys.ts';
+import { readAs } from './options.ts';
+import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';
+import { members, table } from './table.ts';
+
+/** Rows of a table that are laid out together: a million accounts need not fit into memory. */
+const page = 1_000;
+
+/** Adds `accounts list|show|add|activate|deactivate|import|export|copy|rekey`. */
+export function addAccountCommands(program: Command, io: CliIo, ended: Ended): void {
+  const accounts = program.command('accounts').description('add, list and switch accounts; import, export, rekey');
+  const account = (): Argument => new Argument('<id>', 'the id of the account').argParser(readAs(identifier));
+
+  storeCommand(accounts, io, 'list', 'list all accounts').action(async (options: StoreOptions) => {
+    ended(
+      await onStore(io, 'accounts list', options, (session) => (options.json ? listJson(session) : listTable(session))),
+    );
+  });
+
+  storeCommand(accounts, io, 'show', 'show an account with its keys and its encryption')
+    .addArgument(account())
+    .action(async (id: string, options: StoreOptions) => {
+      ended(
+        await onStore(io, 'accounts show', options, async ({ operations, show }) => {
+          const view = await operations.show(id);
+          show(view, () => accountText(view));
+        }),
+      );
+    });
+
+  storeCommand(accounts, io, 'add', 'add an account, active and without keys')
+    .addArgument(account())
+    .addOption(
+      new Option('--name <name>', 'the merchant, for people').argParser(readAs(accountName)).makeOptionMandatory(),
+    )
+    .action(async (id: string, options: StoreOptions & { name: string }) => {
+      ended(
+        await onStore(io, 'accounts add', options, async ({ operations, actor, show }) => {
+          const added = await operations.add(id, options.name, { actor });
+          show(added, () => `Added ${id}. Next: keys issue ${id} --environment test --kind secret\n`);
+        }),
+      );
+    });
+
+  for (const [name, isActive, description] of [
+    ['activate', true, 'let the requests of an account in again'],
+    ['deactivate', false, 'refuse all requests of an account'],
+  ] as const) {
+    storeCommand(accounts, io, name, description)
+      .addArgument(account())
+      .action(async (id: string, options: StoreOptions) => {
+        ended(
+          await onStore(io, `accounts ${name}`, options, async ({ operations, actor, show }) => {
+            const view = await operations.setActive(id, isActive, { actor });
+            show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
+          }),
+        );
+      });
+  }
+
+  addTransferCommands(accounts, io, ended);
+}
+
+/** An array, written as it is read. */
+async function listJson({ operations, io }: StoreSession): Promise<void> {
+  let separator = '[';
+  for await (const account of operations.list()) {
+    io.stdout.write(`${separator}\n${JSON.stringify(account)}`);
+    separator = ',';
+  }
+  io.stdout.write(separator === '[' ? '[]\n' : '\n]\n');
+}
+
+async function listTable({ operations, io }: StoreSession): Promise<void> {
+  let rows: string[][] = [];
+  let isEmpty = true;
+  const flush = (): void => {
+    if (rows.length > 0) io.stdout.write(table([['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'], ...rows], 'NAME'));
+    rows = [];
+  };
+  for await (const account of operations.list()) {
+    isEmpty = false;
+    const valid = account.keys.filter(({ state }) => state === 'valid').length;
+    rows.push([account.id, account.name, account.active ? 'yes' : 'no', String(valid), encrypts(account)]);
+    if (rows.length === page) flush();
+  }
+  flush();
+  if (isEmpty) io.stdout.write('No accounts.\n');
+}
+
+function encrypts({ encryption }: AccountView): string {
+  return environmentNames.filter((name) => encryption[name].enabled).join(', ') || '-';
+}
+
+function accountText(account: AccountView): string {
+  const head = members([
+    ['id', account.id],
+    ['name', account.name],
+    ['active', account.active ? 'yes' : 'no'],
+    ['encrypts', encrypts(account)],
+  ]);
+  return `${head}\n${keysTable(account.keys)}`;
+}

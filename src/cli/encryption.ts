@@ -1,0 +1,82 @@
+import { Argument, Option, type Command } from 'commander';
+import { identifier } from '../accounts/accounts-schema.ts';
+import type { EnvironmentName } from '../accounts/api-key.ts';
+import type { EnabledView, EncryptionView } from '../accounts/views.ts';
+import { encodings, type Encoding } from '../envelope/encoding.ts';
+import type { CliIo } from './io.ts';
+import { environmentOption } from './keys.ts';
+import { grace, readAs } from './options.ts';
+import { onStore, storeCommand, type Ended, type StoreOptions } from './store-command.ts';
+import { members, minute } from './table.ts';
+
+type Options = StoreOptions & { readonly environment: EnvironmentName };
+type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: number; readonly replace?: true };
+
+/** Adds `encryption enable|disable|show`. */
+export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended): void {
+  const encryption = program.command('encryption').description('switch the encryption of an account on and off');
+  const command = (name: string, description: string): Command =>
+    storeCommand(encryption, io, name, description)
+      .addArgument(new Argument('<account>', 'the id of the account').argParser(readAs(identifier)))
+      .addOption(environmentOption());
+
+  command('enable', 'make a key and an IV and show them, once; others stop at once')
+    .addOption(new Option('--encoding <encoding>', 'of sealed answers (default: as before, or hex)').choices(encodings))
+    .option('--grace <duration>', 'accept what was valid before for so long, such as 24h', readAs(grace))
+    .option('--replace', 'replace credentials that are in use')
+    .action(async (id: string, options: EnableOptions) => {
+      const { environment, encoding, grace } = options;
+      ended(
+        await onStore(io, 'encryption enable', options, async ({ operations, actor, show }) => {
+          const wishes = { encoding, grace, replace: options.replace === true };
+          const enabled = await operations.enableEncryption(id, environment, wishes, { actor });
+          show(enabled, () => enabledText(enabled));
+        }),
+      );
+    });
+
+  command('disable', 'accept and answer plaintext; the key and the IV are forgotten').action(
+    async (id: string, options: Options) => {
+      ended(
+        await onStore(io, 'encryption disable', options, async ({ operations, actor, show }) => {
+          const disabled = await operations.disableEncryption(id, options.environment, { actor });
+          show(disabled, () => `Encryption of ${id} is off in ${options.environment}.\n`);
+        }),
+      );
+    },
+  );
+
+  command('show', 'show how an account encrypts, without the key').action(async (id: string, options: Options) => {
+    ended(
+      await onStore(io, 'encryption show', options, async ({ operations, show }) => {
+        const view = await operations.showEncryption(id, options.environment);
+        show(view, () => members(pairsOf(view)));
+      }),
+    );
+  });
+}
+
+function enabledText(enabled: EnabledView): string {
+  return `${members([['key', enabled.key ?? ''], ['iv', enabled.iv ?? ''], ...pairsOf(enabled)])}
+The key and the IV are not shown again. The merchant needs both as they are.
+`;
+}
+
+function pairsOf(view: EncryptionView): [string, string][] {
+  const pairs: [string, string][] = [
+    ['account', view.account],
+    ['environment', view.environment],
+    ['encryption', view.enabled ? 'on' : 'off'],
+    ['encoding', view.encoding],
+  ];
+  if (view.enabled) pairs.push(['created', minute(view.created_at)]);
+  if (view.previous === null) return pairs;
+  const { accepts, until, last_used_at: lastUsed } = view.previous;
+  pairs.push([
+    'accepts too',
+    `${accepts === 'plaintext' ? 'plaintext' : 'the previous credentials'}, until ${minute(until)}`,
+  ]);
+  if (lastUsed === undefined) pairs.push(['last used', 'see "credentials" in the log: a file does not record it']);
+  else pairs.push(['last used', lastUsed === null ? 'never' : minute(lastUsed)]);
+  return pairs;
+}

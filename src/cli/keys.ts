@@ -1,0 +1,138 @@
+import { Argument, Option, type Command } from 'commander';
+import { AccountsError } from '../accounts/accounts-error.ts';
+import { identifier } from '../accounts/accounts-schema.ts';
+import {
+  environmentNames,
+  hashOf,
+  isWellFormed,
+  keyKinds,
+  type EnvironmentName,
+  type KeyKind,
+} from '../accounts/api-key.ts';
+import { existing } from '../accounts/changes.ts';
+import { hasChecksum } from '../accounts/key-maker.ts';
+import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
+import type { CliIo } from './io.ts';
+import { lifetime, overlap, readAs } from './options.ts';
+import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';
+import { day, members, minute, table } from './table.ts';
+
+/** Adds `keys issue|list|rotate|revoke`. */
+export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void {
+  const keys = program.command('keys').description('issue, list, rotate and revoke API keys');
+  const account = (): Argument => new Argument('<account>', 'the id of the account').argParser(readAs(identifier));
+  const key = (): Argument => new Argument('<key>', 'the id of the key, or the key itself');
+
+  storeCommand(keys, io, 'issue', 'make a key and show it, once')
+    .addArgument(account())
+    .addOption(environmentOption())
+    .addOption(new Option('--kind <kind>', 'who may hold it').choices(keyKinds).makeOptionMandatory())
+    .option('--expires <duration>', 'how long it lives, such as 180d (default: until it is revoked)', readAs(lifetime))
+    .action(async (id: string, options: StoreOptions & IssueOptions) => {
+      const { environment, kind, expires } = options;
+      ended(
+        await onStore(io, 'keys issue', options, async ({ operations, actor, show }) => {
+          const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
+          show(issued, () => issuedText(issued));
+        }),
+      );
+    });
+
+  storeCommand(keys, io, 'list', 'list the keys of an account')
+    .addArgument(account())
+    .action(async (id: string, options: StoreOptions) => {
+      ended(
+        await onStore(io, 'keys list', options, async ({ operations, show }) => {
+          const { keys } = await operations.show(id);
+          show(keys, () => keysTable(keys));
+        }),
+      );
+    });
+
+  storeCommand(keys, io, 'rotate', 'make the successor of a key; the old one lives on for a while')
+    .addArgument(account())
+    .addArgument(key())
+    .addOption(
+      new Option('--overlap <duration>', 'how long the old key lives on')
+        .argParser(readAs(overlap))
+        .default(7 * 86_400_000, '7d'),
+    )
+    .action(async (id: string, named: string, options: StoreOptions & { overlap: number }) => {
+      ended(
+        await onStore(io, 'keys rotate', options, async (session) => {
+          const { operations, actor, show } = session;
+          const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
+          show(issued, () => issuedText(issued));
+        }),
+      );
+    });
+
+  storeCommand(keys, io, 'revoke', 'end a key, at once and for good')
+    .addArgument(account())
+    .addArgument(key())
+    .action(async (id: string, named: string, options: StoreOptions) => {
+      ended(
+        await onStore(io, 'keys revoke', options, async (session) => {
+          const { operations, actor, show } = session;
+          const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
+          show(revoked, () => `${revoked.id} is revoked.\n`);
+        }),
+      );
+    });
+}
+
+/** `--environment`, which is never guessed. */
+export function environmentOption(): Option {
+  return new Option('--environment <environment>', 'where it is valid').choices(environmentNames).makeOptionMandatory();
+}
+
+interface IssueOptions {
+  readonly environment: EnvironmentName;
+  readonly kind: KeyKind;
+  readonly expires?: number;
+}
+
+/** Who has found a leaked key has the key, not its id. */
+async function keyIdOf({ store }: StoreSession, id: string, named: string): Promise<string> {
+  if (!isWellFormed(named)) return named;
+  const account = await store.read(id);
+  const { keys } = existing(new Map(account && [[id, account]]), id);
+  const found = keys.find((key) => key.id === named || key.hash === hashOf(named));
+  if (found !== undefined) return found.id;
+  const hint = hasChecksum(named) ? '' : ': mistyped, or not made by "keys issue"';
+  throw new AccountsError('key_unknown', `account ${id} does not have this key${hint}`);
+}
+
+function issuedText(issued: IssuedKeyView): string {
+  const { replaces } = issued;
+  return `${members([
+    ['key', issued.key ?? ''],
+    ['id', issued.id],
+    ['account', issued.account],
+    ['environment', issued.environment],
+    ['kind', issued.kind],
+    ['expires', issued.expires_at === null ? 'never' : minute(issued.expires_at)],
+    ...(replaces === undefined ? [] : [['replaces', `${replaces.id}, until ${minute(replaces.expires_at)}`] as const]),
+  ])}
+The key is not shown again: only its hash is stored.
+`;
+}
+
+/** The keys of an account, for people. */
+export function keysTable(keys: readonly KeyView[]): string {
+  if (keys.length === 0) return 'No keys.\n';
+  const isRecorded = keys.some((key) => key.last_used_at !== undefined);
+  const names = ['ID', 'ENV', 'KIND', 'STATE', 'CREATED', 'EXPIRES', ...(isRecorded ? ['LAST USED'] : [])];
+  return table([
+    names,
+    ...keys.map((key) => [
+      key.id,
+      key.environment,
+      key.kind,
+      key.state,
+      day(key.created_at),
+      day(key.expires_at),
+      ...(isRecorded ? [day(key.last_used_at)] : []),
+    ]),
+  ]);
+}

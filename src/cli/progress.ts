@@ -1,0 +1,40 @@
+import type { Writable } from 'node:stream';
+
+const width = 30;
+/** Milliseconds between two drawings. */
+const pause = 100;
+
+/** A bar on a terminal that says how far something is. Elsewhere nothing is written. */
+export class Progress {
+  readonly #stream: Writable;
+  readonly #clock: () => number;
+  readonly #isShown: boolean;
+  #drawn = -Infinity;
+
+  /** @param clock epoch milliseconds */
+  constructor(stream: Writable & { readonly isTTY?: boolean }, clock: () => number) {
+    this.#stream = stream;
+    this.#clock = clock;
+    this.#isShown = stream.isTTY === true;
+  }
+
+  /** @param share from 0 to 1; undefined where the whole is not known */
+  draw(share: number | undefined, accounts: number): void {
+    const now = this.#clock();
+    if (!this.#isShown || now - this.#drawn < pause) return;
+    this.#drawn = now;
+    const count = `${accounts.toLocaleString('en')} accounts`;
+    const bar = share === undefined ? '' : barOf(Math.min(share, 1));
+    this.#stream.write(`\r\u001B[K${bar}${count}`);
+  }
+
+  /** Takes the bar away. */
+  end(): void {
+    if (this.#isShown) this.#stream.write('\r\u001B[K');
+  }
+}
+
+function barOf(share: number): string {
+  const done = Math.floor(share * width);
+  return `[${'#'.repeat(done)}${'.'.repeat(width - done)}] ${String(Math.floor(share * 100)).padStart(3)} %  `;
+}

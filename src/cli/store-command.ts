@@ -1,0 +1,102 @@
+import { userInfo } from 'node:os';
+import type { Command } from 'commander';
+import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-error.ts';
+import { Operations, type OperationsOptions } from '../accounts/operations.ts';
+import { formatProblem, loadConfig } from '../config/load.ts';
+import { openStore } from '../config/open-store.ts';
+import { auditTo } from '../telemetry/audit.ts';
+import { createLogger } from '../telemetry/logger.ts';
+import { configOption } from './config-option.ts';
+import { exitCodes, type CliIo } from './io.ts';
+
+/** What a command on accounts works with. */
+export interface StoreSession extends OperationsOptions {
+  readonly io: CliIo;
+  readonly operations: Operations;
+  /** For the log: whoever runs the command. */
+  readonly actor: string;
+  /** Shows a result: as JSON where programs asked for it, else as these lines. */
+  show(result: unknown, lines: () => string): void;
+}
+
+/** Options that every command on accounts has. */
+export interface StoreOptions {
+  readonly config: string;
+  readonly json?: true;
+}
+
+/** What ended a command: handed to `run`. */
+export type Ended = (exitCode: number) => void;
+
+/** Adds a command on accounts to its group. */
+export function storeCommand(group: Command, io: CliIo, usage: string, description: string): Command {
+  return group
+    .command(usage)
+    .description(description)
+    .addOption(configOption(io))
+    .option('--json', 'the result as JSON, for programs');
+}
+
+/** Thrown for what a command cannot do, beside what the accounts refuse. */
+export class CommandFailed extends Error {
+  readonly exitCode: number;
+
+  constructor(message: string, exitCode: number = exitCodes.failed) {
+    super(message);
+    this.exitCode = exitCode;
+  }
+}
+
+/**
+ * Runs a command on the accounts of the configured store. Changes are told in the log, on stderr: stdout is for the
+ * result.
+ *
+ * @returns the exit code
+ */
+export async function onStore(
+  io: CliIo,
+  name: string,
+  options: StoreOptions,
+  work: (session: StoreSession) => Promise<void>,
+): Promise<number> {
+  const loaded = loadConfig(options.config, io.env);
+  if (!loaded.ok) {
+    for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
+    return exitCodes.configuration;
+  }
+  const { store, vault } = openStore(loaded.config.store, io.env);
+  const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
+  const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
+  const show = (result: unknown, lines: () => string): void => {
+    io.stdout.write(options.json ? `${JSON.stringify(result)}\n` : lines());
+  };
+  try {
+    await work({ ...parts, io, operations: new Operations(parts), actor: `user:${userName()}`, show });
+    return exitCodes.done;
+  } catch (error) {
+    if (error instanceof AccountsError) {
+      io.stderr.write(`${name}: ${error.message} (${error.code})\n`);
+      return misconfigured.has(error.code) ? exitCodes.configuration : exitCodes.failed;
+    }
+    if (!(error instanceof CommandFailed)) throw error;
+    io.stderr.write(`${name}: ${error.message}\n`);
+    return error.exitCode;
+  } finally {
+    await store.close();
+  }
+}
+
+const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>([
+  'master_key_missing',
+  'master_key_wrong',
+  'store_invalid',
+]);
+
+/** Containers run as users without a name. */
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return String(process.getuid?.() ?? 'unknown');
+  }
+}

@@ -1,0 +1,57 @@
+/** The width that is always there. */
+const terminal = 80;
+const gap = '  ';
+
+/** A table of texts: the first row names the columns. */
+export type Rows = readonly (readonly string[])[];
+
+/**
+ * Lays rows out in columns that are as wide as they must be. Where that is wider than a terminal, the column named
+ * `shrinks` is cut; if that is not enough, each row becomes a block of lines.
+ */
+export function table(rows: Rows, shrinks?: string): string {
+  const [names = [], ...records] = rows;
+  const widths = names.map((_, i) => Math.max(...rows.map((row) => lengthOf(row[i] ?? ''))));
+  const excess = widths.reduce((sum, width) => sum + width, gap.length * (names.length - 1)) - terminal;
+  const shrinking = names.indexOf(shrinks ?? '');
+  if (excess > 0) {
+    const room = (widths[shrinking] ?? 0) - excess;
+    if (room < 8) return records.map((row) => members(names.map((name, i) => [name, row[i] ?? '']))).join('\n');
+    widths[shrinking] = room;
+  }
+  return rows
+    .map(
+      (row) =>
+        row
+          .map((text, i) => fit(text, widths[i] ?? 0))
+          .join(gap)
+          .trimEnd() + '\n',
+    )
+    .join('');
+}
+
+/** Lays names and their values out in two columns. */
+export function members(pairs: readonly (readonly [name: string, value: string])[]): string {
+  const width = Math.max(...pairs.map(([name]) => name.length));
+  return pairs.map(([name, value]) => `${name.padEnd(width)}${gap}${value}\n`).join('');
+}
+
+/** As people read a date; `RFC 3339` in. */
+export function day(date: string | null | undefined): string {
+  return date?.slice(0, 10) ?? '-';
+}
+
+/** To the minute, in UTC. */
+export function minute(date: string | null | undefined): string {
+  return date == null ? '-' : `${date.slice(0, 10)} ${date.slice(11, 16)} UTC`;
+}
+
+function fit(text: string, width: number): string {
+  const letters = [...text];
+  const cut = letters.length > width ? [...letters.slice(0, width - 1), '…'] : letters;
+  return cut.join('') + ' '.repeat(width - cut.length);
+}
+
+function lengthOf(text: string): number {
+  return [...text].length;
+}

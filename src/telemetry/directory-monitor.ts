@@ -1,0 +1,85 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { AccountsError } from '../accounts/accounts-error.ts';
+import type { DirectoryState } from '../accounts/postgres/directory.ts';
+import { lookupOutcomes, type LookupOutcome, type Monitor } from '../accounts/postgres/monitor.ts';
+import type { Logger } from './logger.ts';
+
+/** Metrics and log lines of accounts that are looked up in a database. */
+export class DirectoryMonitor implements Monitor {
+  readonly #log: Logger;
+  readonly #lookups: Counter<'outcome'>;
+  readonly #querySeconds: Histogram;
+
+  /**
+   * @param state asked at each scrape; undefined while the accounts are not in a database
+   * @param clock epoch milliseconds
+   */
+  constructor(registry: Registry, log: Logger, state: () => DirectoryState | undefined, clock: () => number) {
+    this.#log = log;
+    const registers = [registry];
+    this.#lookups = new Counter({
+      name: 'envelope_sidecar_accounts_lookups_total',
+      help: 'Look-ups of API keys, by how they were answered: from the cache (cached, cached_unknown, stale), by the database (found, unknown), or not (unavailable).',
+      labelNames: ['outcome'],
+      registers,
+    });
+    for (const outcome of lookupOutcomes) this.#lookups.inc({ outcome }, 0);
+    this.#querySeconds = new Histogram({
+      name: 'envelope_sidecar_accounts_query_duration_seconds',
+      help: 'Queries for API keys that were not in the cache, several keys in each.',
+      buckets: [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+      registers,
+    });
+    void new Gauge({
+      name: 'envelope_sidecar_accounts_cached',
+      help: 'API keys in the cache: known ones, and unknown ones that were asked for.',
+      labelNames: ['kind'],
+      registers,
+      collect() {
+        const { known, unknown } = state() ?? { known: 0, unknown: 0 };
+        this.set({ kind: 'known' }, known);
+        this.set({ kind: 'unknown' }, unknown);
+      },
+    });
+    void new Gauge({
+      name: 'envelope_sidecar_accounts_connected',
+      help: 'Whether the sidecar is connected to the database of the accounts, and hears of changes: 1 or 0.',
+      registers,
+      collect() {
+        this.set(state()?.connected === true ? 1 : 0);
+      },
+    });
+    void new Gauge({
+      name: 'envelope_sidecar_accounts_age_seconds',
+      help: 'Since the database of the accounts was last heard: what is answered from the cache may be this old.',
+      registers,
+      collect() {
+        const heardAt = state()?.heardAt;
+        this.set(heardAt === undefined ? Number.NaN : Math.max(0, clock() - heardAt) / 1_000);
+      },
+    });
+  }
+
+  lookup(outcome: LookupOutcome): void {
+    this.#lookups.inc({ outcome });
+  }
+
+  query(): () => void {
+    return this.#querySeconds.startTimer();
+  }
+
+  connected(): void {
+    this.#log.info('connected to the database of the accounts');
+  }
+
+  disconnected(error: AccountsError): void {
+    this.#log.error(
+      { err: error },
+      'no connection to the database of the accounts: known API keys go on working for a time',
+    );
+  }
+
+  failed(error: unknown): void {
+    this.#log.error({ err: error }, 'accounts cannot be read from their database');
+  }
+}

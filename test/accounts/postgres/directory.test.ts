@@ -1,0 +1,181 @@
+import { expect, test, vi } from 'vitest';
+import { hashOf } from '../../../src/accounts/api-key.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption } from './fixtures.ts';
+
+/** What a change through another connection may take to be seen. */
+const oneSecond = { timeout: 1_000, interval: 5 };
+
+describeWithPostgres('the directory in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  test('finds a key with its account, and says of others that there is none', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
+    const { directory, monitor } = await openDirectory(url);
+    const holder = await directory.find(hashOf(keyNamed('acme')));
+    expect(holder).toMatchObject({
+      account: { id: 'acme', name: 'Account acme', active: true, encryption: { test: { encoding: 'hex' } } },
+      key: { id: 'id-acmexxxxxxxxxxxx', prefix: 'sk_test_', createdAt: Date.parse('2026-11-01T00:00:00.123Z') },
+    });
+    expect(await directory.find(hashOf(keyNamed('nobody')))).toBeUndefined();
+    expect(monitor.lookups).toEqual(['found', 'unknown']);
+  });
+
+  test('asks for a key once, however many ask at a time, and then answers at once', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const { directory, monitor } = await openDirectory(url);
+    const before = monitor.queries;
+    const found = await Promise.all(Array.from({ length: 50 }, () => directory.find(hashOf(keyNamed('acme')))));
+    expect(new Set(found).size).toBe(1);
+    expect(directory.find(hashOf(keyNamed('acme')))).toBe(found[0]);
+    expect(monitor.queries - before).toBe(1);
+  });
+
+  test('hears of every kind of change by hand within a second', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'), storedAccount('globex'));
+    const { directory } = await openDirectory(url);
+    const find = async (name: string): Promise<unknown> => directory.find(hashOf(keyNamed(name)));
+    await find('globex');
+    const encryption = storedEncryption('acme', 'live').credentials;
+    const steps: readonly (readonly [sql: string, seen: object | undefined])[] = [
+      ['UPDATE accounts SET active = false', { account: { active: false } }],
+      [`UPDATE accounts SET name = 'New' WHERE account_id = 'acme'`, { account: { name: 'New' } }],
+      ['UPDATE api_keys SET revoked_at = to_timestamp(9)', { key: { revokedAt: 9_000 } }],
+      [
+        `INSERT INTO encryption (account_id, environment, enabled, encoding, key, iv, format)
+          VALUES ('acme', 'live', true, 'base64', '${encryption?.key}', '${encryption?.iv}', 'text')`,
+        { account: { encryption: { live: { encoding: 'base64' } } } },
+      ],
+      [`UPDATE encryption SET encoding = 'hex'`, { account: { encryption: { live: { encoding: 'hex' } } } }],
+      ['DELETE FROM encryption', { account: { encryption: {} } }],
+      [`UPDATE api_keys SET account_id = 'globex' WHERE account_id = 'acme'`, { account: { id: 'globex' } }],
+      ['DELETE FROM api_keys', undefined],
+    ];
+    for (const [sql, seen] of steps) {
+      await find('acme');
+      await postgres.psql(url, `SET search_path TO envelope_sidecar; ${sql}`);
+      await vi.waitFor(async () => {
+        const found = await find('acme');
+        if (seen === undefined) expect(found).toBeUndefined();
+        else expect(found).toMatchObject(seen);
+      }, oneSecond);
+    }
+  });
+
+  test('hears of a new key that was asked for before', async () => {
+    const url = await postgres.createDatabase();
+    const { directory, monitor } = await openDirectory(url);
+    const hash = hashOf(keyNamed('acme'));
+    await directory.find(hash);
+    expect(directory.find(hash)).toBeUndefined();
+    expect(monitor.lookups).toEqual(['unknown', 'cached_unknown']);
+    await put(openStore(url), storedAccount('acme'));
+    await vi.waitFor(async () => expect(await directory.find(hash)).toBeDefined(), oneSecond);
+  });
+
+  test('hears of more accounts in one statement than one notification can name', async () => {
+    const url = await postgres.createDatabase();
+    const ids = Array.from({ length: 450 }, (_, i) => `${'long-'.repeat(11)}${i}`);
+    await put(openStore(url), ...ids.map((id) => storedAccount(id, { keys: [] })), storedAccount('zz'));
+    const { directory } = await openDirectory(url);
+    await directory.find(hashOf(keyNamed('zz')));
+    await postgres.psql(url, 'UPDATE envelope_sidecar.accounts SET active = false');
+    await vi.waitFor(async () => {
+      expect(await directory.find(hashOf(keyNamed('zz')))).toMatchObject({ account: { active: false } });
+    }, oneSecond);
+  });
+
+  test('hears that a table was emptied', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const { directory } = await openDirectory(url);
+    await directory.find(hashOf(keyNamed('acme')));
+    await postgres.psql(url, 'TRUNCATE envelope_sidecar.accounts CASCADE');
+    await vi.waitFor(async () => expect(await directory.find(hashOf(keyNamed('acme')))).toBeUndefined(), oneSecond);
+  });
+
+  test('is not told of uses, and asks nothing again for them', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'), storedAccount('other'));
+    const { directory, monitor } = await openDirectory(url);
+    await directory.find(hashOf(keyNamed('acme')));
+    await postgres.psql(url, `INSERT INTO envelope_sidecar.key_uses VALUES ('id-acmexxxxxxxxxxxx', now())`);
+    await postgres.psql(url, 'UPDATE envelope_sidecar.key_uses SET used_at = now()');
+    // What comes after it on the same channel has come: so would it have.
+    await postgres.psql(url, `UPDATE envelope_sidecar.accounts SET active = false WHERE account_id = 'other'`);
+    await vi.waitFor(async () => {
+      expect(await directory.find(hashOf(keyNamed('other')))).toMatchObject({ account: { active: false } });
+    }, oneSecond);
+    await directory.find(hashOf(keyNamed('acme')));
+    expect(monitor.lookups.at(-1)).toBe('cached');
+  });
+
+  test('holds no more keys than it may, and known ones do not go for unknown ones', async () => {
+    const url = await postgres.createDatabase();
+    const names = ['a', 'b', 'c', 'd'];
+    await put(openStore(url), ...names.map((name) => storedAccount(name)));
+    const { directory, monitor } = await openDirectory(url, { cache: 3 });
+    for (const name of names) await directory.find(hashOf(keyNamed(name)));
+    for (let i = 0; i < 10; i += 1) await directory.find(hashOf(keyNamed(`guess-${i}`)));
+    expect(directory.state).toMatchObject({ known: 3, unknown: 3 });
+    monitor.lookups.length = 0;
+    for (const name of ['b', 'c', 'd', 'a']) await directory.find(hashOf(keyNamed(name)));
+    expect(monitor.lookups).toEqual(['cached', 'cached', 'cached', 'found']);
+  });
+
+  test('asks the database at most 200 times a second, however many keys are guessed', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const { directory, monitor } = await openDirectory(url);
+    const before = monitor.queries;
+    const begin = performance.now();
+    let guesses = 0;
+    while (performance.now() - begin < 300) {
+      await Promise.all(Array.from({ length: 100 }, () => directory.find(hashOf(keyNamed(`guess-${(guesses += 1)}`)))));
+    }
+    const known = await directory.find(hashOf(keyNamed('acme')));
+    const seconds = (performance.now() - begin) / 1_000;
+    expect(known).toMatchObject({ account: { id: 'acme' } });
+    expect(guesses).toBeGreaterThan(1_000);
+    expect(monitor.queries - before).toBeLessThanOrEqual(seconds * 200 + 2);
+    expect(directory.state.unknown).toBeLessThanOrEqual(100);
+  });
+
+  test('refuses an account whose credentials do not open, tells why once, and serves the others', async () => {
+    const url = await postgres.createDatabase();
+    const broken = storedAccount('broken', { encryption: { test: storedEncryption('elsewhere', 'test') } });
+    await put(openStore(url), broken, storedAccount('acme'));
+    const { directory, monitor } = await openDirectory(url);
+    expect(await directory.find(hashOf(keyNamed('broken')))).toBe('unavailable');
+    expect(await directory.find(hashOf(keyNamed('broken')))).toBe('unavailable');
+    expect(monitor.lookups).toEqual(['unavailable', 'unavailable']);
+    expect(monitor.failures).toHaveLength(1);
+    expect(monitor.failures[0]).toContain('account broken');
+    expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
+  });
+
+  test('keeps both credentials of a grace', async () => {
+    const url = await postgres.createDatabase();
+    const until = Date.parse('2030-01-01T00:00:00.001Z');
+    const { key = '', iv = '' } = storedEncryption('acme', 'test').credentials ?? {};
+    const previous = { credentials: { key, iv, format: 'text', createdAt: 0 }, until, lastUsedAt: undefined } as const;
+    const encryption = storedEncryption('acme', 'test', { previous });
+    await put(openStore(url), storedAccount('acme', { encryption: { test: encryption } }));
+    const { directory } = await openDirectory(url);
+    const found = await directory.find(hashOf(keyNamed('acme')));
+    const grace = typeof found === 'object' ? found.account.encryption.test?.grace : undefined;
+    expect(grace?.until).toBe(until);
+    expect(grace?.previous?.key.export().toString()).toBe('acme-test'.padEnd(32, 'k'));
+  });
+
+  test('tells what is missing where the tables were never made', async () => {
+    const url = await postgres.createDatabase();
+    await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
+    const { directory, monitor } = await openDirectory(url);
+    expect(await directory.find(hashOf(keyNamed('acme')))).toBe('unavailable');
+    expect(monitor.failures).toEqual([expect.stringContaining('run "accounts migrate"')]);
+  });
+});

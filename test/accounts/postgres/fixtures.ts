@@ -1,0 +1,113 @@
+import { createSecretKey } from 'node:crypto';
+import { onTestFinished } from 'vitest';
+import { hashOf, prefixOf, type EnvironmentName } from '../../../src/accounts/api-key.ts';
+import { PostgresDirectory, type PostgresDirectoryOptions } from '../../../src/accounts/postgres/directory.ts';
+import type { LookupOutcome, Monitor } from '../../../src/accounts/postgres/monitor.ts';
+import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
+import type { Store, StoredAccount, StoredEncryption, StoredKey } from '../../../src/accounts/store.ts';
+import { Vault } from '../../../src/accounts/vault.ts';
+
+export const masterKey = createSecretKey(Buffer.alloc(32, 7));
+export const vault = new Vault([masterKey]);
+
+/** A secret key that only differs from others by its name. */
+export function keyNamed(name: string): string {
+  return `sk_test_${name}${'x'.repeat(Math.max(0, 32 - name.length))}`;
+}
+
+export function storedKey(key: string, more: Partial<StoredKey> = {}): StoredKey {
+  return {
+    id: `id-${key.slice(8, 24)}`,
+    prefix: prefixOf(key),
+    hash: hashOf(key),
+    createdAt: Date.parse('2026-11-01T00:00:00.123Z'),
+    expiresAt: undefined,
+    revokedAt: undefined,
+    lastUsedAt: undefined,
+    ...more,
+  };
+}
+
+/** Encryption with credentials that belong to this account. */
+export function storedEncryption(
+  account: string,
+  environment: EnvironmentName,
+  more: Partial<StoredEncryption> = {},
+): StoredEncryption {
+  const seal = (text: string, member: 'key' | 'iv'): string => vault.seal(text, { account, environment, member });
+  return {
+    enabled: true,
+    encoding: 'hex',
+    credentials: {
+      key: seal(`${account}-${environment}`.padEnd(32, 'k'), 'key'),
+      iv: seal('0123456789abcdef', 'iv'),
+      format: 'text',
+      createdAt: undefined,
+    },
+    previous: undefined,
+    ...more,
+  };
+}
+
+/** An account whose one key is named as it is. */
+export function storedAccount(id: string, more: Partial<StoredAccount> = {}): StoredAccount {
+  return { id, name: `Account ${id}`, active: true, keys: [storedKey(keyNamed(id))], encryption: {}, ...more };
+}
+
+/** Writes accounts as they are. */
+export async function put(store: Store, ...accounts: readonly StoredAccount[]): Promise<void> {
+  await store.change(
+    accounts.map(({ id }) => id),
+    () => ({ accounts, events: [], result: undefined }),
+  );
+}
+
+export function openStore(url: string): PostgresStore {
+  const store = new PostgresStore(url);
+  onTestFinished(() => store.close());
+  return store;
+}
+
+/** What a directory told, in order. */
+export interface TestMonitor extends Monitor {
+  readonly lookups: LookupOutcome[];
+  readonly events: ('connected' | 'disconnected')[];
+  readonly failures: string[];
+  queries: number;
+}
+
+export interface TestDirectory {
+  readonly directory: PostgresDirectory;
+  readonly monitor: TestMonitor;
+}
+
+/** A directory that is open. Closed when the test is over. */
+export async function openDirectory(url: string, more: Partial<PostgresDirectoryOptions> = {}): Promise<TestDirectory> {
+  const monitor: TestMonitor = {
+    lookups: [],
+    events: [],
+    failures: [],
+    queries: 0,
+    lookup: (outcome) => void monitor.lookups.push(outcome),
+    query: () => {
+      monitor.queries += 1;
+      return () => {};
+    },
+    connected: () => void monitor.events.push('connected'),
+    disconnected: () => void monitor.events.push('disconnected'),
+    failed: (error) => void monitor.failures.push(error instanceof Error ? error.message : 'not an error'),
+  };
+  const directory = new PostgresDirectory({
+    url,
+    vault,
+    cache: 100,
+    staleFor: 60_000,
+    uses: { key: () => {}, previous: () => {} },
+    clock: Date.now,
+    monitor,
+    ...more,
+  });
+  onTestFinished(() => directory.close());
+  await directory.open();
+  return { directory, monitor };
+}

@@ -1,0 +1,133 @@
+import { expect, test, vi } from 'vitest';
+import { hashOf } from '../../../src/accounts/api-key.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+import { keyNamed, openDirectory, openStore, put, storedAccount } from './fixtures.ts';
+
+const acme = hashOf(keyNamed('acme'));
+const globex = hashOf(keyNamed('globex'));
+
+/** Long enough for the longest pause between two attempts to connect. */
+const patience = { timeout: 15_000, interval: 10 };
+
+describeWithPostgres('the directory while its database is away', () => {
+  const postgres = usePostgres();
+
+  test('goes on with known keys and says of others that nobody knows, until the server is back', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, storedAccount('acme'), storedAccount('globex'));
+    const { directory, monitor } = await openDirectory(url);
+    await directory.find(acme);
+    await postgres.stop();
+    try {
+      await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+      expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+      expect(await directory.find(globex)).toBe('unavailable');
+      expect(await directory.find(hashOf(keyNamed('nobody')))).toBe('unavailable');
+      expect(monitor.lookups).toEqual(['found', 'stale', 'unavailable', 'unavailable']);
+    } finally {
+      await postgres.start();
+    }
+    await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
+    expect(await directory.find(globex)).toMatchObject({ account: { id: 'globex' } });
+    expect(monitor.events).toEqual(['connected', 'disconnected', 'connected']);
+    expect(monitor.lookups).not.toContain('unknown');
+  });
+
+  test('reads everything anew after the connection was lost, because changes went unheard', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    const { directory, monitor } = await openDirectory(proxy.url);
+    await directory.find(acme);
+    await directory.find(globex);
+    expect(directory.find(acme)).toMatchObject({ account: { active: true } });
+    expect(directory.find(globex)).toBeUndefined();
+    proxy.cut();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+    await put(store, storedAccount('acme', { active: false }), storedAccount('globex'));
+    expect(await directory.find(acme)).toMatchObject({ account: { active: true } });
+    proxy.mend();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
+    monitor.lookups.length = 0;
+    expect(await directory.find(acme)).toMatchObject({ account: { active: false } });
+    expect(await directory.find(globex)).toMatchObject({ account: { id: 'globex' } });
+    expect(monitor.lookups).toEqual(['found', 'found']);
+  });
+
+  test('goes on with known keys for the configured time and not a millisecond longer', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    let now = 1_000_000;
+    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, clock: () => now });
+    await directory.find(acme);
+    proxy.cut();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+    now += 4_999;
+    expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+    now += 1;
+    expect(await directory.find(acme)).toBe('unavailable');
+  });
+
+  test('counts that time from when the database was last heard, not from when the key was read', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    let now = 1_000_000;
+    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, clock: () => now });
+    await directory.find(acme);
+    now += 60_000;
+    await directory.find(globex);
+    proxy.cut();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+    now += 4_999;
+    expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+  });
+
+  test('notices a connection on which nothing comes any more', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    const { directory } = await openDirectory(proxy.url);
+    await directory.find(acme);
+    proxy.freeze();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+    expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+    expect(await directory.find(globex)).toBe('unavailable');
+    proxy.mend();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
+  });
+
+  test('starts without its database and finds its way to it later', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    proxy.cut();
+    const { directory, monitor } = await openDirectory(proxy.url);
+    expect(await directory.find(acme)).toBe('unavailable');
+    proxy.mend();
+    await vi.waitFor(async () => expect(await directory.find(acme)).toMatchObject({ account: {} }), patience);
+    expect(monitor.events).toEqual(['disconnected', 'connected']);
+    expect(monitor.lookups).not.toContain('unknown');
+  });
+
+  test('goes on with known keys when the database answers with errors', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    const { directory, monitor } = await openDirectory(proxy.url);
+    await directory.find(acme);
+    await postgres.psql(url, 'ALTER TABLE envelope_sidecar.api_keys RENAME TO elsewhere');
+    proxy.mend();
+    await vi.waitFor(() => expect(monitor.events).toHaveLength(3), patience);
+    expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+    expect(await directory.find(globex)).toBe('unavailable');
+    expect(monitor.lookups).toEqual(['found', 'stale', 'unavailable']);
+    expect(monitor.failures).toHaveLength(1);
+    await postgres.psql(url, 'ALTER TABLE envelope_sidecar.elsewhere RENAME TO api_keys');
+    expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
+    expect(monitor.lookups.at(-1)).toBe('found');
+  });
+});

@@ -1,0 +1,362 @@
+import { expect, test } from 'vitest';
+import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
+import type { AuditEvent, StoredAccount } from '../../../src/accounts/store.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey } from './fixtures.ts';
+
+const event: AuditEvent = {
+  at: Date.parse('2026-11-01T00:00:00.123Z'),
+  actor: 'user:test',
+  action: 'account_added',
+  account: 'acme',
+  details: { environment: 'test', overlap_ms: 1 },
+};
+
+async function all(accounts: AsyncIterable<StoredAccount>): Promise<StoredAccount[]> {
+  const seen: StoredAccount[] = [];
+  for await (const account of accounts) seen.push(account);
+  return seen;
+}
+
+describeWithPostgres('the store in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  test('gives back what was written, in whole', async () => {
+    const store = openStore(await postgres.createDatabase());
+    const { credentials } = storedEncryption('acme', 'test');
+    const account = storedAccount('acme', {
+      name: `Acme "Stores" \\ Ünïcode 🏬`,
+      active: false,
+      keys: ['z', 'a', 'm'].map((name, i) => {
+        return storedKey(keyNamed(name), i === 1 ? { expiresAt: 4_102_444_800_001, revokedAt: 1 } : {});
+      }),
+      encryption: {
+        test: storedEncryption('acme', 'test', {
+          encoding: 'base64',
+          credentials: credentials && { ...credentials, format: 'base64', createdAt: 1_700_000_000_001 },
+          previous: {
+            credentials: credentials && { ...credentials, createdAt: 1_600_000_000_001 },
+            until: 1_800_000_000_001,
+            lastUsedAt: undefined,
+          },
+        }),
+        live: {
+          enabled: false,
+          encoding: 'hex',
+          credentials: undefined,
+          previous: { credentials: undefined, until: 1_800_000_000_000, lastUsedAt: undefined },
+        },
+      },
+    });
+    await put(store, account);
+    expect(await store.read('acme')).toEqual(account);
+    expect(await store.read('Acme')).toBeUndefined();
+    expect(await all(store.list())).toEqual([account]);
+  });
+
+  test('replaces what has changed and takes away what is gone', async () => {
+    const store = openStore(await postgres.createDatabase());
+    const [first, second, third] = [storedKey(keyNamed('1')), storedKey(keyNamed('2')), storedKey(keyNamed('3'))];
+    await put(
+      store,
+      storedAccount('acme', { keys: [first, second], encryption: { test: storedEncryption('acme', 'test') } }),
+    );
+    const after = storedAccount('acme', {
+      name: 'Other',
+      keys: [{ ...second, revokedAt: 5 }, third],
+      encryption: { live: storedEncryption('acme', 'live') },
+    });
+    await put(store, after);
+    expect(await store.read('acme')).toEqual(after);
+  });
+
+  test('lists many accounts in the order of the bytes of their ids, from behind any of them', async () => {
+    const store = openStore(await postgres.createDatabase());
+    const ids = ['B', 'a', '_x', '.x', '-x', 'Z9', ...Array.from({ length: 1_200 }, (_, i) => `n${i}`)];
+    await put(store, ...ids.map((id) => storedAccount(id, { keys: [] })));
+    const sorted = ids.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b)));
+    expect((await all(store.list())).map(({ id }) => id)).toEqual(sorted);
+    expect((await all(store.list('Z9'))).map(({ id }) => id)).toEqual(sorted.slice(sorted.indexOf('Z9') + 1));
+    expect(await all(store.list(sorted.at(-1)))).toEqual([]);
+  });
+
+  test('keeps changes to one account from each other, whichever connection they come through', async () => {
+    const url = await postgres.createDatabase();
+    const stores = [openStore(url), openStore(url)];
+    await put(openStore(url), storedAccount('acme', { keys: [] }));
+    const add = (name: string, store: PostgresStore): Promise<unknown> =>
+      store.change(['acme'], (existing) => {
+        const account = existing.get('acme') ?? storedAccount('acme', { keys: [] });
+        const keys = [...account.keys, storedKey(keyNamed(name))];
+        return { accounts: [{ ...account, keys }], events: [], result: undefined };
+      });
+    await Promise.all(Array.from({ length: 20 }, (_, i) => add(`k${i}`, stores[i % 2] ?? openStore(url))));
+    expect((await openStore(url).read('acme'))?.keys).toHaveLength(20);
+  });
+
+  test('decides again where two add the same account at a time, so that one sees the other', async () => {
+    const url = await postgres.createDatabase();
+    const seen: boolean[] = [];
+    const add = (store: PostgresStore): Promise<unknown> =>
+      store.change(['acme'], (existing) => {
+        seen.push(existing.has('acme'));
+        const accounts = existing.has('acme') ? [] : [storedAccount('acme')];
+        return { accounts, events: [], result: undefined };
+      });
+    await Promise.all(Array.from({ length: 8 }, () => add(openStore(url))));
+    expect(seen.filter((each) => each)).toHaveLength(7);
+  });
+
+  test('does not block others that change the same accounts in another order', async () => {
+    const url = await postgres.createDatabase();
+    const ids = Array.from({ length: 30 }, (_, i) => `a${i}`);
+    await put(openStore(url), ...ids.map((id) => storedAccount(id, { keys: [] })));
+    const rename = (order: readonly string[], name: string): Promise<unknown> =>
+      openStore(url).change(order, (existing) => {
+        const accounts = order.flatMap((id) => existing.get(id) ?? []).map((account) => ({ ...account, name }));
+        return { accounts, events: [], result: undefined };
+      });
+    await Promise.all(Array.from({ length: 10 }, (_, i) => rename(i % 2 === 0 ? ids : ids.toReversed(), `round ${i}`)));
+    expect(new Set((await all(openStore(url).list())).map(({ name }) => name)).size).toBe(1);
+  });
+
+  test.each([
+    ['id', storedKey(keyNamed('other'), { id: storedKey(keyNamed('acme')).id })],
+    ['hash', { ...storedKey(keyNamed('acme')), id: 'another-id' }],
+  ])('refuses a key whose %s belongs to another account, and changes nothing', async (_what, key) => {
+    const store = openStore(await postgres.createDatabase());
+    await put(store, storedAccount('acme'));
+    await expect(
+      put(store, storedAccount('first', { keys: [] }), storedAccount('globex', { keys: [key] })),
+    ).rejects.toMatchObject({
+      code: 'key_exists',
+      message: expect.not.stringContaining(key.hash),
+    });
+    expect((await all(store.list())).map(({ id }) => id)).toEqual(['acme']);
+  });
+
+  test('throws on what the decision throws, and changes nothing', async () => {
+    const store = openStore(await postgres.createDatabase());
+    const failure = new TypeError('mine');
+    const change = store.change(['acme'], () => {
+      throw failure;
+    });
+    await expect(change).rejects.toBe(failure);
+    expect(await store.read('acme')).toBeUndefined();
+  });
+
+  test('keeps a trail together with the change', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    const decide = () => ({ accounts: [storedAccount('acme')], events: [event], result: undefined });
+    await store.change(['acme'], decide);
+    const trail = await postgres.psql(
+      url,
+      `SELECT extract(epoch FROM at), actor, action, account_id, details FROM envelope_sidecar.audit`,
+    );
+    expect(trail).toBe('1793491200.123000|user:test|account_added|acme|{"overlap_ms": 1, "environment": "test"}');
+  });
+
+  test('carries out a request once, and gives its receipt to those who repeat it', async () => {
+    const url = await postgres.createDatabase();
+    let decided = 0;
+    const request = (store: PostgresStore, digest = 'aa') =>
+      store.change(
+        ['acme'],
+        () => {
+          decided += 1;
+          return { accounts: [storedAccount('acme')], events: [event], result: 'secret', receipt: '{"id":"acme"}' };
+        },
+        { key: 'once', request: digest },
+      );
+    const answers = await Promise.all([request(openStore(url)), request(openStore(url)), request(openStore(url))]);
+    expect(answers.map(({ outcome }) => outcome).toSorted()).toEqual(['changed', 'repeated', 'repeated']);
+    expect(answers.filter(({ outcome }) => outcome === 'repeated')[0]).toEqual({
+      outcome: 'repeated',
+      receipt: '{"id":"acme"}',
+    });
+    expect(decided).toBe(1);
+    await expect(request(openStore(url), 'bb')).rejects.toMatchObject({ code: 'idempotency_key_reused' });
+    expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.audit`)).toBe('1');
+    expect(await postgres.psql(url, `SELECT * FROM envelope_sidecar.receipts`)).not.toContain('secret');
+  });
+
+  test('keeps no receipt of what was refused, and forgets old ones', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    const once = { key: 'once', request: 'aa' };
+    const refuse = (): never => {
+      throw new Error('refused');
+    };
+    await expect(store.change(['acme'], refuse, once)).rejects.toThrow('refused');
+    const decision = { accounts: [], events: [], result: 1, receipt: 'r' };
+    expect(await store.change(['acme'], () => decision, once)).toEqual({ outcome: 'changed', result: 1 });
+    await postgres.psql(url, `UPDATE envelope_sidecar.receipts SET made_at = now() - interval '25 hours'`);
+    expect(await store.change(['acme'], () => decision, { ...once, key: 'b' })).toMatchObject({ outcome: 'changed' });
+    expect(await store.change(['acme'], () => decision, once)).toMatchObject({ outcome: 'repeated' });
+    await postgres.psql(url, `UPDATE envelope_sidecar.receipts SET made_at = now() - interval '49 hours'`);
+    expect(await store.change(['acme'], () => decision, once)).toMatchObject({ outcome: 'changed' });
+    expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.receipts`)).toBe('1');
+  });
+
+  test('rewrites all accounts, all or none, and counts those that were different', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, ...Array.from({ length: 1_100 }, (_, i) => storedAccount(`a${i}`)));
+    const rename = (account: StoredAccount): StoredAccount =>
+      account.id === 'a7' ? account : { ...account, name: 'New' };
+    expect(await store.changeAll(rename, { ...event, account: undefined })).toBe(1_099);
+    let count = 0;
+    const fail = (account: StoredAccount): StoredAccount => {
+      count += 1;
+      if (count === 1_000) throw new Error('no more');
+      return { ...account, name: 'Newer' };
+    };
+    await expect(store.changeAll(fail, event)).rejects.toThrow('no more');
+    const names = (await all(store.list())).map(({ name }) => name);
+    expect(names.filter((name) => name === 'New')).toHaveLength(1_099);
+    expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.audit`)).toBe('1');
+  });
+
+  test('lets no change come between while all accounts are rewritten', async () => {
+    const url = await postgres.createDatabase();
+    const [one, other] = [openStore(url), openStore(url)];
+    await put(one, ...Array.from({ length: 600 }, (_, i) => storedAccount(`a${i}`, { keys: [] })));
+    const append = (text: string) => (account: StoredAccount) => ({ ...account, name: `${account.name}${text}` });
+    const rewriting = one.changeAll(append('!'), event);
+    const changing = Promise.all(
+      Array.from({ length: 50 }, (_, i) =>
+        other.change([`a${i}`], (existing) => {
+          return { accounts: [...existing.values()].map(append('?')), events: [], result: undefined };
+        }),
+      ),
+    );
+    await Promise.all([rewriting, changing]);
+    const names = (await all(one.list())).map(({ name }) => name.replace(/^[^!?]*/, ''));
+    expect(names.filter((end) => end === '!?' || end === '?!')).toHaveLength(50);
+    expect(names.filter((end) => end === '!')).toHaveLength(550);
+  });
+
+  test('takes neither credentials in the clear nor an account without a name', async () => {
+    const store = openStore(await postgres.createDatabase());
+    const credentials = { key: 'k'.repeat(32), iv: 'i'.repeat(16), format: 'text', createdAt: undefined } as const;
+    const clear = storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test', { credentials }) } });
+    await expect(put(store, clear)).rejects.toMatchObject({ code: 'store_invalid' });
+    await expect(put(store, storedAccount('acme', { name: '' }))).rejects.toMatchObject({ code: 'store_invalid' });
+  });
+});
+
+describeWithPostgres('the store when its database fails', () => {
+  const postgres = usePostgres();
+  const add = (store: PostgresStore) =>
+    store.change(['acme'], () => ({ accounts: [storedAccount('acme')], events: [event], result: 'done' }));
+
+  test.each(['BEGIN', 'FOR UPDATE', 'INSERT INTO envelope_sidecar.accounts', 'INSERT INTO envelope_sidecar.audit'])(
+    'changes nothing where the database vanishes before %s',
+    async (statement) => {
+      const url = await postgres.createDatabase();
+      const proxy = await postgres.proxy(url);
+      const store = openStore(proxy.url);
+      proxy.onSent = (data) => {
+        if (data.includes(statement)) proxy.cut();
+      };
+      await expect(add(store)).rejects.toMatchObject({ code: 'store_unavailable' });
+      expect(await openStore(url).read('acme')).toBeUndefined();
+      proxy.onSent = undefined;
+      proxy.mend();
+      expect(await add(store)).toEqual({ outcome: 'changed', result: 'done' });
+    },
+  );
+
+  test('finds out that the commit took place whose answer was lost', async () => {
+    const url = await postgres.createDatabase();
+    const proxy = await postgres.proxy(url);
+    const store = openStore(proxy.url);
+    proxy.onSent = (data) => {
+      if (!data.includes('COMMIT')) return;
+      proxy.onSent = undefined;
+      proxy.mute();
+      setTimeout(() => proxy.mend(), 50);
+    };
+    expect(await add(store)).toEqual({ outcome: 'changed', result: 'done' });
+    expect(await openStore(url).read('acme')).toBeDefined();
+  });
+
+  test('finds out that the commit never arrived', async () => {
+    const url = await postgres.createDatabase();
+    const proxy = await postgres.proxy(url);
+    const store = openStore(proxy.url);
+    proxy.onSent = (data) => {
+      if (!data.includes('COMMIT')) return;
+      proxy.onSent = undefined;
+      proxy.cut();
+      setTimeout(() => proxy.mend(), 50);
+    };
+    await expect(add(store)).rejects.toMatchObject({ code: 'store_unavailable' });
+    expect(await openStore(url).read('acme')).toBeUndefined();
+  });
+
+  test('says that it does not know, where nobody can be asked what became of the commit', async () => {
+    const url = await postgres.createDatabase();
+    const proxy = await postgres.proxy(url);
+    const store = openStore(proxy.url);
+    proxy.onSent = (data) => {
+      if (data.includes('COMMIT')) proxy.cut();
+    };
+    await expect(add(store)).rejects.toMatchObject({
+      code: 'store_unavailable',
+      message: expect.stringContaining('not known'),
+    });
+  });
+
+  test('leaves all or nothing of a change during which the server crashes', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    const accounts = Array.from({ length: 500 }, (_, i) => storedAccount(`a${i}`));
+    await put(store, storedAccount('before'));
+    const changes = Array.from({ length: 20 }, (_, i) =>
+      put(store, ...accounts.slice(i * 25, i * 25 + 25)).then(
+        () => 'changed',
+        (error: unknown) => error,
+      ),
+    );
+    await changes[0];
+    await postgres.stop();
+    await postgres.start();
+    const outcomes = await Promise.all(changes);
+    const stored = new Set((await all(openStore(url).list())).map(({ id }) => id));
+    for (const [i, outcome] of outcomes.entries()) {
+      const present = accounts.slice(i * 25, i * 25 + 25).filter(({ id }) => stored.has(id));
+      expect(present).toHaveLength(outcome === 'changed' ? 25 : 0);
+      if (outcome !== 'changed') expect(outcome).toMatchObject({ code: 'store_unavailable' });
+    }
+  });
+
+  test('says in one line each what is wrong, and never the password', async () => {
+    const url = await postgres.createDatabase();
+    await postgres.psql(
+      url,
+      `CREATE ROLE reader LOGIN; GRANT USAGE ON SCHEMA envelope_sidecar TO reader;
+      GRANT SELECT ON ALL TABLES IN SCHEMA envelope_sidecar TO reader`,
+    );
+    const codeOf = async (at: string): Promise<unknown> => {
+      const error: unknown = await add(openStore(at)).catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ name: 'AccountsError', message: expect.stringMatching(/^[^\n]*$/) });
+      expect(String(error)).not.toContain('hunter2');
+      return (error as { code?: unknown }).code;
+    };
+    const reader = url.replace('user=postgres', 'user=reader&password=hunter2');
+    expect(await codeOf(reader)).toBe('store_read_only');
+    await postgres.psql(
+      url,
+      `ALTER ROLE reader SET default_transaction_read_only = on;
+      GRANT ALL ON ALL TABLES IN SCHEMA envelope_sidecar TO reader`,
+    );
+    expect(await codeOf(reader)).toBe('store_read_only');
+    expect(await codeOf(url.replace('user=postgres', 'user=nobody&password=hunter2'))).toBe('store_unavailable');
+    expect(await codeOf(url.replace(/\/test\d+/, '/missing'))).toBe('store_unavailable');
+    expect(await codeOf('postgres://postgres:hunter2@127.0.0.1:1/x')).toBe('store_unavailable');
+    await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
+    expect(await codeOf(url)).toBe('store_invalid');
+  });
+});

@@ -1,0 +1,100 @@
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { openAccount } from '../../../src/accounts/open-account.ts';
+import { changePool } from '../../../src/accounts/postgres/clients.ts';
+import { TallyKeeper } from '../../../src/accounts/postgres/tally-keeper.ts';
+import { tallyOf } from '../../../src/accounts/tally.ts';
+import type { StoredAccount } from '../../../src/accounts/store.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey, vault } from './fixtures.ts';
+
+const now = Date.parse('2026-11-01T12:00:00.000Z');
+const halfAYear = 180 * 86_400_000;
+
+describeWithPostgres('the numbers operators watch', () => {
+  const postgres = usePostgres();
+
+  function keeperAt(url: string, clock: () => number): TallyKeeper {
+    const pool = changePool(url, 1);
+    onTestFinished(async () => (await pool).end());
+    return new TallyKeeper(() => pool, clock);
+  }
+
+  test('are the same as those of a file with the same accounts', async () => {
+    const encryption = (id: string, environment: 'test' | 'live', createdAt: number | undefined) => {
+      const stored = storedEncryption(id, environment);
+      return {
+        ...stored,
+        credentials: { key: '', iv: '', format: 'text', ...stored.credentials, createdAt },
+      } as const;
+    };
+    let made = 0;
+    const key = (more: object, prefix = 'sk_test_') => {
+      made += 1;
+      return storedKey(`${prefix}${keyNamed(String(made)).slice(8)}`, { id: `k${made}`, createdAt: now - 5, ...more });
+    };
+    const accounts: StoredAccount[] = [
+      storedAccount('none', { keys: [] }),
+      storedAccount('off', {
+        keys: [key({ createdAt: now - halfAYear }), key({ createdAt: now - halfAYear + 1 })],
+        encryption: { test: { ...storedEncryption('off', 'test'), enabled: false } },
+      }),
+      storedAccount('test', {
+        keys: [
+          key({ expiresAt: now }),
+          key({ expiresAt: now + 1 }),
+          key({ revokedAt: now }),
+          key({ revokedAt: now + 1 }),
+        ],
+        encryption: { test: encryption('test', 'test', undefined) },
+      }),
+      storedAccount('live', {
+        keys: [key({}, 'pk_live_'), key({}, 'pk_test_'), key({ createdAt: 0 }, 'sk_live_')],
+        encryption: { live: encryption('live', 'live', now - halfAYear) },
+      }),
+      storedAccount('both', {
+        keys: [],
+        active: false,
+        encryption: {
+          test: encryption('both', 'test', now - halfAYear + 1),
+          live: encryption('both', 'live', now - halfAYear + 1),
+        },
+      }),
+    ];
+    const url = await postgres.createDatabase();
+    await put(openStore(url), ...accounts);
+    const keeper = keeperAt(url, () => now);
+    await keeper.refresh();
+    const inFile = tallyOf(
+      accounts.map((account) => openAccount(account, vault)),
+      now,
+    );
+    expect(keeper.latest()).toEqual(inFile);
+    expect(inFile.accounts.get('none')).toBe(2);
+  });
+
+  test('are zero where there are no accounts', async () => {
+    const keeper = keeperAt(await postgres.createDatabase(), () => now);
+    await keeper.refresh();
+    expect(keeper.latest()).toEqual(tallyOf([], now));
+  });
+
+  test('are counted again when they are old, and stay while the database is away', async () => {
+    const url = await postgres.createDatabase();
+    const proxy = await postgres.proxy(url);
+    let time = now;
+    const keeper = keeperAt(proxy.url, () => time);
+    expect(keeper.latest()).toBeUndefined();
+    await vi.waitFor(() => expect(keeper.latest()?.accounts.get('none')).toBe(0));
+    await put(openStore(url), storedAccount('acme'));
+    time += 9_999;
+    keeper.latest();
+    await put(openStore(url), storedAccount('globex'));
+    expect(keeper.latest()?.accounts.get('none')).toBe(0);
+    time += 1;
+    await vi.waitFor(() => expect(keeper.latest()?.accounts.get('none')).toBe(2));
+    proxy.cut();
+    time += 10_000;
+    await keeper.refresh();
+    expect(keeper.latest()?.accounts.get('none')).toBe(2);
+  });
+});

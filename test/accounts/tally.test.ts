@@ -1,0 +1,107 @@
+import { describe, expect, test } from 'vitest';
+import type { Account } from '../../src/accounts/account.ts';
+import { tallyOf } from '../../src/accounts/tally.ts';
+import { acmeLive, acmeTest, apiKey, encryptionOf } from '../support/sidecar.ts';
+
+const day = 86_400_000;
+const now = 1_000 * day;
+const due = now - 180 * day;
+
+function account(more: Partial<Account> = {}): Account {
+  return { id: 'a', name: 'A', active: true, keys: [], encryption: {}, ...more };
+}
+
+function keyCounts(...keys: Account['keys']): string[] {
+  return tallyOf([account({ keys })], now)
+    .apiKeys.filter(({ count }) => count > 0)
+    .map(({ environment, kind, rotation, count }) => `${environment} ${kind} ${rotation} ${count}`);
+}
+
+function credentialCounts(...accounts: readonly Account[]): string[] {
+  return tallyOf(accounts, now)
+    .credentials.filter(({ count }) => count > 0)
+    .map(({ environment, rotation, count }) => `${environment} ${rotation} ${count}`);
+}
+
+const key = (prefix: string): string => `${prefix}${'x'.repeat(16)}`;
+
+test('of nothing there is zero of everything, so that no series comes and goes', () => {
+  const { accounts, apiKeys, credentials } = tallyOf([], now);
+  expect([...accounts]).toEqual([
+    ['none', 0],
+    ['test', 0],
+    ['live', 0],
+    ['both', 0],
+  ]);
+  const zero = (labels: object): object => ({ ...labels, count: 0 });
+  const environments = ['test', 'live'].flatMap((environment) =>
+    ['public', 'secret'].flatMap((kind) => ['current', 'due'].map((rotation) => zero({ environment, kind, rotation }))),
+  );
+  expect(apiKeys).toEqual(environments);
+  expect(credentials).toEqual(
+    ['test', 'live'].flatMap((environment) => ['current', 'due'].map((rotation) => zero({ environment, rotation }))),
+  );
+});
+
+test('accounts count by the environments in which they encrypt, inactive ones too', () => {
+  const test = encryptionOf(acmeTest);
+  const live = encryptionOf(acmeLive);
+  const accounts = [{}, {}, {}, { test }, { test }, { live }, { test, live }].map((encryption) =>
+    account({ encryption }),
+  );
+  const counts = tallyOf([...accounts, account({ active: false, encryption: { live } })], now).accounts;
+  expect(Object.fromEntries(counts)).toEqual({ none: 3, test: 2, live: 2, both: 1 });
+});
+
+describe('an API key', () => {
+  test('counts by its environment and kind', () => {
+    const createdAt = now;
+    const keys = ['pk_test_', 'sk_test_', 'sk_test_', 'pk_live_', 'sk_live_'].map((prefix) =>
+      apiKey(key(prefix), { createdAt }),
+    );
+    expect(keyCounts(...keys)).toEqual([
+      'test public current 1',
+      'test secret current 2',
+      'live public current 1',
+      'live secret current 1',
+    ]);
+  });
+
+  test.each([
+    [due + 1, 'current'],
+    [due, 'due'],
+    [due - 1, 'due'],
+  ])('that was made at %i is %s', (createdAt, rotation) => {
+    expect(keyCounts(apiKey(key('sk_test_'), { createdAt }))).toEqual([`test secret ${rotation} 1`]);
+  });
+
+  test.each([
+    ['expires', 'expiresAt'],
+    ['is revoked', 'revokedAt'],
+  ])('counts until it %s', (_, member) => {
+    const until = (time: number): string[] => keyCounts(apiKey(key('sk_test_'), { createdAt: now, [member]: time }));
+    expect(until(now + 1)).toHaveLength(1);
+    expect(until(now)).toEqual([]);
+    expect(until(now - 1)).toEqual([]);
+  });
+});
+
+describe('credentials', () => {
+  test.each([
+    [due + 1, 'current'],
+    [due, 'due'],
+    [undefined, 'current'],
+  ])('that were made at %s are %s', (createdAt, rotation) => {
+    const encryption = { live: encryptionOf(acmeLive, { createdAt }) };
+    expect(credentialCounts(account({ encryption }))).toEqual([`live ${rotation} 1`]);
+  });
+
+  test('count in each environment, and previous ones do not', () => {
+    const grace = { previous: encryptionOf(acmeLive).credentials, until: now + day };
+    const encryption = { test: encryptionOf(acmeTest, { grace }), live: encryptionOf(acmeLive, { createdAt: due }) };
+    expect(credentialCounts(account({ encryption }), account({ encryption }))).toEqual([
+      'test current 2',
+      'live due 2',
+    ]);
+  });
+});

@@ -1,0 +1,331 @@
+import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { loadConfig, type Env, type LoadResult } from '../../src/config/load.ts';
+import { Reloader } from '../../src/config/reload.ts';
+import { openEnvelope } from '../../src/envelope/envelope.ts';
+import { envelopeOf, send } from '../support/client.ts';
+import { accountsFile, acmeEntry, Folder, globexEntry, MountedFolder, sidecarFile } from '../support/folder.ts';
+import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
+
+/** A reloader of one file, and all that it has handed over. */
+class Followed {
+  readonly reloader: Reloader;
+  readonly applied: LoadResult[] = [];
+  readonly #file: string;
+
+  constructor(file: string, env: Env = {}) {
+    this.#file = file;
+    this.reloader = new Reloader(file, env, Date.now, (loaded) => this.applied.push(loaded));
+    onTestFinished(() => this.reloader.stop());
+  }
+
+  /** Follows the files as they are now, as a start does. */
+  watch(readSince = Infinity): this {
+    this.reloader.watch(loadConfig(this.#file, {}).files, readSince);
+    return this;
+  }
+
+  /** Resolves when the last state handed over satisfies `test`. */
+  async until(test: (last: LoadResult) => boolean): Promise<LoadResult> {
+    return vi.waitUntil(() => this.applied.findLast((last, i) => i === this.applied.length - 1 && test(last)), {
+      timeout: 20_000,
+    });
+  }
+}
+
+const upstream = 'http://127.0.0.1:1';
+const files = { 'sidecar.yaml': sidecarFile(upstream), 'accounts.yaml': accountsFile() };
+const withKeys = (...apiKeys: readonly string[]): object => accountsFile(globexEntry(...apiKeys));
+
+/** Whether a state is valid and has so many API keys. */
+const hasKeys =
+  (count: number) =>
+  (loaded: LoadResult): boolean =>
+    loaded.ok && loaded.config.accounts.flatMap(({ keys }) => keys).length === count;
+
+const problemsOf = (loaded: LoadResult): readonly string[] =>
+  loaded.ok ? [] : loaded.problems.map(({ path, message }) => `${path} ${message}`);
+
+describe('a change is followed', () => {
+  test('that is written into the file', async () => {
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    folder.write({ 'accounts.yaml': withKeys(keys.globex) });
+    await followed.until(hasKeys(1));
+    folder.write({ 'accounts.yaml': withKeys(keys.globex, keys.globexPublic) });
+    await followed.until(hasKeys(2));
+  });
+
+  test('that is renamed over the file, each time', async () => {
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    for (const apiKeys of [[keys.globex], [keys.globex, keys.globexPublic], []]) {
+      folder.replace({ 'accounts.yaml': withKeys(...apiKeys) });
+      await followed.until(hasKeys(apiKeys.length));
+    }
+  });
+
+  test('that swaps `..data`, as Kubernetes does, each time', async () => {
+    const folder = new MountedFolder(files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    for (const apiKeys of [[keys.globex], [keys.globex, keys.globexPublic], []]) {
+      folder.swap({ ...files, 'accounts.yaml': withKeys(...apiKeys) });
+      await followed.until(hasKeys(apiKeys.length));
+    }
+  });
+
+  test('that swaps the `..data` of another folder, as a Secret beside a ConfigMap is one', async () => {
+    const accounts = new MountedFolder({ 'accounts.yaml': accountsFile() });
+    const file = accounts.file('accounts.yaml');
+    const folder = new MountedFolder({ 'sidecar.yaml': sidecarFile(upstream, { accounts: { file } }) });
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    accounts.swap({ 'accounts.yaml': withKeys(keys.globex) });
+    await followed.until(hasKeys(1));
+  });
+
+  test('of a file that holds a secret', async () => {
+    const [first, second] = [keys.globex, keys.globexPublic];
+    const secret = new Folder({ key: `${first}\n` });
+    const entry = { ...globexEntry(), keys: [{ id: 'k', key: { file: secret.file('key') }, createdAt: '2026-11-01' }] };
+    const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry) });
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    secret.write({ key: second });
+    await followed.until((last) => last.ok && last.config.accounts[0]?.keys[0]?.prefix === 'pk_test_');
+  });
+
+  test('that removes a file and brings it back', async () => {
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    unlinkSync(folder.file('accounts.yaml'));
+    const missing = await followed.until((last) => !last.ok);
+    expect(problemsOf(missing)).toEqual(['accounts.file cannot read the file: it does not exist']);
+    folder.write({ 'accounts.yaml': withKeys(keys.globex) });
+    await followed.until(hasKeys(1));
+  });
+
+  test('in a file that an earlier change has brought in', async () => {
+    const other = new Folder({ 'accounts.yaml': accountsFile() });
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    folder.write({ 'sidecar.yaml': sidecarFile(upstream, { accounts: { file: other.file('accounts.yaml') } }) });
+    await followed.until((last) => last.files.includes(other.file('accounts.yaml')));
+    other.write({ 'accounts.yaml': withKeys(keys.globex) });
+    await followed.until(hasKeys(1));
+  });
+
+  test('that was made after the files were read and before they were watched', async () => {
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml'));
+    const { files: read } = loadConfig(folder.file('sidecar.yaml'), {});
+    const readSince = Date.now() - 1_000;
+    folder.replace({ 'accounts.yaml': withKeys(keys.globex) });
+    followed.reloader.watch(read, readSince);
+    await followed.until(hasKeys(1));
+  });
+
+  test('of a file that never rests', async () => {
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    const writing = setInterval(() => folder.replace({ 'accounts.yaml': withKeys(keys.globex) }), 10);
+    onTestFinished(() => clearInterval(writing));
+    await followed.until(hasKeys(1));
+  });
+
+  test('after the folder was replaced by another one, from the next reload on', async () => {
+    const parent = new Folder({});
+    const made = (name: string, apiKeys: readonly string[]): void => {
+      mkdirSync(parent.file(name));
+      parent.write({ [`${name}/sidecar.yaml`]: files['sidecar.yaml'] });
+      parent.write({ [`${name}/accounts.yaml`]: withKeys(...apiKeys) });
+    };
+    made('1', []);
+    made('2', [keys.globex]);
+    symlinkSync('1', parent.file('current'));
+    const followed = new Followed(parent.file('current/sidecar.yaml')).watch();
+    symlinkSync('2', parent.file('next'));
+    renameSync(parent.file('next'), parent.file('current'));
+    followed.reloader.reload();
+    await followed.until(hasKeys(1));
+    parent.write({ '2/accounts.yaml': withKeys(keys.globex, keys.globexPublic) });
+    await followed.until(hasKeys(2));
+  });
+});
+
+describe('reload', () => {
+  test('loads without any change', async () => {
+    const folder = new Folder({ ...files, 'accounts.yaml': withKeys(keys.globex) });
+    const followed = new Followed(folder.file('sidecar.yaml'));
+    followed.reloader.reload();
+    await followed.until(hasKeys(1));
+  });
+
+  test('while one is under way leads to one more, however often, which sees the last state', async () => {
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml'));
+    followed.reloader.reload();
+    folder.write({ 'accounts.yaml': withKeys(keys.globex) });
+    for (let i = 0; i < 5; i += 1) followed.reloader.reload();
+    await vi.waitUntil(() => followed.applied.length === 2, { timeout: 20_000 });
+    expect(followed.applied.map((each) => hasKeys(1)(each))[1]).toBe(true);
+    // A third one would be under way by now.
+    followed.reloader.reload();
+    await vi.waitUntil(() => followed.applied.length > 2, { timeout: 20_000 });
+    expect(followed.applied).toHaveLength(3);
+  });
+
+  test('gives all problems of an invalid state, and follows on', async () => {
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    folder.write({
+      'sidecar.yaml': sidecarFile(upstream, { surplus: 1, log: { level: 'loud' } }),
+      'accounts.yaml': { accounts: [{ id: 'a b' }] },
+    });
+    const invalid = await followed.until((last) => !last.ok);
+    const expected = loadConfig(folder.file('sidecar.yaml'), {});
+    expect(invalid).toEqual(expected);
+    expect(problemsOf(invalid).length).toBeGreaterThanOrEqual(4);
+    folder.write({ 'sidecar.yaml': files['sidecar.yaml'], 'accounts.yaml': withKeys(keys.globex) });
+    await followed.until(hasKeys(1));
+  });
+
+  test('after a stop hands nothing over', async () => {
+    const folder = new Folder(files);
+    const stopped = new Followed(folder.file('sidecar.yaml'));
+    stopped.reloader.reload();
+    stopped.reloader.stop();
+    const later = new Followed(folder.file('sidecar.yaml'));
+    for (let i = 0; i < 2; i += 1) later.reloader.reload();
+    await vi.waitUntil(() => later.applied.length === 2, { timeout: 20_000 });
+    expect(stopped.applied).toEqual([]);
+  });
+
+  test('outlives a thread that breaks off, without a word of what is in the files', async () => {
+    const folder = new Folder(files);
+    const followed = new Followed(folder.file('sidecar.yaml')).watch();
+    const emit = vi.spyOn(Worker.prototype, 'emit');
+    onTestFinished(() => emit.mockRestore());
+    emit.mockImplementationOnce(function (this: Worker) {
+      emit.mockRestore();
+      return this.emit('error', Object.assign(new Error('secret canary'), { code: 'ERR_WORKER_OUT_OF_MEMORY' }));
+    });
+    followed.reloader.reload();
+    const broken = await followed.until(() => true);
+    expect(problemsOf(broken)).toEqual(['. loading broke off (ERR_WORKER_OUT_OF_MEMORY): "check" tells more']);
+    // What was watched still is.
+    folder.write({ 'accounts.yaml': withKeys(keys.globex) });
+    await followed.until(hasKeys(1));
+  });
+
+  test('takes variables from the environment it was given', async () => {
+    const folder = new Folder({ ...files, 'accounts.yaml': withKeys('${API_KEY}') });
+    const followed = new Followed(folder.file('sidecar.yaml'), { API_KEY: keys.globexPublic });
+    followed.reloader.reload();
+    const loaded = await followed.until(() => true);
+    expect(loaded.ok && loaded.config.accounts[0]?.keys[0]?.prefix).toBe('pk_test_');
+  });
+});
+
+describe('what the other thread has loaded', () => {
+  const previous = { ...acmeLive, until: '2036-01-01' };
+  const entry = {
+    ...acmeEntry,
+    encryption: {
+      test: { enabled: true, ...acmeTest, encoding: 'base64', createdAt: '2026-11-01', previous },
+      live: { enabled: true, key: 'x'.repeat(32), iv: 'y'.repeat(16), previous: { until: '2036-01-01' } },
+    },
+  };
+
+  test('is what this one would have loaded', async () => {
+    const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry, globexEntry(keys.globex)) });
+    const followed = new Followed(folder.file('sidecar.yaml'));
+    followed.reloader.reload();
+    expect(await followed.until(() => true)).toEqual(loadConfig(folder.file('sidecar.yaml'), {}));
+  });
+
+  test('opens envelopes with the current credentials and with previous ones', async () => {
+    const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry) });
+    const followed = new Followed(folder.file('sidecar.yaml'));
+    followed.reloader.reload();
+    const loaded = await followed.until(() => true);
+    const { credentials, grace } = (loaded.ok && loaded.config.accounts[0]?.encryption.test) || {};
+    const candidates = [credentials, grace?.previous].filter((each) => each !== undefined);
+    expect(candidates).toHaveLength(2);
+    for (const sealedWith of [acmeTest, acmeLive]) {
+      const opened = openEnvelope(Buffer.from(envelopeOf(sealedWith, '{"amount":1}')), candidates);
+      expect(opened).toMatchObject({ plaintext: Buffer.from('{"amount":1}') });
+    }
+  });
+});
+
+describe('while 10,000 accounts are loaded', () => {
+  const accounts = Array.from({ length: 10_000 }, (_, i) => {
+    const digits = String(i).padStart(16, '0');
+    const key = `sk_test_${digits}`;
+    return {
+      id: `account-${i}`,
+      name: `Account ${i}`,
+      keys: [{ id: `key-${i}`, key, createdAt: '2026-11-01' }],
+      encryption: { test: { enabled: true, key: `key-${digits}-of-32-bytes`, iv: digits } },
+    };
+  });
+
+  test('this thread goes on answering, and takes them in a few at a time', async () => {
+    const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
+    const server = createServer((_req, res) => res.end('answered'));
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const { port } = server.address() as AddressInfo;
+
+    // How many messages of the other thread one turn of the event loop takes in.
+    let turn = 0;
+    let turning = true;
+    const messagesByTurn = new Map<number, number>();
+    const next = (): void => {
+      turn += 1;
+      if (turning) setImmediate(next);
+    };
+    next();
+    const emit = Worker.prototype.emit;
+    const spy = vi.spyOn(Worker.prototype, 'emit').mockImplementation(function (this: Worker, ...args) {
+      if (String(args[0]) === 'message') messagesByTurn.set(turn, (messagesByTurn.get(turn) ?? 0) + 1);
+      return Reflect.apply(emit, this, args) as boolean;
+    });
+    onTestFinished(() => {
+      turning = false;
+      spy.mockRestore();
+    });
+
+    const followed = new Followed(folder.file('sidecar.yaml'));
+    followed.reloader.reload();
+    let answered = 0;
+    while (followed.applied.length === 0) {
+      expect((await send({ port }, 'GET /')).body).toBe('answered');
+      answered += 1;
+    }
+    expect(hasKeys(10_000)(await followed.until(() => true))).toBe(true);
+    // Loading takes hundreds of times as long as a request.
+    expect(answered).toBeGreaterThan(20);
+    const messages = [...messagesByTurn.values()];
+    expect(messages.reduce((sum, count) => sum + count, 0)).toBe(101);
+    expect(Math.max(...messages)).toBeLessThan(10);
+  });
+});
+
+test('a folder that goes away while it is watched does no harm', async () => {
+  const folder = new Folder(files);
+  const followed = new Followed(folder.file('sidecar.yaml')).watch();
+  rmSync(folder.path, { recursive: true });
+  const gone = await followed.until((last) => !last.ok);
+  expect(problemsOf(gone)).toEqual(['. cannot read the file: it does not exist']);
+  mkdirSync(folder.path);
+  folder.write({ ...files, 'accounts.yaml': withKeys(keys.globex) });
+  followed.reloader.reload();
+  await followed.until(hasKeys(1));
+  folder.write({ 'accounts.yaml': accountsFile() });
+  await followed.until(hasKeys(0));
+  expect(join(folder.path, 'sidecar.yaml')).toBe(folder.file('sidecar.yaml'));
+});

@@ -1,0 +1,296 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { IPodMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PodMonitor';
+import type { IDeployment } from 'kubernetes-models/apps/v1/Deployment';
+import type { INetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1/NetworkPolicy';
+import type { IPodDisruptionBudget } from 'kubernetes-models/policy/v1/PodDisruptionBudget';
+import type { IConfigMap } from 'kubernetes-models/v1/ConfigMap';
+import type { IService } from 'kubernetes-models/v1/Service';
+import { describe, expect, test } from 'vitest';
+import type { Config } from '../../src/config/config.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { describeWhere } from '../support/describe-where.ts';
+import { missingTools } from '../support/tools.ts';
+import { problemsOf, render, type Manifest } from './manifests.ts';
+
+/** Seconds until no endpoint leads to a pod that ends, on a slow day. */
+const endpointPropagation = 10;
+
+/** What the strictest of the Pod Security Standards asks of a container, and a root that cannot be written. */
+const noRights = {
+  runAsNonRoot: true,
+  allowPrivilegeEscalation: false,
+  readOnlyRootFilesystem: true,
+  capabilities: { drop: ['ALL'] },
+  seccompProfile: { type: 'RuntimeDefault' },
+};
+
+const accountsPath = '/run/secrets/envelope-sidecar/accounts.yaml';
+
+/** The one object of a kind. */
+function find(manifests: readonly Manifest[], kind: string): object {
+  const [found, ...others] = manifests.filter((manifest) => manifest.kind === kind);
+  expect(found, `a ${kind}`).toBeDefined();
+  expect(others).toEqual([]);
+  return found ?? {};
+}
+
+/** The Deployment that has the sidecar, its pod, and the two kinds of containers in it. */
+function podOf(manifests: readonly Manifest[]) {
+  const isInjected = ({ kind, metadata }: Manifest): boolean =>
+    kind === 'Deployment' && metadata.labels?.['envelope-sidecar'] === 'true';
+  const deployment = find(manifests.filter(isInjected), 'Deployment') as IDeployment;
+  const template = deployment.spec?.template;
+  const pod = template?.spec;
+  const sidecar = pod?.initContainers?.find(({ name }) => name === 'envelope-sidecar');
+  if (pod === undefined || sidecar === undefined) throw new Error('there is no sidecar');
+  return { deployment, labels: template?.metadata?.labels ?? {}, pod, sidecar, cores: pod.containers };
+}
+
+/** The configuration of a rendered ConfigMap, read as the sidecar would read it. */
+function configOf(manifests: readonly Manifest[]): Config {
+  const { data = {} } = find(manifests, 'ConfigMap') as IConfigMap;
+  const folder = mkdtempSync(join(tmpdir(), 'envelope-sidecar-'));
+  try {
+    const accounts = join(folder, 'accounts.yaml');
+    writeFileSync(accounts, 'accounts: []\n');
+    writeFileSync(join(folder, 'sidecar.yaml'), data['sidecar.yaml']?.replace(accountsPath, accounts) ?? '');
+    const loaded = loadConfig(join(folder, 'sidecar.yaml'), {});
+    if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+    expect(loaded.warnings).toEqual([]);
+    return loaded.config;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+function matches(selector: Readonly<Record<string, string>> | undefined, labels: Readonly<Record<string, string>>) {
+  expect(labels).toMatchObject(selector ?? { nothing: 'is selected' });
+}
+
+const withSidecar = {
+  base: 'deploy/base',
+  'overlay test': 'deploy/overlays/test',
+  'overlay live': 'deploy/overlays/live',
+  'component on a Deployment of somebody else': 'test/deploy/own-deployment',
+};
+const examples = Object.entries(withSidecar).filter(([, folder]) => folder.startsWith('deploy/'));
+const overlays = examples.filter(([name]) => name.startsWith('overlay'));
+
+describeWhere(missingTools('kubectl'), 'the manifests', () => {
+  const rendered = new Map<string, Manifest[]>();
+  const manifestsIn = (folder: string): Manifest[] => {
+    const manifests = rendered.get(folder) ?? render(folder);
+    rendered.set(folder, manifests);
+    return manifests;
+  };
+
+  test('are what the API expects: all that is required, of the right types, and nothing it does not know', async () => {
+    const folders = [...Object.values(withSidecar), 'deploy/prometheus', 'deploy/grafana'];
+    expect(await problemsOf(folders.flatMap(manifestsIn))).toEqual([]);
+  });
+
+  test.each([
+    ['an unknown field', { replica: 2 }, `'"replica"' does not exist`],
+    ['a value outside an enumeration', { strategy: { type: 'Slowly' } }, `'"Slowly"' is not assignable`],
+    ['a wrong type', { replicas: 'two' }, 'replicas must be integer'],
+    ['a required field that is missing', { selector: undefined }, 'must have required property selector'],
+  ])('would be refused with %s', async (_what, change, problem) => {
+    const { deployment } = podOf(manifestsIn('deploy/base'));
+    const wrong = { ...deployment, spec: { ...deployment.spec, ...change } } as unknown as Manifest;
+    expect((await problemsOf([wrong])).join('\n')).toContain(problem);
+  });
+
+  describe.each(Object.entries(withSidecar))('%s', (_name, folder) => {
+    test('the sidecar is a native one: it starts before the core and ends after it', () => {
+      const { sidecar } = podOf(manifestsIn(folder));
+      expect(sidecar.restartPolicy).toBe('Always');
+      expect(sidecar.startupProbe?.httpGet?.path).toBe('/readyz');
+    });
+
+    test('probes ask the admin listener, and readiness is another question than life', () => {
+      const { sidecar } = podOf(manifestsIn(folder));
+      const { admin } = configOf(manifestsIn(folder));
+      const port = sidecar.ports?.find(({ name }) => name === 'envelope-admin');
+      expect(port?.containerPort).toBe(admin.port);
+      const probes = [sidecar.startupProbe, sidecar.livenessProbe, sidecar.readinessProbe];
+      expect(probes.map((probe) => probe?.httpGet?.port)).toEqual(probes.map(() => 'envelope-admin'));
+      expect(sidecar.livenessProbe?.httpGet?.path).toBe('/livez');
+      expect(sidecar.readinessProbe?.httpGet?.path).toBe('/readyz');
+    });
+
+    test('preStop drains the sidecar that runs on the mounted configuration', () => {
+      const { sidecar } = podOf(manifestsIn(folder));
+      const dockerfile = readFileSync('Dockerfile', 'utf8');
+      const [, file] = /^CMD \["serve", "--config", "(.+)"\]$/m.exec(dockerfile) ?? [];
+      expect(sidecar.lifecycle?.preStop?.exec?.command).toEqual([
+        'node',
+        '/app/dist/main.js',
+        'drain',
+        '--config',
+        file,
+      ]);
+      expect(dockerfile).toMatch(/^ENTRYPOINT \["node", .*"\/app\/dist\/main\.js"\]$/m);
+      expect(sidecar.args ?? sidecar.command).toBeUndefined();
+    });
+
+    test('the sidecar has no rights it does not need', () => {
+      expect(podOf(manifestsIn(folder)).sidecar.securityContext).toEqual(noRights);
+    });
+
+    test('the sidecar gets the memory that is reserved for it and is not throttled', () => {
+      const { limits, requests } = podOf(manifestsIn(folder)).sidecar.resources ?? {};
+      expect(limits).toEqual({ memory: requests?.['memory'] });
+      expect(requests).toHaveProperty('cpu');
+    });
+
+    test('configuration and accounts are mounted as whole folders, read-only: single files would never change', () => {
+      const { pod, sidecar } = podOf(manifestsIn(folder));
+      const mounts = sidecar.volumeMounts ?? [];
+      expect(mounts.map(({ mountPath }) => mountPath)).toEqual([
+        '/etc/envelope-sidecar',
+        '/run/secrets/envelope-sidecar',
+      ]);
+      for (const { subPath, subPathExpr, readOnly } of mounts) {
+        expect({ subPath, subPathExpr, readOnly }).toEqual({
+          subPath: undefined,
+          subPathExpr: undefined,
+          readOnly: true,
+        });
+      }
+      const sources = mounts.map(({ name }) => pod.volumes?.find((volume) => volume.name === name));
+      expect(sources[0]?.configMap?.name).toBe('envelope-sidecar');
+      expect(sources[1]?.secret?.secretName).toBe('envelope-sidecar-accounts');
+      expect((find(manifestsIn(folder), 'ConfigMap') as IConfigMap).metadata?.name).toBe('envelope-sidecar');
+    });
+
+    test('the configuration is valid and listens where the pod says', () => {
+      const { sidecar } = podOf(manifestsIn(folder));
+      const { listen, admin, environments } = configOf(manifestsIn(folder));
+      expect(sidecar.ports?.map(({ containerPort }) => containerPort)).toEqual([listen.port, admin.port]);
+      for (const { upstream } of environments) expect(new URL(upstream.origin).hostname).toBe('127.0.0.1');
+    });
+
+    test('the time to end is more than a core may sleep and the sidecar may take', () => {
+      const { pod, cores } = podOf(manifestsIn(folder));
+      const drain = configOf(manifestsIn(folder)).timeouts.drain / 1_000;
+      // Somebody else's core has the sleep that docs/operators.md asks for.
+      const sleeps = cores.map(({ lifecycle }) => lifecycle?.preStop?.sleep?.seconds ?? endpointPropagation + drain);
+      expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Math.max(...sleeps) + drain);
+    });
+  });
+
+  describe.each(examples)('%s', (name, folder) => {
+    test('the core outlives the last request', () => {
+      const { cores } = podOf(manifestsIn(folder));
+      const drain = configOf(manifestsIn(folder)).timeouts.drain / 1_000;
+      expect(cores).toHaveLength(1);
+      expect(cores[0]?.lifecycle?.preStop?.sleep?.seconds).toBeGreaterThan(endpointPropagation + drain);
+    });
+
+    test('nothing gets past the sidecar: the core opens no port and is probed from within', () => {
+      for (const core of podOf(manifestsIn(folder)).cores) {
+        expect(core.ports).toBeUndefined();
+        for (const probe of [core.readinessProbe, core.livenessProbe, core.startupProbe]) {
+          expect(Object.keys(probe ?? {}).filter((key) => /^(?:httpGet|tcpSocket|grpc)$/.test(key))).toEqual([]);
+        }
+        expect(core.readinessProbe?.exec).toBeDefined();
+      }
+    });
+
+    test('the core has no rights it does not need either, and nobody a token for the API', () => {
+      const { pod, cores } = podOf(manifestsIn(folder));
+      expect(pod.automountServiceAccountToken).toBe(false);
+      for (const { securityContext } of cores) expect(securityContext).toEqual(noRights);
+    });
+
+    test('the Service leads to the merchants’ listener only', () => {
+      const { spec } = find(manifestsIn(folder), 'Service') as IService;
+      matches(spec?.selector, podOf(manifestsIn(folder)).labels);
+      expect(spec?.ports?.map(({ targetPort }) => targetPort)).toEqual([configOf(manifestsIn(folder)).listen.port]);
+    });
+
+    test('only the gateway reaches the merchants’ listener, only Prometheus the metrics', () => {
+      const { spec } = find(manifestsIn(folder), 'NetworkPolicy') as INetworkPolicy;
+      matches(spec?.podSelector?.matchLabels, podOf(manifestsIn(folder)).labels);
+      expect(spec?.policyTypes).toEqual(['Ingress']);
+      const { listen, admin } = configOf(manifestsIn(folder));
+      const open = spec?.ingress?.map(({ from, ports }) => [
+        from?.map(({ namespaceSelector }) => namespaceSelector?.matchLabels?.['kubernetes.io/metadata.name']),
+        ports?.map(({ port }) => port),
+      ]);
+      expect(open).toEqual([
+        [['gateway'], [listen.port]],
+        [['monitoring'], [admin.port]],
+      ]);
+    });
+
+    test('a node can be drained, and one pod at a time at most is', () => {
+      const { spec } = find(manifestsIn(folder), 'PodDisruptionBudget') as IPodDisruptionBudget;
+      const { deployment, labels } = podOf(manifestsIn(folder));
+      matches(spec?.selector?.matchLabels, labels);
+      expect(spec?.maxUnavailable).toBe(1);
+      expect(deployment.spec?.replicas).toBeGreaterThan(1);
+      expect(deployment.spec?.strategy?.rollingUpdate).toEqual({ maxSurge: 1, maxUnavailable: 0 });
+    });
+
+    test(`namespaces: ${name === 'base' ? 'none is named' : 'every object is in the one of the environment'}`, () => {
+      const namespaces = manifestsIn(folder).map(({ metadata }) => metadata.namespace);
+      const environment = configOf(manifestsIn(folder)).environments[0]?.name;
+      expect(new Set(namespaces)).toEqual(new Set([name === 'base' ? undefined : `payments-${environment}`]));
+    });
+  });
+
+  describe.each(overlays)('%s', (_name, folder) => {
+    test('the sidecar is scraped', () => {
+      const { spec } = find(manifestsIn(folder), 'PodMonitor') as IPodMonitor;
+      const { labels, sidecar } = podOf(manifestsIn(folder));
+      matches(spec?.selector.matchLabels, labels);
+      const endpoints = spec?.podMetricsEndpoints ?? [];
+      expect(endpoints.map(({ port, path }) => ({ port, path }))).toEqual([
+        { port: 'envelope-admin', path: '/metrics' },
+      ]);
+      expect(sidecar.ports?.map(({ name }) => name)).toContain(endpoints[0]?.port);
+    });
+
+    test('images have a version', () => {
+      const { sidecar, cores } = podOf(manifestsIn(folder));
+      const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+      for (const { image } of [sidecar, ...cores]) expect(image).toBe(`envelope-sidecar:${version}`);
+    });
+  });
+
+  test('the overlay live brings no Secret and does not answer the test endpoints', () => {
+    const manifests = manifestsIn('deploy/overlays/live');
+    expect(manifests.map(({ kind }) => kind)).not.toContain('Secret');
+    expect(configOf(manifests).cipherTest).toEqual([]);
+    expect(configOf(manifests).environments.map(({ name }) => name)).toEqual(['live']);
+  });
+
+  test('the overlay test brings accounts that are valid', () => {
+    const secret = manifestsIn('deploy/overlays/test').find(({ kind }) => kind === 'Secret');
+    expect(secret?.metadata.name).toBe('envelope-sidecar-accounts');
+    const folder = mkdtempSync(join(tmpdir(), 'envelope-sidecar-'));
+    const config = readFileSync('deploy/overlays/test/sidecar.yaml', 'utf8').replace(accountsPath, 'accounts.yaml');
+    const { data = {} } = secret as { data?: Record<string, string> };
+    writeFileSync(join(folder, 'sidecar.yaml'), config);
+    writeFileSync(join(folder, 'accounts.yaml'), Buffer.from(data['accounts.yaml'] ?? '', 'base64'));
+    const loaded = loadConfig(join(folder, 'sidecar.yaml'), {});
+    rmSync(folder, { recursive: true });
+    expect(loaded).toMatchObject({ ok: true, warnings: [], config: { accounts: [{ id: 'acme' }] } });
+  });
+
+  test('the component leaves alone what does not ask for it, and keeps what is there', () => {
+    const manifests = manifestsIn('test/deploy/own-deployment');
+    const reports = manifests.find(({ metadata }) => metadata.name === 'reports') as IDeployment | undefined;
+    expect(reports?.spec?.template?.spec).toEqual({ containers: [{ name: 'reports', image: 'reports' }] });
+    const { pod, labels, cores } = podOf(manifests);
+    expect(labels).toEqual({ app: 'ledger', 'envelope-sidecar': 'true' });
+    expect(pod.initContainers?.map(({ name }) => name).toSorted()).toEqual(['envelope-sidecar', 'migrate']);
+    expect(pod.volumes?.map(({ name }) => name)).toContain('cache');
+    expect(cores).toEqual([
+      { name: 'ledger', image: 'ledger', volumeMounts: [{ name: 'cache', mountPath: '/cache' }] },
+    ]);
+  });
+});

@@ -1,0 +1,76 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAllDocuments } from 'yaml';
+
+/** An object of Kubernetes, as it would be applied. */
+export interface Manifest {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: {
+    readonly name: string;
+    readonly namespace?: string;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+}
+
+/** What `kubectl apply --kustomize` would apply. */
+export function render(folder: string): Manifest[] {
+  const text = execFileSync('kubectl', ['kustomize', folder], { encoding: 'utf8' });
+  return parseAllDocuments(text).map((document) => unfolded(document.toJS() as Manifest));
+}
+
+/** kubectl folds the base64 of a Secret into lines. The API takes that, the schema does not know. */
+function unfolded(manifest: Manifest & { readonly data?: Readonly<Record<string, string>> }): Manifest {
+  if (manifest.kind !== 'Secret') return manifest;
+  const data = Object.entries(manifest.data ?? {}).map(([name, value]) => [name, value.replaceAll(/\s/g, '')]);
+  return Object.assign(manifest, { data: Object.fromEntries(data) as Record<string, string> });
+}
+
+/** Where the type of a manifest is declared: the modules are named like the API's groups and versions. */
+function moduleOf({ apiVersion, kind }: Manifest): string {
+  const isOwn = apiVersion.startsWith('monitoring.coreos.com/');
+  return `${isOwn ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models'}/${apiVersion}/${kind}`;
+}
+
+/**
+ * What is wrong with manifests by the API's own schema. Required fields, types, formats and patterns are judged by the
+ * validators of kubernetes-models. Those let pass what they do not know, and values outside an enumeration; the TypeScript
+ * compiler does not, when a manifest is written as a literal of its type.
+ */
+export async function problemsOf(manifests: readonly Manifest[]): Promise<string[]> {
+  const validated = manifests.map(async (manifest) => {
+    const { [manifest.kind]: Model } = (await import(moduleOf(manifest))) as Record<
+      string,
+      (new (data: object) => { validate(): void }) | undefined
+    >;
+    if (Model === undefined) return `${manifest.kind}: unknown kind`;
+    try {
+      new Model(manifest).validate();
+      return undefined;
+    } catch (error) {
+      return `${manifest.kind} ${manifest.metadata.name}: ${(error as Error).message}`;
+    }
+  });
+  const problems = (await Promise.all(validated)).filter((problem) => problem !== undefined);
+  return [...problems, ...compile(manifests)];
+}
+
+function compile(manifests: readonly Manifest[]): string[] {
+  // Where imports of packages are found.
+  const folder = mkdtempSync(join('node_modules', '.manifests-'));
+  try {
+    const file = join(folder, 'manifests.ts');
+    const source = manifests.map(
+      (manifest, index) =>
+        `import type { I${manifest.kind} as T${index} } from '${moduleOf(manifest)}';\n` +
+        `export const m${index}: T${index} = ${JSON.stringify(manifest)};\n`,
+    );
+    writeFileSync(file, source.join(''));
+    const options = ['--ignoreConfig', '--noEmit', '--strict', '--skipLibCheck', '--module', 'nodenext', '--types', ''];
+    const { status, stdout } = spawnSync('node_modules/.bin/tsc', [...options, file], { encoding: 'utf8' });
+    return status === 0 ? [] : stdout.trim().split('\n');
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}

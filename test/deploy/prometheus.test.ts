@@ -1,0 +1,98 @@
+import { execFileSync } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { parse, stringify } from 'yaml';
+import { describeWhere } from '../support/describe-where.ts';
+import { configOf, startSidecar } from '../support/sidecar.ts';
+import { missingTools } from '../support/tools.ts';
+import { formatted } from './formatted.ts';
+
+interface Alert {
+  readonly alert: string;
+  readonly expr: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations: Readonly<Record<string, string>>;
+}
+
+interface RulesFile {
+  readonly groups: readonly {
+    readonly rules: readonly (Alert | { readonly record: string; readonly expr: string })[];
+  }[];
+}
+
+interface TestFile {
+  readonly tests: readonly {
+    readonly alert_rule_test?: readonly { readonly alertname: string; readonly exp_alerts: readonly unknown[] }[];
+  }[];
+}
+
+const rulesFile = 'deploy/prometheus/rules.yaml';
+const testFiles = globSync('deploy/prometheus/*.test.yaml');
+const parsed = parse(readFileSync(rulesFile, 'utf8')) as RulesFile;
+const rules = parsed.groups.flatMap((group) => group.rules);
+const alerts = rules.filter((rule) => 'alert' in rule);
+
+describeWhere(missingTools('promtool'), 'the rules in Prometheus’s own judgement', () => {
+  test('are valid', () => {
+    expect(execFileSync('promtool', ['check', 'rules', rulesFile], { encoding: 'utf8' })).toContain('SUCCESS');
+  });
+
+  test('fire and do not fire as their tests say', () => {
+    expect(testFiles.length).toBeGreaterThan(0);
+    const { stdout } = promtool(['test', 'rules', ...testFiles]);
+    expect(stdout).not.toContain('FAILED');
+    expect(stdout.match(/SUCCESS/g)).toHaveLength(testFiles.length);
+  });
+});
+
+function promtool(args: readonly string[]): { stdout: string } {
+  try {
+    return { stdout: execFileSync('promtool', args, { encoding: 'utf8' }) };
+  } catch (error) {
+    return error as { stdout: string };
+  }
+}
+
+describe('the rules', () => {
+  test('use metrics that a sidecar has, and no others', async () => {
+    const sidecar = await startSidecar(configOf('http://127.0.0.1:9'));
+    const metrics = await (await fetch(`${sidecar.adminUrl}/metrics`)).text();
+    const names = new Set([...metrics.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name));
+    // The names of metrics: recorded ones have colons, and one regular expression stands for two names.
+    const used = rules.flatMap(({ expr }) => expr.match(/(?<![:\w])(?:envelope_sidecar|process)_\w+(?![:\w(])/g) ?? []);
+    expect(used.length).toBeGreaterThan(20);
+    expect(used.filter((name) => !names.has(name))).toEqual([]);
+  });
+
+  test('are the same in the object for the Prometheus Operator', async () => {
+    const path = 'deploy/prometheus/prometheus-rule.yaml';
+    const object = {
+      apiVersion: 'monitoring.coreos.com/v1',
+      kind: 'PrometheusRule',
+      metadata: { name: 'envelope-sidecar' },
+      spec: parsed,
+    };
+    const how = '# Made of rules.yaml by `npm test -- test/deploy/prometheus.test.ts -u`.\n';
+    await expect(await formatted(path, how + stringify(object, { lineWidth: 0 }))).toMatchFileSnapshot(resolve(path));
+  });
+});
+
+describe.each(alerts.map((alert) => [alert.alert, alert] as const))('%s', (name, { labels, annotations }) => {
+  test('is tested firing and not firing', () => {
+    const expectations = testFiles
+      .flatMap((file) => (parse(readFileSync(file, 'utf8')) as TestFile).tests)
+      .flatMap(({ alert_rule_test: tests = [] }) => tests)
+      .filter(({ alertname }) => alertname === name)
+      .map(({ exp_alerts: expected }) => (expected.length > 0 ? 'firing' : 'not firing'));
+    expect(new Set(expectations)).toEqual(new Set(['firing', 'not firing']));
+  });
+
+  test('says how bad it is, what happened, and where to read what to do', () => {
+    expect(labels['severity']).toMatch(/^(?:critical|warning|info)$/);
+    expect(annotations['summary']).toMatch(/\{\{ \$labels\.(?:environment|pod) \}\}/);
+    expect(annotations['description']).toContain('{{ $labels.namespace }}');
+    expect(annotations['runbook_url']).toBe(`docs/operators.md#${name.toLowerCase()}`);
+    expect(readFileSync('docs/operators.md', 'utf8')).toMatch(new RegExp(`^#+ ${name}$`, 'm'));
+  });
+});

@@ -1,0 +1,117 @@
+import { describe, expect, test } from 'vitest';
+import { memoryDirectory } from '../../src/accounts/memory-directory.ts';
+import { clientOf, peerOf } from '../../src/gateway/client-address.ts';
+import type { GatewayRequest } from '../../src/gateway/gateway-request.ts';
+import type { ForwardedHeaders, RequestHead } from '../../src/gateway/request-head.ts';
+import { Rules } from '../../src/gateway/rules.ts';
+import { configOf } from '../support/sidecar.ts';
+
+/** A request from this peer to a sidecar that trusts these proxies. */
+function requestFrom(remoteAddress: string | undefined, trustedProxies: readonly string[] = []): GatewayRequest {
+  const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies });
+  const rules = new Rules(config, memoryDirectory([]), new Map());
+  return { req: { socket: { remoteAddress } }, rules } as unknown as GatewayRequest;
+}
+
+function headWith(forwarded: Partial<ForwardedHeaders> = {}): RequestHead {
+  const none: ForwardedHeaders = { for: undefined, proto: undefined, host: undefined, others: [] };
+  return { forwarded: { ...none, ...forwarded } } as RequestHead;
+}
+
+describe('a client that connects itself', () => {
+  test.each([
+    ['203.0.113.7', '203.0.113.7'],
+    ['::ffff:203.0.113.7', '203.0.113.7'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:db8:1:2::6', '2001:db8:1:2::/64'],
+    ['2001:db8:1::6', '2001:db8:1:0::/64'],
+    ['2001:db8::', '2001:db8:0:0::/64'],
+    ['2001::2:3:4:5', '2001:0:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['::', '0:0:0:0::/64'],
+    ['1:2:3:4:5:6:203.0.113.7', '1:2:3:4::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ])('%s counts as %s', (peer, subject) => {
+    expect(clientOf(requestFrom(peer), headWith())).toBe(subject);
+  });
+
+  test.each([
+    ['2001:db8::1', '2001:db8::ffff:ffff:ffff:ffff'],
+    ['2001:db8::1', '2001:DB8::2'],
+    ['2001:db8::1', '2001:0db8:0000:0000::2'],
+    ['2001:db8::1', '2001:db8:0:0:1:2:3:4'],
+    ['203.0.113.7', '::FFFF:203.0.113.7'],
+    ['203.0.113.7', '::ffff:cb00:7107'],
+    ['fe80::1%eth0', 'fe80::2%eth1'],
+  ])('%s and %s are one', (one, other) => {
+    expect(clientOf(requestFrom(one), headWith())).toBe(clientOf(requestFrom(other), headWith()));
+  });
+
+  test.each([
+    ['2001:db8:0:1::1', '2001:db8:0:2::1'],
+    ['203.0.113.7', '203.0.113.8'],
+    ['::ffff:203.0.113.7', '::ffff:203.0.113.8'],
+  ])('%s and %s are two', (one, other) => {
+    expect(clientOf(requestFrom(one), headWith())).not.toBe(clientOf(requestFrom(other), headWith()));
+  });
+
+  test('that is gone already counts as nobody', () => {
+    expect(clientOf(requestFrom(undefined), headWith())).toBeUndefined();
+  });
+});
+
+describe('behind a proxy that is not trusted, where all clients would count as one, nobody counts', () => {
+  test.each([
+    ['X-Forwarded-For', { for: '203.0.113.7' }],
+    ['Forwarded', { others: ['Forwarded', 'for=203.0.113.7'] }],
+  ])('it is known by %s', (_, forwarded) => {
+    expect(clientOf(requestFrom('192.0.2.1'), headWith(forwarded))).toBeUndefined();
+    expect(clientOf(requestFrom('192.0.2.1', ['192.0.2.2']), headWith(forwarded))).toBeUndefined();
+  });
+});
+
+describe('behind trusted proxies', () => {
+  const trusted = ['10.0.0.0/8', 'fd00::/8', '192.0.2.1'];
+
+  test.each([
+    ['the only hop', '203.0.113.7', '203.0.113.7'],
+    ['the last hop, not what the client says before it', '198.51.100.1, 203.0.113.7', '203.0.113.7'],
+    ['the last hop that is not a proxy of ours', '198.51.100.1, 203.0.113.7, 10.1.2.3, fd00::5', '203.0.113.7'],
+    ['the last hop, however it is spaced', ' 198.51.100.1 ,203.0.113.7 , 10.1.2.3', '203.0.113.7'],
+    ['a hop that is an IPv6 network', '2001:DB8::7', '2001:db8:0:0::/64'],
+    ['a hop with a port', '203.0.113.7:51234', '203.0.113.7'],
+    ['a hop with brackets', '[2001:db8::7]', '2001:db8:0:0::/64'],
+    ['a hop with brackets and a port', '[2001:db8::7]:443', '2001:db8:0:0::/64'],
+    ['a hop before a proxy of ours with a port', '203.0.113.7, 10.1.2.3:4567, [fd00::5]:89', '203.0.113.7'],
+    ['a hop before a proxy of ours as mapped address', '203.0.113.7, ::ffff:10.1.2.3', '203.0.113.7'],
+  ])('counts %s', (_, hops, subject) => {
+    expect(clientOf(requestFrom('10.9.9.9', trusted), headWith({ for: hops }))).toBe(subject);
+  });
+
+  test.each(['192.0.2.1', '::ffff:10.0.0.1', 'fd00::1', 'fd00::1%eth0'])('%s is one of them', (peer) => {
+    expect(clientOf(requestFrom(peer, trusted), headWith({ for: '203.0.113.7' }))).toBe('203.0.113.7');
+  });
+
+  test.each([
+    ['no hop is told', {}],
+    ['all hops are proxies of ours', { for: '10.1.2.3, 10.2.3.4' }],
+  ])('counts the peer where %s', (_, forwarded) => {
+    expect(clientOf(requestFrom('10.9.9.9', trusted), headWith(forwarded))).toBe('10.9.9.9');
+  });
+
+  test.each(['unknown', '_hidden', '', '203.0.113', '203.0.113.7:51234:5', 'x'.repeat(10_000)])(
+    'counts nobody where the last one says %.20j, which is no address',
+    (hop) => {
+      expect(clientOf(requestFrom('10.9.9.9', trusted), headWith({ for: `203.0.113.7, ${hop}` }))).toBeUndefined();
+    },
+  );
+});
+
+test.each([
+  ['203.0.113.7', '203.0.113.7'],
+  ['::ffff:203.0.113.7', '203.0.113.7'],
+  ['2001:db8::7', '2001:db8::7'],
+  [undefined, ''],
+])('the peer %s is %s', (remoteAddress, peer) => {
+  expect(peerOf(requestFrom(remoteAddress))).toBe(peer);
+});

@@ -1,0 +1,131 @@
+import { connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import { encrypted, envelopeOf, expectPlainRefusal, send, type Sent } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { acme, acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
+
+const refunds = 'POST /api/v1/refunds';
+const ciphertext = encrypted(acmeTest, '{"amount":1000}');
+const envelope = envelopeOf(acmeTest, '{"amount":1000}');
+const requestBody = 1_000;
+
+type Setting = Parameters<typeof startGateway>[0];
+
+async function expectRefused(line: string, sent: Sent, setting: Setting = {}): Promise<void> {
+  const { sidecar, upstream } = await startGateway({ limits: { requestBody }, ...setting });
+  expectPlainRefusal(await send(sidecar, line, { key: keys.acme, ...sent }), 'encryption_not_supported');
+  expect(upstream.heads()).toBe(0);
+}
+
+async function expectPassed(line: string, sent: Sent, setting: Setting = {}): Promise<void> {
+  const { sidecar, upstream } = await startGateway({ limits: { requestBody }, ...setting });
+  const answer = await send(sidecar, line, { key: keys.acme, ...sent });
+  expect([answer.status, answer.body]).toEqual([200, '{"ok":true}']);
+  expect(upstream.seen[0]?.body).toBe(Buffer.from(sent.body ?? '').toString('latin1'));
+}
+
+describe('an encrypting account’s envelope on a route without envelopes is refused and not forwarded', () => {
+  test.each<[string, string]>([
+    ['in hex', envelope],
+    ['in capital hex', JSON.stringify({ data: ciphertext.toString('hex').toUpperCase() })],
+    ['in base64', JSON.stringify({ data: ciphertext.toString('base64') })],
+    ['in base64 with its slashes escaped', `{"data":"${'/'.repeat(64)}"}`.replaceAll('/', '\\/')],
+    ['with white space', ` \r\n\t{ "data" : "${ciphertext.toString('hex')}" }\n`],
+    ['with other credentials', JSON.stringify({ data: '0'.repeat(32) })],
+  ])('%s', async (_, body) => {
+    await expectRefused(refunds, { body });
+    await expectRefused(refunds, { body, chunked: true });
+  });
+
+  test.each<[string, string, Sent]>([
+    ['on a route of public keys', 'POST /api/v1/transactions/initialize', { key: keys.acmePublic }],
+    ['with GET', 'GET /api/v1/refunds', {}],
+    ['with DELETE', 'DELETE /api/v1/refunds', {}],
+    ['with a type of its own', refunds, { headers: { 'content-type': 'application/vnd.x+json' } }],
+    ['with the type of a text', refunds, { headers: { 'content-type': 'text/plain' } }],
+    ['with the type of a form', refunds, { headers: { 'content-type': 'multipart/form-data; boundary=x' } }],
+    ['said to be encoded as it is', refunds, { headers: { 'content-encoding': 'identity' } }],
+  ])('%s', (_, line, sent) => expectRefused(line, { ...sent, body: envelope }));
+
+  test('while the account is just moving to encryption, too', () => {
+    const grace = { previous: undefined, until: Date.now() + 60_000 };
+    const accounts = [{ ...acme, encryption: { test: encryptionOf(acmeTest, { grace }) } }];
+    return expectRefused(refunds, { body: envelope }, { accounts });
+  });
+
+  test('in however many pieces it comes', async () => {
+    const { sidecar, upstream } = await startGateway();
+    const pieces = [' ', '\n', '{', ...(envelope.slice(1).match(/.{1,40}/g) ?? [])];
+    const answer = await new Promise<string>((resolve) => {
+      let received = '';
+      const socket = connect(sidecar.port, '127.0.0.1').setNoDelay(true).setEncoding('latin1');
+      socket.write(`${refunds} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${keys.acme}\r\n`);
+      socket.write('Transfer-Encoding: chunked\r\n\r\n');
+      // Each in a turn of its own, so that the sidecar reads it alone.
+      const next = (): void => {
+        const piece = pieces.shift();
+        socket.write(piece === undefined ? '0\r\n\r\n' : `${piece.length.toString(16)}\r\n${piece}\r\n`);
+        if (piece !== undefined) setImmediate(next);
+      };
+      next();
+      socket.on('data', (data: string) => (received += data)).on('close', () => resolve(received));
+    });
+    expect(answer).toContain('"code":"encryption_not_supported"');
+    expect(upstream.heads()).toBe(0);
+  });
+});
+
+describe('the limit is limits.requestBody', () => {
+  test.each([
+    ['stated', false],
+    ['in chunks', true],
+  ])('to the byte, with a length %s: what is longer streams through', async (_, chunked) => {
+    await expectRefused(refunds, { body: envelope.padEnd(requestBody), chunked });
+    await expectPassed(refunds, { body: envelope.padEnd(requestBody + 1), chunked });
+    await expectPassed(refunds, { body: envelope.padEnd(50 * requestBody), chunked });
+  });
+});
+
+describe('what is no envelope passes byte for byte', () => {
+  test.each<[string, string | Buffer]>([
+    ['JSON', '{ "amount":  1000.00,\r\n "amount": 12345678901234567890 }\n'],
+    ['an envelope with a member beside data', '{"data":"00000000000000000000000000000000","x":1}'],
+    ['an envelope with data twice', '{"data":"00000000000000000000000000000000","data":""}'],
+    ['data that is no string', '{"data":{"amount":1}}'],
+    ['data that is neither hex nor base64', '{"data":"hello, world"}'],
+    ['data of no bytes', '{"data":""}'],
+    ['data of fifteen bytes', `{"data":"${'0'.repeat(30)}"}`],
+    ['data of seventeen bytes', `{"data":"${'0'.repeat(34)}"}`],
+    ['data in other letters', `{"Data":"${'0'.repeat(32)}"}`],
+    ['data one level down', `{"body":{"data":"${'0'.repeat(32)}"}}`],
+    ['an array', `[${envelope}]`],
+    ['an envelope cut short', envelope.slice(0, -1)],
+    ['an envelope and more', `${envelope},`],
+    ['a form', `data=${ciphertext.toString('hex')}`],
+    ['white space', ' \n'],
+    ['a byte order mark and an envelope', `\ufeff${envelope}`],
+    ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
+    ['an object of every byte there is', Buffer.from(Array.from({ length: 256 }, (_, i) => (0x7b + i) % 256))],
+  ])('%s', async (_, body) => {
+    await expectPassed(refunds, { body });
+    await expectPassed(refunds, { body, chunked: true });
+  });
+
+  test.each<[string, Sent]>([
+    ['no body', {}],
+    ['zero stated bytes', { body: '' }],
+    ['zero bytes in chunks', { chunked: true }],
+    ['a compressed envelope', { body: gzipSync(envelope), headers: { 'content-encoding': 'gzip' } }],
+    ['an envelope that is said to be compressed', { body: envelope, headers: { 'content-encoding': 'br' } }],
+  ])('%s', (_, sent) => expectPassed(refunds, sent));
+});
+
+describe('an envelope passes byte for byte', () => {
+  test('from an account without encryption', () => expectPassed(refunds, { key: keys.globex, body: envelope }));
+
+  test('from an account that encrypts in the other environment only', () => {
+    const accounts = [{ ...acme, encryption: { live: encryptionOf(acmeTest) } }];
+    return expectPassed(refunds, { body: envelope }, { accounts });
+  });
+});

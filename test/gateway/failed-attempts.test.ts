@@ -1,0 +1,135 @@
+import { describe, expect, test } from 'vitest';
+import type { Account } from '../../src/accounts/account.ts';
+import { encrypted, envelopeOf, expectPlainRefusal, opened, send, type Answer } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { acme, acmeLive, acmeTest, apiKey, keys, type TestSidecar } from '../support/sidecar.ts';
+
+/** What a configuration that says nothing allows. */
+const allowed = 20;
+
+/** A well-formed key that nobody has. */
+const guess = (i: number): string => `sk_test_guess${String(i).padStart(16, '0')}`;
+
+function expectTooManyAttempts(answer: Answer): void {
+  expectPlainRefusal(answer, 'too_many_attempts');
+  const seconds = Number(answer.headers['retry-after']);
+  expect(seconds).toBeGreaterThanOrEqual(1);
+  expect(seconds).toBeLessThanOrEqual(60);
+}
+
+describe('unknown API keys', () => {
+  /** Sends so many guesses, one after the other, from `client` by the word of the proxy in front. */
+  async function guesses(sidecar: TestSidecar, count: number, client?: string): Promise<Answer[]> {
+    const headers = client === undefined ? {} : { 'X-Forwarded-For': client };
+    const answers: Answer[] = [];
+    for (let i = 0; i < count; i += 1) {
+      answers.push(await send(sidecar, 'GET /api/v1/transactions', { key: guess(i), headers }));
+    }
+    return answers;
+  }
+
+  test('are each refused as such 20 times in a minute, and then with the wait', async () => {
+    const { sidecar, upstream } = await startGateway();
+    for (const answer of await guesses(sidecar, allowed)) expectPlainRefusal(answer, 'invalid_api_key');
+    for (const answer of await guesses(sidecar, 2)) expectTooManyAttempts(answer);
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('do not make a good key from the same address wait', async () => {
+    const { sidecar } = await startGateway();
+    await guesses(sidecar, allowed + 1);
+    expect((await send(sidecar, 'GET /api/v1/transactions', { key: keys.globex })).status).toBe(200);
+  });
+
+  test('of a good key that has expired count, too', async () => {
+    const expired: Account = { ...acme, keys: [apiKey(keys.acme, { expiresAt: 1 })] };
+    const { sidecar } = await startGateway({
+      accounts: [expired],
+      limits: { failedKeys: { attempts: 1, window: 60_000 } },
+    });
+    const request = (): Promise<Answer> => send(sidecar, 'GET /api/v1/transactions', { key: keys.acme });
+    expectPlainRefusal(await request(), 'invalid_api_key');
+    expectTooManyAttempts(await request());
+  });
+
+  test('are all that counts: no key, an ill-formed one and one of the other environment are no guesses', async () => {
+    const { sidecar } = await startGateway({ limits: { failedKeys: { attempts: 1, window: 60_000 } } });
+    for (let i = 0; i < 3; i += 1) {
+      expectPlainRefusal(await send(sidecar, 'GET /'), 'missing_api_key');
+      expectPlainRefusal(await send(sidecar, 'GET /', { key: 'sk_test_short' }), 'malformed_api_key');
+      expectPlainRefusal(await send(sidecar, 'GET /', { key: keys.acmeLive }), 'environment_mismatch');
+    }
+    const [first, second] = await guesses(sidecar, 2);
+    expect([first?.status, second?.status]).toEqual([401, 429]);
+  });
+
+  test('count on the test endpoints, too', async () => {
+    const { sidecar } = await startGateway({ limits: { failedKeys: { attempts: 1, window: 60_000 } } });
+    const { key, iv } = acmeTest;
+    const request = (): Promise<Answer> =>
+      send(sidecar, 'POST /api/s2s/aes-encrypt', { key: guess(1), headers: { key, iv }, body: '{}' });
+    expectPlainRefusal(await request(), 'invalid_api_key');
+    expectTooManyAttempts(await request());
+  });
+
+  test('behind a proxy that is not trusted are never limited: they may come from anybody', async () => {
+    const { sidecar } = await startGateway();
+    for (const answer of await guesses(sidecar, allowed + 2, '203.0.113.7')) {
+      expectPlainRefusal(answer, 'invalid_api_key');
+    }
+  });
+
+  test('behind a trusted proxy count for each client, however it is written', async () => {
+    const { sidecar } = await startGateway({ trustedProxies: ['127.0.0.0/8'] });
+    await guesses(sidecar, allowed / 2, '198.51.100.1, 2001:db8::7');
+    await guesses(sidecar, allowed / 2, '[2001:DB8:0:0:1::8]:443');
+    const [limited] = await guesses(sidecar, 1, '198.51.100.99, 2001:db8::9');
+    const [other] = await guesses(sidecar, 1, '2001:db8:0:1::7');
+    expect([limited?.status, other?.status]).toEqual([429, 401]);
+  });
+});
+
+describe('envelopes that do not open in live', () => {
+  const secondKey = 'sk_live_acmesecondacmesecond';
+  const accounts = [{ ...acme, keys: [...acme.keys, apiKey(secondKey, { id: 'acme-second' })] }];
+  const bad = JSON.stringify({ data: encrypted(acmeTest, '{"amount":1}').toString('hex') });
+  const good = envelopeOf(acmeLive, '{"amount":1}');
+  const charge = (sidecar: TestSidecar, key: string, body: string): Promise<Answer> =>
+    send(sidecar, 'POST /api/s2s/charge', { key, body });
+
+  test('are refused as such 20 times in a minute for one API key; then nothing of it is opened', async () => {
+    const { sidecar, upstream } = await startGateway({ serves: 'live', accounts });
+    for (let i = 0; i < allowed; i += 1) {
+      expectPlainRefusal(await charge(sidecar, keys.acmeLive, bad), 'decryption_failed');
+    }
+    expectTooManyAttempts(await charge(sidecar, keys.acmeLive, bad));
+    expectTooManyAttempts(await charge(sidecar, keys.acmeLive, good));
+    expect(upstream.heads()).toBe(0);
+
+    // What has no envelope to be opened goes on, and so do other keys, of the same account, too.
+    const list = await send(sidecar, 'GET /api/s2s/transactions', { key: keys.acmeLive });
+    expect(opened(acmeLive, list)).toBe('{"ok":true}');
+    expect(opened(acmeLive, await charge(sidecar, secondKey, good))).toBe('{"ok":true}');
+  });
+
+  test('count only if they cannot be decrypted: what is no envelope is no attempt at one', async () => {
+    const { sidecar } = await startGateway({
+      serves: 'live',
+      accounts,
+      limits: { failedKeys: { attempts: 1, window: 60_000 } },
+    });
+    for (const body of ['{"amount":1}', '{"data":1}', '[]']) await charge(sidecar, keys.acmeLive, body);
+    expectPlainRefusal(await charge(sidecar, keys.acmeLive, bad), 'decryption_failed');
+    expectTooManyAttempts(await charge(sidecar, keys.acmeLive, bad));
+  });
+
+  test('in test are never limited: whoever tries there learns from the hint', async () => {
+    const { sidecar } = await startGateway({ accounts, limits: { failedKeys: { attempts: 1, window: 60_000 } } });
+    const unreadable = JSON.stringify({ data: 'abc' });
+    for (let i = 0; i < 3; i += 1) {
+      expectPlainRefusal(await charge(sidecar, keys.acme, unreadable), 'decryption_failed', 'odd number of hex digits');
+    }
+    const answer = await charge(sidecar, keys.acme, envelopeOf(acmeTest, '{"amount":1}'));
+    expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+  });
+});

@@ -1,0 +1,63 @@
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/** A certificate and its private key, as PEM texts. */
+export interface Certificate {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** A certification authority, made with the openssl command line. */
+export interface Authority extends Certificate {
+  /** Issues a certificate for names as they stand in a certificate: `DNS:localhost`, `IP:127.0.0.1`. */
+  issue(...names: readonly string[]): Certificate;
+}
+
+const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
+
+export function createAuthority(): Authority {
+  const root = inDirectory((openssl) => {
+    openssl('req', '-x509', ...newKey, '-keyout', 'key.pem', '-out', 'cert.pem', '-days', '2', '-subj', '/CN=Test CA');
+  });
+  return {
+    ...root,
+    issue: (...names) =>
+      inDirectory((openssl, write) => {
+        write('ca.pem', root.cert);
+        write('ca.key', root.key);
+        write('extensions', `basicConstraints=CA:FALSE\nsubjectAltName=${names.join(',')}\n`);
+        openssl('req', ...newKey, '-keyout', 'key.pem', '-out', 'request.pem', '-subj', '/CN=test');
+        const signing = [
+          '-CA',
+          'ca.pem',
+          '-CAkey',
+          'ca.key',
+          '-CAcreateserial',
+          '-days',
+          '2',
+          '-extfile',
+          'extensions',
+        ];
+        openssl('x509', '-req', '-in', 'request.pem', '-out', 'cert.pem', ...signing);
+      }),
+  };
+}
+
+/** Lets openssl leave a certificate and its key in a directory of their own. */
+function inDirectory(
+  work: (openssl: (...args: readonly string[]) => void, write: (file: string, text: string) => void) => void,
+): Certificate {
+  const directory = mkdtempSync(join(tmpdir(), 'certificates-'));
+  try {
+    work(
+      (...args) => void execFileSync('openssl', args, { cwd: directory, stdio: 'pipe' }),
+      (file, text) => writeFileSync(join(directory, file), text),
+    );
+    const read = (file: string): string => readFileSync(join(directory, file), 'utf8');
+    return { cert: read('cert.pem'), key: read('key.pem') };
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+}

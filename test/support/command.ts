@@ -1,0 +1,123 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { onTestFinished } from 'vitest';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** One line of the log. */
+export type LogEntry = Readonly<Record<string, unknown>>;
+
+/** How a process has ended. */
+export interface Ending {
+  /** Null where a signal that it did not handle has ended it. */
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** The command line in a process of its own. */
+export class Command {
+  readonly process: ChildProcess;
+  stdout = '';
+  stderr = '';
+  readonly #ended: Promise<Ending>;
+  #over = false;
+  #changed: () => void = () => {};
+
+  constructor(child: ChildProcess) {
+    this.process = child;
+    for (const stream of ['stdout', 'stderr'] as const) {
+      child[stream]?.setEncoding('utf8').on('data', (text: string) => {
+        this[stream] += text;
+        this.#changed();
+      });
+    }
+    this.#ended = new Promise((resolve) => {
+      child.once('close', (code, signal) => {
+        this.#over = true;
+        this.#changed();
+        resolve({ code, signal });
+      });
+    });
+  }
+
+  /** The lines on stdout so far that are JSON. */
+  get log(): readonly LogEntry[] {
+    return this.stdout
+      .split('\n')
+      .slice(0, -1)
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line) as LogEntry);
+  }
+
+  /** The entries so far with this message. */
+  entries(msg: string): readonly LogEntry[] {
+    return this.log.filter((entry) => entry['msg'] === msg);
+  }
+
+  /** Resolves as soon as `test` holds for what was written; rejects where the process ends before. */
+  until(test: () => boolean): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#changed = () => {
+        if (test()) resolve();
+        else if (this.#over) reject(new Error(`ended before it came to that: ${this.stderr}${this.stdout}`));
+      };
+      this.#changed();
+    });
+  }
+
+  /** The entries with this message, as soon as there are so many. */
+  async untilEntries(msg: string, count = 1): Promise<readonly LogEntry[]> {
+    await this.until(() => this.entries(msg).length >= count);
+    return this.entries(msg);
+  }
+
+  signal(name: NodeJS.Signals): this {
+    this.process.kill(name);
+    return this;
+  }
+
+  /** Resolves when the process has ended and all its output is here. */
+  ended(): Promise<Ending> {
+    return this.#ended;
+  }
+}
+
+/** What a process is started with, beside its arguments. */
+export interface Surroundings {
+  readonly env?: Readonly<Record<string, string>>;
+  /** For Node itself, before the program. */
+  readonly nodeOptions?: readonly string[];
+  readonly cwd?: string;
+}
+
+/** Starts `node src/main.ts` with these arguments; ended with the test at the latest. */
+export function startCommand(args: readonly string[], { env, nodeOptions = [], cwd }: Surroundings = {}): Command {
+  const child = spawn(process.execPath, [...nodeOptions, main, ...args], {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const command = new Command(child);
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await command.ended();
+  });
+  return command;
+}
+
+/** `serve`, with its listeners open. */
+export interface Serving extends Command {
+  readonly port: number;
+  readonly adminUrl: string;
+}
+
+/** Starts `serve` on a configuration and waits for its listeners. */
+export async function startServe(config: string, surroundings?: Surroundings): Promise<Serving> {
+  const command = startCommand(['serve', '--config', config], surroundings);
+  const listening = await command.untilEntries('listening', 2);
+  const portOf = (listener: string): unknown => listening.find((entry) => entry['listener'] === listener)?.['port'];
+  return Object.assign(command, {
+    port: Number(portOf('merchants')),
+    adminUrl: `http://127.0.0.1:${Number(portOf('admin'))}`,
+  });
+}

@@ -1,0 +1,299 @@
+import { describe, expect, test, vi } from 'vitest';
+import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
+import { openConnection } from '../support/connection.ts';
+import { startGateway } from '../support/gateway.ts';
+import { acmeTest, keys, route, routes, type TestSidecar } from '../support/sidecar.ts';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+
+/** Every member an access line may have, beside what each line of the log has. */
+const allowed = [
+  'request_id',
+  'trace_id',
+  'environment',
+  'route',
+  'method',
+  'status',
+  'code',
+  'account',
+  'api_key',
+  'reason',
+  'upstream_error',
+  'bytes_in',
+  'bytes_out',
+  'duration_ms',
+  'upstream_ms',
+  'envelope_ms',
+];
+const ofEveryLine = ['level', 'time', 'msg'];
+
+/** The access lines, once there are so many: one is written a moment after its client has the answer. */
+async function accessLines(sidecar: TestSidecar, count: number): Promise<Record<string, unknown>[]> {
+  await vi.waitUntil(() => sidecar.accessLines().length >= count, { timeout: 10_000 });
+  return sidecar.accessLines();
+}
+
+async function lineOf(sidecar: TestSidecar, line: string, sent: Sent): Promise<Record<string, unknown>> {
+  const before = sidecar.accessLines().length;
+  await send(sidecar, line, sent);
+  const lines = await accessLines(sidecar, before + 1);
+  expect(lines).toHaveLength(before + 1);
+  return lines[before] ?? {};
+}
+
+const number = expect.any(Number) as number;
+
+describe('an access line', () => {
+  test('of an enveloped exchange has all that is known of it, and nothing else', async () => {
+    const { sidecar } = await startGateway();
+    const body = envelopeOf(acmeTest, '{"amount":1}');
+    const line = await lineOf(sidecar, 'POST /api/s2s/charge?a=b', {
+      key: keys.acme,
+      body,
+      headers: {
+        'X-Request-Id': 'order-1',
+        traceparent: '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',
+      },
+    });
+    expect(line).toEqual({
+      level: 'info',
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string,
+      msg: 'request',
+      request_id: 'order-1',
+      trace_id: '4bf92f3577b34da6a3ce929d0e0e4736',
+      environment: 'test',
+      route: '/api/s2s/*',
+      method: 'POST',
+      status: 200,
+      account: 'acme',
+      api_key: 'sk_test-acmeac',
+      bytes_in: body.length,
+      bytes_out: '{"data":""}'.length + 32,
+      duration_ms: number,
+      upstream_ms: number,
+      envelope_ms: number,
+    });
+    const { duration_ms, upstream_ms, envelope_ms } = line as Record<string, number>;
+    expect(duration_ms).toBeGreaterThanOrEqual(upstream_ms ?? NaN);
+    expect(upstream_ms).toBeGreaterThan(0);
+    expect(envelope_ms).toBeGreaterThan(0);
+  });
+
+  test('of plain traffic has no envelope', async () => {
+    const { sidecar } = await startGateway();
+    expect(await lineOf(sidecar, 'POST /api/v1/refunds', { key: keys.globex, body: '{"amount":1}' })).toEqual({
+      level: 'info',
+      time: expect.any(String) as string,
+      msg: 'request',
+      request_id: expect.stringMatching(/^[0-9a-f-]{36}$/) as string,
+      environment: 'test',
+      route: 'unlisted',
+      method: 'POST',
+      status: 200,
+      account: 'globex',
+      api_key: 'sk_test-globex',
+      bytes_in: 12,
+      bytes_out: 11,
+      duration_ms: number,
+      upstream_ms: number,
+    });
+  });
+
+  test('of a refusal has its code', async () => {
+    const { sidecar } = await startGateway();
+    expect(await lineOf(sidecar, 'GET /x', {})).toMatchObject({ status: 401, code: 'missing_api_key' });
+    expect(await lineOf(sidecar, 'GET //', {})).toMatchObject({
+      status: 400,
+      code: 'ambiguous_request',
+      route: 'none',
+    });
+    const forbidden = await lineOf(sidecar, 'GET /x', { key: keys.globexPublic });
+    expect(forbidden).toMatchObject({ status: 403, code: 'key_not_permitted', account: 'globex' });
+  });
+
+  test('of what is no HTTP says so', async () => {
+    const { sidecar } = await startGateway();
+    await (await openConnection(sidecar.port)).send('no HTTP\r\n\r\n').untilEnded();
+    expect(await accessLines(sidecar, 1)).toEqual([
+      {
+        level: 'info',
+        time: expect.any(String) as string,
+        msg: 'request',
+        request_id: expect.any(String) as string,
+        route: 'none',
+        status: 400,
+        code: 'malformed_request',
+      },
+    ]);
+  });
+
+  const noJson = encrypted(acmeTest, 'no JSON').toString('hex');
+  test.each([
+    ['encoding', 'zz'],
+    ['length', 'abcd'],
+    ['padding', encrypted(acmeTest, Buffer.alloc(16, 0xff), '-nopad').toString('hex')],
+    ['not_json', noJson],
+  ])('tells why an envelope did not open, which the answer in live does not: %s', async (reason, data) => {
+    const { sidecar } = await startGateway();
+    const line = await lineOf(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: JSON.stringify({ data }) });
+    expect(line).toMatchObject({ status: 400, code: 'decryption_failed', reason });
+  });
+
+  test.each([
+    ['envelope_required', '{}'],
+    ['envelope_malformed', '{"data":1}'],
+  ])('of %s has no reason beside it', async (code, body) => {
+    const { sidecar } = await startGateway();
+    const line = await lineOf(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body });
+    expect(line).toMatchObject({ status: 400, code });
+    expect(line).not.toHaveProperty('reason');
+  });
+
+  test('of an upstream that fails has the error by its code', async () => {
+    const { sidecar, upstream } = await startGateway();
+    upstream.server.close();
+    const line = await lineOf(sidecar, 'GET /x', { key: keys.globex });
+    expect(line).toMatchObject({ status: 502, code: 'upstream_unavailable', upstream_error: 'ECONNREFUSED' });
+  });
+
+  test('of a client that leaves has the status 499 and no code', async () => {
+    const { sidecar, upstream } = await startGateway({ respond: () => {} });
+    const client = await openConnection(sidecar.port);
+    client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
+    await vi.waitUntil(() => upstream.heads() === 1);
+    client.socket.destroy();
+    const [line] = await accessLines(sidecar, 1);
+    expect(line).toMatchObject({ status: 499, account: 'globex', bytes_out: 0 });
+    expect(line).not.toHaveProperty('code');
+  });
+
+  test('of an answer that the upstream breaks off has the status it began with', async () => {
+    const upstream = await startByteUpstream(({ socket }) => {
+      socket.end('HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n1234');
+    });
+    const { sidecar } = await startGatewayBefore(upstream.origin);
+    const failed = send(sidecar, 'GET /x', { key: keys.globex });
+    await expect(failed).rejects.toThrow();
+    const [line] = await accessLines(sidecar, 1);
+    expect(line).toMatchObject({ status: 201, bytes_out: 4 });
+    expect(line).toHaveProperty('upstream_error');
+  });
+
+  test('of a request that the end of a drain breaks off has no status of an answer', async () => {
+    const { sidecar, upstream } = await startGateway({ respond: () => {}, timeouts: { drain: 1 } });
+    const cut = send(sidecar, 'GET /x', { key: keys.globex });
+    const failed = expect(cut).rejects.toThrow();
+    await vi.waitUntil(() => upstream.heads() === 1);
+    await sidecar.app.stop();
+    await failed;
+    const [line] = await accessLines(sidecar, 1);
+    expect(line).toMatchObject({ status: 499, bytes_out: 0 });
+  });
+});
+
+/** A sidecar before an upstream that is there already. */
+async function startGatewayBefore(origin: string): ReturnType<typeof startGateway> {
+  const target = { origin, socketPath: undefined, ca: undefined, cert: undefined, key: undefined };
+  return startGateway({ environments: [{ name: 'test', hosts: [], upstream: target }] });
+}
+
+describe('the trace id', () => {
+  const id = '4bf92f3577b34da6a3ce929d0e0e4736';
+
+  test.each([
+    ['of the version in use', `00-${id}-00f067aa0ba902b7-01`],
+    ['of a later version with more behind it', `01-${id}-00f067aa0ba902b7-01-more`],
+  ])('%s is on the line, and the header goes to the upstream as it is', async (_, traceparent) => {
+    const { sidecar, upstream } = await startGateway();
+    const headers = { traceparent, tracestate: 'vendor=1' };
+    expect(await lineOf(sidecar, 'GET /x', { key: keys.globex, headers })).toMatchObject({ trace_id: id });
+    expect(upstream.seen[0]?.headers).toMatchObject(headers);
+  });
+
+  test.each([
+    ['is all zero', `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`],
+    ['has a span of zero', `00-${id}-${'0'.repeat(16)}-01`],
+    ['is of the version that there will never be', `ff-${id}-00f067aa0ba902b7-01`],
+    ['is in capitals', `00-${id.toUpperCase()}-00f067aa0ba902b7-01`],
+    ['is cut short', `00-${id}-00f067aa0ba902b7`],
+    ['has characters behind its flags', `00-${id}-00f067aa0ba902b7-01more`],
+    ['is something else', 'secret-canary'],
+  ])('is not taken from a header that %s, which goes on all the same', async (_, traceparent) => {
+    const { sidecar, upstream } = await startGateway();
+    const line = await lineOf(sidecar, 'GET /x', { key: keys.globex, headers: { traceparent } });
+    expect(line).not.toHaveProperty('trace_id');
+    expect(upstream.seen[0]?.headers['traceparent']).toBe(traceparent);
+  });
+});
+
+test('the log has nothing of what clients and the upstream send: no path, query, header, body or key', async () => {
+  const canaries = new Set<string>();
+  const canary = (name: string): string => {
+    canaries.add(`canary${name}`);
+    return `canary${name}`;
+  };
+  const { sidecar, upstream } = await startGateway({
+    routes: [...routes, route('/api/v1/orders/:id')],
+    respond: (_seen, res) => {
+      res.writeHead(200, canary('UpstreamReason'), {
+        'X-Upstream': canary('UpstreamHeader'),
+        'Set-Cookie': canary('UpstreamCookie'),
+      });
+      res.end(canary('UpstreamBody'));
+    },
+  });
+  const path = `${canary('Path')}?q=${canary('Query')}`;
+  const headers = {
+    'X-Custom': canary('Header'),
+    Cookie: canary('Cookie'),
+    'User-Agent': canary('Agent'),
+    traceparent: canary('Trace'),
+    // Too long to be taken over.
+    'X-Request-Id': `${canary('RequestId')}${'x'.repeat(128)}`,
+    'X-Forwarded-For': canary('Forwarded'),
+    'X-Account-Id': canary('Account'),
+    [canary('HeaderName')]: '1',
+  };
+  const { key, iv } = acmeTest;
+  for (const secret of [key, iv, ...Object.values(keys)]) canaries.add(secret);
+  const stranger = `sk_test_${canary('UnknownApiKey')}xx`;
+
+  const body = JSON.stringify({ card: canary('CardNumber') });
+  const sealed = (plaintext: string): string => {
+    const envelope = envelopeOf(acmeTest, plaintext);
+    canaries.add(envelope.slice(9, -2));
+    return envelope;
+  };
+  await send(sidecar, `POST /${path}`, { key: keys.globex, headers, body });
+  await send(sidecar, `GET /api/v1/orders/${path}`, { key: keys.globex, headers });
+  await send(sidecar, `POST /${path}`, { key: stranger, headers, body });
+  await send(sidecar, `POST /${path}`, { headers: { ...headers, authorization: canary('Authorization') }, body });
+  await send(sidecar, `POST /api/s2s/${path}`, { key: keys.acme, headers, body: sealed(body) });
+  await send(sidecar, `POST /api/s2s/${path}`, { key: keys.acme, headers, body: sealed(canary('NoJson')) });
+  await send(sidecar, `POST /api/s2s/${path}`, { key: keys.acme, headers, body });
+  await send(sidecar, `POST /${path}`, { key: keys.acme, headers, body: sealed(body) });
+  await send(sidecar, `POST //${path}`, { key: keys.globex, headers, body });
+  await send(sidecar, 'POST /api/s2s/aes-encrypt', { headers: { ...headers, key, iv }, body });
+  const broken = JSON.stringify({ encrypted_data: canary('Ciphertext') });
+  await send(sidecar, 'POST /api/s2s/aes-decrypt', { headers: { ...headers, key, iv }, body: broken });
+  await (await openConnection(sidecar.port)).send(`${canary('NoHttp')}\r\n\r\n`).untilEnded();
+  upstream.server.closeAllConnections();
+  upstream.server.close();
+  await send(sidecar, `POST /${path}`, { key: keys.globex, headers, body });
+
+  const lines = await accessLines(sidecar, 13);
+  expect(new Set(lines.map(({ code }) => code)).size).toBeGreaterThan(6);
+  for (const line of lines) expect([...allowed, ...ofEveryLine]).toEqual(expect.arrayContaining(Object.keys(line)));
+  const log = JSON.stringify(sidecar.log);
+  expect(canaries.size).toBeGreaterThan(20);
+  expect([...canaries].filter((each) => log.toLowerCase().includes(each.toLowerCase()))).toEqual([]);
+});
+
+test('the level is the configured one: with warn no access lines are written', async () => {
+  const { sidecar } = await startGateway({ log: { level: 'warn' } });
+  await send(sidecar, 'GET /x', { key: keys.globex });
+  sidecar.app.reloadFailed(['something']);
+  await vi.waitUntil(() => sidecar.log.length > 0);
+  expect(sidecar.log.map(({ level, msg }) => [level, msg])).toEqual([
+    ['error', 'configuration not valid, the running one stays'],
+  ]);
+});

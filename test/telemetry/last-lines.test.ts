@@ -1,0 +1,165 @@
+import { once } from 'node:events';
+import { createConnection } from 'node:net';
+import { describe, expect, test, vi } from 'vitest';
+import { send } from '../support/client.ts';
+import { startCommand, startServe, type Command, type Serving } from '../support/command.ts';
+import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { keys } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+async function serve(nodeOptions: readonly string[] = []): Promise<Serving> {
+  const { origin } = await startUpstream();
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile(origin),
+    'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+  });
+  return startServe(folder.file('sidecar.yaml'), { nodeOptions });
+}
+
+/** A module that runs in the process beside the sidecar. Only there: a thread that loads the configuration gets it, too. */
+function beside(code: string): string[] {
+  const source = `import { isMainThread } from 'node:worker_threads'; if (isMainThread) { ${code} }`;
+  return ['--import', `data:text/javascript,${encodeURIComponent(source)}`];
+}
+
+/** Sends so many requests, the last one with this id, on one connection; resolves when all are answered. */
+async function sendMany({ port }: Serving, count: number, lastId: string): Promise<void> {
+  const socket = createConnection(port, '127.0.0.1');
+  await once(socket, 'connect');
+  const head = (id: string): string => `GET /x HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: ${id}\r\n\r\n`;
+  for (let i = 1; i < count; i += 1) socket.write(head(`request-${i}`));
+  socket.write(head(lastId));
+  let received = '';
+  await new Promise<void>((resolve, reject) => {
+    socket.on('error', reject);
+    socket.on('data', (chunk) => {
+      received += chunk.toString('latin1');
+      if (received.includes(`X-Request-Id: ${lastId}`)) resolve();
+    });
+  });
+  socket.destroy();
+}
+
+/** So many lines fill every buffer between the sidecar and a reader that has stopped. */
+const many = 4_000;
+
+/** Sends more requests than the pipe takes lines, with nobody reading it. */
+async function withStalledReader(sidecar: Serving): Promise<void> {
+  sidecar.process.stdout?.pause();
+  await sendMany(sidecar, many, 'the-last');
+}
+
+/** Resolves when the listeners are closed: nothing is left to be done but to write the last lines. */
+async function stopped({ adminUrl }: Serving): Promise<void> {
+  await vi.waitUntil(
+    () =>
+      fetch(`${adminUrl}/livez`).then(
+        () => false,
+        () => true,
+      ),
+    { timeout: 20_000 },
+  );
+}
+
+const ids = (command: Command): unknown[] => command.entries('request').map((entry) => entry['request_id']);
+
+describe('at the end every line is there', () => {
+  test('that was written until then, in order', async () => {
+    const sidecar = await serve();
+    await sendMany(sidecar, 500, 'the-last');
+    expect(await sidecar.signal('SIGTERM').ended()).toEqual({ code: 0, signal: null });
+    const expected = [...Array.from({ length: 499 }, (_, i) => `request-${i + 1}`), 'the-last'];
+    expect(ids(sidecar)).toEqual(expected);
+    expect(sidecar.log.slice(-3).map(({ msg }) => msg)).toEqual(['stopping', 'draining', 'stopped']);
+    expect(sidecar.stdout.endsWith('\n')).toBe(true);
+    expect(sidecar.stderr).toBe('');
+  });
+
+  test('for a reader that takes them late, too', async () => {
+    const sidecar = await serve();
+    await withStalledReader(sidecar);
+    sidecar.signal('SIGTERM');
+    await stopped(sidecar);
+    sidecar.process.stdout?.resume();
+    expect(await sidecar.ended()).toEqual({ code: 0, signal: null });
+    expect(ids(sidecar)).toEqual([...Array.from({ length: many - 1 }, (_, i) => `request-${i + 1}`), 'the-last']);
+  });
+});
+
+describe('a reader of the log that takes nothing', () => {
+  test('does not keep the process from ending', async () => {
+    const sidecar = await serve();
+    await withStalledReader(sidecar);
+    const exited = once(sidecar.process, 'exit');
+    sidecar.signal('SIGTERM');
+    expect(await exited).toEqual([0, null]);
+  });
+
+  test('does not keep it from crashing', async () => {
+    const sidecar = await serve(beside(`process.on('SIGUSR2', () => { throw new Error('on demand'); });`));
+    await withStalledReader(sidecar);
+    const exited = once(sidecar.process, 'exit');
+    sidecar.signal('SIGUSR2');
+    expect(await exited).toEqual([1, null]);
+  });
+
+  test('does not keep requests waiting', async () => {
+    const sidecar = await serve();
+    await withStalledReader(sidecar);
+    expect((await send(sidecar, 'GET /x', { key: keys.globex })).status).toBe(200);
+  });
+
+  test('and has gone does not end the process', async () => {
+    const sidecar = await serve();
+    sidecar.process.stdout?.destroy();
+    for (let i = 0; i < 3; i += 1) {
+      await sendMany(sidecar, 50, `round-${i}`);
+      expect((await fetch(`${sidecar.adminUrl}/readyz`)).status).toBe(200);
+    }
+    const exited = once(sidecar.process, 'exit');
+    sidecar.signal('SIGTERM');
+    expect(await exited).toEqual([0, null]);
+  });
+});
+
+describe('a crash logs its stack as the last line and exits with 1', () => {
+  test.each([
+    ['an exception nobody catches', `throw new TypeError('it broke');`],
+    ['a rejection nobody handles', `Promise.reject(new TypeError('it broke'));`],
+  ])('%s', async (_, code) => {
+    const sidecar = await serve(beside(`process.on('SIGUSR2', function crashing() { ${code} });`));
+    await sendMany(sidecar, 10, 'the-last');
+    expect(await sidecar.signal('SIGUSR2').ended()).toEqual({ code: 1, signal: null });
+    expect(sidecar.log.at(-1)).toEqual({
+      level: 'fatal',
+      time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string,
+      err: {
+        message: 'it broke',
+        stack: expect.stringMatching(/^TypeError: it broke\n {4}at .*crashing/) as string,
+      },
+      msg: 'crash',
+    });
+    expect(ids(sidecar)).toHaveLength(10);
+  });
+
+  test('whatever the level is, and before it serves, too', async () => {
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { log: { level: 'silent' } }),
+      'accounts.yaml': accountsFile(),
+    });
+    const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')], {
+      nodeOptions: beside(`setTimeout(() => { throw new Error('it broke'); }, 1);`),
+    });
+    expect(await sidecar.ended()).toEqual({ code: 1, signal: null });
+    expect(sidecar.log).toMatchObject([{ level: 'fatal', err: { message: 'it broke' } }]);
+  });
+
+  test.each([
+    ['a text', `'it broke'`, 'it broke'],
+    ['null', 'null', 'null'],
+  ])('%s that is thrown in place of an error', async (_, thrown, message) => {
+    const sidecar = await serve(beside(`process.on('SIGUSR2', () => { throw ${thrown}; });`));
+    expect(await sidecar.signal('SIGUSR2').ended()).toEqual({ code: 1, signal: null });
+    expect(sidecar.log.at(-1)).toMatchObject({ level: 'fatal', err: { message }, msg: 'crash' });
+  });
+});

@@ -1,0 +1,335 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import type { ServerResponse } from 'node:http';
+import { describe, expect, test, vi } from 'vitest';
+import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
+import { openConnection } from '../support/connection.ts';
+import { describeWhere } from '../support/describe-where.ts';
+import { startGateway } from '../support/gateway.ts';
+import { scrape } from '../support/metrics.ts';
+import { acmeTest, keys, route, routes, type TestSidecar } from '../support/sidecar.ts';
+import { changes, samplesOf, seriesOf, untilSample, type Samples } from './samples.ts';
+
+/** By how much the series changed that count: not the sums and buckets of what was measured. */
+function counted(before: Samples, after: Samples): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(changes(before, after)).filter(([series]) => !/_sum\b|_bucket\b/.test(series)),
+  );
+}
+
+/** Sends one request and returns what it changed, once it was counted as `counts` says. */
+async function changedBy(sidecar: TestSidecar, line: string, sent: Sent, counts: string): Promise<object> {
+  const before = await samplesOf(sidecar);
+  await send(sidecar, line, sent);
+  await untilSample(sidecar, counts, (before.values.get(counts) ?? 0) + 1);
+  return counted(before, await samplesOf(sidecar));
+}
+
+const requests = (environment: string, method: string, route: string, status: number): string =>
+  `envelope_sidecar_requests_total{environment="${environment}",method="${method}",route="${route}",status="${status}"}`;
+const duration = (environment: string, route: string): string =>
+  `envelope_sidecar_request_duration_seconds_count{environment="${environment}",route="${route}"}`;
+const upstreamDuration = 'envelope_sidecar_upstream_duration_seconds_count{environment="test"}';
+const refusals = (environment: string, code: string): string =>
+  `envelope_sidecar_refusals_total{code="${code}",environment="${environment}"}`;
+const envelopes = (operation: string, outcome: string): string =>
+  `envelope_sidecar_envelopes_total{environment="test",operation="${operation}",outcome="${outcome}"}`;
+const envelopeDuration = (operation: string): string =>
+  `envelope_sidecar_envelope_duration_seconds_count{operation="${operation}"}`;
+const s2s = '/api/s2s/*';
+
+test('every metric is there from the start, with its type', async () => {
+  const { sidecar } = await startGateway();
+  const { declared } = await samplesOf(sidecar);
+  expect(Object.fromEntries([...declared].map(([name, { type }]) => [name, type]))).toMatchObject({
+    envelope_sidecar_requests_total: 'counter',
+    envelope_sidecar_request_duration_seconds: 'histogram',
+    envelope_sidecar_upstream_duration_seconds: 'histogram',
+    envelope_sidecar_requests_in_flight: 'gauge',
+    envelope_sidecar_refusals_total: 'counter',
+    envelope_sidecar_envelopes_total: 'counter',
+    envelope_sidecar_envelope_duration_seconds: 'histogram',
+    envelope_sidecar_config_reloads_total: 'counter',
+    envelope_sidecar_config_last_reload_success_timestamp_seconds: 'gauge',
+    envelope_sidecar_accounts: 'gauge',
+    envelope_sidecar_api_keys: 'gauge',
+    envelope_sidecar_credentials: 'gauge',
+    envelope_sidecar_build_info: 'gauge',
+  });
+});
+
+describe('one request counts once', () => {
+  test('passed through', async () => {
+    const { sidecar } = await startGateway();
+    const counts = requests('test', 'GET', 'unlisted', 200);
+    expect(await changedBy(sidecar, 'GET /api/v1/transactions', { key: keys.globex }, counts)).toEqual({
+      [counts]: 1,
+      [duration('test', 'unlisted')]: 1,
+      [upstreamDuration]: 1,
+    });
+  });
+
+  test('with an envelope', async () => {
+    const { sidecar } = await startGateway();
+    const counts = requests('test', 'POST', s2s, 200);
+    const sent = { key: keys.acme, body: envelopeOf(acmeTest, '{"amount":1}') };
+    expect(await changedBy(sidecar, 'POST /api/s2s/charge', sent, counts)).toEqual({
+      [counts]: 1,
+      [duration('test', s2s)]: 1,
+      [upstreamDuration]: 1,
+      [envelopes('open', 'ok')]: 1,
+      [envelopes('seal', 'ok')]: 1,
+      [envelopeDuration('open')]: 1,
+      [envelopeDuration('seal')]: 1,
+    });
+  });
+
+  test('with an envelope that does not open', async () => {
+    const { sidecar } = await startGateway();
+    const counts = requests('test', 'POST', s2s, 400);
+    const sent = { key: keys.acme, body: JSON.stringify({ data: encrypted(acmeTest, 'no JSON').toString('hex') }) };
+    expect(await changedBy(sidecar, 'POST /api/s2s/charge', sent, counts)).toEqual({
+      [counts]: 1,
+      [duration('test', s2s)]: 1,
+      [refusals('test', 'decryption_failed')]: 1,
+      [envelopes('open', 'failed')]: 1,
+      [envelopeDuration('open')]: 1,
+    });
+  });
+
+  test('with an answer that cannot be sealed', async () => {
+    const { sidecar } = await startGateway({
+      respond: (_seen, res) => res.writeHead(200, { 'Content-Encoding': 'unknown' }).end('x'),
+    });
+    const counts = requests('test', 'GET', s2s, 502);
+    expect(await changedBy(sidecar, 'GET /api/s2s/transactions', { key: keys.acme }, counts)).toMatchObject({
+      [counts]: 1,
+      [refusals('test', 'sealing_failed')]: 1,
+      [envelopes('seal', 'failed')]: 1,
+    });
+  });
+
+  test('refused for its key', async () => {
+    const { sidecar } = await startGateway();
+    const counts = requests('test', 'DELETE', 'unlisted', 401);
+    expect(await changedBy(sidecar, 'DELETE /api/v1/transactions', {}, counts)).toEqual({
+      [counts]: 1,
+      [duration('test', 'unlisted')]: 1,
+      [refusals('test', 'missing_api_key')]: 1,
+    });
+  });
+
+  test('refused before there is a route: for its path, or for its host', async () => {
+    const { sidecar } = await startGateway({ serves: 'both' });
+    const ambiguous = requests('none', 'GET', 'none', 400);
+    expect(await changedBy(sidecar, 'GET //x', {}, ambiguous)).toEqual({
+      [ambiguous]: 1,
+      [duration('none', 'none')]: 1,
+      [refusals('none', 'ambiguous_request')]: 1,
+    });
+    const unknown = requests('none', 'GET', 'none', 421);
+    expect(await changedBy(sidecar, 'GET /x', {}, unknown)).toEqual({
+      [unknown]: 1,
+      [duration('none', 'none')]: 1,
+      [refusals('none', 'unknown_host')]: 1,
+    });
+  });
+
+  test('that is no HTTP', async () => {
+    const { sidecar } = await startGateway();
+    const before = await samplesOf(sidecar);
+    await (await openConnection(sidecar.port)).send('no HTTP\r\n\r\n').untilEnded();
+    expect(counted(before, await samplesOf(sidecar))).toEqual({
+      [requests('none', 'other', 'none', 400)]: 1,
+      [duration('none', 'none')]: 1,
+      [refusals('none', 'malformed_request')]: 1,
+    });
+  });
+
+  test('on a test endpoint', async () => {
+    const { sidecar } = await startGateway();
+    const counts = requests('test', 'POST', 'none', 200);
+    const sent = { headers: acmeTest, body: '{}' };
+    expect(await changedBy(sidecar, 'POST /api/s2s/aes-encrypt', sent, counts)).toEqual({
+      [counts]: 1,
+      [duration('test', 'none')]: 1,
+    });
+  });
+
+  test('whose upstream is not there', async () => {
+    const { sidecar, upstream } = await startGateway();
+    upstream.server.close();
+    const counts = requests('test', 'GET', 'unlisted', 502);
+    expect(await changedBy(sidecar, 'GET /x', { key: keys.globex }, counts)).toEqual({
+      [counts]: 1,
+      [duration('test', 'unlisted')]: 1,
+      [upstreamDuration]: 1,
+      [refusals('test', 'upstream_unavailable')]: 1,
+    });
+  });
+
+  test('whose upstream takes too long: the slowest answers must not be missing among the durations', async () => {
+    const { sidecar } = await startGateway({ respond: () => {}, timeouts: { upstream: 50 } });
+    const counts = requests('test', 'GET', 'unlisted', 504);
+    const before = await samplesOf(sidecar);
+    expect(await changedBy(sidecar, 'GET /x', { key: keys.globex }, counts)).toEqual({
+      [counts]: 1,
+      [duration('test', 'unlisted')]: 1,
+      [upstreamDuration]: 1,
+      [refusals('test', 'upstream_timeout')]: 1,
+    });
+    const sum = 'envelope_sidecar_upstream_duration_seconds_sum{environment="test"}';
+    expect(changes(before, await samplesOf(sidecar))[sum]).toBeGreaterThanOrEqual(0.05);
+  });
+
+  test('whose client leaves, as 499', async () => {
+    const { sidecar, upstream } = await startGateway({ respond: () => {} });
+    const client = await openConnection(sidecar.port);
+    client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
+    await vi.waitUntil(() => upstream.heads() === 1);
+    client.socket.destroy();
+    await untilSample(sidecar, requests('test', 'GET', 'unlisted', 499), 1);
+    expect((await seriesOf(sidecar)).filter((series) => series.includes('refusals'))).toEqual([]);
+  });
+});
+
+test('requests in flight are those whose answer is not complete', async () => {
+  const answers: ServerResponse[] = [];
+  const { sidecar } = await startGateway({ respond: (_seen, res) => answers.push(res) });
+  const inFlight = 'envelope_sidecar_requests_in_flight';
+  await untilSample(sidecar, inFlight, 0);
+  const sent = [1, 2].map(() => send(sidecar, 'GET /x', { key: keys.globex }));
+  await vi.waitUntil(() => answers.length === 2);
+  await untilSample(sidecar, inFlight, 2);
+  answers[0]?.end();
+  await untilSample(sidecar, inFlight, 1);
+  answers[1]?.end();
+  await Promise.all(sent);
+  await untilSample(sidecar, inFlight, 0);
+});
+
+test('a method beside the usual ones is other', async () => {
+  const { sidecar } = await startGateway();
+  await send(sidecar, 'PROPFIND /x', { key: keys.globex });
+  await untilSample(sidecar, requests('test', 'other', 'unlisted', 200), 1);
+});
+
+test('a route is known by its configured pattern, whatever a request makes of it', async () => {
+  const { sidecar } = await startGateway({ routes: [...routes, route('/Orders/:id')] });
+  for (const path of ['/Orders/1', '/orders/2', '/ORDERS/3/']) await send(sidecar, `GET ${path}`, { key: keys.globex });
+  await untilSample(sidecar, requests('test', 'GET', '/Orders/:id', 200), 3);
+});
+
+describe('reloads', () => {
+  const reloads = (outcome: string): string => `envelope_sidecar_config_reloads_total{outcome="${outcome}"}`;
+  const lastSuccess = 'envelope_sidecar_config_last_reload_success_timestamp_seconds';
+
+  test('count by outcome, and only a good one moves the time of the last success', async () => {
+    let now = 1_000_000;
+    const { sidecar } = await startGateway({ clock: () => now });
+    const { values } = await samplesOf(sidecar);
+    // The configuration the process started with is not a reload.
+    expect([values.get(reloads('ok')), values.get(reloads('failed')), values.get(lastSuccess)]).toEqual([0, 0, 1_000]);
+
+    now = 2_000_000;
+    sidecar.app.reloadFailed(['sidecar.yaml:1:1  .  empty']);
+    const failed = await samplesOf(sidecar);
+    expect([reloads('ok'), reloads('failed'), lastSuccess].map((series) => failed.values.get(series))).toEqual([
+      0, 1, 1_000,
+    ]);
+  });
+});
+
+test('accounts, API keys and credentials are counted at each scrape, with every combination of labels', async () => {
+  const { sidecar } = await startGateway({ clock: () => 0 });
+  const series = await seriesOf(sidecar);
+  const gauges = series.filter((each) => /^envelope_sidecar_(?:accounts|api_keys|credentials)\{/.test(each));
+  expect(gauges).toHaveLength(4 + 8 + 4);
+  const { values } = await samplesOf(sidecar);
+  const of = (each: string): number | undefined => values.get(`envelope_sidecar_${each}`);
+  expect(of('accounts{encryption="both"}')).toBe(1);
+  expect(of('accounts{encryption="none"}')).toBe(1);
+  expect(of('api_keys{environment="test",kind="secret",rotation="current"}')).toBe(2);
+  expect(of('api_keys{environment="test",kind="public",rotation="current"}')).toBe(2);
+  expect(of('api_keys{environment="live",kind="secret",rotation="current"}')).toBe(1);
+  expect(of('credentials{environment="live",rotation="current"}')).toBe(1);
+});
+
+test('rotation becomes due by the clock alone', async () => {
+  let now = 0;
+  const { sidecar } = await startGateway({ clock: () => now });
+  now = 180 * 86_400_000;
+  const { values } = await samplesOf(sidecar);
+  const key = 'envelope_sidecar_api_keys{environment="live",kind="secret",rotation=';
+  expect([values.get(`${key}"current"}`), values.get(`${key}"due"}`)]).toEqual([0, 1]);
+});
+
+test('the build is told', async () => {
+  const { sidecar } = await startGateway();
+  const { values } = await samplesOf(sidecar);
+  expect(values.get(`envelope_sidecar_build_info{node="${process.version}",version="0.0.0"}`)).toBe(1);
+});
+
+test('the buckets tell 100 µs of envelopes and 500 µs of requests apart', async () => {
+  const { sidecar } = await startGateway();
+  await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '1') });
+  await untilSample(sidecar, requests('test', 'POST', s2s, 200), 1);
+  const exposition = await scrape(sidecar);
+  const buckets = (name: string): number[] => [
+    ...new Set(
+      [...exposition.matchAll(new RegExp(`^${name}_bucket\\{le="([\\d.e-]+)"`, 'gm'))].map(([, le]) => Number(le)),
+    ),
+  ];
+  const envelope = buckets('envelope_sidecar_envelope_duration_seconds');
+  expect(envelope.filter((le) => le <= 0.0002)).toEqual([0.00001, 0.000025, 0.00005, 0.0001]);
+  for (const name of ['envelope_sidecar_request_duration_seconds', 'envelope_sidecar_upstream_duration_seconds']) {
+    expect(buckets(name).slice(0, 3)).toEqual([0.0005, 0.001, 0.0025]);
+    // The longest wait for an upstream is 30 s, if nothing else is configured.
+    expect(buckets(name).at(-1)).toBe(30);
+  }
+});
+
+test('1,000 odd paths, methods, hosts and keys add no series', async () => {
+  const { sidecar } = await startGateway({ serves: 'both', limits: { failedKeys: { attempts: 1e6, window: 60_000 } } });
+  const methods = ['GET', 'POST', 'PROPFIND', 'M-SEARCH', 'REPORT', 'UNLINK', 'PURGE', 'TRACE', 'QUERY'];
+  const known = ['sandbox.pay.example', 'api.pay.example'];
+  const odd = (i: number): string => randomBytes(1 + (i % 40)).toString('base64url');
+  async function traffic(rounds: number): Promise<void> {
+    for (let i = 0; i < rounds; i += 1) {
+      for (const method of methods) {
+        const host = i % 3 === 0 ? `${odd(i)}.example` : `${known[i % 2]}:${1 + (i % 60_000)}`;
+        const key = i % 5 === 0 ? keys.globex : `${i % 2 === 0 ? 'sk' : 'pk'}_test_${odd(39)}`;
+        const path = ['', '/api/s2s', '//', '/api/v1/transactions/initialize'][i % 4];
+        await send(sidecar, `${method} ${path}/${odd(i)}?${odd(i)}=${odd(i)}`, { key, headers: { host } });
+      }
+    }
+  }
+  // Every kind of request there is among them comes up within 60 rounds.
+  await traffic(60);
+  const before = await seriesOf(sidecar);
+  await traffic(115);
+  await untilSample(sidecar, 'envelope_sidecar_requests_in_flight', 0);
+  expect(await seriesOf(sidecar)).toEqual(before);
+  expect(before.length).toBeGreaterThan(20);
+}, 60_000);
+
+const missingPromtool = spawnSync('promtool', ['--version']).error === undefined ? undefined : 'there is no promtool';
+
+describeWhere(missingPromtool, 'promtool', () => {
+  test('has nothing to object', async () => {
+    const { sidecar } = await startGateway();
+    await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '1') });
+    await untilSample(sidecar, requests('test', 'POST', s2s, 200), 1);
+    const exposition = await scrape(sidecar);
+    // Not an empty page: Node's own metrics are there, too.
+    expect(exposition).toMatch(/^nodejs_eventloop_lag_seconds /m);
+    expect(execFileSync('promtool', ['check', 'metrics'], { input: exposition, encoding: 'utf8' })).toBe('');
+  });
+});
+
+test('a scrape by another client than the merchants leaves no trace in the traffic', async () => {
+  const { sidecar } = await startGateway();
+  const before = await samplesOf(sidecar);
+  for (let i = 0; i < 3; i += 1) await scrape(sidecar);
+  expect(counted(before, await samplesOf(sidecar))).toEqual({});
+});

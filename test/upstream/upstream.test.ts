@@ -1,0 +1,373 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttpsServer, type ServerOptions } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { TLSSocket } from 'node:tls';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { UpstreamTarget } from '../../src/config/config.ts';
+import { Upstream, type AnswerHandler, type UpstreamCall, type UpstreamFailure } from '../../src/upstream/upstream.ts';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { send } from '../support/client.ts';
+import { configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { startRawUpstream, startUpstream } from '../support/upstream.ts';
+
+const key = keys.globex;
+const untrusting = { socketPath: undefined, ca: undefined, cert: undefined, key: undefined };
+
+function sidecarBefore(target: Partial<UpstreamTarget> & { readonly origin: string }): Promise<TestSidecar> {
+  const upstream: UpstreamTarget = { ...untrusting, ...target };
+  return startSidecar(configOf('', { environments: [{ name: 'test', hosts: [], upstream }] }));
+}
+
+async function listen(server: Server, where: string | number = 0): Promise<number> {
+  await new Promise<void>((resolve) => {
+    if (typeof where === 'string') server.listen(where, resolve);
+    else server.listen(where, '127.0.0.1', resolve);
+  });
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return typeof where === 'string' ? 0 : (server.address() as AddressInfo).port;
+}
+
+test('an upstream may listen on a Unix socket', async () => {
+  const directory = mkdtempSync(join(tmpdir(), 'upstream-'));
+  onTestFinished(() => rmSync(directory, { recursive: true }));
+  const socketPath = join(directory, 'core.sock');
+  const hosts: (string | undefined)[] = [];
+  await listen(
+    createHttpServer((req, res) => {
+      hosts.push(req.headers.host);
+      res.end(`${req.method} ${req.url}`);
+    }),
+    socketPath,
+  );
+  const sidecar = await sidecarBefore({ origin: 'http://localhost', socketPath });
+  const answer = await send(sidecar, 'GET /x?y', { key });
+  expect([answer.status, answer.body]).toEqual([200, 'GET /x?y']);
+  expect(hosts).toEqual([`127.0.0.1:${sidecar.port}`]);
+
+  const nobody = await sidecarBefore({ origin: 'http://localhost', socketPath: join(directory, 'nobody.sock') });
+  expect((await send(nobody, 'GET /x', { key })).status).toBe(502);
+  expect(nobody.accessLines()[0]).toMatchObject({ upstream_error: 'ENOENT' });
+});
+
+describe('an upstream with TLS', () => {
+  const authority = createAuthority();
+  const stranger = createAuthority();
+  const forName = authority.issue('DNS:localhost');
+  const forAddress = authority.issue('IP:127.0.0.1');
+  const forAnother = authority.issue('DNS:core.internal');
+  const client = authority.issue('DNS:sidecar');
+
+  /** Starts one; `names` are the server names that were asked for. */
+  async function startTls(
+    options: ServerOptions,
+    respond: RequestListener = (_req, res) => void res.end('{}'),
+  ): Promise<{ port: number; names: (string | false | null)[]; heads: () => number }> {
+    let heads = 0;
+    const names: (string | false | null)[] = [];
+    const server = createHttpsServer(options, (req, res) => {
+      heads += 1;
+      if (req.socket instanceof TLSSocket)
+        names.push((req.socket as { servername?: string | false | null }).servername ?? null);
+      respond(req, res);
+    });
+    return { port: await listen(server), names, heads: () => heads };
+  }
+
+  test('is verified with the CA that is configured, and by the name that is configured, whatever Host says', async () => {
+    const upstream = await startTls(forName);
+    const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca: authority.cert });
+    for (const Host of ['core.internal', 'evil.example', 'localhost', '127.0.0.1']) {
+      expect((await send(sidecar, 'GET /', { key, headers: { Host } })).status).toBe(200);
+    }
+    expect(new Set(upstream.names)).toEqual(new Set(['localhost']));
+  });
+
+  test('may be configured by its address, which the certificate must have', async () => {
+    const upstream = await startTls(forAddress);
+    const sidecar = await sidecarBefore({ origin: `https://127.0.0.1:${upstream.port}`, ca: authority.cert });
+    expect((await send(sidecar, 'GET /', { key, headers: { Host: 'core.internal' } })).status).toBe(200);
+    // An address is no server name.
+    expect(upstream.names).toEqual([false]);
+  });
+
+  test.each([
+    ['another name', forAnother, 'localhost'],
+    ['a name instead of the address', forName, '127.0.0.1'],
+    ['an address instead of the name', forAddress, 'localhost'],
+  ])('that shows a certificate for %s gets nothing', async (_name, certificate, host) => {
+    const upstream = await startTls(certificate);
+    const sidecar = await sidecarBefore({ origin: `https://${host}:${upstream.port}`, ca: authority.cert });
+    const answer = await send(sidecar, 'GET /', { key, headers: { Host: 'core.internal' } });
+    expect(answer.status).toBe(502);
+    expect(upstream.heads()).toBe(0);
+    expect(sidecar.accessLines()[0]).toMatchObject({ upstream_error: 'ERR_TLS_CERT_ALTNAME_INVALID' });
+  });
+
+  test.each([
+    ['another CA', stranger.cert],
+    ['the usual CAs', undefined],
+  ])('that is vouched for by nobody of %s gets nothing', async (_name, ca) => {
+    const upstream = await startTls(forName);
+    const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca });
+    expect((await send(sidecar, 'POST /', { key, body: 'secret' })).status).toBe(502);
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('may ask for a certificate of ours', async () => {
+    const upstream = await startTls({ ...forName, ca: authority.cert, requestCert: true, rejectUnauthorized: true });
+    const origin = `https://localhost:${upstream.port}`;
+    const known = await sidecarBefore({ origin, ca: authority.cert, ...client });
+    expect((await send(known, 'GET /', { key })).status).toBe(200);
+
+    const unknown = await sidecarBefore({ origin, ca: authority.cert });
+    expect((await send(unknown, 'GET /', { key })).status).toBe(502);
+    const wrong = await sidecarBefore({ origin, ca: authority.cert, ...stranger.issue('DNS:sidecar') });
+    expect((await send(wrong, 'GET /', { key })).status).toBe(502);
+    expect(upstream.heads()).toBe(1);
+  });
+
+  test('of an old version gets nothing', async () => {
+    const upstream = await startTls({
+      ...forName,
+      minVersion: 'TLSv1',
+      maxVersion: 'TLSv1.1',
+      ciphers: 'DEFAULT@SECLEVEL=0',
+    });
+    const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca: authority.cert });
+    expect((await send(sidecar, 'GET /', { key })).status).toBe(502);
+    expect(upstream.heads()).toBe(0);
+  });
+});
+
+describe('connections', () => {
+  test('are used again, one after the other', async () => {
+    const sockets = new Set<Socket>();
+    const upstream = await startRawUpstream((req, res) => {
+      sockets.add(req.socket);
+      req.resume().on('end', () => res.end('{}'));
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    for (let i = 0; i < 20; i += 1) {
+      expect(
+        (await send(sidecar, `${i % 2 === 0 ? 'GET' : 'POST'} /`, { key, body: i % 3 === 0 ? 'text' : '' })).status,
+      ).toBe(200);
+    }
+    expect(sockets.size).toBe(1);
+  });
+
+  test('carry one request at a time', async () => {
+    const busy = new Set<Socket>();
+    let together = 0;
+    const upstream = await startRawUpstream((req, res) => {
+      if (busy.has(req.socket)) together += 1;
+      busy.add(req.socket);
+      setTimeout(() => {
+        busy.delete(req.socket);
+        res.end('{}');
+      }, 20);
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    for (let round = 0; round < 5; round += 1) {
+      await Promise.all(Array.from({ length: 10 }, () => send(sidecar, 'GET /', { key })));
+    }
+    expect(upstream.heads()).toBe(50);
+    expect(together).toBe(0);
+  });
+
+  test.each([
+    ['says that it closes', 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}'],
+    ['says so among other things', 'HTTP/1.1 200 OK\r\nConnection: X-Other, Close\r\nContent-Length: 2\r\n\r\n{}'],
+    ['speaks HTTP/1.0', 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}'],
+    ['says more than it stated', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n'],
+    ['says more than no body', 'HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'],
+  ])('are not used again where the upstream %s', async (_name, bytes) => {
+    const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes), { every: true });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    for (let i = 0; i < 3; i += 1) expect((await send(sidecar, 'GET /', { key })).body).not.toContain('evil');
+    expect(upstream.connections).toHaveLength(3);
+  });
+
+  test('are not used again where the upstream spoke unasked', async () => {
+    const upstream = await startByteUpstream(
+      ({ socket }) => {
+        socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}');
+        setTimeout(() => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'), 20);
+      },
+      { every: true },
+    );
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    expect((await send(sidecar, 'GET /', { key })).body).toBe('{}');
+    await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
+    expect((await send(sidecar, 'GET /', { key })).body).toBe('{}');
+  });
+
+  test('that the upstream has closed meanwhile are replaced without anybody noticing', async () => {
+    const upstream = await startByteUpstream(({ socket }) => {
+      socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}');
+      setTimeout(() => socket.end(), 10);
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    for (let i = 1; i <= 5; i += 1) {
+      expect((await send(sidecar, 'POST /', { key, body: 'text' })).status).toBe(200);
+      await vi.waitFor(() => expect(upstream.connections[i - 1]?.closed).toBe(true));
+    }
+  });
+
+  test('that failed before anything was sent are tried once more, and no more than once', async () => {
+    // Ends each connection before its TLS is up, after what the client says first.
+    const upstream = await startByteUpstream(() => {});
+    for (const body of ['text', 'x'.repeat(100_000)]) {
+      const before = upstream.connections.length;
+      const sidecar = await sidecarBefore({ origin: upstream.origin.replace('http:', 'https:') });
+      const closing = setInterval(() => upstream.connections.forEach(({ socket }) => socket.destroy()), 5);
+      expect((await send(sidecar, 'POST /', { key, body })).status).toBe(502);
+      clearInterval(closing);
+      expect(upstream.connections.length - before).toBe(2);
+    }
+  });
+
+  test('that were refused are tried once more', async () => {
+    const spare = createHttpServer();
+    const port = await listen(spare);
+    await new Promise((resolve) => void spare.close(resolve));
+    const sidecar = await sidecarBefore({ origin: `http://127.0.0.1:${port}` });
+    expect((await send(sidecar, 'POST /', { key, body: 'text' })).status).toBe(502);
+    await listen(
+      createHttpServer((_req, res) => void res.end('{}')),
+      port,
+    );
+    expect((await send(sidecar, 'POST /', { key, body: 'text' })).status).toBe(200);
+  });
+});
+
+describe('a request is never sent twice', () => {
+  /** An upstream that counts what it gets by a header, and ends its connections when it is least convenient. */
+  async function startUnkind(end: (socket: Socket, nth: number) => void) {
+    const counts = new Map<string, number>();
+    const served = new WeakMap<Socket, number>();
+    const upstream = await startRawUpstream((req, res) => {
+      const id = String(req.headers['x-request-id']);
+      counts.set(id, (counts.get(id) ?? 0) + 1);
+      const nth = (served.get(req.socket) ?? 0) + 1;
+      served.set(req.socket, nth);
+      req.resume().on('error', () => {});
+      req.on('end', () => res.end('{}'));
+      res.on('finish', () => end(req.socket, nth));
+    });
+    return { upstream, counts };
+  }
+
+  async function race(sidecar: TestSidecar, counts: ReadonlyMap<string, number>, method: string): Promise<number[]> {
+    const statuses: number[] = [];
+    for (let round = 0; round < 100; round += 1) {
+      const ids = [0, 1, 2].map((i) => `${method}-${round}-${i}`);
+      const answers = await Promise.all(
+        ids.map((id) => send(sidecar, `${method} /`, { key, headers: { 'X-Request-Id': id }, body: 'pay' })),
+      );
+      for (const [i, id] of ids.entries()) {
+        const status = answers[i]?.status ?? 0;
+        statuses.push(status);
+        // What was answered was got once; of what was not nobody knows, but it was not got twice.
+        expect(counts.get(id) ?? 0).toBeLessThanOrEqual(1);
+        if (status === 200) expect(counts.get(id)).toBe(1);
+      }
+    }
+    return statuses;
+  }
+
+  test.each(['POST', 'GET'])(
+    'although the upstream closes connections while they are taken up again (%s)',
+    async (method) => {
+      let delay = 0;
+      const { upstream, counts } = await startUnkind((socket) => {
+        // From at once to a moment after the next request has been sent.
+        delay = (delay + 1) % 7;
+        setTimeout(() => socket.destroy(), delay / 2);
+      });
+      const sidecar = await startSidecar(configOf(upstream.origin));
+      const statuses = await race(sidecar, counts, method);
+      expect(new Set(statuses)).toEqual(new Set(statuses.includes(502) ? [200, 502] : [200]));
+      expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(100);
+    },
+  );
+
+  test('although the upstream resets the connection when it has got it', async () => {
+    const counts = new Map<string, number>();
+    const sockets = new Set<Socket>();
+    const upstream = await startRawUpstream((req, res) => {
+      const id = String(req.headers['x-request-id']);
+      counts.set(id, (counts.get(id) ?? 0) + 1);
+      if (sockets.has(req.socket)) {
+        req.socket.resetAndDestroy();
+        return;
+      }
+      sockets.add(req.socket);
+      req.resume().on('end', () => res.end('{}'));
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const statuses = await race(sidecar, counts, 'POST');
+    expect(statuses).toContain(200);
+    expect(statuses).toContain(502);
+    expect([...counts.values()].every((count) => count === 1)).toBe(true);
+  });
+});
+
+describe('an answer that is held back', () => {
+  /** Sends a request straight to the upstream client. */
+  function ask(upstream: Upstream, onData: (call: UpstreamCall) => void): Promise<string | UpstreamFailure> {
+    return new Promise((resolve) => {
+      let body = '';
+      const handler: AnswerHandler = {
+        onInformation: () => {},
+        onHead: () => {},
+        onData: (chunk) => {
+          body += chunk.toString();
+          onData(call);
+        },
+        onEnd: () => resolve(body),
+        onFailure: resolve,
+      };
+      const call = upstream.send(
+        { method: 'GET', target: '/', headers: ['Host', 'localhost'], body: undefined },
+        handler,
+      );
+    });
+  }
+
+  test('and yet completes leaves its connection usable', async () => {
+    const { origin } = await startUpstream((_seen, res) => {
+      res.write('held');
+      res.end();
+    });
+    const upstream = new Upstream({ ...untrusting, origin }, 1_000);
+    onTestFinished(() => upstream.close());
+    const calls: UpstreamCall[] = [];
+    const first = ask(upstream, (call) => {
+      calls.push(call);
+      call.pause();
+    });
+    // The rest may have been in the same piece, or it waits.
+    await Promise.race([first, new Promise((resolve) => void setTimeout(resolve, 100))]);
+    calls[0]?.resume();
+    expect(await first).toBe('held');
+    expect(await ask(upstream, () => {})).toBe('held');
+  });
+
+  test('does not hold back the next one on the connection', async () => {
+    const { origin, connections } = await startByteUpstream(
+      ({ socket }) => void socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nheld\r\n0\r\n\r\n'),
+      { every: true },
+    );
+    const upstream = new Upstream({ ...untrusting, origin }, 1_000);
+    onTestFinished(() => upstream.close());
+    for (let i = 0; i < 3; i += 1) expect(await ask(upstream, (call) => call.pause())).toBe('held');
+    expect(connections).toHaveLength(1);
+  });
+});
