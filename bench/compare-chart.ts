@@ -28,8 +28,9 @@ export function compareChart(results: readonly Result[], titles: Readonly<Record
       content.push(text(barsFrom - 8, middle + 4, titles[peer] ?? peer, 'text-anchor="end"'));
       content.push(`<rect x="${barsFrom}" y="${y}" width="${barWidth}" height="${barHeight}" rx="2" class="${name}"/>`);
       content.push(line(xOf(min), middle, xOf(max), middle, 'range'));
-      const beside = ratio === undefined ? '' : `   sidecar × ${ratio.median.toFixed(2)}`;
-      content.push(text(barsTo + 10, middle + 4, `${count(median)}${beside}`));
+      content.push(text(barsTo + 10, middle + 4, count(median)));
+      if (ratio !== undefined)
+        content.push(text(barsTo + 70, middle + 4, `sidecar ${ratio.median.toFixed(2)} ×`, 'class="small"'));
       y += rowHeight;
     }
     y += 8;

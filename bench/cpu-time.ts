@@ -5,14 +5,24 @@ const ticksPerSecond = 100;
 
 /** CPU seconds that a process, all its threads and its descendants have used, in user and system mode. */
 export function cpuSeconds(pid: number): number {
-  let ticks = 0;
-  for (const each of familyOf(pid)) {
-    const stat = read(`/proc/${each}/stat`);
-    // The name, in parentheses, may hold anything; utime, stime, cutime and cstime are fields 14 to 17.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    for (const field of fields.slice(11, 15)) ticks += Number(field);
+  return familyOf(pid).reduce((sum, each) => sum + secondsIn(`/proc/${each}/stat`), 0);
+}
+
+/** CPU seconds of the threads of one process that are there now, by their names. */
+export function cpuSecondsByThread(pid: number): Map<string, number> {
+  const seconds = new Map<string, number>();
+  for (const thread of threadsOf(pid)) {
+    const name = read(`/proc/${pid}/task/${thread}/comm`).trim();
+    seconds.set(name, (seconds.get(name) ?? 0) + secondsIn(`/proc/${pid}/task/${thread}/stat`));
   }
-  return ticks / ticksPerSecond;
+  return seconds;
+}
+
+function secondsIn(file: string): number {
+  const stat = read(file);
+  // The name, in parentheses, may hold anything; utime, stime, cutime and cstime are fields 14 to 17.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0) / ticksPerSecond;
 }
 
 /** Bytes of memory a process and its descendants have in use; pages they share count for each. */

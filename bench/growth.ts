@@ -115,7 +115,7 @@ async function figuresOf(
         const idleMemory = residentMemory(sidecar.process.pid);
         const file = join(directory, 'requests');
         writeRequests(file, point.requests);
-        await runLoad(sidecar.port, file, point.connections, warmUp);
+        if (warmUp > 0) await runLoad(sidecar.port, file, point.connections, warmUp);
         const before = cpuSeconds(sidecar.process.pid);
         const { requests, refused, failed } = await runLoad(sidecar.port, file, point.connections, seconds);
         if (requests === 0 || refused + failed > 0) throw new Error(`${refused} refusals, ${failed} failures`);

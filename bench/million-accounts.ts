@@ -88,7 +88,7 @@ async function lookUp(): Promise<void> {
   }
   times.sort((a, b) => a - b);
   const begin = performance.now();
-  await Promise.all(hashes.slice(1_000).map((hash) => directory.find(hash)));
+  await Promise.all(hashes.slice(1_000).map(async (hash) => directory.find(hash)));
   const together = performance.now() - begin;
   const cached = performance.now();
   for (let i = 0; i < 1_000_000; i += 1) void directory.find(hashes[i % 1_000] ?? '');

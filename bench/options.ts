@@ -14,7 +14,7 @@ options
   --baseline DIR     another checkout, with its own node_modules and dist, to measure as the peer "baseline"
   --rounds N         rounds (7; growth 3)
   --seconds N        of load for each peer in each round (1)
-  --warm-up N        seconds of load before the first round, for what runs on Node (4; one for others)
+  --warm-up N        seconds of load before the first round, for what runs on Node (5; one for others)
   --rate N           requests a second for latencies, of all peers alike (half of what each can do, 10,000 at most)
   --no-latency       throughput only
   --json FILE        all figures of all rounds
@@ -48,7 +48,7 @@ export function parseOptions(args: readonly string[]): Options {
       baseline: { type: 'string' },
       rounds: { type: 'string' },
       seconds: { type: 'string', default: '1' },
-      'warm-up': { type: 'string', default: '4' },
+      'warm-up': { type: 'string', default: '5' },
       rate: { type: 'string' },
       latency: { type: 'boolean', default: true },
       json: { type: 'string' },
@@ -62,10 +62,10 @@ export function parseOptions(args: readonly string[]): Options {
     workloads: chosen(values.only),
     peers: values.peers?.split(','),
     baseline: values.baseline,
-    rounds: values.rounds === undefined ? undefined : positive('rounds', values.rounds),
-    seconds: positive('seconds', values.seconds),
-    warmUp: positive('warm-up', values['warm-up']),
-    rate: values.rate === undefined ? undefined : positive('rate', values.rate),
+    rounds: values.rounds === undefined ? undefined : whole('rounds', values.rounds),
+    seconds: whole('seconds', values.seconds),
+    warmUp: whole('warm-up', values['warm-up'], 0),
+    rate: values.rate === undefined ? undefined : whole('rate', values.rate),
     latency: values.latency,
     json: values.json,
     writeDocs: values['write-docs'],
@@ -85,8 +85,9 @@ function chosen(names: string | undefined): readonly Workload[] {
   });
 }
 
-function positive(option: string, text: string): number {
+function whole(option: string, text: string, least = 1): number {
   const number = Number(text);
-  if (!Number.isSafeInteger(number) || number < 1) throw new Error(`--${option} takes a whole number`);
+  if (!Number.isSafeInteger(number) || number < least)
+    throw new Error(`--${option} takes a whole number from ${least}`);
   return number;
 }

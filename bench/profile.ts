@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { cpuSeconds } from './cpu-time.ts';
+import { basename, join } from 'node:path';
+import { cpuSecondsByThread } from './cpu-time.ts';
 import { exchangesOf, knownMerchants } from './exchanges.ts';
 import { runLoad, writeRequests } from './load.ts';
 import { freePort } from './processes.ts';
@@ -30,7 +30,7 @@ export interface Cost {
 interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number;
-    readonly callFrame: { readonly functionName: string; readonly url: string };
+    readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number };
     readonly children?: readonly number[];
   }[];
   /** Microseconds of the monotonic clock. */
@@ -59,11 +59,11 @@ export async function profile(
     cores: stage.cores.server,
     output: join(directory, 'output.log'),
   });
-  await runLoad(port, requests, workload.connections, warmUp);
+  if (warmUp > 0) await runLoad(port, requests, workload.connections, warmUp);
   const from = microseconds();
-  const before = cpuSeconds(sidecar.pid);
+  const before = cpuSecondsByThread(sidecar.pid);
   const load = await runLoad(port, requests, workload.connections, seconds);
-  const used = cpuSeconds(sidecar.pid) - before;
+  const after = cpuSecondsByThread(sidecar.pid);
   const until = microseconds();
   await sidecar.stop();
 
@@ -71,13 +71,38 @@ export async function profile(
   if (file === undefined) throw new Error('the sidecar left no profile');
   const recorded = JSON.parse(readFileSync(join(directory, file), 'utf8')) as CpuProfile;
   const { parts, functions } = split(recorded, from, until);
-  const costs = (times: ReadonlyMap<string, number>): Cost[] =>
-    [...times]
-      .map(([name, time]) => ({ name, microseconds: time / load.requests }))
-      .toSorted((a, b) => b.microseconds - a.microseconds);
-  const mainThread = [...parts.values()].reduce((sum, time) => sum + time, 0);
-  parts.set('other threads: file writes, garbage collection, compiler', used * 1e6 - mainThread);
-  return { workload, perRequest: (used / load.requests) * 1e6, parts: costs(parts), functions: costs(functions) };
+  const threads = new Map<string, number>();
+  for (const [thread, seconds] of after) {
+    const name = threadNames[thread] ?? 'other threads, the profiler among them';
+    const used = ((seconds - (before.get(thread) ?? 0)) * 1e6) / load.requests;
+    threads.set(name, (threads.get(name) ?? 0) + used);
+  }
+  // The profiler counts time that passed, some of it while others had the core.
+  const sampled = [...parts.values()].reduce((sum, time) => sum + time, 0);
+  const cpuTime = (threads.get(mainThread) ?? NaN) / sampled;
+  threads.delete(mainThread);
+  const costs = (times: ReadonlyMap<string, number>, scale: number): Cost[] =>
+    [...times].map(([name, time]) => ({ name, microseconds: time * scale }));
+  const all = [...costs(parts, cpuTime), ...costs(threads, 1)].toSorted(dearestFirst);
+  return {
+    workload,
+    perRequest: all.reduce((sum, { microseconds }) => sum + microseconds, 0),
+    parts: all,
+    functions: costs(functions, cpuTime).toSorted(dearestFirst),
+  };
+}
+
+const mainThread = 'main thread';
+
+/** The names that Node gives its threads. */
+const threadNames: Readonly<Record<string, string>> = {
+  'node-MainThread': mainThread,
+  'libuv-worker': 'thread pool: writing the log',
+  'node-V8Worker': 'V8 threads: garbage collection, compiler',
+};
+
+function dearestFirst(a: Cost, b: Cost): number {
+  return b.microseconds - a.microseconds;
 }
 
 /** Since the machine has started, as V8 counts. */
@@ -106,7 +131,8 @@ function split(
     const part = partOf(frame.functionName, url, frame.url === '');
     const duration = timeDeltas[i + 1] ?? 0;
     parts.set(part, (parts.get(part) ?? 0) + duration);
-    const name = `${frame.functionName || '(anonymous)'}, ${part}`;
+    const place = frame.url === '' ? '' : ` (${basename(frame.url)}:${frame.lineNumber + 1})`;
+    const name = `${frame.functionName || 'anonymous'}${place}, ${part}`;
     functions.set(name, (functions.get(name) ?? 0) + duration);
   }
   return { parts, functions };

@@ -60,7 +60,7 @@ export async function measure(stage: Stage, workload: Workload, peers: readonly 
     }
     for (const { peer, port } of servers) {
       const seconds = peer.runsOnNode ? pace.warmUp : Math.min(1, pace.warmUp);
-      await runLoad(port, file, workload.connections, seconds);
+      if (seconds > 0) await runLoad(port, file, workload.connections, seconds);
     }
 
     const rounds: Sample[][] = [];

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests of image, deployment, dashboard and alerts need beyond npm, and starts the container engine.
+# Installs what the tests of image, deployment, dashboard, alerts and PostgreSQL need beyond npm, and starts the container
+# engine.
 # For a bare Debian 12, as root. Does nothing where all is there already.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
@@ -12,6 +13,9 @@ for tool in "${tools[@]}"; do
   command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
 done
 
+# Debian keeps the server's programs out of the way of the PATH.
+compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null || missing+=(postgresql)
+
 if ((${#missing[@]} > 0)); then
   # Tests start their own Prometheus on a port of their own: nothing is to be started by its installation.
   policy=/usr/sbin/policy-rc.d
@@ -21,6 +25,9 @@ if ((${#missing[@]} > 0)); then
     chmod +x "$policy"
   fi
   apt-get update -qq
+  # Tests make servers of their own: the one that Debian makes on installation would only take up room.
+  apt-get install -qq --yes --no-install-recommends postgresql-common >/dev/null
+  sed -i 's/^#*create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
   apt-get install -qq --yes --no-install-recommends "${missing[@]}" >/dev/null
 fi
 

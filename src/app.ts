@@ -12,13 +12,16 @@ import { tallyOf } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
 import type { Config, Listener, StoreSettings } from './config/config.ts';
 import { Gateway } from './gateway/gateway.ts';
-import { createListener, secureContextOf } from './gateway/listener.ts';
+import { createListener, secureContextOf, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
+import { OperatorsApi } from './operators/operators-api.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { Metrics } from './telemetry/metrics.ts';
 import { OperationMetrics } from './telemetry/operation-metrics.ts';
+import { operatorsMetrics } from './telemetry/operators-metrics.ts';
 import { Upstream } from './upstream/upstream.ts';
+import type { Env } from './yaml/values.ts';
 
 /** How long idle connections are left open at shutdown, so that a request just sent on one still gets its answer. */
 const idleLinger = 1_000;
@@ -29,6 +32,8 @@ export interface AppDependencies {
   /** Epoch milliseconds. */
   readonly clock: () => number;
   readonly version: string;
+  /** Environment variables, for references in the accounts' file. */
+  readonly env: Env;
 }
 
 /** The composition root: puts the parts together, replaces what a new configuration replaces, takes all down in order. */
@@ -44,26 +49,31 @@ export class App {
   /** The accounts in a database, where they are in one. */
   #database: { readonly settings: StoreSettings; readonly accounts: PostgresAccounts } | undefined;
   #monitor: DirectoryMonitor | undefined;
+  readonly #operators: OperatorsApi | undefined;
+  #operatorsListener: Server | undefined;
   /** Says what cannot change while running. */
-  readonly #startedWith: Pick<Config, 'listen' | 'admin' | 'limits'>;
+  readonly #startedWith: Pick<Config, 'listen' | 'admin' | 'operators' | 'limits'>;
   #config: Config;
   #ready = false;
   #drained: Promise<void> | undefined;
 
-  constructor(config: Config, { log, clock, version }: AppDependencies) {
-    const { listen, admin, limits } = config;
-    this.#startedWith = { listen, admin, limits };
+  constructor(config: Config, { log, clock, version, env }: AppDependencies) {
+    const { listen, admin, operators, limits } = config;
+    this.#startedWith = { listen, admin, operators, limits };
     this.#config = config;
     this.#log = log;
     this.#clock = clock;
     const registry = this.#registry;
-    const metrics = new Metrics(registry, () => this.#gateway.inFlight);
+    const metrics = new Metrics(registry, () => this.#gateway.inFlight.size);
     this.#operation = new OperationMetrics(registry, version, () =>
       this.#database === undefined ? tallyOf(this.#config.accounts, clock()) : this.#database.accounts.tally(),
     );
     this.#gateway = new Gateway(this.#rulesOf(config), log, metrics, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
     this.#adminListener = createAdminListener({ registry, isReady: () => this.#ready, drain: () => this.drain() });
+    if (operators !== undefined) {
+      this.#operators = new OperatorsApi(config, { log, count: operatorsMetrics(registry), clock, env });
+    }
   }
 
   /**
@@ -72,12 +82,19 @@ export class App {
    * @throws the listener's error where an address cannot be bound; nothing is open then
    */
   async start(): Promise<void> {
-    await open('admin', this.#adminListener, this.#config.admin, this.#log);
+    const { admin, operators } = this.#config;
+    await open('admin', this.#adminListener, admin, this.#log);
     try {
+      if (operators !== undefined) {
+        this.#operatorsListener = await this.#operators?.listener(operators.tls && tlsOptionsOf(operators.tls));
+        if (this.#operatorsListener) await open('operators', this.#operatorsListener, operators, this.#log);
+      }
       await this.#database?.accounts.open();
       await open('merchants', this.#merchantsListener, this.#config.listen, this.#log);
     } catch (error) {
       this.#adminListener.close();
+      this.#operatorsListener?.close();
+      await this.#operators?.close();
       await this.#database?.accounts.close();
       throw error;
     }
@@ -86,8 +103,13 @@ export class App {
   }
 
   /** Bound addresses: the configuration may ask for any free port. */
-  get addresses(): { readonly merchants: AddressInfo; readonly admin: AddressInfo } {
+  get addresses(): {
+    readonly merchants: AddressInfo;
+    readonly admin: AddressInfo;
+    readonly operators: AddressInfo | undefined;
+  } {
     return {
+      operators: this.#operatorsListener?.address() as AddressInfo | undefined,
       merchants: this.#merchantsListener.address() as AddressInfo,
       admin: this.#adminListener.address() as AddressInfo,
     };
@@ -98,13 +120,17 @@ export class App {
     const upstreamsBefore = [...this.#upstreams.values()];
     const databaseBefore = this.#database;
     this.#config = config;
-    this.#gateway.rules = this.#rulesOf(config);
+    this.#gateway.inFlight.rules = this.#rulesOf(config);
     this.#log.level = config.log.level;
-    const { timeouts, listen, limits } = config;
+    this.#operators?.configure(config);
+    const { timeouts, listen, operators, limits } = config;
     this.#merchantsListener.headersTimeout = timeouts.header;
     this.#merchantsListener.keepAliveTimeout = timeouts.idle;
     if (listen.tls !== undefined && this.#merchantsListener instanceof TlsServer) {
       this.#merchantsListener.setSecureContext(secureContextOf(listen.tls));
+    }
+    if (operators?.tls !== undefined && this.#operatorsListener instanceof TlsServer) {
+      this.#operatorsListener.setSecureContext(secureContextOf(operators.tls));
     }
     const started = this.#startedWith;
     const fixed: readonly [string, unknown, unknown][] = [
@@ -112,6 +138,13 @@ export class App {
       ['listen.tls', started.listen.tls === undefined, listen.tls === undefined],
       ['listen.tls.clientCa', started.listen.tls?.clientCa === undefined, listen.tls?.clientCa === undefined],
       ['admin', address(started.admin), address(config.admin)],
+      ['operators', started.operators && address(started.operators), operators && address(operators)],
+      ['operators.tls', started.operators?.tls === undefined, operators?.tls === undefined],
+      [
+        'operators.tls.clientCa',
+        started.operators?.tls?.clientCa === undefined,
+        operators?.tls?.clientCa === undefined,
+      ],
       ['limits.header', started.limits.header, limits.header],
     ];
     for (const [member, runs, is] of fixed) {
@@ -139,9 +172,9 @@ export class App {
   drain(): Promise<void> {
     if (this.#drained === undefined) {
       this.#ready = false;
-      this.#gateway.drain();
+      this.#gateway.inFlight.drain();
       this.#log.info('draining');
-      this.#drained = until(() => this.#gateway.inFlight === 0, this.#config.timeouts.drain);
+      this.#drained = until(() => this.#gateway.inFlight.size === 0, this.#config.timeouts.drain);
     }
     return this.#drained;
   }
@@ -160,12 +193,15 @@ export class App {
     };
     await until(settled, Math.min(idleLinger, end - performance.now()));
     const closed = new Promise((resolve) => void listener.close(resolve));
-    await until(() => this.#gateway.inFlight === 0, end - performance.now());
-    this.#gateway.stop();
+    await until(() => this.#gateway.inFlight.size === 0, end - performance.now());
+    this.#gateway.inFlight.stop();
     listener.closeAllConnections();
     await closed;
-    this.#adminListener.close();
-    this.#adminListener.closeAllConnections();
+    for (const other of [this.#operatorsListener, this.#adminListener]) {
+      other?.close();
+      other?.closeAllConnections();
+    }
+    await this.#operators?.close();
     for (const { upstream } of this.#upstreams.values()) upstream.close();
     await this.#database?.accounts.close();
     this.#log.info('stopped');
@@ -204,7 +240,7 @@ export class App {
 
   /** Closes something once no request that began with `part` of it is left: one may be about to be sent. */
   async #closeUnused(part: Upstream | Directory, closable: { close(): unknown }): Promise<void> {
-    await until(() => !this.#gateway.uses(part), Infinity);
+    await until(() => !this.#gateway.inFlight.uses(part), Infinity);
     await closable.close();
   }
 }

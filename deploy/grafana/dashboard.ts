@@ -55,12 +55,14 @@ export function dashboard(): Dashboard {
 
 /** Several values or all of them; "all" takes in what the label will have tomorrow, and `environment="none"`. */
 function labelVariable(name: string, label: string, series: string): QueryVariableBuilder {
-  return new QueryVariableBuilder(name)
+  const builder = new QueryVariableBuilder(name);
+  // oxlint-disable-next-line unicorn/no-array-sort -- this is no array
+  builder.sort(VariableSort.AlphabeticalAsc);
+  return builder
     .label(label)
     .datasource(datasource)
     .query({ query: `label_values(${series}, ${name})`, refId: name })
     .refresh(VariableRefresh.OnTimeRangeChanged)
-    .sort(VariableSort.AlphabeticalAsc)
     .multi(true)
     .includeAll(true)
     .allValue('.*')

@@ -1,3 +1,4 @@
+import type { KeyObject } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -13,7 +14,7 @@ import { lockFile } from './file-lock.ts';
 import { Receipts } from './receipts.ts';
 import { replaceFile, versionOf } from './replace-file.ts';
 import type { AuditEvent, Changed, Decide, Once, Store, StoredAccount } from './store.ts';
-import type { Vault } from './vault.ts';
+import { Vault } from './vault.ts';
 
 /** How long to wait for another writer, in milliseconds. */
 const patience = 10_000;
@@ -26,8 +27,11 @@ export interface FileStoreOptions {
   /** For references in the file. */
   readonly env: Env;
   /** A file whose sealed texts do not open is not touched. */
-  readonly vault: Vault;
+  readonly masterKeys: readonly KeyObject[];
 }
+
+/** As `Decide`, and perhaps with a promise. */
+type Deciding<T> = (...existing: Parameters<Decide<T>>) => ReturnType<Decide<T>> | Promise<ReturnType<Decide<T>>>;
 
 /** The accounts' file as a store. It is read whole each time, so that it is always what is there. */
 export class FileStore implements Store {
@@ -37,10 +41,10 @@ export class FileStore implements Store {
   readonly #vault: Vault;
   readonly #receipts = new Receipts();
 
-  constructor({ file, env, vault }: FileStoreOptions) {
+  constructor({ file, env, masterKeys }: FileStoreOptions) {
     this.#file = file;
     this.#env = env;
-    this.#vault = vault;
+    this.#vault = new Vault(masterKeys);
   }
 
   async read(id: string): Promise<StoredAccount | undefined> {
@@ -53,14 +57,15 @@ export class FileStore implements Store {
     yield* accounts.filter(({ id }) => id > after).toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  async change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
-    return this.#locked((path) => {
+  /** @param decide may take its time: the lock is held meanwhile */
+  async change<T>(ids: readonly string[], decide: Deciding<T>, once?: Once): Promise<Changed<T>> {
+    return this.#locked(async (path) => {
       const receipt = once && this.#receipts.find(once);
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
       for (let attempt = 1; ; attempt++) {
         const read = this.#read(path);
         const asked = read.accounts.filter(({ id }) => ids.includes(id));
-        const decision = decide(new Map(asked.map((account) => [account.id, account])));
+        const decision = await decide(new Map(asked.map((account) => [account.id, account])));
         if (this.#write(path, read, decision.accounts, attempt)) {
           if (once !== undefined && decision.receipt !== undefined) this.#receipts.keep(once, decision.receipt);
           return { outcome: 'changed', result: decision.result };
@@ -70,7 +75,7 @@ export class FileStore implements Store {
   }
 
   async changeAll(rewrite: (account: StoredAccount) => StoredAccount, _event: AuditEvent): Promise<number> {
-    return this.#locked((path) => {
+    return this.#locked(async (path) => {
       for (let attempt = 1; ; attempt++) {
         const read = this.#read(path);
         const different = read.accounts
@@ -93,12 +98,12 @@ export class FileStore implements Store {
     }
   }
 
-  async #locked<T>(work: (path: string) => T): Promise<T> {
+  async #locked<T>(work: (path: string) => Promise<T>): Promise<T> {
     const path = this.#target();
     let release: (() => void) | undefined;
     try {
       release = await lockFile(path, patience);
-      return work(path);
+      return await work(path);
     } catch (error) {
       throw this.#failure(error);
     } finally {

@@ -8,14 +8,14 @@ import type { StoredAccount, StoredEncryption, StoredKey } from './store.ts';
 // What programs are told of accounts: by `--json` and by the operators' API alike. Dates are RFC 3339, null where there
 // is none. Schemas, because the API's description is made of them.
 
-const date = z.iso.datetime();
+const date = z.string().meta({ format: 'date-time' });
 const lastUsed = date
   .nullable()
   .optional()
   .describe('When it was last used, within a few minutes; null: never. Absent where the store does not record it.');
 
 export const keyView = z
-  .strictObject({
+  .object({
     id: z.string(),
     account: z.string().describe('The id of its account.'),
     environment: z.enum(environmentNames),
@@ -26,11 +26,11 @@ export const keyView = z
     revoked_at: date.nullable(),
     last_used_at: lastUsed,
   })
-  .meta({ id: 'Key', description: 'An API key, without the key itself.' });
+  .describe('An API key, without the key itself.');
 export type KeyView = z.output<typeof keyView>;
 
 export const encryptionView = z
-  .strictObject({
+  .object({
     account: z.string().describe('The id of its account.'),
     environment: z.enum(environmentNames),
     enabled: z.boolean(),
@@ -38,7 +38,7 @@ export const encryptionView = z
     format: z.enum(credentialFormats).nullable().describe('How key and IV are written; null where it is not enabled.'),
     created_at: date.nullable().describe('When the credentials were made.'),
     previous: z
-      .strictObject({
+      .object({
         accepts: z.enum(['credentials', 'plaintext']).describe('The credentials before these, or plaintext.'),
         until: date.describe('They are refused from then on.'),
         last_used_at: lastUsed,
@@ -46,18 +46,18 @@ export const encryptionView = z
       .nullable()
       .describe('What is accepted besides, during a grace.'),
   })
-  .meta({ id: 'Encryption', description: 'How an account encrypts in one environment. No secret.' });
+  .describe('How an account encrypts in one environment. No secret.');
 export type EncryptionView = z.output<typeof encryptionView>;
 
 export const accountView = z
-  .strictObject({
+  .object({
     id: z.string(),
     name: z.string(),
     active: z.boolean(),
     keys: z.array(keyView),
-    encryption: z.strictObject({ test: encryptionView, live: encryptionView }),
+    encryption: z.object({ test: encryptionView, live: encryptionView }),
   })
-  .meta({ id: 'Account', description: 'A merchant, with all API keys and both environments.' });
+  .describe('A merchant, with all API keys and both environments.');
 export type AccountView = z.output<typeof accountView>;
 
 const secretShown = z
@@ -68,12 +68,12 @@ export const issuedKeyView = keyView
   .extend({
     key: z.string().optional().describe('The API key itself. Shown once.'),
     replaces: z
-      .strictObject({ id: z.string(), expires_at: date })
+      .object({ id: z.string(), expires_at: date })
       .optional()
       .describe('The key it succeeds, and how long that one still lives.'),
     secret_shown: secretShown,
   })
-  .meta({ id: 'IssuedKey', description: 'A key that was just made.' });
+  .describe('A key that was just made.');
 export type IssuedKeyView = z.output<typeof issuedKeyView>;
 
 export const enabledView = encryptionView
@@ -82,7 +82,7 @@ export const enabledView = encryptionView
     iv: z.string().optional().describe('The IV, 16 characters. Shown once.'),
     secret_shown: secretShown,
   })
-  .meta({ id: 'EnabledEncryption', description: 'Credentials that were just made.' });
+  .describe('Credentials that were just made.');
 export type EnabledView = z.output<typeof enabledView>;
 
 /** What views depend on beside the account. */

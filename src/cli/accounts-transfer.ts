@@ -76,7 +76,7 @@ async function copyTo(session: StoreSession, configFile: string): Promise<void> 
   if (!loaded.ok) {
     throw new CommandFailed(loaded.problems.map(formatProblem).join('\n'), exitCodes.configuration);
   }
-  const { store, vault } = openStore(loaded.config.store, session.io.env);
+  const { store, vault } = openStore(loaded.config.store, session.io.env, { besideTraffic: false });
   try {
     const importer = new Importer({ ...session, store, vault }, session.vault, session.actor);
     await transfer(session, importer, storedIn(session), () => undefined);

@@ -3,6 +3,7 @@ import { accountName, identifier } from '../accounts/accounts-schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { AccountView } from '../accounts/views.ts';
 import type { CliIo } from './io.ts';
+import { addMigrateCommand } from './accounts-migrate.ts';
 import { addTransferCommands } from './accounts-transfer.ts';
 import { keysTable } from './keys.ts';
 import { readAs } from './options.ts';
@@ -65,6 +66,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
   }
 
   addTransferCommands(accounts, io, ended);
+  addMigrateCommand(accounts, io, ended);
 }
 
 /** An array, written as it is read. */

@@ -1,5 +1,5 @@
 import { request } from 'node:http';
-import { formatProblem, loadConfig } from '../config/load.ts';
+import { formatProblem, loadAdmin } from '../config/load.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /**
@@ -7,13 +7,12 @@ import { exitCodes, type CliIo } from './io.ts';
  * `timeouts.drain` is over. The process goes on until SIGTERM. Returns the exit code.
  */
 export async function drain(io: CliIo, configFile: string): Promise<number> {
-  const loaded = loadConfig(configFile, io.env);
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
+  const admin = loadAdmin(configFile, io.env);
+  if (!('port' in admin)) {
+    for (const problem of admin) io.stderr.write(`${formatProblem(problem)}\n`);
     return exitCodes.configuration;
   }
-  const { host, port } = loaded.config.admin;
-  const result = await post(loopbackOf(host), port, '/drain');
+  const result = await post(loopbackOf(admin.host), admin.port, '/drain');
   if (result === 200) return exitCodes.done;
   io.stderr.write(`drain: ${typeof result === 'number' ? `the admin listener answered ${result}` : result}\n`);
   return exitCodes.failed;
@@ -31,7 +30,8 @@ function post(host: string, port: number, path: string): Promise<number | string
       res.resume();
       resolve(res.statusCode ?? 0);
     })
-      .on('error', (error) => resolve(error.message))
+      // Where a name has several addresses, the message is empty.
+      .on('error', (error: Error & { code?: string }) => resolve(error.message || (error.code ?? error.name)))
       .end();
   });
 }

@@ -1,11 +1,12 @@
 import { Argument, Option, type Command } from 'commander';
 import { identifier } from '../accounts/accounts-schema.ts';
+import { grace } from '../accounts/durations.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnabledView, EncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import type { CliIo } from './io.ts';
 import { environmentOption } from './keys.ts';
-import { grace, readAs } from './options.ts';
+import { readAs } from './options.ts';
 import { onStore, storeCommand, type Ended, type StoreOptions } from './store-command.ts';
 import { members, minute } from './table.ts';
 

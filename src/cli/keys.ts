@@ -1,6 +1,7 @@
 import { Argument, Option, type Command } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { identifier } from '../accounts/accounts-schema.ts';
+import { lifetime, overlap } from '../accounts/durations.ts';
 import {
   environmentNames,
   hashOf,
@@ -13,7 +14,7 @@ import { existing } from '../accounts/changes.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
 import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
 import type { CliIo } from './io.ts';
-import { lifetime, overlap, readAs } from './options.ts';
+import { readAs } from './options.ts';
 import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';
 import { day, members, minute, table } from './table.ts';
 

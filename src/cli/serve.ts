@@ -36,7 +36,7 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
 
 /** Starts the sidecar, or says in one line why its listeners cannot be opened. */
 export async function startApp(io: CliIo, command: string, config: Config, log: Logger): Promise<App | undefined> {
-  const app = new App(config, { log, clock: io.clock, version: io.version });
+  const app = new App(config, { log, clock: io.clock, version: io.version, env: io.env });
   try {
     await app.start();
     return app;

@@ -64,7 +64,7 @@ export async function onStore(
     for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
     return exitCodes.configuration;
   }
-  const { store, vault } = openStore(loaded.config.store, io.env);
+  const { store, vault } = openStore(loaded.config.store, io.env, { besideTraffic: false });
   const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
   const show = (result: unknown, lines: () => string): void => {

@@ -1,5 +1,6 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { isIPv4 } from 'node:net';
+import { createSecureContext } from 'node:tls';
 import { environmentNames } from '../accounts/api-key.ts';
 import { formatPath } from '../yaml/member-path.ts';
 import type { MemberPath } from '../yaml/member-path.ts';
@@ -59,6 +60,13 @@ function checkCertificate(
   if (tls.cert === undefined || tls.key === undefined) return;
   if (!new X509Certificate(tls.cert).checkPrivateKey(createPrivateKey(tls.key))) {
     file.report([...path, 'key'], 'not the key of the certificate in "cert"');
+    return;
+  }
+  try {
+    createSecureContext({ cert: tls.cert, key: tls.key });
+  } catch (error) {
+    // What parses may still be too weak for a listener, which would only show when it begins to use it.
+    file.report([...path, 'cert'], `OpenSSL does not take it: ${(error as { reason?: string }).reason ?? 'unusable'}`);
   }
 }
 

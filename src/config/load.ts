@@ -13,7 +13,7 @@ import { valuesIn } from '../yaml/values.ts';
 import type { Env } from '../yaml/values.ts';
 import { WrongValue } from '../yaml/wrong-value.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
-import type { Config, Environment, ServerTls, UpstreamTarget } from './config.ts';
+import type { Config, Environment, Listener, ServerTls, UpstreamTarget } from './config.ts';
 import { crossCheck } from './cross-checks.ts';
 import { masterKeys } from './kinds.ts';
 import { sidecarSchema } from './schema.ts';
@@ -52,6 +52,17 @@ export function loadConfig(path: string, env: Env): LoadResult {
   // Without a problem nothing is missing.
   const config = toConfig(content as SidecarFile, file.directory, keys, stored, vault);
   return { ok: true, config, warnings, files: [...files.seen] };
+}
+
+/**
+ * Where the admin listener of a configuration is, or what is wrong. Mistakes elsewhere in the file, and in others, do not
+ * matter: whoever asks wants to reach a sidecar that goes on running on what was valid before.
+ */
+export function loadAdmin(path: string, env: Env): Listener | readonly Problem[] {
+  const file = open(path, new Files());
+  if (!(file instanceof YamlFile)) return [file];
+  const { host, port } = validate(file, sidecarSchema(valuesIn(file, env)))?.admin ?? {};
+  return host === undefined || port === undefined ? file.problems : { host, port };
 }
 
 /** The master keys: those the file names, or else those of the environment. A database is not without. */

@@ -68,16 +68,7 @@ export class Reloader {
       this.#again = true;
       return;
     }
-    this.#loading = true;
-    this.#again = false;
-    const readSince = this.#clock();
-    void this.#load().then((loaded) => {
-      this.#loading = false;
-      if (this.#stopped) return;
-      this.watch(loaded.files, readSince);
-      this.#apply(loaded);
-      if (this.#again) this.reload();
-    });
+    void this.#loadAndApply();
   }
 
   /** From now on nothing is applied any more. */
@@ -87,6 +78,18 @@ export class Reloader {
     clearTimeout(this.#settlingAtMost);
     for (const { watcher } of this.#watched.values()) watcher.close();
     this.#watched.clear();
+  }
+
+  async #loadAndApply(): Promise<void> {
+    this.#loading = true;
+    this.#again = false;
+    const readSince = this.#clock();
+    const loaded = await this.#load();
+    this.#loading = false;
+    if (this.#stopped) return;
+    this.watch(loaded.files, readSince);
+    this.#apply(loaded);
+    if (this.#again) this.reload();
   }
 
   #watchFolder(folder: string): void {
@@ -119,12 +122,18 @@ export class Reloader {
       const worker = new Worker(new URL(`./load-worker${extname(import.meta.url)}`, import.meta.url), {
         workerData: { file: this.#file, env: { ...this.#env } },
       });
-      worker.on('message', ({ kind, ...message }: WorkerMessage) => {
+      worker.on('message', (message: WorkerMessage) => {
         // Whatever else waits comes first: messages that are there already are taken in without a pause.
         setImmediate(() => worker.postMessage('next'));
-        if ('accounts' in message) accounts.push(...message.accounts.map(unpackAccount));
-        else if ('config' in message) resolve({ ...message, ok: true, config: { ...message.config, accounts } });
-        else resolve({ ...message, ok: false });
+        if (message.kind === 'accounts') {
+          accounts.push(...message.accounts.map(unpackAccount));
+        } else if (message.kind === 'loaded') {
+          const { config, warnings, files } = message;
+          resolve({ ok: true, config: { ...config, accounts }, warnings, files });
+        } else {
+          const { problems, files } = message;
+          resolve({ ok: false, problems, files });
+        }
       });
       // Whatever the files do to the thread that reads them, this one goes on. The error's message could quote them.
       const brokenOff = (cause: string): void => {

@@ -1,4 +1,5 @@
-import type { AnswerHandler, UpstreamFailure } from '../upstream/upstream.ts';
+import type { UpstreamFailure } from '../upstream/failure.ts';
+import type { AnswerHandler } from '../upstream/upstream.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 
 /** Brings the upstream's answer to the client: the part that plain and sealed answers share. */

@@ -4,7 +4,8 @@ import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { KeyHolder } from '../accounts/directory.ts';
 import { sealEnvelope, type OpenReason } from '../envelope/envelope.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
-import type { AnswerHandler, Upstream, UpstreamCall, UpstreamFailure, UpstreamRequest } from '../upstream/upstream.ts';
+import type { UpstreamFailure } from '../upstream/failure.ts';
+import type { AnswerHandler, Upstream, UpstreamCall, UpstreamRequest } from '../upstream/upstream.ts';
 import type { BufferBudget } from './buffer-budget.ts';
 import { lingerTime, problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
@@ -145,6 +146,13 @@ export class GatewayRequest {
     this.wait(this.rules.timeouts.upstream, 'upstream_timeout');
     this.#upstreamSince = performance.now();
     this.call = upstream.send(forwarded, answer);
+  }
+
+  /** The end of this request, come what may: gives back what it holds and ends what it still waits for. */
+  close(): void {
+    this.over = true;
+    this.release();
+    this.call?.abort();
   }
 
   /** Ends the client's connection so that nobody can take what it got for a whole answer. */

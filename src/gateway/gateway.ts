@@ -1,20 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Directory } from '../accounts/directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
-import type { Upstream } from '../upstream/upstream.ts';
 import { accessLine } from './access-line.ts';
 import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
-import { BufferBudget } from './buffer-budget.ts';
 import { clientOf } from './client-address.ts';
 import { answerCipherTest, cipherTestOf } from './cipher-test.ts';
-import { Deadlines } from './deadlines.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
 import { FailureLimiter } from './failure-limiter.ts';
-import { GatewayRequest } from './gateway-request.ts';
+import type { GatewayRequest } from './gateway-request.ts';
+import { InFlight } from './in-flight.ts';
 import { passThrough } from './pass-through.ts';
 import { passUpgrade } from './pass-upgrade.ts';
 import { endWithProblem, type RefusalDetails } from './refusal.ts';
@@ -47,57 +44,24 @@ export class Gateway {
   readonly #log: Logger;
   readonly #metrics: Metrics;
   readonly #clock: () => number;
-  readonly #budget: BufferBudget;
-  readonly #open = new Deadlines<GatewayRequest>();
+  /** The requests whose answer is not complete. */
+  readonly inFlight: InFlight;
   /** Unknown API keys, by client. */
   readonly #guesses = new FailureLimiter();
   readonly #exchange: ExchangeDependencies;
-  #rules: Rules;
-  #draining = false;
 
   /** @param clock epoch milliseconds: what keys expire and graces end by */
   constructor(rules: Rules, log: Logger, metrics: Metrics, clock: () => number) {
-    this.#rules = rules;
     this.#log = log;
     this.#metrics = metrics;
     this.#clock = clock;
     this.#exchange = { metrics, openFailures: new FailureLimiter() };
-    this.#budget = new BufferBudget(rules.limits.buffered);
-    this.#open.start(sweepInterval(rules));
-  }
-
-  /** The requests whose answer is not complete. */
-  get inFlight(): number {
-    return this.#open.size;
-  }
-
-  /** What decides about requests from now on. */
-  set rules(rules: Rules) {
-    this.#rules = rules;
-    this.#budget.resize(rules.limits.buffered);
-    this.#open.start(sweepInterval(rules));
-  }
-
-  /** Whether a request is in flight that began with this upstream. */
-  uses(part: Upstream | Directory): boolean {
-    return this.#open.find((request) => request.rules.has(part)) !== undefined;
-  }
-
-  /** From now on every answer closes its connection, so that clients go elsewhere. */
-  drain(): void {
-    this.#draining = true;
-    this.#open.forEach((request) => request.drain());
-  }
-
-  /** Breaks off what is still under way, at the end of a drain that took too long. */
-  stop(): void {
-    this.#open.stop();
-    this.#open.forEach((request) => request.breakOff());
+    this.inFlight = new InFlight(rules, (request) => this.#observe(request));
   }
 
   /** Handles one request; never throws and never rejects. */
   handle(req: IncomingMessage, res: ServerResponse): void {
-    const request = this.#opened(req, res);
+    const request = this.inFlight.open(req, res);
     const answer = (): void => {
       if (request.answered) return;
       this.#answer(request).catch((error: unknown) => this.#failed(request, error));
@@ -111,9 +75,9 @@ export class Gateway {
   /** Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. */
   takesUpgrade(req: IncomingMessage): boolean {
     if (req.headers.upgrade?.toLowerCase() !== 'websocket' || req.method !== 'GET') return false;
-    if (this.#lastOn(req.socket) !== undefined) return false;
+    if (this.inFlight.lastOn(req.socket) !== undefined) return false;
     const path = pathOf(req.url ?? '');
-    return path !== undefined && routesOf(this.#rules.router.match(path, 'GET')).some((route) => route.upgrade);
+    return path !== undefined && routesOf(this.inFlight.rules.router.match(path, 'GET')).some((route) => route.upgrade);
   }
 
   /** Handles a WebSocket handshake: the same admission, then the two connections are coupled. */
@@ -123,13 +87,13 @@ export class Gateway {
     res.shouldKeepAlive = false;
     res.once('finish', () => socket.destroySoon());
     socket.on('error', () => {});
-    const request = this.#opened(req, res);
+    const request = this.inFlight.open(req, res);
     this.#answerUpgrade(request, firstBytes).catch((error: unknown) => this.#failed(request, error));
   }
 
   /** Answers what Node's parser could not make a request of, behind what is still to be answered on the connection. */
   refuseUnparsed(socket: Socket, code: RefusalCode): void {
-    const request = this.#lastOn(socket);
+    const request = this.inFlight.lastOn(socket);
     if (request === undefined) {
       // Whatever else comes on a connection that was refused already is the same fault.
       if (!socket.writable) return;
@@ -146,11 +110,6 @@ export class Gateway {
       if (request.answered) request.breakOff();
       else request.refuse(request.isAmbiguous ? 'ambiguous_request' : code);
     }
-  }
-
-  /** The last request on a connection whose answer is not complete. */
-  #lastOn(socket: Socket): GatewayRequest | undefined {
-    return this.#open.findLast((request) => request.req.socket === socket);
   }
 
   async #answerUpgrade(request: GatewayRequest, firstBytes: Buffer): Promise<void> {
@@ -259,27 +218,7 @@ export class Gateway {
     return refused('invalid_api_key');
   }
 
-  /** Takes a request in. */
-  #opened(req: IncomingMessage, res: ServerResponse): GatewayRequest {
-    const request = new GatewayRequest(req, res, this.#rules, this.#budget, this.#draining);
-    const close = (): void => this.#closed(request);
-    res.once('close', close);
-    // A pipelined answer that waits for the one before it has no connection yet whose end it could notice.
-    if (res.socket === null) {
-      req.socket.setMaxListeners(0).once('close', close);
-      res.once('close', () => req.socket.off('close', close));
-    }
-    this.#open.add(request);
-    request.overloaded = this.#open.size > request.rules.limits.inFlight;
-    return request;
-  }
-
-  /** The end of a request, come what may: its answer is complete, or its client has left. */
-  #closed(request: GatewayRequest): void {
-    if (!this.#open.delete(request)) return;
-    request.over = true;
-    request.release();
-    request.call?.abort();
+  #observe(request: GatewayRequest): void {
     // Its connection ended before its turn came.
     if (request.id === '') return;
     // 7. One access line and one observation, when all is known.
@@ -307,10 +246,4 @@ export class Gateway {
 
 function refused(code: RefusalCode, details: RefusalDetails = {}): Refused {
   return { outcome: 'refused', code, details };
-}
-
-/** Often enough that no timeout is late by more than an eighth of the shortest. */
-function sweepInterval({ timeouts }: Rules): number {
-  const shortest = Math.min(timeouts.request, timeouts.upstream, timeouts.idle);
-  return Math.min(250, Math.max(10, shortest / 8));
 }

@@ -1,7 +1,7 @@
 import { createServer as createHttpServer, type Server, type ServerOptions } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { Socket } from 'node:net';
-import type { SecureContextOptions } from 'node:tls';
+import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import type { Config, ServerTls } from '../config/config.ts';
 import type { RefusalCode } from '../errors.ts';
 import type { Gateway } from './gateway.ts';
@@ -25,11 +25,7 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   const server: Server =
     tls === undefined
       ? createHttpServer(options)
-      : createHttpsServer({
-          ...options,
-          ...secureContextOf(tls),
-          ...(tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true }),
-        });
+      : createHttpsServer({ ...options, ...tlsOptionsOf(tls), handshakeTimeout: timeouts.header });
   // Node drops headers beyond a number without a word; the size limit bounds them already.
   server.maxHeadersCount = 0;
   server.on('request', (req, res) => gateway.handle(req, res));
@@ -47,7 +43,13 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   return server;
 }
 
-/** What a listener with TLS presents and demands; may be replaced while it runs. */
+/** What a listener with TLS presents and demands. */
+export function tlsOptionsOf(tls: ServerTls): TlsOptions {
+  const demands = tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
+  return { ...secureContextOf(tls), ...demands };
+}
+
+/** The part of it that may be replaced while the listener runs. */
 export function secureContextOf({ cert, key, clientCa }: ServerTls): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.2', ...(clientCa === undefined ? {} : { ca: clientCa }) };
 }

@@ -32,7 +32,7 @@ export function passUpgrade(
       answer.on('end', () => relay.onEnd());
       answer.on('error', () => relay.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));
     },
-    onFailure: (cause) => new PlainAnswer(request).onFailure({ code: 'upstream_unavailable', cause }),
+    onFailure: (failure) => new PlainAnswer(request).onFailure(failure),
   });
   request.call = { abort, pause: () => {}, resume: () => {} };
 }

@@ -3,7 +3,7 @@ import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompre
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import { Sealer, sealedLength, sealEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { UpstreamFailure } from '../upstream/upstream.ts';
+import type { UpstreamFailure } from '../upstream/failure.ts';
 import { mayHaveBody, readAnswerHead, type AnswerHead } from './answer-headers.ts';
 import { AnswerRelay } from './answer-relay.ts';
 import type { GatewayRequest } from './gateway-request.ts';

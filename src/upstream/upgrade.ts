@@ -1,7 +1,8 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import type { Socket } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import httpProxy from 'http-proxy';
 import type { UpstreamTarget } from '../config/config.ts';
+import type { UpstreamFailure } from './failure.ts';
 
 /** Receives what becomes of an upgrade. Exactly one of the three is called. */
 export interface UpgradeHandler {
@@ -9,8 +10,7 @@ export interface UpgradeHandler {
   onSwitch(): void;
   /** The upstream answers instead. Flat list of headers; the body is read from `answer`. */
   onAnswer(status: number, headers: readonly string[], answer: IncomingMessage): void;
-  /** @param cause the error's own code, for the log */
-  onFailure(cause: string): void;
+  onFailure(failure: UpstreamFailure): void;
 }
 
 /** A WebSocket handshake to be sent to the upstream. */
@@ -30,14 +30,17 @@ export interface UpgradeRequest {
  * what is prepared here, and three of its habits are corrected: it rewrites paths, it writes an answer other than 101
  * to the client with headers that do not fit its body, and it leaves one side open when the other vanishes.
  *
+ * @param connectTimeout milliseconds for TCP and TLS together
  * @returns how to give up before the upstream has answered
  */
 export function upgrade(
   target: UpstreamTarget,
+  connectTimeout: number,
   { req, socket, firstBytes, target: path, headers, requestId }: UpgradeRequest,
   handler: UpgradeHandler,
 ): () => void {
   const { protocol, hostname, port } = new URL(target.origin);
+  const host = hostname.replace(/^\[|\]$/g, '');
   const proxy = httpProxy.createProxyServer();
   let settled = false;
   let outgoing: ClientRequest | undefined;
@@ -51,11 +54,10 @@ export function upgrade(
     outgoing = proxyRequest;
     // What was checked is what is sent, whatever http-proxy made of it on the way.
     proxyRequest.path = path;
-    proxyRequest.once('response', (answer: IncomingMessage & { upgrade?: boolean }) => {
-      // http-proxy leaves an answer alone that it takes for an upgrade.
-      answer.upgrade = true;
-      if (settle()) handler.onAnswer(answer.statusCode ?? 502, answer.rawHeaders, answer);
-    });
+    limitConnect(proxyRequest, connectTimeout);
+    // http-proxy leaves an answer alone that it takes for an upgrade; Node must not take it for one, or it would couple
+    // the client to an upstream that has refused it. This listener comes before http-proxy's, the one below behind it.
+    proxyRequest.once('response', (answer: MaybeUpgrade) => (answer.upgrade = true));
     proxyRequest.once('upgrade', (answer: IncomingMessage, upstreamSocket: Socket) => {
       answer.headers['x-request-id'] = requestId;
       socket.once('close', () => upstreamSocket.destroy());
@@ -72,34 +74,59 @@ export function upgrade(
     {
       target: {
         protocol,
-        hostname: hostname.replace(/^\[|\]$/g, ''),
+        hostname: host,
         port,
         ...(target.socketPath === undefined ? {} : { socketPath: target.socketPath }),
         ...(target.ca === undefined ? {} : { ca: target.ca }),
         ...(target.cert === undefined ? {} : { cert: target.cert }),
         ...(target.key === undefined ? {} : { key: target.key }),
       },
-      // The TLS server name is the configuration's, not what the client wrote into Host.
-      ssl: { servername: hostname },
+      // The TLS server name is the configuration's, not what the client wrote into Host. An address is no name.
+      ssl: { servername: isIP(host) === 0 ? host : '' },
     },
-    (error: Error & { code?: string }) => {
-      if (settle()) handler.onFailure(error.code ?? error.name);
+    ({ code, name }: Error & { code?: string }) => {
+      const timedOut = code === 'ETIMEDOUT';
+      const failure = timedOut ? 'upstream_timeout' : 'upstream_unavailable';
+      if (settle()) handler.onFailure({ code: failure, cause: code ?? name });
     },
   );
+  outgoing?.once('response', (answer: MaybeUpgrade) => {
+    answer.upgrade = false;
+    const status = answer.statusCode ?? 0;
+    if (!settle()) return;
+    if (status >= 200 && status <= 599) {
+      handler.onAnswer(status, answer.rawHeaders, answer);
+    } else {
+      outgoing?.destroy();
+      handler.onFailure({ code: 'upstream_unavailable', cause: 'BAD_STATUS' });
+    }
+  });
   return () => {
     settled = true;
     outgoing?.destroy();
   };
 }
 
+/** An answer, and whether Node takes it for the switch to another protocol. */
+type MaybeUpgrade = IncomingMessage & { upgrade?: boolean };
+
+function limitConnect(proxyRequest: ClientRequest, milliseconds: number): void {
+  proxyRequest.once('socket', (socket: Socket) => {
+    const timedOut = Object.assign(new Error('the upstream cannot be connected'), { code: 'ETIMEDOUT' });
+    const timer = setTimeout(() => proxyRequest.destroy(timedOut), milliseconds);
+    const stop = (): void => clearTimeout(timer);
+    socket.once('encrypted' in socket ? 'secureConnect' : 'connect', stop).once('close', stop);
+  });
+}
+
 /** Headers as Node takes them: several of one name as a list. */
 function grouped(headers: readonly string[]): Record<string, string | string[]> {
-  const groups: Record<string, string | string[]> = {};
+  const groups = new Map<string, string | string[]>();
   for (let i = 0; i + 1 < headers.length; i += 2) {
     const name = (headers[i] as string).toLowerCase();
     const value = headers[i + 1] as string;
-    const before = groups[name];
-    groups[name] = before === undefined ? value : [before, value].flat();
+    const before = groups.get(name);
+    groups.set(name, before === undefined ? value : [before, value].flat());
   }
-  return groups;
+  return Object.fromEntries(groups);
 }

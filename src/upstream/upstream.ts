@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
 import { Connection, type OutgoingRequest, type RequestEvents } from './connection.ts';
+import type { UpstreamFailure } from './failure.ts';
 import { upgrade, type UpgradeHandler, type UpgradeRequest } from './upgrade.ts';
 
 /** What is sent to the upstream. */
@@ -24,13 +25,6 @@ export interface AnswerHandler {
   onData(chunk: Buffer): void;
   onEnd(): void;
   onFailure(failure: UpstreamFailure): void;
-}
-
-/** Why there is no (whole) answer. */
-export interface UpstreamFailure {
-  readonly code: 'upstream_unavailable' | 'upstream_timeout';
-  /** The error's own code, for the log: ECONNREFUSED, UND_ERR_SOCKET, … Never a message, which may name addresses. */
-  readonly cause: string;
 }
 
 /** One request under way. */
@@ -71,7 +65,7 @@ export class Upstream {
 
   /** Hands a WebSocket handshake on; see `upgrade`. */
   upgrade(request: UpgradeRequest, handler: UpgradeHandler): () => void {
-    return upgrade(this.#target, request, handler);
+    return upgrade(this.#target, this.#connectTimeout, request, handler);
   }
 
   /** Ends idle connections at once and busy ones after their answer. */

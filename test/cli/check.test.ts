@@ -404,6 +404,14 @@ describe('TLS', () => {
     ]);
   });
 
+  test('refuses a key that is too short for a listener', async () => {
+    const { cert, key } = newCertificate(['rsa:1024']);
+    expect(await outcome({ sidecar, 'cert.pem': cert, 'key.pem': key })).toEqual([
+      '78',
+      'sidecar.yaml:1:24  listen.tls.cert  OpenSSL does not take it: ee key too small',
+    ]);
+  });
+
   test('for the upstream is complete and only for https', async () => {
     const { cert, key } = newCertificate();
     const long = (url: string, members: string): string =>

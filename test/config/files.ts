@@ -21,13 +21,19 @@ export function filesIn(files: Readonly<Record<string, string | Buffer>>): strin
   return directory;
 }
 
-/** A new certificate and its private key, both in PEM, made by openssl. */
-export function newCertificate(): { cert: string; key: string } {
+/** A new certificate and its private key, both in PEM, made by openssl: of a good curve, if nothing else is said. */
+export function newCertificate(algorithm: readonly string[] = ['ec', '-pkeyopt', 'ec_paramgen_curve:P-256']): {
+  cert: string;
+  key: string;
+} {
   const directory = filesIn({});
   const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
-  const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:P-256', '-nodes'];
-  execFileSync('openssl', ['req', '-x509', ...curve, '-keyout', key, '-out', cert, '-subj', '/CN=localhost'], {
-    stdio: 'ignore',
-  });
+  execFileSync(
+    'openssl',
+    ['req', '-x509', '-newkey', ...algorithm, '-nodes', '-keyout', key, '-out', cert, '-subj', '/CN=localhost'],
+    {
+      stdio: 'ignore',
+    },
+  );
   return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
 }

@@ -1,7 +1,6 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig, type Env, type LoadResult } from '../../src/config/load.ts';
@@ -203,23 +202,6 @@ describe('reload', () => {
     expect(stopped.applied).toEqual([]);
   });
 
-  test('outlives a thread that breaks off, without a word of what is in the files', async () => {
-    const folder = new Folder(files);
-    const followed = new Followed(folder.file('sidecar.yaml')).watch();
-    const emit = vi.spyOn(Worker.prototype, 'emit');
-    onTestFinished(() => emit.mockRestore());
-    emit.mockImplementationOnce(function (this: Worker) {
-      emit.mockRestore();
-      return this.emit('error', Object.assign(new Error('secret canary'), { code: 'ERR_WORKER_OUT_OF_MEMORY' }));
-    });
-    followed.reloader.reload();
-    const broken = await followed.until(() => true);
-    expect(problemsOf(broken)).toEqual(['. loading broke off (ERR_WORKER_OUT_OF_MEMORY): "check" tells more']);
-    // What was watched still is.
-    folder.write({ 'accounts.yaml': withKeys(keys.globex) });
-    await followed.until(hasKeys(1));
-  });
-
   test('takes variables from the environment it was given', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': withKeys('${API_KEY}') });
     const followed = new Followed(folder.file('sidecar.yaml'), { API_KEY: keys.globexPublic });
@@ -280,24 +262,17 @@ describe('while 10,000 accounts are loaded', () => {
     onTestFinished(() => void server.close());
     const { port } = server.address() as AddressInfo;
 
-    // How many messages of the other thread one turn of the event loop takes in.
-    let turn = 0;
+    // The order in which this thread has turned to its other work, and to what the other thread sent.
     let turning = true;
-    const messagesByTurn = new Map<number, number>();
-    const next = (): void => {
-      turn += 1;
-      if (turning) setImmediate(next);
-    };
-    next();
-    const emit = Worker.prototype.emit;
-    const spy = vi.spyOn(Worker.prototype, 'emit').mockImplementation(function (this: Worker, ...args) {
-      if (String(args[0]) === 'message') messagesByTurn.set(turn, (messagesByTurn.get(turn) ?? 0) + 1);
-      return Reflect.apply(emit, this, args) as boolean;
+    const turn = vi.fn<() => void>(() => {
+      if (turning) setImmediate(turn);
     });
+    const emit = vi.spyOn(Worker.prototype, 'emit');
     onTestFinished(() => {
       turning = false;
-      spy.mockRestore();
+      emit.mockRestore();
     });
+    turn();
 
     const followed = new Followed(folder.file('sidecar.yaml'));
     followed.reloader.reload();
@@ -309,9 +284,13 @@ describe('while 10,000 accounts are loaded', () => {
     expect(hasKeys(10_000)(await followed.until(() => true))).toBe(true);
     // Loading takes hundreds of times as long as a request.
     expect(answered).toBeGreaterThan(20);
-    const messages = [...messagesByTurn.values()];
-    expect(messages.reduce((sum, count) => sum + count, 0)).toBe(101);
-    expect(Math.max(...messages)).toBeLessThan(10);
+    const messages = emit.mock.invocationCallOrder.filter((_, i) => String(emit.mock.calls[i]?.[0]) === 'message');
+    expect(messages).toHaveLength(101);
+    const turns = turn.mock.invocationCallOrder;
+    const withoutTurn = messages
+      .slice(1)
+      .filter((at, i) => !turns.some((each) => each < at && each > (messages[i] ?? 0)));
+    expect(withoutTurn).toEqual([]);
   });
 });
 
@@ -327,5 +306,4 @@ test('a folder that goes away while it is watched does no harm', async () => {
   await followed.until(hasKeys(1));
   folder.write({ 'accounts.yaml': accountsFile() });
   await followed.until(hasKeys(0));
-  expect(join(folder.path, 'sidecar.yaml')).toBe(folder.file('sidecar.yaml'));
 });

@@ -128,6 +128,46 @@ describe('an answer', () => {
     expect(parseOnly(await client.untilEnded()).status).toBe(200);
   });
 
+  test.each([
+    ['plain', '/x', keys.globex],
+    ['sealed', '/api/s2s/x', keys.acme],
+  ])('that comes byte by byte arrives as one that comes at once (%s)', async (_name, path, key) => {
+    const bytes =
+      'HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nX-A: \t b\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nX-T: 1\r\n\r\n';
+    let drips = false;
+    const upstream = await startByteUpstream(
+      async ({ socket }) => {
+        for (const part of drips ? bytes : [bytes]) {
+          socket.write(part);
+          await new Promise((resolve) => void setImmediate(resolve));
+        }
+      },
+      { every: true },
+    );
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const ask = async () => {
+      const client = await openConnection(sidecar.port);
+      client.send(head(`GET ${path} HTTP/1.1`, 'Connection: close').replace(keys.globex, key));
+      const { status, headers, body } = parseOnly(await client.untilEnded());
+      return { status, body, a: headers['x-a'], envelope: headers['envelope'] };
+    };
+    const atOnce = await ask();
+    drips = true;
+    expect(await ask()).toEqual(atOnce);
+    expect(atOnce).toMatchObject({ status: 201, a: 'b' });
+  });
+
+  test('keeps the bytes of its headers', async () => {
+    // The last byte of `à` in UTF-8 would be a space in ISO 8859-1.
+    const upstream = await startByteUpstream(({ socket }) => {
+      socket.write(Buffer.from('HTTP/1.1 200 OK\r\nX-Name:  voil\xc3\xa0\t\r\nContent-Length: 2\r\n\r\nok', 'latin1'));
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(head('GET / HTTP/1.1', 'Connection: close'));
+    expect(await client.untilEnded()).toContain('\r\nX-Name: voil\xc3\xa0\r\n');
+  });
+
   test('loses its trailers', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write(
@@ -202,6 +242,20 @@ describe('a request with a body', () => {
     expect(upstream.seen[0]?.body).toBe('ok');
     expect(JSON.stringify(upstream.seen[0])).not.toContain('evil');
     expect(upstream.seen[0]?.headers).not.toHaveProperty('trailer');
+  });
+
+  test('that comes byte by byte arrives whole', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    const bytes = `${head('POST /x HTTP/1.1', 'Transfer-Encoding: chunked', 'Connection: close')}3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n`;
+    client.socket.setNoDelay(true);
+    for (const byte of bytes) {
+      client.send(byte);
+      await new Promise((resolve) => void setImmediate(resolve));
+    }
+    expect(parseOnly(await client.untilEnded()).status).toBe(200);
+    expect(upstream.seen).toMatchObject([{ method: 'POST', url: '/x', body: 'onetwo' }]);
   });
 
   test('that is looked at arrives byte for byte, however it is cut', async () => {

@@ -80,7 +80,7 @@ async function answerOver(directory: Directory, upstream: Upstream, sent: Sent):
   const server = createListener(config, gateway);
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
-    gateway.stop();
+    gateway.inFlight.stop();
     server.closeAllConnections();
     server.close();
   });

@@ -24,7 +24,7 @@ export interface Image {
 
 /** Builds the project's Dockerfile on the base that this machine can have. */
 export function buildImage(): Image {
-  const base = execFileSync('test/image/base-image.sh', { encoding: 'utf8' }).trim();
+  const base = execFileSync('bash', ['test/image/base-image.sh'], { encoding: 'utf8' }).trim();
   return build('latest', base, { BASE_IMAGE: base, BUILD_IMAGE: base });
 }
 
@@ -49,27 +49,35 @@ function build(tag: string, base: string, buildArguments: Readonly<Record<string
   return { name, base };
 }
 
-/** A container as the deployment runs it: read-only, without capabilities, with the image's own user. */
-export class SidecarContainer extends GenericContainer {
-  constructor({ name }: Image, network: StartedNetwork, config: MountedFolder, accounts: MountedFolder) {
+/** A container as the deployment runs it: read-only, without capabilities, as the user its image names. */
+export class HardenedContainer extends GenericContainer {
+  constructor({ name }: Image) {
     super(name);
     this.hostConfig.ReadonlyRootfs = true;
-    this.withDroppedCapabilities('ALL')
-      .withSecurityOpt('no-new-privileges')
-      .withNetwork(network)
+    this.withDroppedCapabilities('ALL').withSecurityOpt('no-new-privileges');
+  }
+
+  /** Published on loopback only: nobody else is to reach what a test runs. */
+  protected override async beforeContainerCreated(): Promise<void> {
+    for (const bindings of Object.values(
+      (this.hostConfig.PortBindings ?? {}) as Record<string, { HostIp?: string }[]>,
+    )) {
+      for (const binding of bindings) binding.HostIp = '127.0.0.1';
+    }
+  }
+}
+
+/** The sidecar with its two folders, ready when `start` resolves. */
+export class SidecarContainer extends HardenedContainer {
+  constructor(image: Image, network: StartedNetwork, config: MountedFolder, accounts: MountedFolder) {
+    super(image);
+    this.withNetwork(network)
       .withExposedPorts(8080, 9090)
       .withBindMounts([
         { source: config.path, target: '/etc/envelope-sidecar', mode: 'ro' },
         { source: accounts.path, target: '/run/secrets/envelope-sidecar', mode: 'ro' },
       ])
       .withWaitStrategy(Wait.forHttp('/readyz', 9090));
-  }
-
-  /** Published on loopback only: nobody else is to reach what a test runs. */
-  protected override async beforeContainerCreated(): Promise<void> {
-    for (const bindings of Object.values(this.hostConfig.PortBindings as Record<string, { HostIp?: string }[]>)) {
-      for (const binding of bindings) binding.HostIp = '127.0.0.1';
-    }
   }
 }
 

@@ -1,9 +1,12 @@
-import { createCipheriv, createDecipheriv } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import type { IDeployment } from 'kubernetes-models/apps/v1/Deployment';
 import { Network, getContainerRuntimeClient, type StartedNetwork, type StartedTestContainer } from 'testcontainers';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { parse } from 'yaml';
+import { envelopeOf, opened, send } from '../support/client.ts';
 import { describeWhere } from '../support/describe-where.ts';
 import {
+  HardenedContainer,
   MountedFolder,
   SidecarContainer,
   buildImage,
@@ -16,6 +19,8 @@ import {
 const key = 'sk_test_image_acme_not_a_secret';
 const addedKey = 'sk_test_image_acme_added_later';
 const credentials = { key: 'image-key-of-acme-not-a-secret-3', iv: 'image-iv-of-acme' };
+/** Of deploy/overlays/test. */
+const demoCredentials = { key: 'demo-key-of-acme-not-a-secret-32', iv: 'demo-iv-of-acme-' };
 
 const sidecarFile = `
 listen: { host: 0.0.0.0, port: 8080 }
@@ -33,17 +38,6 @@ accounts:
     keys: [${entries.join(', ')}]
     encryption: { test: { enabled: true, key: ${credentials.key}, iv: ${credentials.iv} } }
 `;
-}
-
-function seal(plaintext: string): string {
-  const cipher = createCipheriv('aes-256-cbc', credentials.key, credentials.iv);
-  return JSON.stringify({ data: cipher.update(plaintext, 'utf8', 'hex') + cipher.final('hex') });
-}
-
-function open(envelope: string): unknown {
-  const { data } = JSON.parse(envelope) as { data: string };
-  const decipher = createDecipheriv('aes-256-cbc', credentials.key, credentials.iv);
-  return JSON.parse(decipher.update(data, 'hex', 'utf8') + decipher.final('utf8'));
 }
 
 describeWhere(await missingEngine(), 'the image', () => {
@@ -69,10 +63,12 @@ describeWhere(await missingEngine(), 'the image', () => {
     accounts.remove();
   });
 
+  const envelope = envelopeOf(credentials, '{"amount":1000}');
+
   const container = (of = image): SidecarContainer => new SidecarContainer(of, network, config, accounts);
 
   /** Starts one for a single test. */
-  const start = async (one: SidecarContainer): Promise<StartedTestContainer> => {
+  const start = async (one: HardenedContainer): Promise<StartedTestContainer> => {
     const started = await one.start();
     onTestFinished(async () => {
       const { container: engine } = await getContainerRuntimeClient();
@@ -95,7 +91,7 @@ describeWhere(await missingEngine(), 'the image', () => {
     fetch(`http://127.0.0.1:${of.getMappedPort(9090)}${path}`);
 
   const charge = async (more: { of?: StartedTestContainer; query?: string; body?: string; apiKey?: string } = {}) => {
-    const { of = sidecar, query = '', body = seal('{"amount":1000}'), apiKey = key } = more;
+    const { of = sidecar, query = '', body = envelope, apiKey = key } = more;
     return fetch(`http://127.0.0.1:${of.getMappedPort(8080)}/api/s2s/charge${query}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
@@ -157,21 +153,15 @@ describeWhere(await missingEngine(), 'the image', () => {
   });
 
   test('has the configuration checked by the command of the same name', async () => {
-    const checked = await sidecar.exec([
-      'node',
-      '/app/dist/main.js',
-      'check',
-      '--config',
-      '/etc/envelope-sidecar/sidecar.yaml',
-    ]);
-    expect(checked).toMatchObject({ exitCode: 0, output: expect.stringMatching(/^OK/) });
+    const check = ['node', '/app/dist/main.js', 'check', '--config', '/etc/envelope-sidecar/sidecar.yaml'];
+    expect(await sidecar.exec(check)).toMatchObject({ exitCode: 0, output: expect.stringMatching(/^OK/) });
   });
 
   test('carries an envelope to the core and back', async () => {
-    const answer = await charge();
+    const answer = await send({ port: sidecar.getMappedPort(8080) }, 'POST /api/s2s/charge', { key, body: envelope });
     expect(answer.status).toBe(200);
-    expect(answer.headers.get('envelope')).toBe('sealed');
-    expect(open(await answer.text())).toMatchObject({ path: '/api/s2s/charge', account: 'acme', received: 15 });
+    const seen = { path: '/api/s2s/charge', account: 'acme', received: '{"amount":1000}'.length };
+    expect(JSON.parse(opened(credentials, answer))).toMatchObject(seen);
   });
 
   test('answers probes and tells its metrics', async () => {
@@ -218,27 +208,52 @@ describeWhere(await missingEngine(), 'the image', () => {
     expect((await charge({ of: started })).status).toBe(200);
   }, 120_000);
 
+  test('runs the example deployment: the stand-in core on loopback, reached through the sidecar alone', async () => {
+    const file = (name: string): Record<string, string> => ({
+      [name]: readFileSync(`deploy/overlays/test/${name}`, 'utf8'),
+    });
+    const folders = [new MountedFolder(file('sidecar.yaml')), new MountedFolder(file('accounts.yaml'))] as const;
+    onTestFinished(() => folders.forEach((folder) => folder.remove()));
+    const { spec } = parse(readFileSync('deploy/base/deployment.yaml', 'utf8')) as IDeployment;
+    const coreSpec = spec?.template?.spec?.containers[0];
+
+    const pod = await start(new SidecarContainer(image, network, ...folders));
+    const example = new HardenedContainer(image).withEntrypoint([...(coreSpec?.command ?? [])]);
+    const exampleCore = await start(example.withNetworkMode(`container:${pod.getId()}`));
+
+    const probe = async (): Promise<number> =>
+      (await exampleCore.exec([...(coreSpec?.readinessProbe?.exec?.command ?? [])])).exitCode;
+    await expect.poll(probe, { timeout: 10_000 }).toBe(0);
+    const answer = await send({ port: pod.getMappedPort(8080) }, 'POST /api/s2s/charge', {
+      key: 'sk_test_demo_acme_not_a_secret',
+      headers: { Host: 'sandbox.pay.example', 'Content-Type': 'application/json' },
+      body: envelopeOf(demoCredentials, '{"amount":1000,"currency":"USD"}'),
+    });
+    expect(answer.status).toBe(201);
+    expect(JSON.parse(opened(demoCredentials, answer))).toMatchObject({ object: 'transaction', amount: 1000 });
+  });
+
   test('bears load, large bodies and a reload within 128 MiB', async () => {
     const limited = await start(container().withResourcesQuota({ memory: 128 / 1024 }));
     const statuses = new Set<number>();
-    const send = async (more: { query?: string; body?: string } = {}): Promise<void> => {
+    const chargeOnce = async (more: { query?: string; body?: string } = {}): Promise<void> => {
       const answer = await charge({ of: limited, ...more });
       await answer.arrayBuffer();
       statuses.add(answer.status);
     };
 
-    await inLanes(50, 3_000, () => send());
+    await inLanes(50, 3_000, () => chargeOnce());
     expect([...statuses]).toEqual([200]);
 
-    const large = seal(JSON.stringify({ padding: 'x'.repeat(500_000) }));
-    const sent = inLanes(60, 300, () => send({ body: large }));
+    const large = envelopeOf(credentials, JSON.stringify({ padding: 'x'.repeat(500_000) }));
+    const sent = inLanes(60, 300, () => chargeOnce({ body: large }));
     accounts.write({ 'accounts.yaml': accountsFile(key) });
     await sent;
     // More than fits at once is refused, not held.
     expect([...statuses].filter((status) => status !== 200 && status !== 503)).toEqual([]);
 
     statuses.clear();
-    await inLanes(10, 40, () => send({ query: '?size=10000000' }));
+    await inLanes(10, 40, () => chargeOnce({ query: '?size=10000000' }));
     expect([...statuses]).toEqual([200]);
     expect((await inspect(limited)).State).toMatchObject({ Running: true, OOMKilled: false });
     expect(await (await admin('/metrics', limited)).text()).toContain('config_reloads_total{outcome="ok"} 1');

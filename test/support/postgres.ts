@@ -4,8 +4,9 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import { migrate } from '../../src/accounts/postgres/migrate.ts';
+import { describeWhere } from './describe-where.ts';
 
 const run = promisify(execFile);
 
@@ -22,10 +23,7 @@ const programs = [
 
 /** `describe`, for tests that need PostgreSQL. Where there is none they are skipped, and say so. */
 export function describeWithPostgres(name: string, tests: () => void): void {
-  if (programs === undefined) {
-    console.warn(`SKIPPED: "${name}" needs PostgreSQL, which is not installed (Debian: apt-get install postgresql)`);
-  }
-  describe.skipIf(programs === undefined)(name, tests);
+  describeWhere(programs === undefined ? 'PostgreSQL not found' : undefined, name, tests);
 }
 
 /** A server of this file's own, reached through a socket in a folder of its own. */
@@ -55,6 +53,8 @@ export interface TestProxy {
   mend(): void;
   /** Connections taken so far. */
   readonly connections: number;
+  /** Connections open at the moment. */
+  readonly open: number;
   /** Is shown what clients send, before it is passed on. */
   onSent: ((data: Buffer) => void) | undefined;
 }
@@ -102,7 +102,18 @@ export function usePostgres(): TestPostgres {
   }
 
   async function psql(url: string, sql: string): Promise<string> {
-    const { stdout } = await run('psql', ['-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', sql]);
+    const { stdout } = await run(join(programs ?? '', 'psql'), [
+      '-X',
+      '-q',
+      '-A',
+      '-t',
+      '-v',
+      'ON_ERROR_STOP=1',
+      '-d',
+      url,
+      '-c',
+      sql,
+    ]);
     return stdout.trim();
   }
 
@@ -183,6 +194,9 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     mend: () => {
       state = 'open';
       endAll();
+    },
+    get open() {
+      return pairs.size;
     },
     get connections() {
       return connections;

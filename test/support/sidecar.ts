@@ -136,7 +136,7 @@ export async function startSidecar(config: Config, clock: () => number = Date.no
       done();
     },
   });
-  const app = new App(config, { log: createLogger(config.log.level, destination), clock, version: '0.0.0' });
+  const app = new App(config, { log: createLogger(config.log.level, destination), clock, version: '0.0.0', env: {} });
   await app.start();
   onTestFinished(() => app.stop());
   return {

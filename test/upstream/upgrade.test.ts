@@ -180,7 +180,8 @@ describe('a WebSocket on a route that has them', () => {
     await client.untilText('\r\n\r\n');
     const raw = upstream.handshakes[0]?.rawHeaders ?? [];
     const pairs = raw.flatMap((name, i) => (i % 2 === 0 ? [`${name.toLowerCase()}: ${raw[i + 1]}`] : []));
-    expect(pairs).toEqual(expect.arrayContaining(['constructor: a', 'tostring: b', 'x-twice: d', 'x-twice: e']));
+    const odd = pairs.filter((pair) => /^(?:constructor|tostring|x-twice):/.test(pair));
+    expect(odd.sort()).toEqual(['constructor: a', 'tostring: b', 'x-twice: d', 'x-twice: e']);
   });
 
   test('goes to an upstream with TLS by the name that is configured, and to no other', async () => {
@@ -446,7 +447,7 @@ describe('an Upgrade that is not asked for by a route', () => {
   });
 
   test('is ignored behind a request that is not answered yet, and harms nobody', async () => {
-    let release = (): void => {};
+    let release: (() => void) | undefined;
     const upstream = await startEcho(createServer(), (req, res) => {
       if (req.url === '/slow') release = () => void res.end('slow');
       else res.end('{}');
@@ -456,8 +457,8 @@ describe('an Upgrade that is not asked for by a route', () => {
     client.send(
       `GET /slow HTTP/1.1\r\nHost: localhost\r\n${authorization}\r\n\r\n${handshake('/ws/feed', authorization)}`,
     );
-    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(2));
-    release();
+    await vi.waitFor(async () => expect([release === undefined, await inFlight(sidecar)]).toEqual([false, 2]));
+    release?.();
     await client.untilText('{}');
     const answers = parseAnswers(client.received);
     expect(answers.map(({ status, body }) => [status, body])).toEqual([

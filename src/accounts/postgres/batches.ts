@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** Keys in one query at most. */
-const largest = 1_000;
+const largest = 250;
 
 /** From the begin of one query to the begin of the next, milliseconds: at most 200 queries a second. */
 const interval = 5;

@@ -32,6 +32,18 @@ export async function lookUpClient(url: string): Promise<Client> {
   return new pg.Client(optionsFor(url, lookUps));
 }
 
+/** A single connection for migrations, not connected yet. They may take as long as they need, but make nobody wait. */
+export async function migrationClient(url: string): Promise<Client> {
+  const { default: pg } = await import('pg');
+  const { connect } = changes;
+  return new pg.Client({
+    connectionString: url,
+    application_name: applicationName,
+    connectionTimeoutMillis: connect,
+    lock_timeout: lockTimeout,
+  });
+}
+
 /** Connections for changes, made on demand and closed when they have been idle for a while. */
 export async function changePool(url: string, size: number): Promise<Pool> {
   const { default: pg } = await import('pg');

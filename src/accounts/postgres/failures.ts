@@ -48,11 +48,14 @@ export function accountsError(error: unknown): AccountsError {
   if (constraint === 'api_keys_pkey' || constraint === 'api_keys_hash_key') {
     return new AccountsError('key_exists', 'the id or the hash of a key belongs to another account already', error);
   }
+  if (isConnectionLost(error)) {
+    return new AccountsError('store_unavailable', `the database cannot be reached${reason(error)}`, error);
+  }
   const state = sqlState(error) ?? '';
   const [, code, message] = meanings.find(([known]) => state.startsWith(known)) ?? [
     '',
     'store_unavailable',
-    `the database cannot be reached${reason(error)}`,
+    `the database failed (${state})`,
   ];
   return new AccountsError(code, message, error);
 }

@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { migrationClient } from './clients.ts';
 import { accountsError } from './failures.ts';
 
 /** The schema of all tables. */
@@ -13,9 +14,11 @@ const schema = 'envelope_sidecar';
  */
 export async function migrate(url: string): Promise<string[]> {
   const { runner } = await import('node-pg-migrate');
+  const client = await migrationClient(url);
   try {
+    await client.connect();
     const done = await runner({
-      databaseUrl: { connectionString: url, application_name: 'envelope-sidecar', connectionTimeoutMillis: 5_000 },
+      dbClient: client,
       dir: fileURLToPath(new URL('migrations', import.meta.url)),
       direction: 'up',
       schema,
@@ -28,5 +31,7 @@ export async function migrate(url: string): Promise<string[]> {
     return done.map(({ name }) => name);
   } catch (error) {
     throw accountsError(error);
+  } finally {
+    await client.end();
   }
 }

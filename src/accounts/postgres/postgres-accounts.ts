@@ -60,7 +60,9 @@ export class PostgresAccounts {
       await Promise.race([this.#uses.write(), delay(lastWrite, undefined, { ref: false })]);
     }
     await this.directory.close();
-    void (await this.#pool)?.end();
+    const pool = this.#pool;
+    this.#pool = undefined;
+    void (await pool)?.end();
   }
 
   #background(): Promise<Pool> {

@@ -27,7 +27,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await put(openStore(url), storedAccount('acme'));
     const { directory, monitor } = await openDirectory(url);
     const before = monitor.queries;
-    const found = await Promise.all(Array.from({ length: 50 }, () => directory.find(hashOf(keyNamed('acme')))));
+    const found = await Promise.all(Array.from({ length: 50 }, async () => directory.find(hashOf(keyNamed('acme')))));
     expect(new Set(found).size).toBe(1);
     expect(directory.find(hashOf(keyNamed('acme')))).toBe(found[0]);
     expect(monitor.queries - before).toBe(1);
@@ -134,7 +134,9 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const begin = performance.now();
     let guesses = 0;
     while (performance.now() - begin < 300) {
-      await Promise.all(Array.from({ length: 100 }, () => directory.find(hashOf(keyNamed(`guess-${(guesses += 1)}`)))));
+      await Promise.all(
+        Array.from({ length: 100 }, async () => directory.find(hashOf(keyNamed(`guess-${(guesses += 1)}`)))),
+      );
     }
     const known = await directory.find(hashOf(keyNamed('acme')));
     const seconds = (performance.now() - begin) / 1_000;

@@ -36,7 +36,9 @@ describeWithPostgres('migrations', () => {
       url,
       `CREATE SCHEMA envelope_sidecar; CREATE FUNCTION envelope_sidecar.announce_change() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
     );
-    await expect(migrate(url)).rejects.toMatchObject({ name: 'AccountsError' });
+    await expect(migrate(url)).rejects.toMatchObject({
+      message: 'the database failed (42723)',
+    });
     const tables = `SELECT count(*) FROM pg_tables WHERE schemaname = 'envelope_sidecar' AND tablename <> 'migrations'`;
     expect(await postgres.psql(url, tables)).toBe('0');
   });

@@ -113,7 +113,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     await put(openStore(url), ...ids.map((id) => storedAccount(id, { keys: [] })));
     const rename = (order: readonly string[], name: string): Promise<unknown> =>
       openStore(url).change(order, (existing) => {
-        const accounts = order.flatMap((id) => existing.get(id) ?? []).map((account) => ({ ...account, name }));
+        const accounts = order.map((id) => storedAccount(id, { keys: existing.get(id)?.keys ?? [], name }));
         return { accounts, events: [], result: undefined };
       });
     await Promise.all(Array.from({ length: 10 }, (_, i) => rename(i % 2 === 0 ? ids : ids.toReversed(), `round ${i}`)));
@@ -171,7 +171,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
       );
     const answers = await Promise.all([request(openStore(url)), request(openStore(url)), request(openStore(url))]);
     expect(answers.map(({ outcome }) => outcome).toSorted()).toEqual(['changed', 'repeated', 'repeated']);
-    expect(answers.filter(({ outcome }) => outcome === 'repeated')[0]).toEqual({
+    expect(answers.find(({ outcome }) => outcome === 'repeated')).toEqual({
       outcome: 'repeated',
       receipt: '{"id":"acme"}',
     });

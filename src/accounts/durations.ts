@@ -1,0 +1,12 @@
+import { duration, within } from '../yaml/kinds.ts';
+
+const day = 86_400_000;
+
+// What operators may ask for. The upper bounds find a mistaken unit.
+
+/** How long an API key lives. */
+export const lifetime = within(duration, 1_000, 3_650 * day, 'from 1s to 3650d');
+/** How long the old key lives on beside its successor. */
+export const overlap = within(duration, 0, 365 * day, 'up to 365d');
+/** How long what was valid before is accepted beside new credentials. */
+export const grace = within(duration, 1_000, 365 * day, 'from 1s to 365d');

@@ -1,0 +1,24 @@
+import type { AccountsErrorCode } from './accounts-error.ts';
+import type { FileStoreOptions } from './file-store.ts';
+import type { StoredAccount } from './store.ts';
+
+/** What a thread is started for. */
+export interface FileTask {
+  readonly options: FileStoreOptions;
+  readonly task:
+    | { readonly kind: 'read'; readonly id: string }
+    | { readonly kind: 'list'; readonly after: string | undefined }
+    | { readonly kind: 'change'; readonly ids: readonly string[] };
+}
+
+/**
+ * What the thread tells. After `accounts` it waits for a reply: they are what was read, some of what is listed, or those
+ * about to be changed. The other two are its last.
+ */
+export type FileMessage =
+  | { readonly kind: 'accounts'; readonly accounts: readonly StoredAccount[] }
+  | { readonly kind: 'done' }
+  | { readonly kind: 'failed'; readonly code: AccountsErrorCode; readonly message: string };
+
+/** Goes on, with the accounts to be written if it is a change, or gives up. */
+export type FileReply = { readonly accounts: readonly StoredAccount[] } | 'enough';

@@ -1,0 +1,55 @@
+import { once } from 'node:events';
+import { parentPort, workerData } from 'node:worker_threads';
+import { AccountsError } from './accounts-error.ts';
+import type { FileMessage, FileReply, FileTask } from './file-store-messages.ts';
+import { FileStore } from './file-store.ts';
+import type { StoredAccount } from './store.ts';
+
+/** Accounts in one message: few enough that taking them in never holds the other thread up. */
+const batch = 100;
+
+/** Thrown where the other thread wants no more. */
+class Enough extends Error {}
+
+const port = parentPort;
+if (port === null) throw new Error('started as a program');
+const post = (message: FileMessage): void => port.postMessage(message);
+const { options, task } = workerData as FileTask;
+
+try {
+  await carryOut(new FileStore(options));
+  post({ kind: 'done' });
+} catch (error) {
+  if (error instanceof AccountsError) post({ kind: 'failed', code: error.code, message: error.message });
+  else if (error instanceof Enough) post({ kind: 'done' });
+  else throw error;
+}
+
+async function carryOut(store: FileStore): Promise<void> {
+  if (task.kind === 'change') {
+    await store.change(task.ids, async (existing) => {
+      const accounts = await asked([...existing.values()]);
+      return { accounts, events: [], result: undefined };
+    });
+  } else if (task.kind === 'read') {
+    const account = await store.read(task.id);
+    await asked(account === undefined ? [] : [account]);
+  } else {
+    let next: StoredAccount[] = [];
+    for await (const account of store.list(task.after)) {
+      next.push(account);
+      if (next.length < batch) continue;
+      await asked(next);
+      next = [];
+    }
+    await asked(next);
+  }
+}
+
+/** Shows accounts to the other thread and waits for what it makes of them. */
+async function asked(accounts: readonly StoredAccount[]): Promise<readonly StoredAccount[]> {
+  post({ kind: 'accounts', accounts });
+  const [reply] = (await once(port as NonNullable<typeof port>, 'message')) as [FileReply];
+  if (reply === 'enough') throw new Enough();
+  return reply.accounts;
+}

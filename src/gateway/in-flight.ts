@@ -1,0 +1,100 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Directory } from '../accounts/directory.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import { BufferBudget } from './buffer-budget.ts';
+import { GatewayRequest } from './gateway-request.ts';
+import type { Rules } from './rules.ts';
+
+/** The requests whose answer is not complete: how many there are, what they hold, how long they wait. */
+export class InFlight {
+  readonly #requests = new Set<GatewayRequest>();
+  readonly #budget: BufferBudget;
+  readonly #onClosed: (request: GatewayRequest) => void;
+  #rules: Rules;
+  #sweep: NodeJS.Timeout | undefined;
+  #draining = false;
+
+  /** @param onClosed called once for each request, when its answer is complete or its client has left */
+  constructor(rules: Rules, onClosed: (request: GatewayRequest) => void) {
+    this.#rules = rules;
+    this.#budget = new BufferBudget(rules.limits.buffered);
+    this.#onClosed = onClosed;
+    this.#startSweep();
+  }
+
+  get rules(): Rules {
+    return this.#rules;
+  }
+
+  /** What decides about requests from now on. */
+  set rules(rules: Rules) {
+    this.#rules = rules;
+    this.#budget.resize(rules.limits.buffered);
+    this.#startSweep();
+  }
+
+  get size(): number {
+    return this.#requests.size;
+  }
+
+  /** Takes a request in. */
+  open(req: IncomingMessage, res: ServerResponse): GatewayRequest {
+    const request = new GatewayRequest(req, res, this.#rules, this.#budget, this.#draining);
+    const close = (): void => this.#close(request);
+    res.once('close', close);
+    // A pipelined answer that waits for the one before it has no connection yet whose end it could notice.
+    if (res.socket === null) {
+      req.socket.setMaxListeners(0).once('close', close);
+      res.once('close', () => req.socket.off('close', close));
+    }
+    this.#requests.add(request);
+    request.overloaded = this.#requests.size > this.#rules.limits.inFlight;
+    return request;
+  }
+
+  /** The last request on a connection. */
+  lastOn(socket: Socket): GatewayRequest | undefined {
+    let last: GatewayRequest | undefined;
+    for (const request of this.#requests) if (request.req.socket === socket) last = request;
+    return last;
+  }
+
+  /** Whether one began with this part, and may yet use it. */
+  uses(part: Upstream | Directory): boolean {
+    for (const request of this.#requests) if (request.rules.has(part)) return true;
+    return false;
+  }
+
+  /** From now on every answer closes its connection. */
+  drain(): void {
+    this.#draining = true;
+    for (const request of this.#requests) request.drain();
+  }
+
+  /** Breaks off what is still under way. */
+  stop(): void {
+    clearInterval(this.#sweep);
+    for (const request of this.#requests) request.breakOff();
+  }
+
+  #close(request: GatewayRequest): void {
+    if (!this.#requests.delete(request)) return;
+    request.close();
+    this.#onClosed(request);
+  }
+
+  /**
+   * One coarse sweep over all requests keeps their deadlines. A timer of its own for each would cost every request
+   * microseconds for what hardly ever happens; like this, none is late by more than an eighth of the shortest timeout.
+   */
+  #startSweep(): void {
+    const { request, upstream, idle } = this.#rules.timeouts;
+    const interval = Math.min(250, Math.max(10, Math.min(request, upstream, idle) / 8));
+    clearInterval(this.#sweep);
+    this.#sweep = setInterval(() => {
+      const now = performance.now();
+      for (const open of this.#requests) if (open.deadline <= now) open.expire();
+    }, interval).unref();
+  }
+}

@@ -1,0 +1,43 @@
+import type { z } from 'zod';
+import type { Once } from '../accounts/store.ts';
+import { hashOf } from '../accounts/api-key.ts';
+import { formatPath } from '../yaml/member-path.ts';
+import { validate } from '../yaml/validate.ts';
+import { ApiProblem, type MemberProblem } from './problems.ts';
+
+type Members = Readonly<Record<string, unknown>>;
+
+/**
+ * Puts the parameters of the path and the members of the body, or of the query, together, and holds them against the
+ * schema.
+ *
+ * @throws ApiProblem `invalid_request`, with everything that is wrong
+ */
+export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Members {
+  const wrong: MemberProblem[] = [];
+  const report = (at: readonly (string | number)[], message: string): void => {
+    wrong.push({ path: formatPath(at), message });
+  };
+  if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) {
+    report([], 'expected a JSON object');
+  } else {
+    for (const name of Object.keys(sent)) if (Object.hasOwn(path, name)) report([name], 'stands in the path already');
+    const input = validate({ value: { ...sent, ...path }, report }, schema);
+    if (wrong.length === 0) return input as Members;
+  }
+  throw new ApiProblem('invalid_request', 'Something is not as this endpoint expects it: "errors" says what.', wrong);
+}
+
+/**
+ * Makes of an `Idempotency-Key` what a store remembers a request by.
+ *
+ * @throws ApiProblem `invalid_request`
+ */
+export function readOnce(key: unknown, operation: string, input: Members): Once | undefined {
+  if (key === undefined) return undefined;
+  if (typeof key !== 'string' || !/^[\x21-\x7E]{1,255}$/.test(key)) {
+    throw new ApiProblem('invalid_request', 'Idempotency-Key must be 1 to 255 printable ASCII characters.');
+  }
+  const members = Object.entries(input).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return { key, request: hashOf(JSON.stringify([operation, members])) };
+}

@@ -1,0 +1,117 @@
+import { z } from 'zod';
+import { apiRoot, endpoints, views, type Endpoint } from './endpoints.ts';
+import { problems } from './problems.ts';
+
+type Json = Readonly<Record<string, unknown>>;
+
+const problemSchema = {
+  type: 'object',
+  description: 'A problem document (RFC 9457).',
+  properties: {
+    type: { type: 'string' },
+    title: { type: 'string' },
+    status: { type: 'integer' },
+    detail: { type: 'string' },
+    code: { type: 'string', enum: Object.keys(problems), description: 'What programs should look at.' },
+    request_id: { type: 'string' },
+    errors: {
+      type: 'array',
+      description: 'What is wrong with which member, with `invalid_request`.',
+      items: {
+        type: 'object',
+        properties: { path: { type: 'string' }, message: { type: 'string' } },
+        required: ['path', 'message'],
+      },
+    },
+  },
+  required: ['type', 'title', 'status', 'detail', 'code', 'request_id'],
+};
+
+const idempotencyKey = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  description:
+    'A repeat of the request under the same key makes nothing new. It answers with the same object without its secret ' +
+    'and with `secret_shown: true`.',
+  schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7E]*$' },
+};
+
+/** The description of the API, in OpenAPI 3.1. */
+export function openApi(): Json {
+  const paths: Record<string, Record<string, Json>> = {};
+  for (const endpoint of endpoints) {
+    (paths[apiRoot + endpoint.path] ??= {})[endpoint.method.toLowerCase()] = operation(endpoint);
+  }
+  return {
+    openapi: '3.1.0',
+    info: {
+      title: "envelope-sidecar operators' API",
+      version: '1.0.0',
+      description: 'Accounts, their API keys and their encryption. See docs/accounts.md.',
+    },
+    security: [{ token: [] }],
+    paths,
+    components: {
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
+      schemas: { ...viewSchemas(), Problem: problemSchema },
+      responses: {
+        Problem: {
+          description: 'The request was refused or failed.',
+          content: { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } },
+        },
+      },
+    },
+  };
+}
+
+function operation({ path, method, operation, summary, input, answer, makesSecret }: Endpoint): Json {
+  const schema = z.toJSONSchema(input, { io: 'input' });
+  const members = Object.entries(schema.properties ?? {});
+  const inPath = new Set([...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name));
+  const sent = members.filter(([name]) => !inPath.has(name));
+  const required = (schema.required ?? []).filter((name) => !inPath.has(name));
+  const parameters: Json[] = members
+    .filter(([name]) => inPath.has(name))
+    .map(([name, schema]) => ({ name, in: 'path', required: true, schema }));
+  if (method === 'GET') {
+    for (const [name, schema] of sent) {
+      parameters.push({ name, in: 'query', required: required.includes(name), schema });
+    }
+  }
+  if (makesSecret) parameters.push(idempotencyKey);
+  const hasBody = method === 'POST' && sent.length > 0;
+  const body = {
+    type: 'object',
+    properties: Object.fromEntries(sent),
+    ...(required.length > 0 && { required }),
+    additionalProperties: false,
+  };
+  return {
+    operationId: operation,
+    summary,
+    ...(parameters.length > 0 && { parameters }),
+    ...(hasBody && {
+      requestBody: { required: required.length > 0, content: { 'application/json': { schema: body } } },
+    }),
+    responses: {
+      [answer.status]: {
+        description: views[answer.view].description ?? answer.view,
+        content: { 'application/json': { schema: { $ref: referenceTo(answer.view) } } },
+      },
+      default: { $ref: '#/components/responses/Problem' },
+    },
+  };
+}
+
+function viewSchemas(): Json {
+  const registry = z.registry<{ id: string }>();
+  for (const [id, view] of Object.entries(views)) registry.add(view, { id });
+  const { schemas } = z.toJSONSchema(registry, { io: 'input', uri: referenceTo });
+  return Object.fromEntries(
+    Object.entries(schemas).map(([id, { $schema: _schema, $id: _id, ...schema }]) => [id, schema]),
+  );
+}
+
+function referenceTo(id: string): string {
+  return `#/components/schemas/${id}`;
+}

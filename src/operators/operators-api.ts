@@ -1,0 +1,63 @@
+import type { Server } from 'node:http';
+import type { TlsOptions } from 'node:tls';
+import { isDeepStrictEqual } from 'node:util';
+import { Operations } from '../accounts/operations.ts';
+import type { Store } from '../accounts/store.ts';
+import type { Config, OperatorsToken, StoreSettings } from '../config/config.ts';
+import { openStore } from '../config/open-store.ts';
+import { auditTo } from '../telemetry/audit.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { CountOperation } from '../telemetry/operators-metrics.ts';
+import type { Env } from '../yaml/values.ts';
+import { createOperatorsListener } from './operators.ts';
+
+export interface OperatorsApiDependencies {
+  readonly log: Logger;
+  readonly count: CountOperation;
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  readonly env: Env;
+}
+
+/** The operators' API on the accounts of a configuration, which may be replaced while it runs. */
+export class OperatorsApi {
+  readonly #dependencies: OperatorsApiDependencies;
+  #tokens: readonly OperatorsToken[];
+  #settings: StoreSettings;
+  #store: Store;
+  #operations: Operations;
+
+  constructor(config: Config, dependencies: OperatorsApiDependencies) {
+    this.#dependencies = dependencies;
+    this.#tokens = config.operators?.tokens ?? [];
+    this.#settings = config.store;
+    [this.#store, this.#operations] = this.#open();
+  }
+
+  /** @param tls undefined: without */
+  listener(tls: TlsOptions | undefined): Promise<Server> {
+    const { log, count } = this.#dependencies;
+    const state = () => ({ operations: this.#operations, tokens: this.#tokens });
+    return createOperatorsListener({ state, log, count, tls });
+  }
+
+  /** Takes over tokens and store. A store whose settings are the same stays: it remembers idempotency keys. */
+  configure(config: Config): void {
+    this.#tokens = config.operators?.tokens ?? [];
+    if (isDeepStrictEqual(this.#settings, config.store)) return;
+    const before = this.#store;
+    this.#settings = config.store;
+    [this.#store, this.#operations] = this.#open();
+    void before.close();
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+
+  #open(): [Store, Operations] {
+    const { log, clock, env } = this.#dependencies;
+    const { store, vault } = openStore(this.#settings, env, { besideTraffic: true });
+    return [store, new Operations({ store, vault, clock, audit: auditTo(log) })];
+  }
+}

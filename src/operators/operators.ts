@@ -1,0 +1,160 @@
+import { randomUUID } from 'node:crypto';
+import { createServer, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import type { TlsOptions } from 'node:tls';
+import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
+import { AccountsError } from '../accounts/accounts-error.ts';
+import type { Operations } from '../accounts/operations.ts';
+import type { OperatorsToken } from '../config/config.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { CountOperation } from '../telemetry/operators-metrics.ts';
+import { apiRoot, endpoints, type Endpoint } from './endpoints.ts';
+import { readInput, readOnce } from './input.ts';
+import { openApi } from './openapi.ts';
+import { ApiProblem, problemBody, problems, type ProblemCode } from './problems.ts';
+import { nameOfToken } from './tokens.ts';
+
+/** No request of the API needs more, in bytes. */
+const bodyLimit = 16_384;
+
+/** What the API works with. It may change between two requests. */
+export interface OperatorsState {
+  readonly operations: Operations;
+  readonly tokens: readonly OperatorsToken[];
+}
+
+export interface OperatorsDependencies {
+  /** Asked at each request. */
+  readonly state: () => OperatorsState;
+  readonly log: Logger;
+  readonly count: CountOperation;
+  /** Undefined: without TLS. */
+  readonly tls: TlsOptions | undefined;
+}
+
+/** What the log line of a request says besides. */
+interface Note {
+  token: string | undefined;
+  account: string | undefined;
+  code: ProblemCode | undefined;
+}
+
+/** The listener of the operators' API, not opened yet. */
+export async function createOperatorsListener({ state, log, count, tls }: OperatorsDependencies): Promise<Server> {
+  const options = { maxHeaderSize: 8_192, headersTimeout: 5_000, requestTimeout: 10_000 };
+  const app = fastify({
+    serverFactory: (handle) =>
+      tls === undefined ? createServer(options, handle) : createTlsServer({ ...options, ...tls }, handle),
+    bodyLimit,
+    exposeHeadRoutes: false,
+    genReqId: ({ headers }) => requestIdOf(headers['x-request-id']),
+    frameworkErrors: (error, request, reply) => void fail(request, reply, error),
+  });
+  const notes = new WeakMap<FastifyRequest, Note>();
+  const noteOf = (request: FastifyRequest): Note => {
+    const note = notes.get(request) ?? { token: undefined, account: undefined, code: undefined };
+    notes.set(request, note);
+    return note;
+  };
+
+  const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
+    const problem = problemOf(error);
+    if (problem.code === 'internal_error') log.error({ err: error, request_id: request.id }, 'operation failed');
+    noteOf(request).code = problem.code;
+    const { status, retryAfter } = problems[problem.code];
+    if (status === 401) void reply.header('WWW-Authenticate', 'Bearer');
+    if (retryAfter !== undefined) void reply.header('Retry-After', retryAfter);
+    return reply
+      .code(status)
+      .header('Content-Type', 'application/problem+json')
+      .send(Buffer.from(JSON.stringify(problemBody(problem, request.id))));
+  };
+
+  app.setErrorHandler((error, request, reply) => fail(request, reply, error));
+  app.setNotFoundHandler((request, reply) =>
+    fail(request, reply, new ApiProblem('not_found', 'There is nothing at this path with this method.')),
+  );
+  app.addHook('onRequest', async (request, reply) => {
+    void reply.headers({ 'X-Request-Id': request.id, 'Cache-Control': 'no-store' });
+    const token = nameOfToken(request.headers.authorization, state().tokens);
+    if (token === undefined) throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
+    noteOf(request).token = token;
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    const { operation } = request.routeOptions.config as Partial<Named>;
+    count(operation ?? 'none', reply.statusCode);
+    const line = {
+      request_id: request.id,
+      operation: operation ?? 'none',
+      status: reply.statusCode,
+      ...noteOf(request),
+    };
+    log.info({ ...line, duration_ms: Math.round(reply.elapsedTime * 1_000) / 1_000 }, 'operator request');
+  });
+
+  for (const endpoint of endpoints) {
+    app.route({
+      method: endpoint.method,
+      url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+      config: named(endpoint.operation),
+      handler: async (request, reply) => {
+        const result = await carryOut(endpoint, request, noteOf(request), state().operations);
+        void reply.code(endpoint.answer.status);
+        return result;
+      },
+    });
+  }
+  app.get(`${apiRoot}/openapi.json`, { config: named('describe_api') }, async () => openApi());
+
+  await app.ready();
+  return app.server;
+}
+
+/** What a route carries along, for log and metrics. */
+interface Named {
+  readonly operation: string;
+}
+
+function named(operation: string): object {
+  return { operation } satisfies Named;
+}
+
+async function carryOut(
+  endpoint: Endpoint,
+  { params, query, body, headers }: FastifyRequest,
+  note: Note,
+  operations: Operations,
+): Promise<object> {
+  const input = readInput(
+    endpoint.input,
+    params as Readonly<Record<string, unknown>>,
+    endpoint.method === 'GET' ? query : (body ?? {}),
+  );
+  note.account = (input['account'] ?? input['id']) as string | undefined;
+  const once = endpoint.makesSecret ? readOnce(headers['idempotency-key'], endpoint.operation, input) : undefined;
+  return endpoint.run(operations, input as never, { actor: `token:${note.token ?? ''}`, once });
+}
+
+/** A client's own id is kept where it is harmless in a log. */
+function requestIdOf(sent: unknown): string {
+  return typeof sent === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(sent) ? sent : randomUUID();
+}
+
+/** What an operator is told of an error. */
+function problemOf(error: unknown): ApiProblem {
+  if (error instanceof ApiProblem) return error;
+  if (error instanceof AccountsError) return new ApiProblem(error.code, sentence(error.message));
+  const { code = '', statusCode = 500 } = error as { code?: string; statusCode?: number };
+  if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
+    return new ApiProblem('body_too_large', `A body has at most ${bodyLimit} bytes here.`);
+  }
+  if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
+    return new ApiProblem('unsupported_media_type', 'Send the body as application/json.');
+  }
+  if (statusCode < 500) return new ApiProblem('malformed_body', 'The request or its body cannot be read.');
+  return new ApiProblem('internal_error', 'The log says more, under the id of this request.');
+}
+
+function sentence(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+}

@@ -1,0 +1,85 @@
+import type { AccountsErrorCode } from '../accounts/accounts-error.ts';
+
+/** Why the API refused a request before it looked at any account. */
+type RequestErrorCode =
+  | 'unauthorized'
+  | 'not_found'
+  | 'invalid_request'
+  | 'malformed_body'
+  | 'body_too_large'
+  | 'unsupported_media_type'
+  | 'internal_error';
+
+export type ProblemCode = AccountsErrorCode | RequestErrorCode;
+
+interface Row {
+  readonly status: number;
+  /** RFC 9457 `title`: the same words at every occurrence. */
+  readonly title: string;
+  /** Seconds for `Retry-After`, on what passes by itself. */
+  readonly retryAfter?: number;
+}
+
+/** Every error of the operators' API; held against docs/accounts.md by a test. */
+export const problems: Readonly<Record<ProblemCode, Row>> = {
+  invalid_request: { status: 400, title: 'Request invalid' },
+  malformed_body: { status: 400, title: 'Body is not JSON' },
+  invalid_value: { status: 400, title: 'Value invalid' },
+  unauthorized: { status: 401, title: 'Token missing or wrong' },
+  not_found: { status: 404, title: 'No such endpoint' },
+  account_unknown: { status: 404, title: 'Account unknown' },
+  key_unknown: { status: 404, title: 'API key unknown' },
+  account_exists: { status: 409, title: 'Account exists' },
+  account_differs: { status: 409, title: 'Account differs' },
+  key_exists: { status: 409, title: 'API key exists' },
+  key_expired: { status: 409, title: 'API key expired' },
+  key_revoked: { status: 409, title: 'API key revoked' },
+  encryption_enabled: { status: 409, title: 'Encryption enabled already' },
+  encryption_disabled: { status: 409, title: 'Encryption not enabled' },
+  credentials_equal: { status: 409, title: 'Credentials equal' },
+  store_read_only: { status: 409, title: 'Accounts are read-only here' },
+  body_too_large: { status: 413, title: 'Body too large' },
+  unsupported_media_type: { status: 415, title: 'Body must be application/json' },
+  idempotency_key_reused: { status: 422, title: 'Idempotency key reused' },
+  internal_error: { status: 500, title: 'Internal error' },
+  master_key_missing: { status: 500, title: 'Master key missing' },
+  master_key_wrong: { status: 500, title: 'Master key wrong' },
+  store_invalid: { status: 500, title: 'Accounts not valid' },
+  store_changed: { status: 503, title: 'Accounts being changed', retryAfter: 1 },
+  store_locked: { status: 503, title: 'Accounts locked', retryAfter: 1 },
+  store_unavailable: { status: 503, title: 'Accounts unavailable', retryAfter: 5 },
+  disk_full: { status: 507, title: 'Disk full' },
+};
+
+/** What is wrong with one member of a request. */
+export interface MemberProblem {
+  /** As in `keys[0].id`; `.` is the whole. */
+  readonly path: string;
+  readonly message: string;
+}
+
+/** Ends a request with a problem document (RFC 9457). The message is its `detail`. */
+export class ApiProblem extends Error {
+  readonly code: ProblemCode;
+  readonly members: readonly MemberProblem[] | undefined;
+
+  constructor(code: ProblemCode, detail: string, members?: readonly MemberProblem[]) {
+    super(detail);
+    this.code = code;
+    this.members = members;
+  }
+}
+
+/** The body of a problem. */
+export function problemBody({ code, message, members }: ApiProblem, requestId: string): object {
+  const { status, title } = problems[code];
+  return {
+    type: `docs/accounts.md#${code}`,
+    title,
+    status,
+    detail: message,
+    code,
+    request_id: requestId,
+    errors: members,
+  };
+}

@@ -1,0 +1,29 @@
+import { z } from 'zod';
+import type { Kind } from './kinds.ts';
+import { WrongValue } from './wrong-value.ts';
+
+/** A text of this kind in JSON: unlike a value of the configuration it is always written out. */
+export function textValue<T>(kind: Kind<T>) {
+  const expected = `expected ${kind.expected}`;
+  const text = z.string({ error: ({ input }) => (input === undefined ? `missing: ${expected}` : expected) });
+  return text
+    .meta({
+      description: capitalised(kind.expected),
+      ...(kind.pattern.source.length > 1 && { pattern: kind.pattern.source }),
+    })
+    .transform((written, context): T => {
+      try {
+        const read = kind.pattern.test(written) ? kind.read(written) : undefined;
+        if (read !== undefined) return read;
+        context.addIssue(expected);
+      } catch (error) {
+        if (!(error instanceof WrongValue)) throw error;
+        context.addIssue(error.message);
+      }
+      return z.NEVER;
+    });
+}
+
+function capitalised(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

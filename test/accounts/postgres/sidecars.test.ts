@@ -1,0 +1,205 @@
+import { createSecretKey } from 'node:crypto';
+import { expect, test, vi } from 'vitest';
+import { Operations } from '../../../src/accounts/operations.ts';
+import type { PostgresSettings } from '../../../src/accounts/postgres/postgres-accounts.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+import { envelopeOf, expectPlainRefusal, opened, send } from '../../support/client.ts';
+import { scrape } from '../../support/metrics.ts';
+import { configOf, startSidecar, type TestSidecar } from '../../support/sidecar.ts';
+import { startUpstream } from '../../support/upstream.ts';
+import { masterKey, openStore, vault } from './fixtures.ts';
+
+/** What a change made through one sidecar may take to hold in all. */
+const oneSecond = { timeout: 1_000, interval: 5 };
+const patience = { timeout: 15_000, interval: 10 };
+
+const actor = 'user:test';
+const path = 'POST /api/s2s/charges';
+
+function settings(url: string, more: Partial<PostgresSettings> = {}): PostgresSettings & { readonly kind: 'postgres' } {
+  return { kind: 'postgres', url, masterKeys: [masterKey], cache: 100, staleFor: 900_000, ...more };
+}
+
+function operationsOn(url: string): Operations {
+  return new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
+}
+
+/** Sidecars side by side in front of one upstream, with their accounts in a database. */
+async function startSidecars(url: string, count: number): Promise<TestSidecar[]> {
+  const upstream = await startUpstream();
+  const config = configOf(upstream.origin, { accounts: [], store: settings(url) });
+  return Promise.all(Array.from({ length: count }, () => startSidecar(config)));
+}
+
+async function newMerchant(operations: Operations): Promise<{ readonly key: string; readonly id: string }> {
+  await operations.add('acme', 'Acme Stores', { actor });
+  const wishes = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
+  const issued = await operations.issueKey('acme', wishes, { actor });
+  return JSON.parse(JSON.stringify(issued)) as { key: string; id: string };
+}
+
+describeWithPostgres('two sidecars on one database', () => {
+  const postgres = usePostgres();
+
+  test('see within a second that a key was issued, encryption enabled and replaced, the account stopped, the key revoked', async () => {
+    const url = await postgres.createDatabase();
+    const sidecars = await startSidecars(url, 2);
+    const operations = operationsOn(url);
+    const { key, id } = await newMerchant(operations);
+    const inBoth = (expectation: (sidecar: TestSidecar) => Promise<void>): Promise<void> =>
+      vi.waitFor(async () => {
+        for (const sidecar of sidecars) await expectation(sidecar);
+      }, oneSecond);
+
+    await inBoth(async (sidecar) => expect((await send(sidecar, path, { key, body: '{}' })).body).toBe('{"ok":true}'));
+
+    const enable = { encoding: undefined, grace: undefined, replace: true };
+    for (const _round of ['enabled', 'replaced']) {
+      const made = await operations.enableEncryption('acme', 'test', enable, { actor });
+      const credentials = JSON.parse(JSON.stringify(made)) as { key: string; iv: string };
+      await inBoth(async (sidecar) => {
+        const answer = await send(sidecar, path, { key, body: envelopeOf(credentials, '{}') });
+        expect(opened(credentials, answer)).toBe('{"ok":true}');
+      });
+    }
+
+    await operations.setActive('acme', false, { actor });
+    await inBoth(async (sidecar) => expect((await send(sidecar, 'GET /', { key })).status).toBe(403));
+    await operations.setActive('acme', true, { actor });
+    await operations.revokeKey('acme', id, { actor });
+    await inBoth(async (sidecar) => expectPlainRefusal(await send(sidecar, 'GET /', { key }), 'invalid_api_key'));
+  });
+
+  test('go on with the keys they know while the database is down, and tell others to come again', async () => {
+    const url = await postgres.createDatabase();
+    const sidecars = await startSidecars(url, 2);
+    const [first] = sidecars;
+    const { key } = await newMerchant(operationsOn(url));
+    if (first === undefined) throw new Error('no sidecar');
+    // What is read while news of a change comes in is not kept.
+    await vi.waitFor(async () => {
+      expect((await send(first, 'GET /', { key })).status).toBe(200);
+      expect(await scrape(first)).toContain('accounts_cached{kind="known"} 1');
+    }, oneSecond);
+    await postgres.stop();
+    try {
+      for (const sidecar of sidecars) {
+        await vi.waitFor(async () => expect(await scrape(sidecar)).toContain('accounts_connected 0'), patience);
+        const unknown = await send(sidecar, 'GET /', { key: 'sk_test_nobodynobodynobody' });
+        expectPlainRefusal(unknown, 'accounts_unavailable');
+        const known = await send(sidecar, 'GET /', { key });
+        expect(known.status).toBe(sidecar === first ? 200 : 503);
+        expect((await fetch(`${sidecar.adminUrl}/readyz`)).status).toBe(200);
+      }
+    } finally {
+      await postgres.start();
+    }
+    for (const sidecar of sidecars) {
+      await vi.waitFor(async () => expect((await send(sidecar, 'GET /', { key })).status).toBe(200), patience);
+      expect(sidecar.accessLines().map(({ status }) => status)).not.toContain(401);
+      const messages = sidecar.log.map(({ msg }) => msg);
+      expect(messages.filter((msg) => String(msg).startsWith('no connection to the database'))).toHaveLength(1);
+    }
+  });
+});
+
+describeWithPostgres('a sidecar with its accounts in a database', () => {
+  const postgres = usePostgres();
+
+  async function startOne(url: string): Promise<TestSidecar> {
+    const [sidecar] = await startSidecars(url, 1);
+    if (sidecar === undefined) throw new Error('no sidecar');
+    return sidecar;
+  }
+
+  test('measures look-ups and shows the numbers of accounts, keys and credentials', async () => {
+    const url = await postgres.createDatabase();
+    const operations = operationsOn(url);
+    const { key } = await newMerchant(operations);
+    const sidecar = await startOne(url);
+    await send(sidecar, 'GET /', { key });
+    await send(sidecar, 'GET /', { key });
+    for (let i = 0; i < 2; i += 1) await send(sidecar, 'GET /', { key: 'sk_test_nobodynobodynobody' });
+    await vi.waitFor(async () => {
+      const metrics = await scrape(sidecar);
+      for (const outcome of ['found', 'cached', 'unknown', 'cached_unknown']) {
+        expect(metrics).toContain(`envelope_sidecar_accounts_lookups_total{outcome="${outcome}"} 1`);
+      }
+      expect(metrics).toContain('envelope_sidecar_accounts_lookups_total{outcome="stale"} 0');
+      expect(metrics).toContain('envelope_sidecar_accounts_cached{kind="known"} 1');
+      expect(metrics).toContain('envelope_sidecar_accounts_cached{kind="unknown"} 1');
+      expect(metrics).toContain('envelope_sidecar_accounts_connected 1');
+      expect(metrics).toMatch(/envelope_sidecar_accounts_age_seconds [0-3]/);
+      expect(metrics).toMatch(/envelope_sidecar_accounts_query_duration_seconds_count [2-9]/);
+      expect(metrics).toContain('envelope_sidecar_accounts{encryption="none"} 1');
+      expect(metrics).toContain('envelope_sidecar_api_keys{environment="test",kind="secret",rotation="current"} 1');
+    });
+  });
+
+  test('has no such metrics where the accounts are in a file', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    expect(await scrape(sidecar)).not.toMatch(/accounts_(?:lookups|cached|connected|age|query)/);
+  });
+
+  test('records at its end at the latest when a key and what a grace accepts were last used', async () => {
+    const url = await postgres.createDatabase();
+    const operations = operationsOn(url);
+    const { key, id } = await newMerchant(operations);
+    const grace = { encoding: undefined, grace: 60_000, replace: false };
+    await operations.enableEncryption('acme', 'test', grace, { actor });
+    const sidecar = await startOne(url);
+    const before = Date.now();
+    expect((await send(sidecar, path, { key, body: '{}' })).headers['envelope-credentials']).toBe('none');
+    await sidecar.app.stop();
+    const stored = await openStore(url).read('acme');
+    for (const used of [stored?.keys.find((each) => each.id === id), stored?.encryption.test?.previous]) {
+      expect(used?.lastUsedAt).toBeGreaterThanOrEqual(before);
+      expect(used?.lastUsedAt).toBeLessThanOrEqual(Date.now());
+    }
+  });
+
+  test('does not record the use of a key that was refused', async () => {
+    const url = await postgres.createDatabase();
+    const operations = operationsOn(url);
+    const { key } = await newMerchant(operations);
+    await operations.setActive('acme', false, { actor });
+    const sidecar = await startOne(url);
+    expect((await send(sidecar, 'GET /', { key })).status).toBe(403);
+    await sidecar.app.stop();
+    expect((await openStore(url).read('acme'))?.keys[0]?.lastUsedAt).toBeUndefined();
+  });
+
+  test('keeps its connection where a new configuration has the same database, and takes another one in use at once', async () => {
+    const url = await postgres.createDatabase();
+    const { key } = await newMerchant(operationsOn(url));
+    const proxy = await postgres.proxy(url);
+    const upstream = await startUpstream();
+    const config = (store: PostgresSettings) =>
+      configOf(upstream.origin, { accounts: [], store: { kind: 'postgres', ...store } });
+    const sidecar = await startSidecar(config(settings(proxy.url)));
+    await send(sidecar, 'GET /', { key });
+    const connections = proxy.connections;
+    sidecar.app.apply(config(settings(proxy.url, { masterKeys: [createSecretKey(masterKey.export())] })));
+    await send(sidecar, 'GET /', { key });
+    expect(await scrape(sidecar)).toContain('envelope_sidecar_accounts_lookups_total{outcome="cached"} 1');
+    expect(proxy.connections).toBe(connections);
+
+    sidecar.app.apply(config(settings(url)));
+    expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
+    await vi.waitFor(() => expect(proxy.open).toBe(0), patience);
+  });
+
+  test('takes accounts of a file and of a database in turn', async () => {
+    const url = await postgres.createDatabase();
+    const { key } = await newMerchant(operationsOn(url));
+    const upstream = await startUpstream();
+    const inFile = configOf(upstream.origin, { accounts: [] });
+    const sidecar = await startSidecar(inFile);
+    expect((await send(sidecar, 'GET /', { key })).status).toBe(401);
+    sidecar.app.apply({ ...inFile, store: settings(url) });
+    expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
+    sidecar.app.apply(inFile);
+    expect((await send(sidecar, 'GET /', { key })).status).toBe(401);
+  });
+});

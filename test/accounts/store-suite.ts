@@ -1,0 +1,308 @@
+import { describe, expect, test } from 'vitest';
+import { AccountsError } from '../../src/accounts/accounts-error.ts';
+import { existing, issueKey, newAccount } from '../../src/accounts/changes.ts';
+import type {
+  AuditEvent,
+  Decision,
+  Store,
+  StoredAccount,
+  StoredCredentials,
+  StoredKey,
+} from '../../src/accounts/store.ts';
+
+/** A place where accounts are kept, empty at first. Gone when the test is over. */
+export interface Storage {
+  /** Opens it, as a process of its own would; closed when the test is over. */
+  open(): Store;
+}
+
+const at = Date.parse('2026-11-21T10:00:00Z');
+const event: AuditEvent = { at, actor: 'user:test', action: 'account_added', account: 'a', details: {} };
+
+/** What every store does alike. `now` of all tests is `at`; texts of credentials are arbitrary. */
+export function describeStore(name: string, makeStorage: () => Promise<Storage>): void {
+  describe(name, () => {
+    test('is empty at first', async () => {
+      const store = (await makeStorage()).open();
+      expect(await store.read('acme')).toBeUndefined();
+      expect(await all(store)).toEqual([]);
+    });
+
+    test('gives back what was written, to the last member, whoever asks', async () => {
+      const storage = await makeStorage();
+      await put(storage.open(), ...accounts);
+      const other = storage.open();
+      for (const account of accounts) expect(await other.read(account.id)).toEqual(account);
+      expect((await all(other)).map(({ id }) => id)).toEqual(['empty', 'full', 'off']);
+    });
+
+    test('replaces accounts in whole', async () => {
+      const store = (await makeStorage()).open();
+      await put(store, full);
+      const { live, test: before } = full.encryption;
+      const after: StoredAccount = {
+        ...full,
+        name: 'Other: "name" # with signs',
+        active: true,
+        keys: full.keys.map((key) => ({ ...key, expiresAt: at + 1_000, revokedAt: at + 2_000 })),
+        encryption: {
+          ...(before && { live: before }),
+          ...(live && { test: { ...live, previous: undefined, encoding: 'base64' } }),
+        },
+      };
+      await put(store, after);
+      expect(await store.read('full')).toEqual(after);
+      await put(store, { ...after, encryption: {} });
+      expect(await store.read('full')).toEqual({ ...after, encryption: {} });
+    });
+
+    test('lists by id, as bytes, from behind any id, and may be left early', async () => {
+      const store = (await makeStorage()).open();
+      const ids = ['b', 'a-1', 'a.1', 'a', 'B', '_', '0', 'a1', 'aa', 'A'];
+      await put(store, ...ids.map(accountOf));
+      const sorted = ['0', 'A', 'B', '_', 'a', 'a-1', 'a.1', 'a1', 'aa', 'b'];
+      expect((await all(store)).map(({ id }) => id)).toEqual(sorted);
+      expect((await all(store, 'a')).map(({ id }) => id)).toEqual(sorted.slice(5));
+      expect((await all(store, 'a0')).map(({ id }) => id)).toEqual(['a1', 'aa', 'b']);
+      expect(await all(store, 'z')).toEqual([]);
+      for await (const { id } of store.list()) {
+        expect(id).toBe('0');
+        break;
+      }
+      expect(await store.read('b')).toEqual(accountOf('b'));
+    });
+
+    test('shows a decision the accounts it was asked about, and no others', async () => {
+      const store = (await makeStorage()).open();
+      await put(store, accountOf('a'), accountOf('b'));
+      const changed = await store.change(['b', 'c'], (found) => ({
+        accounts: [],
+        events: [],
+        result: [...found.values()],
+      }));
+      expect(changed).toEqual({ outcome: 'changed', result: [accountOf('b')] });
+    });
+
+    test('changes nothing where the decision throws, and throws on', async () => {
+      const store = (await makeStorage()).open();
+      await put(store, accountOf('a'));
+      const refusal = new AccountsError('account_exists', 'there');
+      const change = store.change(['a', 'b'], (): Decision<void> => {
+        throw refusal;
+      });
+      await expect(change).rejects.toMatchObject({ code: 'account_exists', message: 'there' });
+      expect(await all(store)).toEqual([accountOf('a')]);
+    });
+
+    test('loses no change of many at once to one account', async () => {
+      const storage = await makeStorage();
+      const stores = [storage.open(), storage.open()];
+      await put(stores[0] as Store, accountOf('a'));
+      await Promise.all(Array.from({ length: 10 }, (_, i) => issue(stores[i % 2] as Store, 'a')));
+      expect((await stores[0]?.read('a'))?.keys).toHaveLength(10);
+    });
+
+    test('loses no change of many at once to several accounts, in whatever order they are named', async () => {
+      const storage = await makeStorage();
+      const stores = [storage.open(), storage.open()];
+      await put(stores[0] as Store, accountOf('a'), accountOf('b'));
+      const changes = Array.from({ length: 8 }, (_, i) => {
+        const ids = i % 2 === 0 ? ['a', 'b'] : ['b', 'a'];
+        return stores[i % 2]?.change(ids, (found) => ({
+          accounts: ids.map((id) => withKey(existing(found, id))),
+          events: [event],
+          result: undefined,
+        }));
+      });
+      await Promise.all(changes);
+      for (const { keys } of await all(stores[1] as Store)) expect(keys).toHaveLength(8);
+    });
+
+    test('lets one of two add an account', async () => {
+      const storage = await makeStorage();
+      const add = (store: Store): Promise<unknown> =>
+        store.change(['a'], (found) => ({
+          accounts: [newAccount(found, 'a', 'A')],
+          events: [event],
+          result: undefined,
+        }));
+      const outcomes = await Promise.allSettled([add(storage.open()), add(storage.open())]);
+      expect(outcomes.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected']);
+      expect(outcomes.find(({ status }) => status === 'rejected')).toMatchObject({
+        reason: { code: 'account_exists' },
+      });
+    });
+
+    test.each([
+      ['the id', { id: 'key-1', hash: 'b'.repeat(64) }],
+      ['the hash', { id: 'key-2', hash: 'a'.repeat(64) }],
+    ])('refuses a key that shares %s with one of another account', async (_, same) => {
+      const store = (await makeStorage()).open();
+      const owner = { ...accountOf('a'), keys: [key('key-1', 'a'.repeat(64))] };
+      await put(store, owner);
+      const thief = { ...accountOf('b'), keys: [{ ...key('', ''), ...same }] };
+      await expect(put(store, accountOf('c'), thief)).rejects.toMatchObject({ code: 'key_exists' });
+      expect(await all(store)).toEqual([owner]);
+    });
+
+    describe('with an idempotency key', () => {
+      const once = { key: 'one', request: 'f'.repeat(64) };
+
+      test('makes a change once, and answers repeats with its receipt', async () => {
+        const store = (await makeStorage()).open();
+        await put(store, accountOf('a'));
+        expect(await issue(store, 'a', once)).toEqual({ outcome: 'changed', result: 'secret' });
+        const repeated = { outcome: 'repeated', receipt: '{"no":"secret"}' };
+        expect(await issue(store, 'a', once)).toEqual(repeated);
+        expect(await issue(store, 'a', { ...once, key: 'two' })).toEqual({ outcome: 'changed', result: 'secret' });
+        expect(await issue(store, 'a', once)).toEqual(repeated);
+        expect((await store.read('a'))?.keys).toHaveLength(2);
+      });
+
+      test('makes a change once where it is asked for several times at once', async () => {
+        const store = (await makeStorage()).open();
+        await put(store, accountOf('a'));
+        const outcomes = await Promise.all(Array.from({ length: 5 }, () => issue(store, 'a', once)));
+        expect(outcomes.filter(({ outcome }) => outcome === 'changed')).toHaveLength(1);
+        expect((await store.read('a'))?.keys).toHaveLength(1);
+      });
+
+      test('refuses another request under the same key', async () => {
+        const store = (await makeStorage()).open();
+        await put(store, accountOf('a'));
+        await issue(store, 'a', once);
+        const other = issue(store, 'a', { ...once, request: 'e'.repeat(64) });
+        await expect(other).rejects.toMatchObject({ code: 'idempotency_key_reused' });
+        expect((await store.read('a'))?.keys).toHaveLength(1);
+      });
+
+      test('keeps no receipt of a change that failed', async () => {
+        const store = (await makeStorage()).open();
+        await expect(issue(store, 'a', once)).rejects.toMatchObject({ code: 'account_unknown' });
+        await put(store, accountOf('a'));
+        expect(await issue(store, 'a', once)).toEqual({ outcome: 'changed', result: 'secret' });
+      });
+    });
+
+    describe('as a whole', () => {
+      test('is rewritten, and says how many accounts are different', async () => {
+        const store = (await makeStorage()).open();
+        await put(store, ...accounts);
+        const count = await store.changeAll(
+          (account) => (account.id === 'off' ? account : { ...account, name: `New ${account.name}` }),
+          event,
+        );
+        expect(count).toBe(2);
+        expect((await all(store)).map(({ name }) => name)).toEqual(['New Empty', 'New Full', 'Off']);
+      });
+
+      test('stays as it is where one account cannot be rewritten', async () => {
+        const store = (await makeStorage()).open();
+        await put(store, ...accounts);
+        const rewrite = (account: StoredAccount): StoredAccount => {
+          if (account.id === 'off') throw new AccountsError('master_key_wrong', 'no');
+          return { ...account, name: 'New' };
+        };
+        await expect(store.changeAll(rewrite, event)).rejects.toMatchObject({ code: 'master_key_wrong' });
+        expect((await all(store)).map(({ name }) => name)).toEqual(['Empty', 'Full', 'Off']);
+      });
+    });
+  });
+}
+
+function key(id: string, hash: string, more: Partial<StoredKey> = {}): StoredKey {
+  return {
+    id,
+    prefix: 'sk_test_',
+    hash,
+    createdAt: at,
+    expiresAt: undefined,
+    revokedAt: undefined,
+    lastUsedAt: undefined,
+    ...more,
+  };
+}
+
+function credentials(text: string, more: Partial<StoredCredentials> = {}): StoredCredentials {
+  return { key: text.repeat(32), iv: text.repeat(16), format: 'text', createdAt: at, ...more };
+}
+
+function accountOf(id: string): StoredAccount {
+  return { id, name: `Account ${id}`, active: true, keys: [], encryption: {} };
+}
+
+/** Uses every member, and every way in which one may be missing. */
+const full: StoredAccount = {
+  id: 'full',
+  name: 'Full',
+  active: false,
+  keys: [
+    key('full-2', '2'.repeat(64)),
+    key('full-1', '1'.repeat(64), { prefix: 'pk_live_', createdAt: at - 1, expiresAt: at + 1, revokedAt: at + 2 }),
+  ],
+  encryption: {
+    test: {
+      enabled: true,
+      encoding: 'base64',
+      credentials: credentials('t'),
+      previous: { credentials: undefined, until: at + 3, lastUsedAt: undefined },
+    },
+    live: {
+      enabled: true,
+      encoding: 'hex',
+      credentials: credentials('l', { createdAt: undefined }),
+      previous: {
+        credentials: {
+          key: Buffer.alloc(32, 'p').toString('base64'),
+          iv: Buffer.alloc(16, 'p').toString('base64'),
+          format: 'base64',
+          createdAt: undefined,
+        },
+        until: at + 4,
+        lastUsedAt: undefined,
+      },
+    },
+  },
+};
+
+const off: StoredAccount = {
+  ...accountOf('off'),
+  name: 'Off',
+  encryption: { test: { enabled: false, encoding: 'base64', credentials: undefined, previous: undefined } },
+};
+
+const accounts: readonly StoredAccount[] = [full, { ...accountOf('empty'), name: 'Empty' }, off];
+
+async function all(store: Store, after?: string): Promise<StoredAccount[]> {
+  const found: StoredAccount[] = [];
+  for await (const account of store.list(after)) found.push(account);
+  return found;
+}
+
+async function put(store: Store, ...written: readonly StoredAccount[]): Promise<void> {
+  await store.change(
+    written.map(({ id }) => id),
+    () => ({ accounts: written, events: written.map(() => event), result: undefined }),
+  );
+}
+
+function withKey(account: StoredAccount): StoredAccount {
+  return issueKey(account, { environment: 'test', kind: 'secret', expiresAt: undefined }, at).account;
+}
+
+function issue(
+  store: Store,
+  id: string,
+  once?: Parameters<Store['change']>[2],
+): ReturnType<typeof store.change<string>> {
+  return store.change(
+    [id],
+    (found) => ({
+      accounts: [withKey(existing(found, id))],
+      events: [event],
+      result: 'secret',
+      receipt: '{"no":"secret"}',
+    }),
+    once,
+  );
+}

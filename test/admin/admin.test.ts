@@ -1,0 +1,164 @@
+import { request } from 'node:http';
+import { networkInterfaces } from 'node:os';
+import { describe, expect, test, vi } from 'vitest';
+import { send } from '../support/client.ts';
+import { openConnection } from '../support/connection.ts';
+import { inFlight, scrape } from '../support/metrics.ts';
+import { configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+async function start(more: Parameters<typeof configOf>[1] = {}): Promise<TestSidecar> {
+  return startSidecar(configOf((await startUpstream()).origin, more));
+}
+
+async function ask(sidecar: TestSidecar, line: string): Promise<readonly [number, string]> {
+  const [method = '', path = ''] = line.split(' ');
+  const answer = await fetch(sidecar.adminUrl + path, { method });
+  return [answer.status, await answer.text()];
+}
+
+describe('the admin listener', () => {
+  test.each([
+    ['GET /livez', 200, 'ok\n'],
+    ['HEAD /livez', 200, ''],
+    ['GET /livez?verbose', 200, 'ok\n'],
+    ['GET /readyz', 200, 'ready\n'],
+    ['HEAD /readyz', 200, ''],
+    ['HEAD /metrics', 200, ''],
+    ['GET /', 404, 'not found\n'],
+    ['GET /api/v1/x', 404, 'not found\n'],
+    ['GET /livez/', 404, 'not found\n'],
+    ['POST /livez', 404, 'not found\n'],
+    ['DELETE /metrics', 404, 'not found\n'],
+    ['GET /drain', 404, 'not found\n'],
+  ])('answers %s with %d', async (line, status, body) => {
+    const sidecar = await start();
+    expect(await ask(sidecar, line)).toEqual([status, body]);
+  });
+
+  test('is ready whether or not the upstream is there', async () => {
+    const sidecar = await startSidecar(configOf('http://127.0.0.1:9'));
+    expect(await ask(sidecar, 'GET /readyz')).toEqual([200, 'ready\n']);
+  });
+
+  test('does not serve the admin paths to merchants', async () => {
+    const sidecar = await start();
+    for (const line of ['GET /livez', 'GET /readyz', 'GET /metrics', 'POST /drain']) {
+      expect((await send(sidecar, line)).status).toBe(401);
+    }
+    expect(await ask(sidecar, 'GET /readyz')).toEqual([200, 'ready\n']);
+  });
+
+  test('exposes metrics in the format that Prometheus reads', async () => {
+    const sidecar = await start();
+    await send(sidecar, 'GET /x', { key: keys.globex });
+    const answer = await fetch(`${sidecar.adminUrl}/metrics`);
+    expect(answer.headers.get('content-type')).toMatch(/^text\/plain; version=/);
+    const metrics = await answer.text();
+    expect(metrics).toContain(
+      'envelope_sidecar_requests_total{environment="test",route="unlisted",method="GET",status="200"} 1',
+    );
+    for (const line of metrics.split('\n')) {
+      expect(line).toMatch(
+        /^(?:|# (?:HELP|TYPE) \w+ .+|\w+(?:\{\w+="[^"]*"(?:,\w+="[^"]*")*\})? (?:[0-9.e+-]+|nan))$/i,
+      );
+    }
+  });
+});
+
+describe('the series', () => {
+  test('are as many as before, whatever clients send', async () => {
+    const upstream = await startUpstream();
+    const base = configOf(upstream.origin, { limits: { failedKeys: { attempts: 100_000, window: 60_000 } } });
+    const environments = base.environments.map((environment) => ({ ...environment, hosts: ['sandbox.pay.example'] }));
+    const sidecar = await startSidecar({ ...base, environments });
+    const methods = ['GET', 'PROPFIND', 'M-SEARCH', 'PURGE', 'LINK', 'QUERY', 'MKCOL', 'TRACE'];
+
+    /** One request of each odd kind. */
+    const odd = async (i: number): Promise<void> => {
+      const headers = { Host: 'sandbox.pay.example' };
+      const method = methods[i % methods.length];
+      const answers = await Promise.all([
+        send(sidecar, `GET /path-${i}/${'x'.repeat(i)}?q=${i}`, { key: keys.globex, headers }),
+        send(sidecar, `${method} /path`, { key: keys.globex, headers }),
+        send(sidecar, 'GET /path', { key: keys.globex, headers: { Host: `host-${i}.example` } }),
+        send(sidecar, 'GET /path', { key: `sk_test_${String(i).padStart(20, '0')}`, headers }),
+        send(sidecar, 'GET /path', { key: keys.globex, headers: { ...headers, 'X-Request-Id': `id-${i}` } }),
+        send(sidecar, `GET //path-${i}`, { key: keys.globex, headers }),
+      ]);
+      expect(answers.map(({ status }) => status)).toEqual([200, 200, 421, 401, 200, 400]);
+    };
+    const series = async (): Promise<string[]> => {
+      const lines = (await scrape(sidecar)).split('\n').filter((line) => line.startsWith('envelope_sidecar_'));
+      return lines.map((line) => line.slice(0, line.lastIndexOf(' '))).sort();
+    };
+    for (let i = 0; i < methods.length; i += 1) await odd(i);
+    const before = await series();
+    for (let i = methods.length; i < 300; i += 1) await odd(i);
+    expect(await series()).toEqual(before);
+    expect(before.filter((name) => name.startsWith('envelope_sidecar_requests_total'))).toHaveLength(5);
+  });
+
+  test('count a client that left as 499', async () => {
+    const upstream = await startUpstream(() => {});
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
+    client.socket.destroy();
+    await vi.waitFor(async () => expect(await scrape(sidecar)).toContain('method="GET",status="499"} 1'));
+  });
+});
+
+describe('POST /drain', () => {
+  test('ends readiness at once, and is answered when nothing is in flight', async () => {
+    let answer = (): void => {};
+    const upstream = await startUpstream((_seen, res) => {
+      answer = () => void res.end('{}');
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const pending = send(sidecar, 'GET /slow', { key: keys.globex });
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+
+    const drained = ask(sidecar, 'POST /drain');
+    await vi.waitFor(async () => expect(await ask(sidecar, 'GET /readyz')).toEqual([503, 'draining\n']));
+    expect(await ask(sidecar, 'GET /livez')).toEqual([200, 'ok\n']);
+    expect(await Promise.race([drained, new Promise((resolve) => void setTimeout(resolve, 100, 'still'))])).toBe(
+      'still',
+    );
+    answer();
+    expect((await pending).status).toBe(200);
+    expect(await drained).toEqual([200, 'drained\n']);
+    expect(await ask(sidecar, 'POST /drain')).toEqual([200, 'drained\n']);
+  });
+
+  test('is answered when its time is over, whatever is in flight', async () => {
+    const upstream = await startUpstream(() => {});
+    const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { drain: 200 } }));
+    const pending = send(sidecar, 'GET /slow', { key: keys.globex }).catch(() => 'broken off');
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    expect(await ask(sidecar, 'POST /drain')).toEqual([200, 'drained\n']);
+    expect(await inFlight(sidecar)).toBe(1);
+    await sidecar.app.stop();
+    expect(await pending).toBe('broken off');
+  });
+
+  const outside = Object.values(networkInterfaces())
+    .flatMap((addresses) => addresses ?? [])
+    .find(({ internal, family }) => !internal && family === 'IPv4')?.address;
+
+  test.skipIf(outside === undefined)('is not taken from outside the pod, where everything else is', async () => {
+    const sidecar = await start({ admin: { host: '0.0.0.0', port: 0 } });
+    const from = (path: string, method: string): Promise<number> =>
+      new Promise((resolve, reject) => {
+        const port = sidecar.app.addresses.admin.port;
+        request({ host: outside, port, path, method, agent: false }, (res) => resolve(res.resume().statusCode ?? 0))
+          .on('error', reject)
+          .end();
+      });
+    expect(await from('/readyz', 'GET')).toBe(200);
+    expect(await from('/metrics', 'GET')).toBe(200);
+    expect(await from('/drain', 'POST')).toBe(403);
+    expect(await ask(sidecar, 'GET /readyz')).toEqual([200, 'ready\n']);
+  });
+});

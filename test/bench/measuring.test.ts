@@ -1,0 +1,97 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { cpuSeconds, peakMemory, residentMemory } from '../../bench/cpu-time.ts';
+import { runFixedRate, writeRequests } from '../../bench/load.ts';
+import { rowsOf } from '../../bench/report.ts';
+import type { Sample } from '../../bench/rounds.ts';
+import { percentile, spreadOf } from '../../bench/statistics.ts';
+import { workloads } from '../../bench/workloads.ts';
+import { Folder } from '../support/folder.ts';
+
+describe('CPU time', () => {
+  const burn = (milliseconds: number): string =>
+    `while (process.cpuUsage().user + process.cpuUsage().system < ${milliseconds * 1_000}); console.log('done');`;
+
+  test.each([
+    ['of a process', [process.execPath, '--eval', `${burn(300)} setInterval(() => {}, 1000)`]],
+    [
+      'of a process below it',
+      ['sh', '-c', `"$0" --eval "$1" & wait`, process.execPath, `${burn(300)} setInterval(() => {}, 1000)`],
+    ],
+  ])('is counted: that %s', async (_where, [command = '', ...args]) => {
+    const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'], detached: true });
+    onTestFinished(() => void process.kill(-(child.pid ?? 0), 'SIGKILL'));
+    await once(child.stdout, 'data');
+    const pid = child.pid ?? 0;
+    expect(cpuSeconds(pid)).toBeGreaterThanOrEqual(0.28);
+    expect(residentMemory(pid)).toBeGreaterThan(10_000_000);
+    expect(peakMemory(pid)).toBeGreaterThanOrEqual(residentMemory(pid));
+  });
+
+  test('of a process that is over is none', () => {
+    expect(cpuSeconds(2 ** 30)).toBe(0);
+  });
+});
+
+test('a stall is charged with every request that had to wait for it', async () => {
+  // The server answers at once, but nothing between the 500th and the 1,000th millisecond after the first request.
+  let begin: number | undefined;
+  const server = createServer((socket: Socket) => {
+    socket.on('data', () => {
+      begin ??= performance.now();
+      const now = performance.now() - begin;
+      const answer = (): void => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
+      if (now > 500 && now < 1_000) setTimeout(answer, 1_000 - now);
+      else answer();
+    });
+    socket.on('error', () => {});
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const file = new Folder({}).file('requests');
+  writeRequests(file, [Buffer.from('GET / HTTP/1.1\r\n\r\n')]);
+
+  const { p50, p99 } = await runFixedRate((server.address() as AddressInfo).port, file, 200, 3);
+
+  // A hundred of six hundred requests fall into the stall, which lasts half a second for the first of them.
+  expect(p99).toBeGreaterThan(400);
+  expect(p50).toBeLessThan(p99);
+});
+
+test.each([
+  [[3], { median: 3, min: 3, max: 3 }],
+  [[4, 1], { median: 2.5, min: 1, max: 4 }],
+  [[9, 1, 5], { median: 5, min: 1, max: 9 }],
+  [[4, 3, 2, 1], { median: 2.5, min: 1, max: 4 }],
+])('the spread of %j', (values, spread) => {
+  expect(spreadOf(values)).toEqual(spread);
+});
+
+test('percentiles are values that occurred', () => {
+  const values = Array.from({ length: 100 }, (_, i) => i + 1);
+  expect([1, 50, 99, 100].map((percent) => percentile(values, percent))).toEqual([1, 50, 99, 100]);
+  expect([50, 99].map((percent) => percentile([7], percent))).toEqual([7, 7]);
+});
+
+test('ratios are formed within a round', () => {
+  const [workload] = workloads;
+  if (workload === undefined) throw new Error('no workloads');
+  const sample = (peer: string, requestsPerCpuSecond: number): Sample => ({
+    peer,
+    requestsPerCpuSecond,
+    requestsPerSecond: 1,
+    busy: 1,
+  });
+  // The machine is ten times slower in the second round, and half as slow again in the third.
+  const rounds = [
+    [sample('sidecar', 2_000), sample('go', 1_000)],
+    [sample('go', 100), sample('sidecar', 190)],
+    [sample('sidecar', 1_050), sample('go', 500)],
+  ];
+  const rows = rowsOf({ workload, rounds, peakMemory: {} });
+  expect(rows.map(({ peer }) => peer)).toEqual(['sidecar', 'go']);
+  expect(rows.map(({ ratio }) => ratio)).toEqual([undefined, { median: 2, min: 1.9, max: 2.1 }]);
+});

@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, readdirSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { peersOf } from '../../bench/peers.ts';
+import type { Report } from '../../bench/report.ts';
+import { Folder } from '../support/folder.ts';
+
+const program = fileURLToPath(new URL('../../bench/main.ts', import.meta.url));
+
+/** Runs the benchmark with a folder of its own for what it keeps while it runs. */
+async function bench(
+  args: readonly string[],
+  folder: string,
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const child = spawn(process.execPath, [program, ...args], {
+    env: { ...process.env, TMPDIR: folder },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let [stdout, stderr] = ['', ''];
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, stdout, stderr };
+}
+
+describe('npm run bench', () => {
+  test(
+    'measures every peer that is installed, after a check of its answers, and leaves nothing behind',
+    { timeout: 120_000 },
+    async () => {
+      const folder = new Folder({}).path;
+      const json = new Folder({}).file('report.json');
+      const tiny = ['--rounds', '1', '--seconds', '1', '--warm-up', '0'];
+
+      const { code, stdout, stderr } = await bench([...tiny, '--only', 'envelope-350,refused', '--json', json], folder);
+
+      expect(stderr).toBe('');
+      expect(code).toBe(0);
+      const installed = peersOf(undefined).filter((peer) => peer.identifies && peer.missing() === undefined);
+      const { compare } = JSON.parse(readFileSync(json, 'utf8')) as Report;
+      expect(compare?.results.map(({ workload }) => workload.name)).toEqual(['envelope-350', 'refused']);
+      for (const { workload, rounds, peakMemory } of compare?.results ?? []) {
+        expect(rounds).toHaveLength(1);
+        expect(rounds[0]?.map(({ peer }) => peer)).toEqual(installed.map(({ name }) => name));
+        for (const { peer, requestsPerCpuSecond, busy, latency } of rounds[0] ?? []) {
+          expect(requestsPerCpuSecond).toBeGreaterThan(100);
+          expect(busy).toBeGreaterThan(0);
+          expect(latency === undefined).toBe(!workload.latency);
+          expect(peakMemory[peer]).toBeGreaterThan(1_000_000);
+        }
+      }
+      expect(stdout).toContain('sidecar : peer');
+      expect(readdirSync(folder)).toEqual([]);
+    },
+  );
+
+  test.each([
+    ['--only', 'nonsense'],
+    ['--rounds', '0'],
+    ['--seconds', '1.5'],
+    ['nonsense', '--no-latency'],
+    ['--nonsense', 'x'],
+  ])('refuses %s %s with the usage', async (...args) => {
+    const folder = new Folder({}).path;
+    const { code, stderr } = await bench(args, folder);
+    expect(code).toBe(2);
+    expect(stderr).toContain('--write-docs');
+    expect(readdirSync(folder)).toEqual([]);
+  });
+});
+
+test.each(['compare', 'growth', 'profile'])('the page about performance has a place for %s', (name) => {
+  const page = readFileSync(new URL('../../docs/performance.md', import.meta.url), 'utf8');
+  expect(page.split(`<!-- begin ${name} -->`)).toHaveLength(2);
+  expect(page.indexOf(`<!-- end ${name} -->`)).toBeGreaterThan(page.indexOf(`<!-- begin ${name} -->`));
+});

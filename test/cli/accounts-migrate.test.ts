@@ -1,0 +1,74 @@
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { filesIn } from '../config/files.ts';
+import { send } from '../support/client.ts';
+import { startCommand, startServe, type Command } from '../support/command.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+describeWithPostgres('accounts migrate', () => {
+  const postgres = usePostgres();
+
+  async function emptyDatabase(): Promise<string> {
+    const url = await postgres.createDatabase();
+    await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
+    return url;
+  }
+
+  function configFor(accounts: object, upstream = 'http://127.0.0.1:1'): string {
+    const config = {
+      listen: { host: '127.0.0.1', port: 0 },
+      admin: { host: '127.0.0.1', port: 0 },
+      environments: { test: { upstream } },
+      accounts,
+    };
+    // JSON is YAML.
+    return join(filesIn({ 'sidecar.yaml': JSON.stringify(config), 'accounts.yaml': 'accounts: []' }), 'sidecar.yaml');
+  }
+
+  function inDatabase(url: string): object {
+    return { postgres: { url, masterKey: Buffer.alloc(32, 7).toString('base64') } };
+  }
+
+  async function run(config: string, ...args: readonly string[]): Promise<Command & { readonly code: number | null }> {
+    const command = startCommand([...args, '--config', config]);
+    const { code } = await command.ended();
+    return Object.assign(command, { code });
+  }
+
+  test('makes the tables, and says so', async () => {
+    const config = configFor(inDatabase(await emptyDatabase()));
+    const first = await run(config, 'accounts', 'migrate');
+    expect([first.code, first.stdout, first.stderr]).toEqual([0, 'Carried out 0001_accounts.\n', '']);
+    expect((await run(config, 'accounts', 'migrate')).stdout).toBe('The tables are up to date.\n');
+    expect((await run(config, 'accounts', 'migrate', '--json')).stdout).toBe('{"migrations":[]}\n');
+  });
+
+  test('is what an empty database needs: without it commands say so, with it a merchant is served', async () => {
+    const upstream = await startUpstream();
+    const config = configFor(inDatabase(await emptyDatabase()), upstream.origin);
+    const without = await run(config, 'accounts', 'add', 'acme', '--name', 'Acme Stores');
+    expect(without.code).toBe(78);
+    expect(without.stderr).toContain('run "accounts migrate"');
+    await run(config, 'accounts', 'migrate');
+    const serving = await startServe(config);
+    expect((await run(config, 'accounts', 'add', 'acme', '--name', 'Acme Stores')).code).toBe(0);
+    const issued = await run(config, 'keys', 'issue', 'acme', '--environment', 'test', '--kind', 'secret', '--json');
+    const { key } = JSON.parse(issued.stdout) as { key: string };
+    expect((await send(serving, 'GET /', { key })).status).toBe(200);
+    expect(await serving.signal('SIGTERM').ended()).toEqual({ code: 0, signal: null });
+  });
+
+  test('says where there is nothing to migrate, and where the database cannot be reached', async () => {
+    const inFile = await run(configFor({ file: 'accounts.yaml' }), 'accounts', 'migrate');
+    expect([inFile.code, inFile.stderr]).toEqual([
+      78,
+      'accounts migrate: the accounts are kept in a file, which has no tables\n',
+    ]);
+    const away = await run(configFor(inDatabase('postgres://u:hunter2@127.0.0.1:1/x')), 'accounts', 'migrate');
+    expect([away.code, away.stderr]).toEqual([
+      1,
+      'accounts migrate: the database cannot be reached (ECONNREFUSED) (store_unavailable)\n',
+    ]);
+  });
+});

@@ -1,0 +1,110 @@
+import { createDecipheriv } from 'node:crypto';
+import { Agent, request } from 'node:http';
+import { setTimeout } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
+import { startServe } from '../support/command.ts';
+import { accountsFile, acmeEntry, globexEntry, MountedFolder, sidecarFile, type Contents } from '../support/folder.ts';
+import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
+import { startUpstream, type TestUpstream } from '../support/upstream.ts';
+
+const reloads = 30;
+const connections = 8;
+/** Between two requests on one connection: some hundred a second come together. Milliseconds. */
+const pause = 10;
+
+interface Version {
+  readonly name: 'one' | 'two';
+  readonly credentials: { readonly key: string; readonly iv: string };
+  readonly upstream: TestUpstream;
+}
+
+/** An upstream that says its own name, and by which API key's id the request came. */
+async function upstreamOf(name: string): Promise<TestUpstream> {
+  return startUpstream(({ headers }, res) => {
+    const body = `${name} ${String(headers['x-api-key-id'])}`;
+    res.writeHead(200, { 'Content-Length': body.length, 'X-Upstream': name }).end(body);
+  });
+}
+
+/** A configuration in which everything bears its name: the upstream, the ids of the keys, and the credentials. */
+function contentsOf({ name, credentials, upstream }: Version): Contents {
+  const key = (apiKey: string): object => ({ id: `key-${name}`, key: apiKey, createdAt: '2026-11-01' });
+  const plainKey = { ...key(keys.globex), id: `plain-${name}` };
+  return {
+    'sidecar.yaml': sidecarFile(upstream.origin),
+    'accounts.yaml': accountsFile(
+      { ...acmeEntry, keys: [key(keys.acme)], encryption: { test: { enabled: true, ...credentials } } },
+      { ...globexEntry(), keys: [plainKey] },
+    ),
+  };
+}
+
+function get(agent: Agent, port: number, path: string, key: string): Promise<{ status: number; body: string }> {
+  return new Promise((resolve, reject) => {
+    const headers = { Authorization: `Bearer ${key}` };
+    request({ agent, host: '127.0.0.1', port, path, headers }, (res) => {
+      let body = '';
+      res.setEncoding('utf8').on('data', (chunk: string) => (body += chunk));
+      res.on('error', reject).on('end', () => resolve({ status: res.statusCode ?? 0, body }));
+    })
+      .on('error', reject)
+      .end();
+  });
+}
+
+function openedWith({ key, iv }: Version['credentials'], body: string): string | undefined {
+  try {
+    const { data } = JSON.parse(body) as { data: string };
+    const decipher = createDecipheriv('aes-256-cbc', key, iv);
+    return decipher.update(data, 'hex', 'utf8') + decipher.final('utf8');
+  } catch {
+    return undefined;
+  }
+}
+
+test('30 reloads under load: no request fails, and none sees parts of two configurations', async () => {
+  const versions: readonly Version[] = [
+    { name: 'one', credentials: acmeTest, upstream: await upstreamOf('one') },
+    { name: 'two', credentials: acmeLive, upstream: await upstreamOf('two') },
+  ];
+  const [one] = versions as [Version];
+  const folder = new MountedFolder(contentsOf(one));
+  const sidecar = await startServe(folder.file('sidecar.yaml'));
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  onTestFinished(() => agent.destroy());
+
+  const wrong: string[] = [];
+  const seen = new Map<string, number>();
+  let loaded = true;
+  async function load(path: string, key: string, expected: (version: Version, body: string) => boolean): Promise<void> {
+    while (loaded) {
+      const answer = await get(agent, sidecar.port, path, key).catch(String);
+      const version =
+        typeof answer === 'string' || answer.status !== 200
+          ? undefined
+          : versions.find((each) => expected(each, answer.body));
+      if (version === undefined) wrong.push(JSON.stringify(answer));
+      else seen.set(version.name, (seen.get(version.name) ?? 0) + 1);
+      await setTimeout(pause);
+    }
+  }
+  const plain = (): Promise<void> => load('/x', keys.globex, ({ name }, body) => body === `${name} plain-${name}`);
+  const enveloped = (): Promise<void> =>
+    load('/api/s2s/x', keys.acme, ({ name, credentials }, body) => {
+      return openedWith(credentials, body) === `${name} key-${name}`;
+    });
+  const loads = Array.from({ length: connections }, (_, i) => (i % 2 === 0 ? plain() : enveloped()));
+
+  for (let i = 1; i <= reloads; i += 1) {
+    folder.swap(contentsOf(versions[i % 2] ?? one));
+    await sidecar.untilEntries('configuration reloaded', i);
+  }
+  loaded = false;
+  await Promise.all(loads);
+
+  expect(wrong).toEqual([]);
+  // Both were in use, and much went through each.
+  for (const { name } of versions) expect(seen.get(name)).toBeGreaterThan(reloads);
+  // On as many connections as there were, all kept alive.
+  expect(await sidecar.signal('SIGTERM').ended()).toEqual({ code: 0, signal: null });
+}, 120_000);

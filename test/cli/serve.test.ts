@@ -1,0 +1,419 @@
+import { createServer, type AddressInfo } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { mkdirSync } from 'node:fs';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { formatProblem, loadConfig } from '../../src/config/load.ts';
+import { newCertificate } from '../config/files.ts';
+import { envelopeOf, opened, send, type Answer } from '../support/client.ts';
+import { startCommand, startServe, type Serving } from '../support/command.ts';
+import { openConnection } from '../support/connection.ts';
+import {
+  accountsFile,
+  acmeEntry,
+  Folder,
+  globexEntry,
+  MountedFolder,
+  sidecarFile,
+  type Contents,
+} from '../support/folder.ts';
+import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
+import { startUpstream, type TestUpstream } from '../support/upstream.ts';
+import { samplesOf } from '../telemetry/samples.ts';
+
+/** A sidecar in a process of its own before an upstream, and the folder it follows. */
+async function serveBefore(
+  upstream: Pick<TestUpstream, 'origin'>,
+  more: Contents = {},
+): Promise<{ sidecar: Serving; folder: Folder }> {
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile(upstream.origin, more),
+    'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+  });
+  return { sidecar: await startServe(folder.file('sidecar.yaml')), folder };
+}
+
+/** What `check` says of a folder's configuration, line by line. */
+function problemsOf(folder: Folder): string[] {
+  const loaded = loadConfig(folder.file('sidecar.yaml'), {});
+  return loaded.ok ? [] : loaded.problems.map(formatProblem);
+}
+
+async function statusWith(sidecar: Serving, key: string): Promise<number> {
+  return (await send(sidecar, 'GET /x', { key })).status;
+}
+
+const ended = { code: 0, signal: null };
+
+describe('serve', () => {
+  test('logs a line for each listener with the address it has bound', async () => {
+    const { sidecar } = await serveBefore(await startUpstream());
+    const line = (listener: string): object => ({
+      level: 'info',
+      time: expect.any(String) as string,
+      listener,
+      address: '127.0.0.1',
+      port: expect.any(Number) as number,
+      msg: 'listening',
+    });
+    expect(sidecar.log).toEqual([line('admin'), line('merchants')]);
+    expect(await statusWith(sidecar, keys.globex)).toBe(200);
+    expect((await fetch(`${sidecar.adminUrl}/readyz`)).status).toBe(200);
+    expect(sidecar.stderr).toBe('');
+  });
+
+  test('takes config/sidecar.yaml below the working directory, or what SIDECAR_CONFIG names', async () => {
+    const folder = new Folder({});
+    for (const name of ['config', 'other']) {
+      mkdirSync(folder.file(name));
+      const contents = sidecarFile('http://127.0.0.1:1', {
+        listen: { host: name === 'config' ? '::1' : '127.0.0.1', port: 0 },
+      });
+      folder.write({ [`${name}/sidecar.yaml`]: contents, [`${name}/accounts.yaml`]: accountsFile() });
+    }
+    const addressOf = async (env: Record<string, string>): Promise<unknown> => {
+      const sidecar = startCommand(['serve'], { cwd: folder.path, env });
+      const listening = await sidecar.untilEntries('listening', 2);
+      return listening[1]?.['address'];
+    };
+    expect(await addressOf({})).toBe('::1');
+    expect(await addressOf({ SIDECAR_CONFIG: 'other/sidecar.yaml' })).toBe('127.0.0.1');
+  });
+
+  test('logs warnings of the configuration and starts', async () => {
+    const other = { ...acmeEntry, id: 'other', keys: [] };
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
+      'accounts.yaml': accountsFile(acmeEntry, other),
+    });
+    const sidecar = await startServe(folder.file('sidecar.yaml'));
+    expect(sidecar.log[0]).toMatchObject({
+      level: 'warn',
+      problem: expect.stringContaining('accounts[1].encryption.test.key  warning: the same key') as string,
+      msg: 'configuration',
+    });
+  });
+
+  test('does not start on a configuration that is not valid: 78, and all problems on stderr', async () => {
+    const folder = new Folder({
+      'sidecar.yaml': 'listen: {}\nenvironments: {}\naccounts: { file: accounts.yaml }\nsurplus: 1\n',
+      'accounts.yaml': 'accounts:\n  - { id: a b, name: A }\n',
+    });
+    const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')]);
+    expect(await sidecar.ended()).toEqual({ code: 78, signal: null });
+    expect(sidecar.stdout).toBe('');
+    expect(sidecar.stderr.split('\n')).toEqual([...problemsOf(folder), '']);
+    expect(problemsOf(folder)).toHaveLength(3);
+  });
+
+  test.each([
+    ['merchants', 'listen'],
+    ['admin', 'admin'],
+  ])('does not start where the port for %s is taken: 1, and one line on stderr', async (_, member) => {
+    const taken = createServer();
+    await new Promise<void>((resolve) => void taken.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void taken.close());
+    const { port } = taken.address() as AddressInfo;
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { [member]: { host: '127.0.0.1', port } }),
+      'accounts.yaml': accountsFile(),
+    });
+    const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')]);
+    expect(await sidecar.ended()).toEqual({ code: 1, signal: null });
+    expect(sidecar.stderr).toBe(`serve: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
+  });
+
+  test('takes secrets from variables and from files', async () => {
+    const upstream = await startUpstream();
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile('${CORE}'),
+      'accounts.yaml': accountsFile({
+        ...acmeEntry,
+        keys: [{ id: 'acme-0', key: '${API_KEY}', createdAt: '2026-11-01' }],
+        encryption: { test: { enabled: true, key: { file: 'aes-key' }, iv: { file: 'aes-iv' } } },
+      }),
+      'aes-key': `${acmeTest.key}\n`,
+      'aes-iv': acmeTest.iv,
+    });
+    const sidecar = await startServe(folder.file('sidecar.yaml'), {
+      env: { API_KEY: keys.acme, CORE: upstream.origin },
+    });
+    const body = envelopeOf(acmeTest, '{"amount":1}');
+    expect(opened(acmeTest, await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body }))).toBe('{"ok":true}');
+    expect(upstream.seen[0]?.body).toBe('{"amount":1}');
+    expect(sidecar.stdout).not.toContain(acmeTest.key);
+  });
+});
+
+describe('a signal', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s lets what is in flight end, then the process ends with 0',
+    async (name) => {
+      const held: (() => void)[] = [];
+      const upstream = await startUpstream((_seen, res) => held.push(() => res.end('at last')));
+      const { sidecar } = await serveBefore(upstream);
+      const answer = send(sidecar, 'GET /x', { key: keys.globex });
+      await vi.waitUntil(() => held.length === 1);
+      sidecar.signal(name);
+      await sidecar.untilEntries('draining');
+      expect((await fetch(`${sidecar.adminUrl}/readyz`)).status).toBe(503);
+      held[0]?.();
+      expect((await answer).body).toBe('at last');
+      expect(await sidecar.ended()).toEqual(ended);
+    },
+  );
+
+  test('SIGTERM breaks off what is in flight when the time for it is over', async () => {
+    const upstream = await startUpstream(() => {});
+    const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '100ms' } });
+    const answer = send(sidecar, 'GET /x', { key: keys.globex }).catch(() => 'broken off');
+    await vi.waitUntil(() => upstream.heads() === 1);
+    expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
+    expect(await answer).toBe('broken off');
+    expect(sidecar.entries('request')).toMatchObject([{ status: 499 }]);
+  });
+
+  test('that comes a second time ends it at once, with 1', async () => {
+    const upstream = await startUpstream(() => {});
+    // Longer than this test may take.
+    const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '1h' } });
+    void send(sidecar, 'GET /x', { key: keys.globex }).catch(() => {});
+    await vi.waitUntil(() => upstream.heads() === 1);
+    sidecar.signal('SIGTERM');
+    await sidecar.untilEntries('draining');
+    expect(await sidecar.signal('SIGINT').ended()).toEqual({ code: 1, signal: null });
+  });
+});
+
+describe('a reload', () => {
+  const ok = 'envelope_sidecar_config_reloads_total{outcome="ok"}';
+  const failed = 'envelope_sidecar_config_reloads_total{outcome="failed"}';
+
+  test('by SIGHUP is logged and counted', async () => {
+    const { sidecar } = await serveBefore(await startUpstream());
+    const before = await samplesOf(sidecar);
+    sidecar.signal('SIGHUP');
+    await sidecar.untilEntries('configuration reloaded');
+    const { values } = await samplesOf(sidecar);
+    const at = 'envelope_sidecar_config_last_reload_success_timestamp_seconds';
+    expect([before.values.get(ok), values.get(ok), values.get(failed)]).toEqual([0, 1, 0]);
+    expect(values.get(at)).toBeGreaterThan(before.values.get(at) ?? NaN);
+  });
+
+  test('lets a new API key in and a removed one out', async () => {
+    const { sidecar, folder } = await serveBefore(await startUpstream());
+    const added = 'sk_test_addedaddedaddedadded';
+    expect(await statusWith(sidecar, added)).toBe(401);
+    folder.replace({ 'accounts.yaml': accountsFile(globexEntry(keys.globex, added)) });
+    await vi.waitUntil(async () => (await statusWith(sidecar, added)) === 200, { timeout: 10_000 });
+    expect(await statusWith(sidecar, keys.globex)).toBe(200);
+    const entry = globexEntry(keys.globex, added);
+    const [first, second] = entry['keys'] as object[];
+    folder.write({
+      'accounts.yaml': accountsFile({ ...entry, keys: [{ ...first, revokedAt: '2026-11-02' }, second] }),
+    });
+    await vi.waitUntil(async () => (await statusWith(sidecar, keys.globex)) === 401, { timeout: 10_000 });
+    expect(await statusWith(sidecar, added)).toBe(200);
+  });
+
+  test('by a swap of `..data` takes the new credentials at once and no others', async () => {
+    const { origin } = await startUpstream();
+    const version = (credentials: object): Contents => ({
+      'sidecar.yaml': sidecarFile(origin),
+      'accounts.yaml': accountsFile({ ...acmeEntry, encryption: { test: { enabled: true, ...credentials } } }),
+    });
+    const folder = new MountedFolder(version(acmeTest));
+    const sidecar = await startServe(folder.file('sidecar.yaml'));
+    const charge = (credentials: typeof acmeTest | typeof acmeLive): Promise<Answer> =>
+      send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(credentials, '1') });
+    expect(opened(acmeTest, await charge(acmeTest))).toBe('{"ok":true}');
+    folder.swap(version(acmeLive));
+    await sidecar.untilEntries('configuration reloaded');
+    expect((await charge(acmeTest)).status).toBe(400);
+    expect(opened(acmeLive, await charge(acmeLive))).toBe('{"ok":true}');
+  });
+
+  test('of what is not valid is logged with all problems and counted, and what was valid before goes on', async () => {
+    const { sidecar, folder } = await serveBefore(await startUpstream());
+    const before = await samplesOf(sidecar);
+    folder.write({ 'accounts.yaml': 'accounts:\n  - { id: a b, name: A }\n  - { id: c, name: C, surplus: 1 }\n' });
+    const entries = await sidecar.untilEntries('configuration not valid, the running one stays', 2);
+    expect(entries.map(({ level }) => level)).toEqual(['error', 'error']);
+    expect(entries.map(({ problem }) => problem)).toEqual(problemsOf(folder));
+    const { values } = await samplesOf(sidecar);
+    const at = 'envelope_sidecar_config_last_reload_success_timestamp_seconds';
+    expect([values.get(ok), values.get(failed), values.get(at)]).toEqual([0, 1, before.values.get(at)]);
+    expect(await statusWith(sidecar, keys.globex)).toBe(200);
+
+    folder.write({ 'accounts.yaml': accountsFile(globexEntry(keys.globex)) });
+    await sidecar.untilEntries('configuration reloaded');
+    expect(sidecar.entries('configuration not valid, the running one stays')).toHaveLength(2);
+  });
+
+  test('whose thread breaks off is counted as failed, and what was valid before goes on', async () => {
+    const { origin } = await startUpstream();
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile(origin),
+      'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+    });
+    const source = `import { isMainThread } from 'node:worker_threads';
+      import { existsSync } from 'node:fs';
+      if (!isMainThread && existsSync('${folder.file('break')}')) throw new TypeError('secret canary');`;
+    const sidecar = await startServe(folder.file('sidecar.yaml'), {
+      nodeOptions: ['--import', `data:text/javascript,${encodeURIComponent(source)}`],
+    });
+    folder.write({ break: '' });
+    sidecar.signal('SIGHUP');
+    const [entry] = await sidecar.untilEntries('configuration not valid, the running one stays');
+    expect(entry?.['problem']).toBe(
+      `${folder.file('sidecar.yaml')}:1:1  .  loading broke off (TypeError): "check" tells more`,
+    );
+    expect(sidecar.stdout).not.toContain('canary');
+    expect(await statusWith(sidecar, keys.globex)).toBe(200);
+    // The next one is tried like any other.
+    folder.replace({ break: '' });
+    sidecar.signal('SIGHUP');
+    await sidecar.untilEntries('configuration not valid, the running one stays', 2);
+  });
+
+  test('names what cannot change while running, as long as it differs from what runs', async () => {
+    const upstream = await startUpstream();
+    const { sidecar, folder } = await serveBefore(upstream);
+    const warnings = (): unknown[] => sidecar.log.filter(({ level }) => level === 'warn').map(({ member }) => member);
+    let reloads = 0;
+    async function warnedBy(more: Contents): Promise<unknown[]> {
+      const before = warnings().length;
+      folder.replace({ 'sidecar.yaml': sidecarFile(upstream.origin, more) });
+      reloads += 1;
+      await sidecar.untilEntries('configuration reloaded', reloads);
+      return warnings().slice(before);
+    }
+    const elsewhere = { host: '127.0.0.2', port: 0 };
+    expect(await warnedBy({ listen: elsewhere })).toEqual(['listen']);
+    expect(await warnedBy({ listen: elsewhere, admin: elsewhere, limits: { header: '8KiB' } })).toEqual([
+      'listen',
+      'admin',
+      'limits.header',
+    ]);
+    const tls = newCertificate();
+    expect(await warnedBy({ listen: { host: '127.0.0.1', port: 0, tls } })).toEqual(['listen.tls']);
+    expect(await warnedBy({})).toEqual([]);
+    expect(await statusWith(sidecar, keys.globex)).toBe(200);
+  });
+
+  test('changes the level of the log', async () => {
+    const upstream = await startUpstream();
+    const { sidecar, folder } = await serveBefore(upstream);
+    const requests = (): number => sidecar.entries('request').length;
+    await statusWith(sidecar, keys.globex);
+    await sidecar.untilEntries('request');
+
+    const routes = [{ path: '/quiet' }];
+    folder.replace({ 'sidecar.yaml': sidecarFile(upstream.origin, { routes, log: { level: 'warn' } }) });
+    const quiet = 'envelope_sidecar_requests_total{environment="test",method="GET",route="/quiet",status="200"}';
+    await vi.waitUntil(
+      async () => {
+        await send(sidecar, 'GET /quiet', { key: keys.globex });
+        return (await samplesOf(sidecar)).values.has(quiet);
+      },
+      { timeout: 10_000 },
+    );
+    // Of requests before the reload every line is there, of those after it none.
+    const before = requests();
+    for (let i = 0; i < 5; i += 1) await send(sidecar, 'GET /quiet', { key: keys.globex });
+    folder.replace({ 'sidecar.yaml': sidecarFile(upstream.origin, { routes, log: { level: 'info' } }) });
+    await sidecar.untilEntries('configuration reloaded');
+    await send(sidecar, 'GET /quiet', { key: keys.globex, headers: { 'X-Request-Id': 'loud' } });
+    await sidecar.until(() => sidecar.entries('request').some((entry) => entry['request_id'] === 'loud'));
+    const lines = sidecar.entries('request').slice(before);
+    expect(lines.filter((entry) => entry['route'] === '/quiet').map((entry) => entry['request_id'])).toEqual(['loud']);
+  });
+});
+
+describe('TLS', () => {
+  const request = `GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`;
+
+  /** A connection, the certificate it was shown, and how to ask on it. */
+  async function connection(port: number): Promise<{ shown: string; ask: () => Promise<string> }> {
+    const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
+    onTestFinished(() => void socket.destroy());
+    await new Promise((resolve, reject) => void socket.once('secureConnect', resolve).once('error', reject));
+    return {
+      shown: socket.getPeerX509Certificate()?.toString() ?? '',
+      ask: () =>
+        new Promise((resolve, reject) => {
+          socket.once('error', reject).once('data', (chunk: Buffer) => resolve(chunk.toString('latin1').slice(0, 15)));
+          socket.write(request);
+        }),
+    };
+  }
+
+  test('shows a new certificate after a reload, and connections that are open go on', async () => {
+    const [first, second] = [newCertificate(), newCertificate()];
+    const { origin } = await startUpstream();
+    const tls = { cert: 'cert.pem', key: 'key.pem' };
+    const version = ({ cert, key }: typeof first): Contents => ({
+      'sidecar.yaml': sidecarFile(origin, { listen: { host: '127.0.0.1', port: 0, tls } }),
+      'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+      'cert.pem': cert,
+      'key.pem': key,
+    });
+    const folder = new MountedFolder(version(first));
+    const sidecar = await startServe(folder.file('sidecar.yaml'));
+    const before = await connection(sidecar.port);
+    expect(before.shown).toBe(first.cert);
+    expect(await before.ask()).toBe('HTTP/1.1 200 OK');
+    folder.swap(version(second));
+    await sidecar.untilEntries('configuration reloaded');
+    const after = await connection(sidecar.port);
+    expect(after.shown).toBe(second.cert);
+    expect(await after.ask()).toBe('HTTP/1.1 200 OK');
+    expect(await before.ask()).toBe('HTTP/1.1 200 OK');
+  });
+
+  test('a certificate that no listener can use leaves the running one in place', async () => {
+    const good = newCertificate();
+    const { origin } = await startUpstream();
+    const listen = { host: '127.0.0.1', port: 0, tls: { cert: 'cert.pem', key: 'key.pem' } };
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile(origin, { listen }),
+      'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+      'cert.pem': good.cert,
+      'key.pem': good.key,
+    });
+    const sidecar = await startServe(folder.file('sidecar.yaml'));
+    const weak = newCertificate(['rsa:1024']);
+    folder.write({ 'cert.pem': weak.cert, 'key.pem': weak.key });
+    await sidecar.untilEntries('configuration not valid, the running one stays');
+    const { shown, ask } = await connection(sidecar.port);
+    expect(shown).toBe(good.cert);
+    expect(await ask()).toBe('HTTP/1.1 200 OK');
+  });
+
+  test('a client CA that is added needs a restart, which is said', async () => {
+    const [server, ca] = [newCertificate(), newCertificate()];
+    const { origin } = await startUpstream();
+    const listen = { host: '127.0.0.1', port: 0, tls: server };
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile(origin, { listen }),
+      'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+    });
+    const sidecar = await startServe(folder.file('sidecar.yaml'));
+    const withCa = { ...listen, tls: { ...server, clientCa: ca.cert } };
+    folder.replace({ 'sidecar.yaml': sidecarFile(origin, { listen: withCa }) });
+    await sidecar.untilEntries('configuration reloaded');
+    expect(sidecar.log.filter(({ level }) => level === 'warn')).toMatchObject([{ member: 'listen.tls.clientCa' }]);
+    expect(await (await connection(sidecar.port)).ask()).toBe('HTTP/1.1 200 OK');
+  });
+
+  test('a client that speaks no TLS is no request', async () => {
+    const { origin } = await startUpstream();
+    const { sidecar } = await serveBefore(
+      { origin },
+      { listen: { host: '127.0.0.1', port: 0, tls: newCertificate() } },
+    );
+    await (await openConnection(sidecar.port)).send(request).untilEnded();
+    expect(await (await connection(sidecar.port)).ask()).toBe('HTTP/1.1 200 OK');
+    await sidecar.untilEntries('request');
+    expect(sidecar.entries('request')).toHaveLength(1);
+  });
+});

@@ -1,0 +1,184 @@
+import { spawn } from 'node:child_process';
+import { request as httpsRequest, type RequestOptions } from 'node:https';
+import { once } from 'node:events';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { ConnectionOptions } from 'node:tls';
+import { WebSocket, WebSocketServer } from 'ws';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { openConnection, parseAnswers } from '../support/connection.ts';
+import { inFlight } from '../support/metrics.ts';
+import { configOf, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { startRawUpstream, startUpstream } from '../support/upstream.ts';
+
+const authorization = `Bearer ${keys.globex}`;
+
+describe('a listener with TLS', () => {
+  const authority = createAuthority();
+  const own = authority.issue('DNS:localhost', 'IP:127.0.0.1');
+  const client = authority.issue('DNS:merchant');
+  const strange = createAuthority().issue('DNS:merchant');
+
+  function listenTls(
+    upstream: string,
+    clientCa?: string,
+    more: Parameters<typeof configOf>[1] = {},
+  ): Promise<TestSidecar> {
+    return startSidecar(
+      configOf(upstream, { listen: { host: '127.0.0.1', port: 0, tls: { ...own, clientCa } }, ...more }),
+    );
+  }
+
+  /** The status of one request; rejects where there is no answer. */
+  function get(sidecar: TestSidecar, options: RequestOptions = {}): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const headers = { authorization };
+      httpsRequest(
+        { host: '127.0.0.1', port: sidecar.port, ca: authority.cert, agent: false, headers, ...options },
+        (res) => {
+          res.resume();
+          resolve(res.statusCode ?? 0);
+        },
+      )
+        .on('error', reject)
+        .end();
+    });
+  }
+
+  test('serves and tells the upstream that it did', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await listenTls(upstream.origin);
+    expect(await get(sidecar)).toBe(200);
+    expect(upstream.seen[0]?.headers['x-forwarded-proto']).toBe('https');
+    await expect(get(sidecar, { ca: createAuthority().cert })).rejects.toThrow(/certificate/);
+  });
+
+  test.each(['TLSv1.2', 'TLSv1.3'] as const)('speaks %s', async (version) => {
+    const upstream = await startUpstream();
+    const sidecar = await listenTls(upstream.origin);
+    expect(await get(sidecar, { minVersion: version, maxVersion: version })).toBe(200);
+  });
+
+  test.each(['TLSv1', 'TLSv1.1'] as const)('does not speak %s', async (version) => {
+    const upstream = await startUpstream();
+    const sidecar = await listenTls(upstream.origin);
+    const old: ConnectionOptions = { minVersion: version, maxVersion: version, ciphers: 'DEFAULT@SECLEVEL=0' };
+    await expect(get(sidecar, old)).rejects.toThrow(/protocol version/);
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('that knows its clients takes those, and nobody else', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await listenTls(upstream.origin, authority.cert);
+    expect(await get(sidecar, client)).toBe(200);
+    await expect(get(sidecar)).rejects.toThrow();
+    await expect(get(sidecar, strange)).rejects.toThrow();
+    expect(upstream.heads()).toBe(1);
+    // Who never came as far as HTTP is no request.
+    expect(sidecar.accessLines()).toHaveLength(1);
+  });
+
+  test('answers nothing to who does not speak TLS', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await listenTls(upstream.origin);
+    const plain = await openConnection(sidecar.port);
+    plain.send('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    await plain.untilEnded();
+    expect(plain.received).not.toContain('HTTP/');
+    expect(sidecar.accessLines()).toEqual([]);
+  });
+
+  test('does not wait for ever for who never finishes the handshake', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await listenTls(upstream.origin, undefined, { timeouts: { header: 200 } });
+    const silent = await openConnection(sidecar.port);
+    await silent.untilEnded();
+    expect(sidecar.accessLines()).toEqual([]);
+  });
+
+  test('carries WebSockets', async () => {
+    const webSockets = new WebSocketServer({ host: '127.0.0.1', port: 0 });
+    await once(webSockets, 'listening');
+    onTestFinished(() => {
+      for (const socket of webSockets.clients) socket.terminate();
+      webSockets.close();
+    });
+    webSockets.on('connection', (socket) => socket.on('message', (data) => socket.send(data)));
+    const { port } = webSockets.address() as { port: number };
+    const sidecar = await listenTls(`http://127.0.0.1:${port}`, undefined, {
+      routes: [route('/ws', { upgrade: true })],
+    });
+    const socket = new WebSocket(`wss://127.0.0.1:${sidecar.port}/ws`, {
+      ca: authority.cert,
+      headers: { authorization },
+    });
+    onTestFinished(() => socket.terminate());
+    await once(socket, 'open');
+    socket.send('hello');
+    expect(String((await once(socket, 'message'))[0])).toBe('hello');
+  });
+
+  test('ends a broken answer without the farewell that a whole one has', async () => {
+    let whole = true;
+    const upstream = await startRawUpstream((_req, res) => {
+      res.write('hello');
+      if (whole) res.end();
+      else setTimeout(() => res.destroy(), 20);
+    });
+    const sidecar = await listenTls(upstream.origin);
+    // openssl, unlike Node, tells the two ends apart.
+    const ask = (): Promise<string> => {
+      const child = spawn('openssl', ['s_client', '-quiet', '-ign_eof', '-connect', `127.0.0.1:${sidecar.port}`]);
+      let output = '';
+      child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));
+      child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
+      child.stdin.write(`GET / HTTP/1.0\r\nHost: localhost\r\nAuthorization: ${authorization}\r\n\r\n`);
+      return new Promise((resolve) => void child.once('close', () => resolve(output)));
+    };
+    expect(await ask()).toMatch(/hello(?![^]*unexpected eof)/);
+    whole = false;
+    expect(await ask()).toMatch(/hello[^]*unexpected eof/);
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+  });
+});
+
+describe('a connection between two requests', () => {
+  const idle = 300;
+  const get = (path: string): string =>
+    `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${authorization}\r\n\r\n`;
+
+  test('is closed when it has been idle for long, in good order', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { idle } }));
+    const client = await openConnection(sidecar.port);
+    client.send(get('/'));
+    await client.untilText('{"ok":true}');
+    expect(client.ending).toBe('open');
+    await client.untilEnded();
+    expect(client.ending).toBe('end');
+    expect(parseAnswers(client.received)).toHaveLength(1);
+    expect(sidecar.accessLines()).toHaveLength(1);
+  });
+
+  test('stays open as long as it is used', async () => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { idle } }));
+    const client = await openConnection(sidecar.port);
+    for (let i = 1; i <= 6; i += 1) {
+      client.send(get(`/${i}`));
+      await client.untilText('{"ok":true}', i);
+      await new Promise((resolve) => void setTimeout(resolve, idle / 3));
+    }
+    expect(parseAnswers(client.received)).toHaveLength(6);
+  });
+
+  test('does not count as idle while an answer is awaited', async () => {
+    const upstream = await startByteUpstream(({ socket }) => {
+      setTimeout(() => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate'), 3 * idle);
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { idle } }));
+    const client = await openConnection(sidecar.port);
+    client.send(get('/'));
+    await client.untilText('late');
+  });
+});
