@@ -30,7 +30,7 @@ async function run(options: Options): Promise<Report> {
 }
 
 async function compare(stage: Stage, options: Options): Promise<NonNullable<Report['compare']>> {
-  const { rounds = 7, seconds, warmUp, latency, rate } = options;
+  const { rounds = 5, seconds, warmUp, latency, rate } = options;
   const pace: Pace = { rounds, seconds, warmUp, latency, rate };
   const peers = present(peersOf(options.baseline), options.peers);
   const titles = Object.fromEntries(peers.map(({ name, title }) => [name, title]));

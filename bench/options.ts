@@ -12,7 +12,7 @@ options
   --only NAMES       some workloads, by comma: ${workloads.map(({ name }) => name).join(', ')}
   --peers NAMES      some peers, by comma: sidecar, baseline, nginx-lua, go, http-proxy, nginx
   --baseline DIR     another checkout, with its own node_modules and dist, to measure as the peer "baseline"
-  --rounds N         rounds (7; growth 3)
+  --rounds N         rounds (5; growth 3)
   --seconds N        of load for each peer in each round (1)
   --warm-up N        seconds of load before the first round, for what runs on Node (5; one for others)
   --rate N           requests a second for latencies, of all peers alike (half of what each can do, 10,000 at most)

@@ -197,6 +197,8 @@ export class App {
     this.#gateway.inFlight.stop();
     listener.closeAllConnections();
     await closed;
+    // What was broken off is over, and in the log, only when its connection has told so.
+    await until(() => this.#gateway.inFlight.size === 0, idleLinger);
     for (const other of [this.#operatorsListener, this.#adminListener]) {
       other?.close();
       other?.closeAllConnections();

@@ -10,6 +10,7 @@ const lastLinesTime = 2_000;
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
+let ended = false;
 let tries = Infinity;
 // Lines go out some at a time, the last ones after a moment: a write for each costs a tenth of a request.
 const log = pino.destination({
@@ -24,8 +25,11 @@ const log = pino.destination({
 process.on('uncaughtException', (error) => {
   // Nothing is certain any more, so nothing is waited for: `fatal` overtakes even lines that are on their way.
   tries = lastLinesTime / 100;
-  createLogger('fatal', log).fatal({ err: error }, 'crash');
-  exit(1);
+  try {
+    createLogger('fatal', log).fatal({ err: error }, 'crash');
+  } finally {
+    exit(1);
+  }
 });
 
 const exitCode = await run(process.argv.slice(2), {
@@ -33,11 +37,13 @@ const exitCode = await run(process.argv.slice(2), {
   stdout: process.stdout,
   stderr: process.stderr,
   env: process.env,
-  log,
+  // What is still under way when a second signal ends all at once may go on logging for a moment.
+  log: { write: (line) => void (ended || log.write(line)) },
   version,
   clock: Date.now,
   onSignal: (signal, handler) => void process.on(signal, handler),
 });
+ended = true;
 const written = new Promise((resolve) => void log.once('close', resolve));
 log.end();
 await Promise.race([written, setTimeout(lastLinesTime)]);

@@ -10,7 +10,7 @@ import { demoCommands, type DemoAccounts } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { startApp, untilSignal } from './serve.ts';
+import { startApp, stopSignals, untilStopped } from './serve.ts';
 
 const shippedConfig = join(dirname(fileURLToPath(import.meta.url)), '../../config/sidecar.yaml');
 
@@ -26,6 +26,7 @@ export async function demo(io: CliIo, options: { readonly freePorts: boolean }):
     for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
     return exitCodes.configuration;
   }
+  const signals = stopSignals(io);
   const core = createPaymentCore((line) => io.stdout.write(`payment core │ ${line}\n`));
   const corePort = await listen(core, options.freePorts ? 0 : upstreamPort(loaded.config));
   if (typeof corePort === 'string') {
@@ -42,7 +43,7 @@ export async function demo(io: CliIo, options: { readonly freePorts: boolean }):
   // The configuration keeps no key in the clear; the demo's are shown from the file that everybody can read.
   const accounts = parse(readFileSync(join(dirname(shippedConfig), 'accounts.yaml'), 'utf8')) as DemoAccounts;
   io.stdout.write(demoCommands(`http://127.0.0.1:${app.addresses.merchants.port}`, accounts));
-  return untilSignal(io, log, async () => {
+  return untilStopped(signals, log, async () => {
     await app.stop();
     core.closeAllConnections();
     core.close();

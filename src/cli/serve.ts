@@ -15,10 +15,14 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   }
   const log = createLogger(loaded.config.log.level, io.log);
   for (const warning of loaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
+  const signals = stopSignals(io);
+  // As long as there is nothing to be reloaded it only must not end the process.
+  let reloader: Reloader | undefined;
+  io.onSignal('SIGHUP', () => reloader?.reload());
   const app = await startApp(io, 'serve', loaded.config, log);
   if (app === undefined) return exitCodes.failed;
 
-  const reloader = new Reloader(configFile, io.env, io.clock, (reloaded) => {
+  reloader = new Reloader(configFile, io.env, io.clock, (reloaded) => {
     if (reloaded.ok) {
       for (const warning of reloaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
       app.apply(reloaded.config);
@@ -27,8 +31,7 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
     }
   });
   reloader.watch(loaded.files, readSince);
-  io.onSignal('SIGHUP', () => reloader.reload());
-  return untilSignal(io, log, () => {
+  return untilStopped(signals, log, () => {
     reloader.stop();
     return app.stop();
   });
@@ -47,22 +50,28 @@ export async function startApp(io: CliIo, command: string, config: Config, log: 
   }
 }
 
-/** Waits for SIGTERM or SIGINT, then stops in good order; a second one ends it at once. */
-export async function untilSignal(io: CliIo, log: Logger, stop: () => Promise<void>): Promise<number> {
-  let second: (() => void) | undefined;
-  const endAtOnce = new Promise<number>((resolve) => {
-    second = () => resolve(exitCodes.failed);
-  });
-  await new Promise<void>((resolve) => {
-    let signals = 0;
-    const handle = (): void => {
-      signals += 1;
-      if (signals === 1) resolve();
-      else second?.();
-    };
-    io.onSignal('SIGTERM', handle);
-    io.onSignal('SIGINT', handle);
-  });
+/** The first and the second SIGTERM or SIGINT. */
+interface StopSignals {
+  readonly first: Promise<void>;
+  readonly second: Promise<void>;
+}
+
+/** Takes SIGTERM and SIGINT from now on, so that neither ends the process in the middle of anything. */
+export function stopSignals(io: Pick<CliIo, 'onSignal'>): StopSignals {
+  const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let signals = 0;
+  const handle = (): void => {
+    signals += 1;
+    (signals === 1 ? first : second).resolve();
+  };
+  io.onSignal('SIGTERM', handle);
+  io.onSignal('SIGINT', handle);
+  return { first: first.promise, second: second.promise };
+}
+
+/** Waits for the first signal, then stops in good order; a second one ends it at once. Returns the exit code. */
+export async function untilStopped(signals: StopSignals, log: Logger, stop: () => Promise<void>): Promise<number> {
+  await signals.first;
   log.info('stopping');
-  return Promise.race([stop().then(() => exitCodes.done), endAtOnce]);
+  return Promise.race([stop().then(() => exitCodes.done), signals.second.then(() => exitCodes.failed)]);
 }

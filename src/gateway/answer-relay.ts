@@ -24,6 +24,10 @@ export abstract class AnswerRelay implements AnswerHandler {
     else this.request.refuse(failure.code);
   }
 
+  onError(error: unknown): void {
+    this.request.fail(error);
+  }
+
   /** Grants the upstream another `timeouts.upstream` of silence. */
   protected waitForUpstream(): void {
     if (!this.#stalled) this.request.wait(this.request.rules.timeouts.upstream, 'upstream_timeout');

@@ -45,6 +45,8 @@ export class GatewayRequest {
   refusal: RefusalCode | undefined;
   reason: OpenReason | undefined;
   upstreamFailure: UpstreamFailure | undefined;
+  /** What should never have happened. */
+  error: unknown;
   /** Whether its answer is complete or its client has left. */
   over = false;
   /** Whether the sidecar itself ended the connection in the middle of the answer. */
@@ -153,6 +155,14 @@ export class GatewayRequest {
     this.over = true;
     this.release();
     this.call?.abort();
+  }
+
+  /** Something unforeseen: an answer that says no more than that, where there is still one to give. Logged at the end. */
+  fail(error: unknown): void {
+    this.error = error;
+    this.call?.abort();
+    if (this.answered) this.breakOff();
+    else this.refuse('internal_error');
   }
 
   /** Ends the client's connection so that nobody can take what it got for a whole answer. */

@@ -64,7 +64,7 @@ export class Gateway {
     const request = this.inFlight.open(req, res);
     const answer = (): void => {
       if (request.answered) return;
-      this.#answer(request).catch((error: unknown) => this.#failed(request, error));
+      this.#answer(request).catch((error: unknown) => request.fail(error));
     };
     // Pipelined requests take their turns (RFC 9112 §9.3.2): the one before may end the connection, and two that write
     // must not overtake each other. Beyond the limit they are refused at once, so that none can pile up.
@@ -88,7 +88,7 @@ export class Gateway {
     res.once('finish', () => socket.destroySoon());
     socket.on('error', () => {});
     const request = this.inFlight.open(req, res);
-    this.#answerUpgrade(request, firstBytes).catch((error: unknown) => this.#failed(request, error));
+    this.#answerUpgrade(request, firstBytes).catch((error: unknown) => request.fail(error));
   }
 
   /** Answers what Node's parser could not make a request of, behind what is still to be answered on the connection. */
@@ -221,6 +221,7 @@ export class Gateway {
   #observe(request: GatewayRequest): void {
     // Its connection ended before its turn came.
     if (request.id === '') return;
+    if (request.error !== undefined) this.#log.error({ err: request.error, request_id: request.id }, 'request failed');
     // 7. One access line and one observation, when all is known.
     const line = accessLine(request);
     const environment = request.environment ?? 'none';
@@ -234,13 +235,6 @@ export class Gateway {
     }
     this.#log.info(line, 'request');
     noteUse(request, this.#clock());
-  }
-
-  #failed(request: GatewayRequest, error: unknown): void {
-    this.#log.error({ err: error, request_id: request.id }, 'request failed');
-    request.call?.abort();
-    if (request.answered) request.breakOff();
-    else request.refuse('internal_error');
   }
 }
 

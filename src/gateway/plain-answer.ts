@@ -22,7 +22,11 @@ export class PlainAnswer extends AnswerRelay {
     this.waitForUpstream();
     // The head travels with the first bytes where they are here already, and at once where they are not: whoever
     // listens to a stream of events waits for it.
-    if (this.#awaited !== 0) setImmediate(() => res.flushHeaders());
+    if (this.#awaited !== 0) {
+      setImmediate(() => {
+        if (!res.writableEnded) res.flushHeaders();
+      });
+    }
   }
 
   override onData(chunk: Buffer): void {

@@ -16,7 +16,7 @@ export interface UpstreamRequest {
   readonly body: Buffer | Readable | undefined;
 }
 
-/** Receives the answer of the upstream. After `onEnd` or `onFailure` nothing more is called. */
+/** Receives the answer of the upstream. After `onEnd`, `onFailure` or `onError` nothing more is called. */
 export interface AnswerHandler {
   /** An informational answer (102–199) before the real one. */
   onInformation(status: number, headers: readonly string[]): void;
@@ -25,6 +25,8 @@ export interface AnswerHandler {
   onData(chunk: Buffer): void;
   onEnd(): void;
   onFailure(failure: UpstreamFailure): void;
+  /** One of the above has thrown: the call is over. */
+  onError(error: unknown): void;
 }
 
 /** One request under way. */
@@ -184,25 +186,37 @@ class Call implements UpstreamCall, RequestEvents {
   }
 
   onInformation(status: number, headers: readonly string[]): void {
-    this.#handler.onInformation(status, headers);
+    this.#tell(() => this.#handler.onInformation(status, headers));
   }
 
   onHead(status: number, headers: readonly string[]): void {
-    this.#handler.onHead(status, headers);
+    this.#tell(() => this.#handler.onHead(status, headers));
   }
 
   onBody(chunk: Buffer): void {
-    if (!this.over) this.#handler.onData(chunk);
+    this.#tell(() => this.#handler.onData(chunk));
   }
 
   onComplete(): void {
-    if (this.over) return;
-    this.#end();
-    this.#handler.onEnd();
+    this.#tell(() => {
+      this.#end();
+      this.#handler.onEnd();
+    });
   }
 
   onBroken(cause: string): void {
     this.fail('upstream_unavailable', cause);
+  }
+
+  /** Tells the handler something. What it throws must not end up in the socket's event, where it would end the process. */
+  #tell(something: () => void): void {
+    if (this.over) return;
+    try {
+      something();
+    } catch (error) {
+      this.abort();
+      this.#handler.onError(error);
+    }
   }
 
   #end(): void {

@@ -49,6 +49,8 @@ export interface TestProxy {
   freeze(): void;
   /** Passes on what clients send, but not what the server answers. */
   mute(): void;
+  /** Passes everything on but notifications, as a pooler does that has lent the connection to somebody else. */
+  swallowNotifications(): void;
   /** Ends all connections, and passes everything on from now on. */
   mend(): void;
   /** Connections taken so far. */
@@ -140,9 +142,12 @@ async function asPostgres(program: string, ...args: readonly string[]): Promise<
   await run(command, [...prefix, ...args], { cwd: tmpdir() });
 }
 
+/** The type of the message, "A", in the server's protocol. */
+const notificationResponse = 0x41;
+
 async function startProxy(socketPath: string, database: string): Promise<TestProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
-  let state: 'open' | 'cut' | 'frozen' | 'mute' = 'open';
+  let state: 'open' | 'cut' | 'frozen' | 'mute' | 'without news' = 'open';
   let connections = 0;
   const server = createServer((client) => {
     if (state === 'cut') {
@@ -155,10 +160,11 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     pairs.add(pair);
     client.on('data', (data: Buffer) => {
       proxy.onSent?.(data);
-      if (state === 'open' || state === 'mute') upstream.write(data);
+      if (state !== 'frozen' && state !== 'cut') upstream.write(data);
     });
     upstream.on('data', (data: Buffer) => {
-      if (state === 'open') client.write(data);
+      const isNews = data[0] === notificationResponse;
+      if (state === 'open' || (state === 'without news' && !isNews)) client.write(data);
     });
     for (const [side, other] of [pair, pair.toReversed()] as const) {
       side?.on('error', () => {});
@@ -190,6 +196,9 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     },
     mute: () => {
       state = 'mute';
+    },
+    swallowNotifications: () => {
+      state = 'without news';
     },
     mend: () => {
       state = 'open';

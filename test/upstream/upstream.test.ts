@@ -323,7 +323,7 @@ describe('a request is never sent twice', () => {
 describe('an answer that is held back', () => {
   /** Sends a request straight to the upstream client. */
   function ask(upstream: Upstream, onData: (call: UpstreamCall) => void): Promise<string | UpstreamFailure> {
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       let body = '';
       const handler: AnswerHandler = {
         onInformation: () => {},
@@ -334,6 +334,7 @@ describe('an answer that is held back', () => {
         },
         onEnd: () => resolve(body),
         onFailure: resolve,
+        onError: reject,
       };
       const call = upstream.send(
         { method: 'GET', target: '/', headers: ['Host', 'localhost'], body: undefined },
@@ -371,4 +372,27 @@ describe('an answer that is held back', () => {
     for (let i = 0; i < 3; i += 1) expect(await ask(upstream, (call) => call.pause())).toBe('held');
     expect(connections).toHaveLength(1);
   });
+});
+
+test('a handler that throws ends its own call, and neither the process nor the connections of others', async () => {
+  const { origin } = await startUpstream();
+  const upstream = new Upstream({ ...untrusting, origin }, 1_000);
+  onTestFinished(() => upstream.close());
+  const send = (onHead: () => void): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const handler: AnswerHandler = {
+        onInformation: () => {},
+        onHead,
+        onData: () => {},
+        onEnd: () => resolve('answered'),
+        onFailure: ({ cause }) => resolve(cause),
+        onError: reject,
+      };
+      upstream.send({ method: 'GET', target: '/', headers: ['Host', 'localhost'], body: undefined }, handler);
+    });
+  const throwing = send(() => {
+    throw new Error('unforeseen');
+  });
+  await expect(throwing).rejects.toThrow('unforeseen');
+  expect(await send(() => {})).toBe('answered');
 });

@@ -1,6 +1,7 @@
 import type { Client, QueryConfig, QueryResultRow } from 'pg';
 import { lookUpClient } from './clients.ts';
 import { isConnectionLost } from './failures.ts';
+import { expectNotifications } from './notification-test.ts';
 
 /** The channel on which the database tells of changes; see migrations/. */
 const channel = 'envelope_sidecar_accounts';
@@ -77,10 +78,13 @@ export class Connection {
     const client = await lookUpClient(this.#url);
     client.on('error', (error) => this.#lost(client, error));
     client.on('end', () => this.#lost(client, new Error('the database closed the connection')));
-    client.on('notification', ({ payload = '' }) => this.#news.changed(payload));
+    client.on('notification', (news) => {
+      if (news.channel === channel) this.#news.changed(news.payload ?? '');
+    });
     try {
       await client.connect();
       await client.query(`LISTEN ${channel}`);
+      await expectNotifications(client, this.#url);
       // A look-up finds its rows by their indexes whatever the statistics say, which are wrong just after an import.
       await client.query('SET enable_seqscan = off');
       this.#client = client;

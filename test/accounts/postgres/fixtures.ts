@@ -72,6 +72,8 @@ export function openStore(url: string): PostgresStore {
 export interface TestMonitor extends Monitor {
   readonly lookups: LookupOutcome[];
   readonly events: ('connected' | 'disconnected')[];
+  /** Why it was disconnected. */
+  readonly reasons: string[];
   readonly failures: string[];
   queries: number;
 }
@@ -86,6 +88,7 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
   const monitor: TestMonitor = {
     lookups: [],
     events: [],
+    reasons: [],
     failures: [],
     queries: 0,
     lookup: (outcome) => void monitor.lookups.push(outcome),
@@ -94,7 +97,10 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
       return () => {};
     },
     connected: () => void monitor.events.push('connected'),
-    disconnected: () => void monitor.events.push('disconnected'),
+    disconnected: ({ message }) => {
+      monitor.events.push('disconnected');
+      monitor.reasons.push(message);
+    },
     failed: (error) => void monitor.failures.push(error instanceof Error ? error.message : 'not an error'),
   };
   const directory = new PostgresDirectory({

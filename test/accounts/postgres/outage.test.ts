@@ -100,6 +100,18 @@ describeWithPostgres('the directory while its database is away', () => {
     await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
   });
 
+  test('does without a connection on which notifications do not arrive, and says why', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    proxy.swallowNotifications();
+    const { directory, monitor } = await openDirectory(proxy.url);
+    expect(await directory.find(acme)).toBe('unavailable');
+    expect(monitor.reasons).toEqual([expect.stringContaining('notifications of the database do not arrive')]);
+    proxy.mend();
+    await vi.waitFor(async () => expect(await directory.find(acme)).toMatchObject({ account: {} }), patience);
+  });
+
   test('starts without its database and finds its way to it later', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));

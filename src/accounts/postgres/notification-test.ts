@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto';
+import type { Client } from 'pg';
+import { AccountsError } from '../accounts-error.ts';
+import { lookUpClient } from './clients.ts';
+
+/** How long a notification may take to arrive. Milliseconds. */
+const patience = 2_000;
+
+/**
+ * Sends a notification through a connection of its own and waits for it on `client`. A pooler that gives each
+ * transaction another connection lets look-ups pass but swallows the news of changes: keys that were revoked would go
+ * on working, and nobody would notice.
+ *
+ * @throws AccountsError `store_unavailable` where it does not arrive
+ */
+export async function expectNotifications(client: Client, url: string): Promise<void> {
+  const channel = `envelope_sidecar_test_${randomBytes(8).toString('hex')}`;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const missed = new AccountsError(
+    'store_unavailable',
+    'notifications of the database do not arrive: connect to it directly, or through a pooler that keeps sessions',
+  );
+  const listener = (notification: { readonly channel: string }): void => {
+    if (notification.channel === channel) resolve();
+  };
+  await client.query(`LISTEN ${channel}`);
+  client.on('notification', listener);
+  const timer = setTimeout(() => reject(missed), patience);
+  try {
+    await Promise.all([promise, notify(url, channel)]);
+  } finally {
+    clearTimeout(timer);
+    client.off('notification', listener);
+  }
+  await client.query(`UNLISTEN ${channel}`);
+}
+
+async function notify(url: string, channel: string): Promise<void> {
+  const sender = await lookUpClient(url);
+  // What is lost here is noticed where the notification does not arrive.
+  sender.on('error', () => {});
+  try {
+    await sender.connect();
+    await sender.query(`NOTIFY ${channel}`);
+  } finally {
+    await sender.end();
+  }
+}

@@ -1,0 +1,194 @@
+import { describe, expect, test } from 'vitest';
+import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import {
+  disableEncryption,
+  enableEncryption,
+  issueKey,
+  newAccount,
+  refuseEqual,
+  reseal,
+  revokeKey,
+  rotateKey,
+  type EnableOptions,
+} from '../../src/accounts/changes.ts';
+import { hasChecksum } from '../../src/accounts/key-maker.ts';
+import type { StoredAccount, StoredCredentials, StoredEncryption } from '../../src/accounts/store.ts';
+import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
+
+const now = Date.parse('2026-11-21T10:00:00Z');
+const clear = new Vault([]);
+const sealing = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
+const plain = newAccount(new Map(), 'acme', 'Acme');
+const usual: EnableOptions = { encoding: undefined, grace: undefined, replace: false };
+
+function refusal(code: AccountsErrorCode): unknown {
+  return expect.objectContaining({ code });
+}
+
+function issued(expiresAt?: number): { account: StoredAccount; id: string } {
+  const { account, key } = issueKey(plain, { environment: 'live', kind: 'public', expiresAt }, now);
+  return { account, id: key.id };
+}
+
+describe('a new account', () => {
+  test('is active and has nothing', () => {
+    expect(plain).toEqual({ id: 'acme', name: 'Acme', active: true, keys: [], encryption: {} });
+  });
+
+  test('is refused where its id is taken', () => {
+    expect(() => newAccount(new Map([['acme', plain]]), 'acme', 'Other')).toThrow(refusal('account_exists'));
+  });
+});
+
+describe('an issued key', () => {
+  test('is stored by its hash only', () => {
+    const { account, key, secret } = issueKey(plain, { environment: 'test', kind: 'secret', expiresAt: 7 }, now);
+    expect(secret).toMatch(/^sk_test_/);
+    expect(hasChecksum(secret)).toBe(true);
+    expect(account.keys).toEqual([key]);
+    expect(key).toMatchObject({ prefix: 'sk_test_', hash: hashOf(secret), createdAt: now, expiresAt: 7 });
+    expect(JSON.stringify(account)).not.toContain(secret.slice(8));
+  });
+});
+
+describe('rotating a key', () => {
+  test('issues one of the same kind and lets the old one live for the overlap', () => {
+    const { account, id } = issued();
+    const rotated = rotateKey(account, id, 1_000, now + 5);
+    expect(rotated.oldEndsAt).toBe(now + 1_005);
+    expect(rotated.account.keys.map(({ prefix, expiresAt }) => [prefix, expiresAt])).toEqual([
+      ['pk_live_', now + 1_005],
+      ['pk_live_', undefined],
+    ]);
+    expect(rotated.key.createdAt).toBe(now + 5);
+  });
+
+  test('gives the successor the lifetime of the old one, whose own it does not prolong', () => {
+    const { account, id } = issued(now + 100);
+    const rotated = rotateKey(account, id, 1_000, now + 50);
+    expect(rotated.account.keys.map(({ expiresAt }) => expiresAt)).toEqual([now + 100, now + 150]);
+  });
+
+  test('without overlap ends the old one at once', () => {
+    const { account, id } = issued();
+    expect(rotateKey(account, id, 0, now).account.keys[0]?.expiresAt).toBe(now);
+  });
+
+  test('is refused for a key that is unknown, expired or revoked', () => {
+    const { account, id } = issued(now + 100);
+    expect(() => rotateKey(account, 'other', 0, now)).toThrow(refusal('key_unknown'));
+    expect(rotateKey(account, id, 0, now + 99).account.keys).toHaveLength(2);
+    expect(() => rotateKey(account, id, 0, now + 100)).toThrow(refusal('key_expired'));
+    expect(() => rotateKey(revokeKey(account, id, now), id, 0, now)).toThrow(refusal('key_revoked'));
+  });
+});
+
+describe('revoking a key', () => {
+  test('ends it at once, expired or not', () => {
+    const { account, id } = issued(now - 1);
+    expect(revokeKey(account, id, now).keys[0]?.revokedAt).toBe(now);
+  });
+
+  test('is refused twice, and for a key that is unknown', () => {
+    const { account, id } = issued();
+    expect(() => revokeKey(revokeKey(account, id, now), id, now)).toThrow(refusal('key_revoked'));
+    expect(() => revokeKey(account, 'other', now)).toThrow(refusal('key_unknown'));
+  });
+});
+
+describe('enabling encryption', () => {
+  test('makes a key of 32 characters and an IV of 16, both valid base64', () => {
+    const { account, credentials } = enableEncryption(plain, 'test', usual, now, clear);
+    expect(credentials.key).toMatch(/^[A-Za-z0-9+/]{32}$/);
+    expect(credentials.iv).toMatch(/^[A-Za-z0-9+/]{16}$/);
+    expect(account.encryption).toEqual({
+      test: {
+        enabled: true,
+        encoding: 'hex',
+        credentials: { ...credentials, format: 'text', createdAt: now },
+        previous: undefined,
+      },
+    });
+  });
+
+  test('seals them where there is a master key', () => {
+    const { account, credentials } = enableEncryption(plain, 'live', usual, now, sealing);
+    const stored = account.encryption.live?.credentials as StoredCredentials;
+    expect(JSON.stringify(account)).not.toContain(credentials.key);
+    expect(sealing.open(stored.key, { account: 'acme', environment: 'live', member: 'key' })).toBe(credentials.key);
+    expect(sealing.open(stored.iv, { account: 'acme', environment: 'live', member: 'iv' })).toBe(credentials.iv);
+  });
+
+  const enabled = enableEncryption(plain, 'test', { ...usual, encoding: 'base64' }, now, clear).account;
+
+  test('is refused where it is enabled, unless they are to be replaced', () => {
+    expect(() => enableEncryption(enabled, 'test', usual, now, clear)).toThrow(refusal('encryption_enabled'));
+    const replaced = enableEncryption(enabled, 'test', { ...usual, replace: true }, now, clear).account;
+    const { key } = replaced.encryption.test?.credentials as StoredCredentials;
+    expect(key).not.toBe(enabled.encryption.test?.credentials?.key);
+    expect(replaced.encryption.test).toMatchObject({ encoding: 'base64', previous: undefined });
+  });
+
+  test('leaves the other environment alone', () => {
+    const both = enableEncryption(enabled, 'live', usual, now, clear).account;
+    expect(both.encryption.test).toBe(enabled.encryption.test);
+  });
+
+  test('accepts the credentials before for the time of a grace', () => {
+    const options = { ...usual, grace: 500, replace: true };
+    const { previous } = enableEncryption(enabled, 'test', options, now, clear).account.encryption.test ?? {};
+    const before = { ...enabled.encryption.test?.credentials, createdAt: undefined };
+    expect(previous).toEqual({ credentials: before, until: now + 500, lastUsedAt: undefined });
+  });
+
+  test('accepts plaintext for the time of a grace where nothing was encrypted before', () => {
+    const options = { ...usual, grace: 500 };
+    const plaintext = { credentials: undefined, until: now + 500, lastUsedAt: undefined };
+    expect(enableEncryption(plain, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
+    const off = disableEncryption(enabled, 'test');
+    expect(enableEncryption(off, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
+  });
+
+  test('is refused where the test key would be that of live', () => {
+    const shared = enabled.encryption.test as StoredEncryption;
+    const account: StoredAccount = { ...enabled, encryption: { test: shared, live: shared } };
+    expect(() => refuseEqual(account, clear)).toThrow(refusal('credentials_equal'));
+    const options = { ...usual, grace: 500, replace: true };
+    expect(() => enableEncryption(account, 'test', options, now, clear)).toThrow(refusal('credentials_equal'));
+    expect(() => enableEncryption(account, 'test', { ...options, grace: undefined }, now, clear)).not.toThrow();
+  });
+});
+
+describe('disabling encryption', () => {
+  const enabled = enableEncryption(plain, 'test', { ...usual, encoding: 'base64', grace: 9 }, now, clear).account;
+
+  test('forgets the credentials and remembers the encoding', () => {
+    const off = disableEncryption(enabled, 'test');
+    expect(off.encryption.test).toEqual({
+      enabled: false,
+      encoding: 'base64',
+      credentials: undefined,
+      previous: undefined,
+    });
+    expect(enableEncryption(off, 'test', usual, now, clear).account.encryption.test?.encoding).toBe('base64');
+  });
+
+  test('is refused where it is not enabled', () => {
+    expect(() => disableEncryption(plain, 'test')).toThrow(refusal('encryption_disabled'));
+    expect(() => disableEncryption(enabled, 'live')).toThrow(refusal('encryption_disabled'));
+    expect(() => disableEncryption(disableEncryption(enabled, 'test'), 'test')).toThrow(refusal('encryption_disabled'));
+  });
+});
+
+test('sealing anew reaches all credentials, previous ones included, and keeps what they say', () => {
+  const first = enableEncryption(plain, 'test', usual, now, sealing).account;
+  const rotated = enableEncryption(first, 'test', { ...usual, grace: 9, replace: true }, now, sealing).account;
+  const both = enableEncryption(rotated, 'live', usual, now, sealing).account;
+  const other = new Vault(parseMasterKeys('11'.repeat(32)) ?? []);
+  const resealed = reseal(both, sealing, other);
+  expect(reseal(resealed, other, clear)).toEqual(reseal(both, sealing, clear));
+  expect(() => reseal(resealed, sealing, clear)).toThrow(refusal('master_key_wrong'));
+  expect(() => reseal(both, other, clear)).toThrow(refusal('master_key_wrong'));
+  expect(reseal(plain, sealing, other)).toEqual(plain);
+});

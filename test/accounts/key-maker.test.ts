@@ -1,0 +1,64 @@
+import { crc32 } from 'node:zlib';
+import { describe, expect, test } from 'vitest';
+import {
+  environmentNames,
+  environmentOf,
+  isWellFormed,
+  keyKinds,
+  kindOf,
+  prefixOf,
+} from '../../src/accounts/api-key.ts';
+import { hasChecksum, makeApiKey, makeKeyId } from '../../src/accounts/key-maker.ts';
+
+const combinations = environmentNames.flatMap((environment) => keyKinds.map((kind) => [environment, kind] as const));
+
+test.each(combinations)('a key for %s and %s is well formed and says so', (environment, kind) => {
+  const key = makeApiKey(environment, kind);
+  expect(isWellFormed(key)).toBe(true);
+  expect(environmentOf(prefixOf(key))).toBe(environment);
+  expect(kindOf(prefixOf(key))).toBe(kind);
+});
+
+test('a key has 32 random base62 characters and 6 of checksum behind its prefix', () => {
+  expect(makeApiKey('test', 'secret')).toMatch(/^sk_test_[0-9A-Za-z]{38}$/);
+});
+
+test('the checksum is CRC-32 of all before it, in base62 with leading zeros', () => {
+  const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+  for (let i = 0; i < 100; i++) {
+    const key = makeApiKey('live', 'secret');
+    const number = [...key.slice(-6)].reduce((sum, digit) => sum * 62 + digits.indexOf(digit), 0);
+    expect(number).toBe(crc32(key.slice(0, -6)));
+  }
+});
+
+test('no two keys and no two ids are alike, and every character occurs', () => {
+  const keys = Array.from({ length: 2_000 }, () => makeApiKey('test', 'secret').slice(8, -6));
+  expect(new Set(keys).size).toBe(keys.length);
+  expect(new Set(keys.join('')).size).toBe(62);
+  expect(new Set(Array.from({ length: 2_000 }, makeKeyId)).size).toBe(2_000);
+  expect(makeKeyId()).toMatch(/^key_[0-9A-Za-z]{16}$/);
+});
+
+describe('a mistyped key is recognised', () => {
+  const key = makeApiKey('test', 'secret');
+
+  test('a right one is not', () => {
+    expect(hasChecksum(key)).toBe(true);
+  });
+
+  test('whichever character was replaced', () => {
+    for (let i = 0; i < key.length; i++) {
+      const other = key[i] === 'x' ? 'y' : 'x';
+      expect(hasChecksum(key.slice(0, i) + other + key.slice(i + 1))).toBe(false);
+    }
+  });
+
+  test('where two neighbours were swapped, or one was lost', () => {
+    for (let i = 0; i + 1 < key.length; i++) {
+      const swapped = key.slice(0, i) + key.charAt(i + 1) + key.charAt(i) + key.slice(i + 2);
+      if (swapped !== key) expect(hasChecksum(swapped)).toBe(false);
+      expect(hasChecksum(key.slice(0, i) + key.slice(i + 1))).toBe(false);
+    }
+  });
+});

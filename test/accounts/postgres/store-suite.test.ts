@@ -1,0 +1,82 @@
+import { environmentNames, type EnvironmentName } from '../../../src/accounts/api-key.ts';
+import type {
+  AuditEvent,
+  Changed,
+  Decide,
+  Once,
+  Store,
+  StoredAccount,
+  StoredCredentials,
+  StoredEncryption,
+} from '../../../src/accounts/store.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+import { describeStore } from '../store-suite.ts';
+import { openStore } from './fixtures.ts';
+
+const mark = 'sealed:v1:';
+
+/** Puts the mark of what is sealed before all credentials, and takes it away: the database takes nothing without. */
+class MarkingStore implements Store {
+  readonly recordsUse = true;
+  readonly #store: Store;
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  async read(id: string): Promise<StoredAccount | undefined> {
+    const account = await this.#store.read(id);
+    return account && unmarked(account);
+  }
+
+  async *list(after?: string): AsyncIterable<StoredAccount> {
+    for await (const account of this.#store.list(after)) yield unmarked(account);
+  }
+
+  change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
+    const decideMarked: Decide<T> = (existing) => {
+      const decision = decide(new Map([...existing].map(([id, account]) => [id, unmarked(account)])));
+      return { ...decision, accounts: decision.accounts.map(marked) };
+    };
+    return this.#store.change(ids, decideMarked, once);
+  }
+
+  changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
+    return this.#store.changeAll((account) => marked(rewrite(unmarked(account))), event);
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+}
+
+const marked = withTexts((text) => mark + text);
+const unmarked = withTexts((text) => text.slice(mark.length));
+
+function withTexts(change: (text: string) => string): (account: StoredAccount) => StoredAccount {
+  const credentialsOf = (credentials: StoredCredentials | undefined): StoredCredentials | undefined =>
+    credentials && { ...credentials, key: change(credentials.key), iv: change(credentials.iv) };
+  return (account) => {
+    const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
+    for (const environment of environmentNames) {
+      const stored = account.encryption[environment];
+      if (stored === undefined) continue;
+      const { credentials, previous } = stored;
+      encryption[environment] = {
+        ...stored,
+        credentials: credentialsOf(credentials),
+        previous: previous && { ...previous, credentials: credentialsOf(previous.credentials) },
+      };
+    }
+    return { ...account, encryption };
+  };
+}
+
+describeWithPostgres('as any store', () => {
+  const postgres = usePostgres();
+
+  describeStore('PostgreSQL', async () => {
+    const url = await postgres.createDatabase();
+    return { open: () => new MarkingStore(openStore(url)) };
+  });
+});

@@ -1,0 +1,111 @@
+import { createDecipheriv } from 'node:crypto';
+import { describe, expect, test } from 'vitest';
+import { isSealed, parseMasterKeys, Vault, type Place } from '../../src/accounts/vault.ts';
+
+const hex = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f';
+const base64 = Buffer.from(hex, 'hex').toString('base64');
+const otherHex = 'ff'.repeat(32);
+const place: Place = { account: 'acme', environment: 'test', member: 'key' };
+const text = 'k7Jq2vXw9RtB4mNz8LpC1sDfG5hYeU3ä';
+
+function vaultOf(...keys: readonly string[]): Vault {
+  return new Vault(parseMasterKeys(keys.join('\n')) ?? []);
+}
+
+describe('master keys', () => {
+  test.each([
+    ['hex', hex],
+    ['hex in upper case', hex.toUpperCase()],
+    ['base64', base64],
+    ['a newline at the end', `${base64}\n`],
+  ])('are 32 bytes: %s', (_, written) => {
+    expect(parseMasterKeys(written)?.map((key) => key.export().toString('hex'))).toEqual([hex]);
+  });
+
+  test('may be several, one a line', () => {
+    const keys = parseMasterKeys(` ${base64}\r\n\n  ${otherHex}\n`);
+    expect(keys?.map((key) => key.export().toString('hex'))).toEqual([hex, otherHex]);
+  });
+
+  test.each([
+    ['nothing', ''],
+    ['31 bytes', Buffer.alloc(31).toString('base64')],
+    ['33 bytes', Buffer.alloc(33).toString('base64')],
+    ['63 digits', hex.slice(1)],
+    ['65 digits', `${hex}0`],
+    ['base64 without padding', base64.replace('=', '')],
+    ['a second line that is none', `${hex}\nx`],
+  ])('are not %s', (_, written) => {
+    expect(parseMasterKeys(written)).toBeUndefined();
+  });
+});
+
+describe('a sealed text', () => {
+  const vault = vaultOf(hex);
+  const sealed = vault.seal(text, place);
+
+  test('opens where it was sealed, and is different each time', () => {
+    expect(sealed).toMatch(/^sealed:v1:[A-Za-z0-9_-]+$/);
+    expect(isSealed(sealed)).toBe(true);
+    expect(vault.open(sealed, place)).toBe(text);
+    expect(vault.seal(text, place)).not.toBe(sealed);
+  });
+
+  test('is nonce, AES-256-GCM ciphertext and tag over the place', () => {
+    const bytes = Buffer.from(sealed.slice('sealed:v1:'.length), 'base64url');
+    const cipher = createDecipheriv('aes-256-gcm', Buffer.from(hex, 'hex'), bytes.subarray(0, 12));
+    cipher.setAAD(Buffer.from('envelope-sidecar\0v1\0acme\0test\0key'));
+    cipher.setAuthTag(bytes.subarray(-16));
+    expect(cipher.update(bytes.subarray(12, -16)).toString() + cipher.final('utf8')).toBe(text);
+  });
+
+  test.each<[string, Partial<Place>]>([
+    ['for another account', { account: 'acme2' }],
+    ['in another environment', { environment: 'live' }],
+    ['as another member', { member: 'iv' }],
+  ])('does not open %s', (_, elsewhere) => {
+    expect(() => vault.open(sealed, { ...place, ...elsewhere })).toThrow(
+      expect.objectContaining({ code: 'master_key_wrong' }),
+    );
+  });
+
+  test('does not open with another master key', () => {
+    expect(() => vaultOf(otherHex).open(sealed, place)).toThrow(
+      'the sealed key of account acme in test does not open: it was sealed with another master key, or for another place',
+    );
+  });
+
+  test('does not open without a master key', () => {
+    expect(() => vaultOf().open(sealed, place)).toThrow(
+      'the sealed key of account acme in test needs the master key: set accounts.masterKey',
+    );
+  });
+
+  test('does not open where a bit of it was changed, or some of it is missing', () => {
+    const bytes = Buffer.from(sealed.slice('sealed:v1:'.length), 'base64url');
+    for (let i = 0; i < bytes.length; i++) {
+      const damaged = Buffer.from(bytes);
+      damaged.writeUInt8(damaged.readUInt8(i) ^ 1, i);
+      expect(() => vault.open(`sealed:v1:${damaged.toString('base64url')}`, place)).toThrow('does not open');
+      const cut = bytes.subarray(0, i).toString('base64url');
+      expect(() => vault.open(`sealed:v1:${cut}`, place)).toThrow('does not open');
+    }
+  });
+});
+
+test.each(['!', ' ', '=', '\n'])('a sealed text does not open with %j behind it', (more) => {
+  const vault = vaultOf(hex);
+  expect(() => vault.open(vault.seal(text, place) + more, place)).toThrow('does not open');
+});
+
+test('of several master keys the first one seals and each one opens', () => {
+  const sealedBefore = vaultOf(hex).seal(text, place);
+  const both = vaultOf(otherHex, hex);
+  expect(both.open(sealedBefore, place)).toBe(text);
+  expect(vaultOf(otherHex).open(both.seal(text, place), place)).toBe(text);
+});
+
+test('without a master key texts stay in the clear, and such texts are read by any vault', () => {
+  expect(vaultOf().seal(text, place)).toBe(text);
+  expect(vaultOf(hex).open(text, place)).toBe(text);
+});

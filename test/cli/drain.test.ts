@@ -1,0 +1,145 @@
+import { createServer, type AddressInfo } from 'node:net';
+import { describe, expect, test, vi } from 'vitest';
+import { send, type Answer } from '../support/client.ts';
+import { startCommand, startServe, type Command, type Serving } from '../support/command.ts';
+import { accountsFile, Folder, globexEntry, sidecarFile, type Contents } from '../support/folder.ts';
+import { keys } from '../support/sidecar.ts';
+import { startUpstream, type Respond, type TestUpstream } from '../support/upstream.ts';
+
+const ended = { code: 0, signal: null };
+
+/** A port that was free a moment ago: the command finds the admin listener by what the configuration says. */
+async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => void server.close(resolve));
+  return port;
+}
+
+interface Running {
+  readonly sidecar: Serving;
+  readonly upstream: TestUpstream;
+  readonly folder: Folder;
+  /** Starts the command. */
+  readonly drain: () => Command;
+}
+
+async function running(respond?: Respond, more: Contents = {}, host = '127.0.0.1'): Promise<Running> {
+  const upstream = await startUpstream(respond);
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile(upstream.origin, { admin: { host, port: await freePort() }, ...more }),
+    'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+  });
+  const file = folder.file('sidecar.yaml');
+  return {
+    sidecar: await startServe(file),
+    upstream,
+    folder,
+    drain: () => startCommand(['drain', '--config', file]),
+  };
+}
+
+const request = (sidecar: Serving): Promise<Answer> => send(sidecar, 'GET /x', { key: keys.globex });
+const statusOf = async ({ adminUrl }: Serving, path: string): Promise<number> =>
+  (await fetch(`${adminUrl}${path}`)).status;
+
+describe('drain', () => {
+  test.each(['127.0.0.1', '0.0.0.0', '::'])(
+    'returns at once where nothing is in flight, listening on %s',
+    async (host) => {
+      const { sidecar, drain } = await running(undefined, {}, host);
+      expect(await statusOf(sidecar, '/readyz')).toBe(200);
+      const command = drain();
+      expect(await command.ended()).toEqual(ended);
+      expect(command.stdout + command.stderr).toBe('');
+      expect([await statusOf(sidecar, '/readyz'), await statusOf(sidecar, '/livez')]).toEqual([503, 200]);
+    },
+  );
+
+  test('leaves the process serving, with every answer closing its connection, until SIGTERM ends it with 0', async () => {
+    const { sidecar, drain } = await running();
+    const kept = { key: keys.globex, headers: { connection: 'keep-alive' } };
+    expect((await send(sidecar, 'GET /x', kept)).headers.connection).toBe('keep-alive');
+    await drain().ended();
+    const answer = await send(sidecar, 'GET /x', kept);
+    expect([answer.status, answer.headers.connection]).toEqual([200, 'close']);
+    expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
+    expect(sidecar.log.map(({ msg }) => msg).filter((msg) => msg !== 'listening' && msg !== 'request')).toEqual([
+      'draining',
+      'stopping',
+      'stopped',
+    ]);
+  });
+
+  test('waits for what is in flight', async () => {
+    const held: (() => void)[] = [];
+    const { sidecar, drain } = await running((_seen, res) => held.push(() => res.end('at last')));
+    const answer = request(sidecar);
+    await vi.waitUntil(() => held.length === 1);
+    const command = drain();
+    await sidecar.untilEntries('draining');
+    expect(await statusOf(sidecar, '/readyz')).toBe(503);
+    expect(command.process.exitCode).toBeNull();
+    held[0]?.();
+    expect((await answer).body).toBe('at last');
+    expect(await command.ended()).toEqual(ended);
+    expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
+  });
+
+  test('waits no longer than timeouts.drain, and breaks nothing off', async () => {
+    const held: (() => void)[] = [];
+    const respond: Respond = (_seen, res) => held.push(() => res.end('at last'));
+    const { sidecar, drain } = await running(respond, { timeouts: { drain: '200ms' } });
+    const answer = request(sidecar);
+    await vi.waitUntil(() => held.length === 1);
+    expect(await drain().ended()).toEqual(ended);
+    held[0]?.();
+    expect((await answer).body).toBe('at last');
+  });
+
+  test('a second time waits with the first', async () => {
+    const held: (() => void)[] = [];
+    const { sidecar, drain } = await running((_seen, res) => held.push(() => res.end()));
+    const answer = request(sidecar);
+    await vi.waitUntil(() => held.length === 1);
+    const commands = [drain(), drain()];
+    await sidecar.untilEntries('draining');
+    held[0]?.();
+    await answer;
+    expect(await Promise.all(commands.map((command) => command.ended()))).toEqual([ended, ended]);
+    expect(sidecar.entries('draining')).toHaveLength(1);
+  });
+
+  test('reaches a sidecar whose files have become invalid', async () => {
+    const { sidecar, folder, drain } = await running();
+    folder.write({ 'accounts.yaml': 'accounts: none\n' });
+    await sidecar.untilEntries('configuration not valid, the running one stays');
+    expect(await drain().ended()).toEqual(ended);
+    expect(await statusOf(sidecar, '/readyz')).toBe(503);
+  });
+
+  test('says in one line that there is no sidecar, and exits with 1', async () => {
+    const port = await freePort();
+    const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { admin: { port } }) });
+    const command = startCommand(['drain', '--config', folder.file('sidecar.yaml')]);
+    expect(await command.ended()).toEqual({ code: 1, signal: null });
+    expect(command.stderr).toBe(`drain: connect ECONNREFUSED 127.0.0.1:${port}\n`);
+  });
+
+  test.each([
+    ['the file is missing', undefined, '1:1  .  cannot read the file: it does not exist'],
+    ['the admin listener is wrong', { admin: { port: 'x' } }, '1:18  admin.port  expected a whole number'],
+  ])('exits with 78 where %s', async (_, contents, problem) => {
+    const folder = new Folder(contents === undefined ? {} : { 'sidecar.yaml': contents });
+    const command = startCommand(['drain', '--config', folder.file('sidecar.yaml')]);
+    expect(await command.ended()).toEqual({ code: 78, signal: null });
+    expect(command.stderr).toContain(`sidecar.yaml:${problem}`);
+  });
+});
+
+test('a drain is accepted from this machine only by POST', async () => {
+  const { sidecar } = await running();
+  expect(await statusOf(sidecar, '/drain')).toBe(404);
+  expect(await statusOf(sidecar, '/readyz')).toBe(200);
+});

@@ -1,0 +1,94 @@
+import { PassThrough } from 'node:stream';
+import { describe, expect, test } from 'vitest';
+import { run } from '../../src/cli/run.ts';
+import type { CliIo } from '../../src/cli/io.ts';
+import { startCommand } from '../support/command.ts';
+import { readFileSync } from 'node:fs';
+
+interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+async function outcome(...args: readonly string[]): Promise<Outcome> {
+  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const io: CliIo = {
+    stdin: new PassThrough().end(),
+    stdout,
+    stderr,
+    env: {},
+    log: stdout,
+    version: '1.2.3',
+    clock: Date.now,
+    onSignal: () => {},
+  };
+  const code = await run(args, io);
+  const text = (stream: PassThrough): string => (stream.read() as Buffer | null)?.toString() ?? '';
+  return { code, stdout: text(stdout), stderr: text(stderr) };
+}
+
+/** The names of the commands that a help lists. */
+function commandsIn(help: string): string[] {
+  const [, commands = ''] = help.split('Commands:\n');
+  return [...commands.matchAll(/^ {2}(\S+)/gm)].map(([, name = '']) => name);
+}
+
+describe('the command line', () => {
+  test.each(['--help', '-h'])('shows its commands with %s', async (option) => {
+    const { code, stdout, stderr } = await outcome(option);
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(stdout).toMatch(/^Usage: envelope-sidecar /);
+    expect(commandsIn(stdout)).toEqual(
+      expect.arrayContaining(['serve', 'check', 'demo', 'drain', 'accounts', 'keys', 'encryption', 'seal', 'open']),
+    );
+  });
+
+  test('shows the help of each command', async () => {
+    const commands = commandsIn((await outcome('--help')).stdout).filter((name) => name !== 'help');
+    expect(commands.length).toBeGreaterThan(5);
+    for (const command of commands) {
+      const { code, stdout, stderr } = await outcome(command, '--help');
+      expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+      expect(stdout).toMatch(new RegExp(`^Usage: envelope-sidecar ${command} `));
+    }
+  });
+
+  test.each(['--version', '-V'])('says its version with %s', async (option) => {
+    expect(await outcome(option)).toEqual({ code: 0, stdout: '1.2.3\n', stderr: '' });
+  });
+
+  test.each([
+    ['an unknown command', ['srve'], "unknown command 'srve'"],
+    ['an unknown option', ['serve', '--port', '1'], "unknown option '--port'"],
+    ['an option without its value', ['check', '--config'], "option '--config <file>' argument missing"],
+    ['a value that an option does not have', ['seal', '--encoding', 'utf8'], "argument 'utf8' is invalid"],
+    ['too many arguments', ['check', 'sidecar.yaml'], 'too many arguments'],
+  ])('refuses %s as wrong usage', async (_, args, message) => {
+    const { code, stdout, stderr } = await outcome(...args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(/^error: /);
+    expect(stderr).toContain(message);
+  });
+
+  test('without a command shows its help as wrong usage', async () => {
+    const { code, stdout, stderr } = await outcome();
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(commandsIn(stderr)).toContain('serve');
+  });
+});
+
+describe('the process', () => {
+  test('ends with the exit code of its command', async () => {
+    expect(await startCommand(['--help']).ended()).toEqual({ code: 0, signal: null });
+    expect(await startCommand(['srve']).ended()).toEqual({ code: 2, signal: null });
+    expect(await startCommand(['check', '--config', '/nowhere']).ended()).toEqual({ code: 78, signal: null });
+  });
+
+  test('says the version of the package', async () => {
+    const command = startCommand(['--version']);
+    await command.ended();
+    const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };
+    expect(command.stdout).toBe(`${version}\n`);
+  });
+});
