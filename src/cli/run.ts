@@ -36,8 +36,8 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
     .command('check')
     .description('validate the configuration: OK, or every problem')
     .addOption(configOption(io))
-    .action(async ({ config }: { config: string }) => {
-      exitCode = await check(io, config);
+    .action(({ config }: { config: string }) => {
+      exitCode = check(io, config);
     });
   program
     .command('demo')

@@ -1,7 +1,7 @@
-import { execFile, execFileSync, spawnSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
-import { join } from 'node:path';
+import { delimiter, join } from 'node:path';
 import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
@@ -15,11 +15,11 @@ const versions = '/usr/lib/postgresql';
 
 /** The folder of the server's programs; undefined where there is no PostgreSQL. */
 const programs = [
+  ...(process.env['PATH'] ?? '').split(delimiter),
   ...(existsSync(versions) ? readdirSync(versions).toSorted((a, b) => Number(a) - Number(b)) : []).map((version) =>
     join(versions, version, 'bin'),
   ),
-  spawnSync('pg_config', ['--bindir'], { encoding: 'utf8' }).stdout?.trim(),
-].findLast((folder) => folder !== undefined && existsSync(join(folder, 'initdb')));
+].findLast((folder) => existsSync(join(folder, 'initdb')));
 
 /** `describe`, for tests that need PostgreSQL. Where there is none they are skipped, and say so. */
 export function describeWithPostgres(name: string, tests: () => void): void {
@@ -49,6 +49,11 @@ export interface TestProxy {
   freeze(): void;
   /** Passes on what clients send, but not what the server answers. */
   mute(): void;
+  /** Keeps back what the server answers, until `release` passes it on in one piece. */
+  hold(): void;
+  release(): void;
+  /** What is kept back. */
+  readonly held: string;
   /** Passes everything on but notifications, as a pooler does that has lent the connection to somebody else. */
   swallowNotifications(): void;
   /** Ends all connections, and passes everything on from now on. */
@@ -147,7 +152,8 @@ const notificationResponse = 0x41;
 
 async function startProxy(socketPath: string, database: string): Promise<TestProxy> {
   const pairs = new Set<readonly [Socket, Socket]>();
-  let state: 'open' | 'cut' | 'frozen' | 'mute' | 'without news' = 'open';
+  let state: 'open' | 'cut' | 'frozen' | 'mute' | 'held' | 'without news' = 'open';
+  let held: { readonly client: Socket; readonly data: Buffer }[] = [];
   let connections = 0;
   const server = createServer((client) => {
     if (state === 'cut') {
@@ -163,6 +169,7 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
       if (state !== 'frozen' && state !== 'cut') upstream.write(data);
     });
     upstream.on('data', (data: Buffer) => {
+      if (state === 'held') held.push({ client, data });
       const isNews = data[0] === notificationResponse;
       if (state === 'open' || (state === 'without news' && !isNews)) client.write(data);
     });
@@ -196,6 +203,19 @@ async function startProxy(socketPath: string, database: string): Promise<TestPro
     },
     mute: () => {
       state = 'mute';
+    },
+    hold: () => {
+      state = 'held';
+    },
+    release: () => {
+      for (const { client } of held) client.cork();
+      for (const { client, data } of held) client.write(data);
+      for (const { client } of held) client.uncork();
+      held = [];
+      state = 'open';
+    },
+    get held() {
+      return held.map(({ data }) => data.toString('latin1')).join('');
     },
     swallowNotifications: () => {
       state = 'without news';

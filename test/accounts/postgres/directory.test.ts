@@ -97,6 +97,24 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await vi.waitFor(async () => expect(await directory.find(hashOf(keyNamed('acme')))).toBeUndefined(), oneSecond);
   });
 
+  test('does not keep what was read just before it changed', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    const { directory } = await openDirectory(proxy.url);
+    proxy.hold();
+    const before = directory.find(hashOf(keyNamed('acme')));
+    await vi.waitFor(() => expect(proxy.held).toContain('Account acme'));
+    await put(store, storedAccount('acme', { active: false }));
+    await vi.waitFor(() => expect(proxy.held).toContain('envelope_sidecar_accounts\0acme'));
+    const meanwhile = directory.find(hashOf(keyNamed('acme')));
+    proxy.release();
+    expect(await before).toMatchObject({ account: { active: true } });
+    await meanwhile;
+    expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: false } });
+  });
+
   test('is not told of uses, and asks nothing again for them', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('other'));

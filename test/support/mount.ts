@@ -1,0 +1,24 @@
+import { execFileSync } from 'node:child_process';
+import { onTestFinished } from 'vitest';
+import { Folder, type Contents } from './folder.ts';
+
+/** Only root may mount. Elsewhere tests that need a file system of their own are skipped. */
+export const mayMount = process.getuid?.() === 0;
+if (!mayMount) console.warn('SKIPPED: tests of full and read-only file systems, which only root may mount');
+
+/** A file system of its own, in memory; gone when the test is over. */
+export class Mount extends Folder {
+  /** @param options of tmpfs, such as `size=64k` */
+  constructor(contents: Contents, options: string) {
+    super({});
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `${options},mode=0755`, 'tmpfs', this.path]);
+    // Hooks run from the last one on: unmounted before the folder is removed.
+    onTestFinished(() => void execFileSync('umount', ['--lazy', this.path]));
+    this.write(contents);
+  }
+
+  /** Makes it read-only from now on. */
+  protect(): void {
+    execFileSync('mount', ['-o', 'remount,ro', this.path]);
+  }
+}
