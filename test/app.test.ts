@@ -157,7 +157,7 @@ describe('when it is stopped', () => {
   test('WebSockets are let go when the time is over', async () => {
     const webSockets = new WebSocketServer({ host: '127.0.0.1', port: 0 });
     await once(webSockets, 'listening');
-    onTestFinished(() => void webSockets.close());
+    onTestFinished(() => webSockets.close());
     const { port } = webSockets.address() as AddressInfo;
     const config = configOf(`http://127.0.0.1:${port}`, {
       routes: [route('/ws', { upgrade: true })],

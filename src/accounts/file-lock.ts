@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, closeSync, openSync, statSync } from 'node:fs';
+import { accessSync, chmodSync, chownSync, closeSync, constants, openSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -44,16 +44,24 @@ function taken(database: DatabaseSync): boolean {
   }
 }
 
-/** Whoever may write the file may take its lock. */
+/** Whoever may write the file may take its lock, and nobody else. */
 function makeLock(lock: string, path: string): void {
+  // A file that may not be written could still be replaced by whoever may write its folder.
+  accessSync(path, constants.W_OK);
   try {
     closeSync(openSync(lock, 'wx'));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
     throw error;
   }
-  const { mode, uid, gid } = statSync(path);
-  chmodSync(lock, mode);
-  const own = statSync(lock);
-  if (own.uid !== uid || own.gid !== gid) chownSync(lock, uid, gid);
+  try {
+    const { mode, uid, gid } = statSync(path);
+    chmodSync(lock, mode);
+    const own = statSync(lock);
+    if (own.uid !== uid || own.gid !== gid) chownSync(lock, uid, gid);
+  } catch (error) {
+    // It would keep out those who may.
+    rmSync(lock);
+    throw error;
+  }
 }

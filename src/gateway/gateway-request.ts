@@ -15,6 +15,9 @@ import type { Sealing, SealingChoice } from './sealing.ts';
 /** A refused body up to this size is worth reading to its end, because the connection can then be used again. */
 const worthReading = 65_536;
 
+/** Bytes up to which a string costs less than a buffer. */
+const inOneWrite = 16_384;
+
 /**
  * One request of a merchant from its head to the end of its answer: what is known of it (for the access line and the
  * metrics), what is waited for, and the ways to answer. Created at the head, over when `res` has closed.
@@ -220,6 +223,8 @@ export class GatewayRequest {
   #end(last?: Buffer | string): void {
     this.wait(this.rules.timeouts.idle, 'client_stalled');
     if (last === undefined) this.res.end();
+    // A string goes out in one write with the head, which is cheaper than copying the bytes.
+    else if (Buffer.isBuffer(last) && last.length <= inOneWrite) this.res.end(last.toString('latin1'), 'latin1');
     else this.res.end(last, 'latin1');
   }
 

@@ -23,7 +23,7 @@ export class PlainAnswer extends AnswerRelay {
     // The head travels with the first bytes where they are here already, and at once where they are not: whoever
     // listens to a stream of events waits for it.
     if (this.#awaited !== 0) {
-      setImmediate(() => {
+      process.nextTick(() => {
         if (!res.writableEnded) res.flushHeaders();
       });
     }

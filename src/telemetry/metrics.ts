@@ -1,5 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { EnvironmentName } from '../accounts/api-key.ts';
+import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
 
 /** What is known of a request's environment: `none` before its host is. */
@@ -69,6 +69,12 @@ export class Metrics {
       labelNames: ['environment', 'operation', 'outcome'],
       registers,
     });
+    // A series that begins with its first failure shows no increase: `increase()` needs a value before.
+    for (const environment of environmentNames) {
+      for (const operation of ['open', 'seal']) {
+        for (const outcome of ['ok', 'failed']) this.#envelopes.inc({ environment, operation, outcome }, 0);
+      }
+    }
     this.#envelopeSeconds = new Histogram({
       name: 'envelope_sidecar_envelope_duration_seconds',
       help: 'Time spent opening or sealing one envelope.',

@@ -90,7 +90,7 @@ describe('the series', () => {
     };
     const series = async (): Promise<string[]> => {
       const lines = (await scrape(sidecar)).split('\n').filter((line) => line.startsWith('envelope_sidecar_'));
-      return lines.map((line) => line.slice(0, line.lastIndexOf(' '))).sort();
+      return lines.map((line) => line.slice(0, line.lastIndexOf(' '))).toSorted();
     };
     for (let i = 0; i < methods.length; i += 1) await odd(i);
     const before = await series();

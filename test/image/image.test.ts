@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import type { IDeployment } from 'kubernetes-models/apps/v1/Deployment';
 import { Network, getContainerRuntimeClient, type StartedNetwork, type StartedTestContainer } from 'testcontainers';
@@ -155,6 +156,12 @@ describeWhere(await missingEngine(), 'the image', () => {
   test('has the configuration checked by the command of the same name', async () => {
     const check = ['node', '/app/dist/main.js', 'check', '--config', '/etc/envelope-sidecar/sidecar.yaml'];
     expect(await sidecar.exec(check)).toMatchObject({ exitCode: 0, output: expect.stringMatching(/^OK/) });
+  });
+
+  test('checks a configuration from outside a cluster with the command in docs/operators.md', () => {
+    const [command = ''] = /^docker run .* check .*$/m.exec(readFileSync('docs/operators.md', 'utf8')) ?? [];
+    const here = command.replace(/ envelope-sidecar:\S+/, ` ${image.name}`);
+    expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' })).toMatch(/^OK/);
   });
 
   test('carries an envelope to the core and back', async () => {

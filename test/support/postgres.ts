@@ -21,6 +21,13 @@ const programs = [
   ),
 ].findLast((folder) => existsSync(join(folder, 'initdb')));
 
+/** The server does not run as root: where the tests do, it runs as the user its package has made. */
+const owner = process.getuid?.() === 0 && programs !== undefined ? { uid: idOf('-u'), gid: idOf('-g') } : undefined;
+
+function idOf(flag: '-u' | '-g'): number {
+  return Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
+}
+
 /** `describe`, for tests that need PostgreSQL. Where there is none they are skipped, and say so. */
 export function describeWithPostgres(name: string, tests: () => void): void {
   describeWhere(programs === undefined ? 'PostgreSQL not found' : undefined, name, tests);
@@ -74,12 +81,7 @@ export function usePostgres(): TestPostgres {
   beforeAll(async () => {
     if (programs === undefined) return;
     folder.path = mkdtempSync(join(tmpdir(), 'pg-'));
-    if (process.getuid?.() === 0) {
-      const [uid = '', gid = ''] = ['-u', '-g'].map((flag) =>
-        execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }),
-      );
-      chownSync(folder.path, Number(uid), Number(gid));
-    }
+    if (owner !== undefined) chownSync(folder.path, owner.uid, owner.gid);
     const options = ['--auth=trust', '--username=postgres', '--encoding=UTF8', '--no-locale', '--no-sync'];
     await asPostgres('initdb', '--pgdata', join(folder.path, 'data'), ...options);
     await start();
@@ -137,14 +139,9 @@ export function usePostgres(): TestPostgres {
   };
 }
 
-/** The server does not run as root; where the tests do, it runs as the user its package has made. */
 async function asPostgres(program: string, ...args: readonly string[]): Promise<void> {
-  const path = join(programs ?? '', program);
-  const isRoot = process.getuid?.() === 0;
-  const [command, prefix] = isRoot
-    ? ['setpriv', ['--reuid=postgres', '--regid=postgres', '--init-groups', path]]
-    : [path, []];
-  await run(command, [...prefix, ...args], { cwd: tmpdir() });
+  // Not where the tests stand: its user may not be allowed to look there.
+  await run(join(programs ?? '', program), args, { cwd: tmpdir(), ...owner });
 }
 
 /** The type of the message, "A", in the server's protocol. */

@@ -5,9 +5,18 @@ import { describe, expect, test, vi } from 'vitest';
 import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { describeWhere } from '../support/describe-where.ts';
-import { startGateway } from '../support/gateway.ts';
+import { acmeWith, startGateway } from '../support/gateway.ts';
 import { scrape } from '../support/metrics.ts';
-import { acmeTest, keys, route, routes, type TestSidecar } from '../support/sidecar.ts';
+import {
+  acmeLive,
+  acmeTest,
+  credentialsOf,
+  encryptionOf,
+  keys,
+  route,
+  routes,
+  type TestSidecar,
+} from '../support/sidecar.ts';
 import { changes, samplesOf, seriesOf, untilSample, type Samples } from './samples.ts';
 
 /** By how much the series changed that count: not the sums and buckets of what was measured. */
@@ -95,6 +104,25 @@ describe('one request counts once', () => {
       [envelopes('open', 'failed')]: 1,
       [envelopeDuration('open')]: 1,
     });
+  });
+
+  test('of an account during a grace, by what it was answered with', async () => {
+    const grace = { previous: credentialsOf(acmeLive), until: Infinity };
+    const { sidecar } = await startGateway({ accounts: [acmeWith(encryptionOf(acmeTest, { grace }))] });
+    const answeredWith = (credentials: string): string =>
+      `envelope_sidecar_grace_requests_total{credentials="${credentials}",environment="test"}`;
+    for (const [label, credentials] of [
+      ['current', acmeTest],
+      ['previous', acmeLive],
+    ] as const) {
+      const counts = requests('test', 'POST', s2s, 200);
+      const sent = { key: keys.acme, body: envelopeOf(credentials, '{"amount":1}') };
+      expect(await changedBy(sidecar, 'POST /api/s2s/charge', sent, counts)).toMatchObject({
+        [answeredWith(label)]: 1,
+        [envelopes('open', 'ok')]: 1,
+        [envelopes('seal', 'ok')]: 1,
+      });
+    }
   });
 
   test('with an answer that cannot be sealed', async () => {

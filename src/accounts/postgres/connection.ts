@@ -75,13 +75,10 @@ export class Connection {
   }
 
   async #connect(): Promise<void> {
-    const client = await lookUpClient(this.#url);
-    client.on('error', (error) => this.#lost(client, error));
-    client.on('end', () => this.#lost(client, new Error('the database closed the connection')));
-    client.on('notification', (news) => {
-      if (news.channel === channel) this.#news.changed(news.payload ?? '');
-    });
+    let client: Client | undefined;
     try {
+      // Reads the certificates that the URL names, which may fail.
+      client = await this.#newClient();
       await client.connect();
       await client.query(`LISTEN ${channel}`);
       await expectNotifications(client, this.#url);
@@ -89,12 +86,22 @@ export class Connection {
       await client.query('SET enable_seqscan = off');
       this.#client = client;
     } catch (error) {
-      void client.end().catch(() => {});
+      void client?.end().catch(() => {});
       this.#news.lost(error);
       this.#again();
       return;
     }
     this.#news.connected();
+  }
+
+  async #newClient(): Promise<Client> {
+    const client = await lookUpClient(this.#url);
+    client.on('error', (error) => this.#lost(client, error));
+    client.on('end', () => this.#lost(client, new Error('the database closed the connection')));
+    client.on('notification', (news) => {
+      if (news.channel === channel) this.#news.changed(news.payload ?? '');
+    });
+    return client;
   }
 
   #lost(client: Client, error: unknown): void {

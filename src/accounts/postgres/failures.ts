@@ -49,7 +49,7 @@ export function accountsError(error: unknown): AccountsError {
     return new AccountsError('key_exists', 'the id or the hash of a key belongs to another account already', error);
   }
   if (isConnectionLost(error)) {
-    return new AccountsError('store_unavailable', `the database cannot be reached${reason(error)}`, error);
+    return new AccountsError('store_unavailable', `the database cannot be reached (${reason(error)})`, error);
   }
   const state = sqlState(error) ?? '';
   const [, code, message] = meanings.find(([known]) => state.startsWith(known)) ?? [
@@ -60,10 +60,10 @@ export function accountsError(error: unknown): AccountsError {
   return new AccountsError(code, message, error);
 }
 
-/** What the system calls a failure of the network, such as ECONNREFUSED. */
+/** What the system calls a failure of the network, such as ECONNREFUSED, or in what words the driver gave up. */
 function reason(error: unknown): string {
-  const { code } = Object(error) as { code?: unknown };
-  return typeof code === 'string' ? ` (${code})` : '';
+  const { code, message } = Object(error) as { code?: unknown; message?: unknown };
+  return String(code ?? message);
 }
 
 function violatedConstraint(error: unknown): unknown {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ClientBase, Pool, QueryResultRow } from 'pg';
+import type { ClientBase, Pool, PoolClient, QueryResultRow } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
 import { accountsError, isConnectionLost, isLostRace } from './failures.ts';
 
@@ -55,7 +55,7 @@ function fail(error: unknown): never {
 }
 
 async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<T> {
-  const client = await pool.connect().catch(fail);
+  const client = await connect(pool);
   // Without a listener, a connection that is lost between two statements would end the process.
   client.on('error', ignore);
   const run: Query = async <R extends QueryResultRow>(text: string, values: readonly unknown[] = []) =>
@@ -79,6 +79,14 @@ async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<
 }
 
 function ignore(): void {}
+
+async function connect(pool: Pool): Promise<PoolClient> {
+  try {
+    return await pool.connect();
+  } catch (error) {
+    fail(error);
+  }
+}
 
 async function commit(client: ClientBase, pool: Pool, run: Query): Promise<void> {
   // Undefined where nothing was written: there is nothing to lose then.

@@ -48,12 +48,11 @@ export async function* csvAccounts(lines: AsyncIterable<string>, vault: Vault): 
     if (cells === undefined) {
       yield { line, account: undefined, problems: ['.  not CSV: a quote is missing, or stands inside a cell'] };
     } else if (paths === undefined) {
-      paths = cells.map((name) =>
-        name
-          .replace(/^\uFEFF/, '')
-          .trim()
-          .split('.'),
-      );
+      paths = cells.map((name) => name.trim().split('.'));
+      const wrong = paths.findIndex((path) => !path.every((step) => /^[A-Za-z0-9]{1,20}$/.test(step)));
+      if (wrong === -1) continue;
+      yield { line, account: undefined, problems: [`.  column ${wrong + 1}: expected the path of a member`] };
+      return;
     } else if (cells.length !== paths.length) {
       yield { line, account: undefined, problems: [`.  expected ${paths.length} cells, as in the first line`] };
     } else {

@@ -125,6 +125,14 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(monitor.lookups).not.toContain('unknown');
   });
 
+  test('starts although a certificate that the URL names is missing, and says so', async () => {
+    const proxy = await postgres.proxy(await postgres.createDatabase());
+    const { directory, monitor } = await openDirectory(`${proxy.url}?sslmode=verify-full&sslrootcert=/nowhere/ca.crt`);
+    expect(await directory.find(acme)).toBe('unavailable');
+    expect(monitor.reasons).toEqual(['the database cannot be reached (ENOENT)']);
+    expect(proxy.connections).toBe(0);
+  });
+
   test('goes on with known keys when the database answers with errors', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));

@@ -1,0 +1,232 @@
+import { describe, expect, test } from 'vitest';
+import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import { Operations } from '../../src/accounts/operations.ts';
+import type { AuditEvent, Store } from '../../src/accounts/store.ts';
+import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
+import type { Storage } from './store-suite.ts';
+
+const start = Date.parse('2026-11-21T10:00:00Z');
+const day = 86_400_000;
+const request = { actor: 'user:alice' };
+const once = { actor: 'token:dashboard', once: { key: 'k', request: 'r' } };
+const usual = { encoding: undefined, grace: undefined, replace: false };
+const secretKey = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
+const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
+
+/** Operations on a store, their audit lines, and a clock to be put forward. */
+interface Desk {
+  readonly operations: Operations;
+  readonly store: Store;
+  readonly trail: AuditEvent[];
+  now: number;
+}
+
+/** What operators do with accounts, on a store of any kind. */
+export function describeOperations(name: string, makeStorage: () => Promise<Storage>): void {
+  async function open(): Promise<Desk> {
+    const store = (await makeStorage()).open();
+    const trail: AuditEvent[] = [];
+    const audit = (event: AuditEvent): void => void trail.push(event);
+    const operations = new Operations({ store, vault, clock: () => desk.now, audit });
+    const desk: Desk = { operations, store, trail, now: start };
+    return desk;
+  }
+
+  async function withAcme(): Promise<Desk> {
+    const desk = await open();
+    await desk.operations.add('acme', 'Acme Stores', request);
+    desk.trail.length = 0;
+    return desk;
+  }
+
+  describe(name, () => {
+    test('an account is added once, shown, listed and switched', async () => {
+      const { operations, trail } = await open();
+      const acme = await operations.add('acme', 'Acme Stores', request);
+      expect(acme).toMatchObject({ id: 'acme', name: 'Acme Stores', active: true, keys: [] });
+      expect(acme.encryption.live).toEqual({
+        account: 'acme',
+        environment: 'live',
+        enabled: false,
+        encoding: 'hex',
+        format: null,
+        created_at: null,
+        previous: null,
+      });
+      await refused(operations.add('acme', 'Other', request), 'account_exists');
+      expect((await operations.setActive('acme', false, request)).active).toBe(false);
+      expect((await operations.setActive('acme', false, request)).active).toBe(false);
+      expect((await operations.show('acme')).active).toBe(false);
+      expect((await operations.setActive('acme', true, request)).active).toBe(true);
+      await operations.add('globex', 'Globex', request);
+      const ids: string[] = [];
+      for await (const { id } of operations.list()) ids.push(id);
+      expect(ids).toEqual(['acme', 'globex']);
+      expect(trail.map(({ action, account }) => [action, account])).toEqual([
+        ['account_added', 'acme'],
+        ['account_deactivated', 'acme'],
+        ['account_activated', 'acme'],
+        ['account_added', 'globex'],
+      ]);
+    });
+
+    test('an unknown account is refused by every operation', async () => {
+      const { operations, trail } = await open();
+      await Promise.all(
+        [
+          operations.show('acme'),
+          operations.setActive('acme', true, request),
+          operations.issueKey('acme', secretKey, request),
+          operations.rotateKey('acme', 'key', 0, request),
+          operations.revokeKey('acme', 'key', request),
+          operations.enableEncryption('acme', 'test', usual, request),
+          operations.disableEncryption('acme', 'test', request),
+          operations.showEncryption('acme', 'test'),
+        ].map((operation) => refused(operation, 'account_unknown')),
+      );
+      expect(trail).toEqual([]);
+    });
+
+    test('a key is shown when it is issued, and never again', async () => {
+      const { operations, store, trail } = await withAcme();
+      const { key = '', ...issued } = await operations.issueKey('acme', { ...secretKey, lifetime: day }, request);
+      expect(issued).toEqual({
+        id: issued.id,
+        account: 'acme',
+        environment: 'test',
+        kind: 'secret',
+        state: 'valid',
+        created_at: '2026-11-21T10:00:00Z',
+        expires_at: '2026-11-22T10:00:00Z',
+        revoked_at: null,
+        ...neverUsed(store),
+        secret_shown: false,
+      });
+      expect((await store.read('acme'))?.keys[0]?.hash).toBe(hashOf(key));
+      const { secret_shown: _, ...view } = issued;
+      expect((await operations.show('acme')).keys).toEqual([view]);
+      expect(trail).toEqual([
+        {
+          at: start,
+          actor: 'user:alice',
+          action: 'key_issued',
+          account: 'acme',
+          details: { key: issued.id, environment: 'test', kind: 'secret' },
+        },
+      ]);
+      expect(JSON.stringify(trail)).not.toContain(key);
+    });
+
+    test('a key is rotated with an overlap, and its state follows the clock', async () => {
+      const desk = await withAcme();
+      const { operations, trail } = desk;
+      const old = await operations.issueKey('acme', secretKey, request);
+      desk.now += 1_500;
+      const rotated = await operations.rotateKey('acme', old.id, day, request);
+      expect(rotated.replaces).toEqual({ id: old.id, expires_at: '2026-11-22T10:00:01Z' });
+      expect(rotated.key).toMatch(/^sk_test_/);
+      const states = async (): Promise<string[]> => (await operations.show('acme')).keys.map(({ state }) => state);
+      desk.now = start + day + 999;
+      expect(await states()).toEqual(['valid', 'valid']);
+      desk.now = start + day + 1_000;
+      expect(await states()).toEqual(['expired', 'valid']);
+      await refused(operations.rotateKey('acme', old.id, 0, request), 'key_expired');
+      expect(trail.at(-1)).toMatchObject({ action: 'key_rotated', details: { key: rotated.id, replaces: old.id } });
+    });
+
+    test('a key is revoked once', async () => {
+      const { operations } = await withAcme();
+      const { id } = await operations.issueKey('acme', secretKey, request);
+      await refused(operations.revokeKey('acme', 'other', request), 'key_unknown');
+      expect(await operations.revokeKey('acme', id, request)).toMatchObject({
+        state: 'revoked',
+        revoked_at: '2026-11-21T10:00:00Z',
+      });
+      await refused(operations.revokeKey('acme', id, request), 'key_revoked');
+      await refused(operations.rotateKey('acme', id, 0, request), 'key_revoked');
+    });
+
+    test('encryption is enabled, replaced with a grace, and disabled', async () => {
+      const desk = await withAcme();
+      const { operations, store, trail } = desk;
+      const first = await operations.enableEncryption('acme', 'test', { ...usual, encoding: 'base64' }, request);
+      expect(first).toMatchObject({ enabled: true, encoding: 'base64', format: 'text', previous: null });
+      await refused(operations.enableEncryption('acme', 'test', usual, request), 'encryption_enabled');
+
+      const again = { ...usual, grace: day, replace: true };
+      const second = await operations.enableEncryption('acme', 'test', again, request);
+      expect(second.previous).toEqual({
+        accepts: 'credentials',
+        until: '2026-11-22T10:00:00Z',
+        ...neverUsed(store),
+      });
+      expect(second.key).not.toBe(first.key);
+      const stored = await store.read('acme');
+      expect(JSON.stringify(stored)).not.toContain(first.key);
+      expect(JSON.stringify(stored)).not.toContain(second.key);
+      const place = { account: 'acme', environment: 'test', member: 'key' } as const;
+      const { credentials, previous } = stored?.encryption.test ?? {};
+      expect(vault.open(credentials?.key ?? '', place)).toBe(second.key);
+      expect(vault.open(previous?.credentials?.key ?? '', place)).toBe(first.key);
+
+      desk.now = start + day;
+      expect((await operations.showEncryption('acme', 'test')).previous).toBeNull();
+      expect(await operations.disableEncryption('acme', 'test', request)).toMatchObject({
+        enabled: false,
+        encoding: 'base64',
+        created_at: null,
+      });
+      await refused(operations.disableEncryption('acme', 'test', request), 'encryption_disabled');
+      await refused(operations.disableEncryption('acme', 'live', request), 'encryption_disabled');
+      const moving = await operations.enableEncryption('acme', 'test', { ...usual, grace: day }, request);
+      expect(moving.previous).toMatchObject({ accepts: 'plaintext' });
+      expect(trail.map(({ action, details }) => [action, details])).toEqual([
+        ['encryption_enabled', { environment: 'test', replaced: false }],
+        ['encryption_enabled', { environment: 'test', replaced: true, grace_until: '2026-11-22T10:00:00Z' }],
+        ['encryption_disabled', { environment: 'test' }],
+        ['encryption_enabled', { environment: 'test', replaced: false, grace_until: '2026-11-23T10:00:00Z' }],
+      ]);
+    });
+
+    test('a repeated request makes nothing, and shows all but the secret', async () => {
+      const { operations, trail } = await withAcme();
+      const { key, ...issued } = await operations.issueKey('acme', secretKey, once);
+      expect(key).toBeDefined();
+      expect(await operations.issueKey('acme', secretKey, once)).toEqual({ ...issued, secret_shown: true });
+      const other = { ...once, once: { key: 'k2', request: 'r' } };
+      const { key: aes, iv, ...enabled } = await operations.enableEncryption('acme', 'live', usual, other);
+      expect([aes, iv]).not.toContain(undefined);
+      expect(await operations.enableEncryption('acme', 'live', usual, other)).toEqual({
+        ...enabled,
+        secret_shown: true,
+      });
+      expect((await operations.show('acme')).keys).toHaveLength(1);
+      expect(trail).toHaveLength(2);
+    });
+
+    test('another master key seals everything anew', async () => {
+      const { operations, store, trail } = await withAcme();
+      await operations.add('globex', 'Globex', request);
+      const { key } = await operations.enableEncryption('acme', 'live', usual, request);
+      const other = new Vault(parseMasterKeys('11'.repeat(32)) ?? []);
+      expect(await operations.rekey(other, request)).toBe(1);
+      const sealed = (await store.read('acme'))?.encryption.live?.credentials?.key ?? '';
+      expect(other.open(sealed, { account: 'acme', environment: 'live', member: 'key' })).toBe(key);
+      expect(trail.at(-1)).toMatchObject({
+        action: 'master_key_changed',
+        account: undefined,
+        details: { accounts: 1 },
+      });
+    });
+  });
+}
+
+/** How a store that records use says that there was none. */
+function neverUsed({ recordsUse }: Store): object {
+  return recordsUse ? { last_used_at: null } : {};
+}
+
+async function refused(operation: Promise<unknown>, code: AccountsErrorCode): Promise<void> {
+  await expect(operation).rejects.toMatchObject({ code });
+}

@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { hashOf } from '../../../src/accounts/api-key.ts';
+import { PostgresAccounts } from '../../../src/accounts/postgres/postgres-accounts.ts';
+import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
+import {
+  keyNamed,
+  masterKey,
+  openDirectory,
+  openStore,
+  put,
+  storedAccount,
+  storedEncryption,
+  storedKey,
+} from './fixtures.ts';
+
+/** What the documentation has operators grant, to this role. */
+function grantsTo(role: string): string {
+  const blocks = [...readFileSync('docs/accounts.md', 'utf8').matchAll(/```sql\n(?<sql>[^]*?)```/g)];
+  const found = blocks.map((block) => block.groups?.['sql'] ?? '').filter((sql) => sql.includes(`TO ${role};`));
+  expect(found).toHaveLength(1);
+  return found.join('');
+}
+
+const event = { at: 0, actor: 'user:test', action: 'account_added', account: 'acme', details: {} } as const;
+
+describeWithPostgres('the rights that the documentation names', () => {
+  const postgres = usePostgres();
+
+  async function databaseFor(role: string): Promise<{ readonly url: string; readonly owner: string }> {
+    const owner = await postgres.createDatabase();
+    await postgres.psql(owner, `CREATE ROLE ${role} LOGIN`);
+    await postgres.psql(owner, grantsTo(role));
+    return { owner, url: owner.replace('user=postgres', `user=${role}`) };
+  }
+
+  test('are enough to make every change, and not enough to touch the trail or the tables', async () => {
+    const { url, owner } = await databaseFor('sidecar_operator');
+    const store = openStore(url);
+    const decision = { accounts: [storedAccount('acme')], events: [event], result: 1, receipt: '{}' };
+    await store.change(['acme'], () => decision, { key: 'once', request: 'aa' });
+    expect(await store.change(['acme'], () => decision, { key: 'once', request: 'aa' })).toMatchObject({
+      outcome: 'repeated',
+    });
+    await put(store, storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
+    await put(store, storedAccount('acme', { keys: [] }));
+    expect(await store.changeAll((account) => ({ ...account, name: 'New' }), event)).toBe(1);
+    for (const sql of [
+      `UPDATE envelope_sidecar.audit SET actor = 'nobody'`,
+      'DELETE FROM envelope_sidecar.audit',
+      'TRUNCATE envelope_sidecar.audit',
+      'DROP TABLE envelope_sidecar.audit',
+      'ALTER TABLE envelope_sidecar.accounts DISABLE TRIGGER ALL',
+      'CREATE TABLE envelope_sidecar.more ()',
+    ]) {
+      await expect(postgres.psql(url, sql)).rejects.toThrow(/permission denied|must be owner/);
+    }
+    expect(await postgres.psql(owner, 'SELECT count(*) FROM envelope_sidecar.audit')).toBe('2');
+  });
+
+  test('are enough to serve merchants, and not enough to change an account', async () => {
+    const { url, owner } = await databaseFor('sidecar');
+    await put(openStore(owner), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
+    const { monitor } = await openDirectory(url);
+    const settings = { url, masterKeys: [masterKey], cache: 10, staleFor: 0 };
+    const accounts = new PostgresAccounts(settings, Date.now, monitor);
+    await accounts.open();
+    expect(await accounts.directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
+    accounts.directory.uses.key(storedKey(keyNamed('acme')).id, 5_000);
+    await accounts.close();
+    expect((await openStore(owner).read('acme'))?.keys[0]?.lastUsedAt).toBe(5_000);
+    await expect(put(openStore(url), storedAccount('acme', { active: false }))).rejects.toMatchObject({
+      code: 'store_read_only',
+    });
+    expect(monitor.failures).toEqual([]);
+  });
+});

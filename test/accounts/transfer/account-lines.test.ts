@@ -1,0 +1,153 @@
+import { describe, expect, test } from 'vitest';
+import { hashOf } from '../../../src/accounts/api-key.ts';
+import { csvAccounts, ndjsonAccounts, type AccountLine } from '../../../src/accounts/transfer/account-lines.ts';
+import { Vault } from '../../../src/accounts/vault.ts';
+
+const vault = new Vault([]);
+const key = 'sk_test_0123456789abcdef';
+const aes = 'k'.repeat(32);
+const iv = 'i'.repeat(16);
+const createdAt = '2026-11-01';
+
+async function* linesOf(text: string): AsyncIterable<string> {
+  yield* text.split('\n');
+}
+
+async function collected(lines: AsyncIterable<AccountLine>): Promise<AccountLine[]> {
+  const all: AccountLine[] = [];
+  for await (const line of lines) all.push(line);
+  return all;
+}
+
+async function ndjson(...lines: readonly unknown[]): Promise<AccountLine[]> {
+  const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n');
+  return collected(ndjsonAccounts(linesOf(text), vault));
+}
+
+async function csv(text: string): Promise<AccountLine[]> {
+  return collected(csvAccounts(linesOf(text), vault));
+}
+
+describe('NDJSON', () => {
+  test('has one account a line, as it stands in the accounts’ file', async () => {
+    const acme = {
+      id: 'acme',
+      name: 'Acme',
+      keys: [{ id: 'a', key, createdAt }],
+      encryption: { live: { enabled: true, key: aes, iv } },
+    };
+    const [first, second, ...others] = await ndjson(acme, '', { id: 'globex', name: 'Globex', active: false });
+    expect(first).toMatchObject({
+      line: 1,
+      problems: [],
+      account: {
+        id: 'acme',
+        active: true,
+        keys: [{ id: 'a', prefix: 'sk_test_', hash: hashOf(key), createdAt: Date.parse(createdAt) }],
+        encryption: { live: { enabled: true, credentials: { key: aes, iv, format: 'text' } } },
+      },
+    });
+    expect(second).toMatchObject({ line: 3, account: { id: 'globex', active: false } });
+    expect(others).toEqual([]);
+  });
+
+  test('names everything that is wrong with a line, and reads on', async () => {
+    const lines = await ndjson(
+      '{',
+      { id: 'a b', nam: 'A', keys: [{ id: 'k', sha256: 'x', createdAt: 1 }] },
+      [],
+      { id: 'c', name: 'C', encryption: { test: { enabled: true, key: 'short', iv } } },
+      { id: 'd', name: 'D' },
+    );
+    expect(lines.map(({ line, problems }) => [line, problems])).toEqual([
+      [1, ['.  not JSON: expected one account a line']],
+      [
+        2,
+        [
+          'id  expected 1 to 64 letters, digits, ".", "_" or "-"',
+          'name  missing: expected 1 to 200 characters without control characters',
+          'keys[0].sha256  expected 64 hex digits in lower case',
+          'keys[0].createdAt  expected a date such as 2026-11-01 or 2026-11-01T09:30:00Z',
+          'nam  unknown member "nam": did you mean "name"?',
+          'keys[0].prefix  missing: a key kept as "sha256" needs it',
+        ],
+      ],
+      [3, ['.  expected members ("name: value")']],
+      [4, ['encryption.test.key  must be 32 bytes of UTF-8']],
+      [5, []],
+    ]);
+  });
+
+  test('does not follow references', async () => {
+    const keys = (written: unknown): object => ({ id: 'a', name: 'A', keys: [{ id: 'k', key: written, createdAt }] });
+    expect((await ndjson(keys({ file: '/etc/passwd' }), keys('${HOME}'))).map(({ problems }) => problems)).toEqual([
+      ['keys[0].key  expected the value itself, not a reference to a file'],
+      ['keys[0].key  the environment variable HOME is not set'],
+    ]);
+  });
+
+  test('never repeats a secret', async () => {
+    const secret = 'sk_live_5ecretSecretSecret!';
+    const lines = await ndjson(
+      { id: secret, name: secret, keys: [{ id: secret, key: secret, sha256: secret, createdAt: secret }] },
+      { [secret]: 1, encryption: { test: { enabled: secret, key: secret, iv: secret } } },
+      `{"id": "${secret}"`,
+    );
+    expect(lines.flatMap(({ problems }) => problems).join('\n')).not.toContain('5ecret');
+  });
+});
+
+describe('CSV', () => {
+  test('names members by their paths in its first line', async () => {
+    const [line] = await csv(
+      `id,name,active,keys.0.id,keys.0.key,keys.0.createdAt,encryption.test.enabled,encryption.test.key,encryption.test.iv
+acme,"Acme, Inc.",false,a,${key},${createdAt},true,${aes},${iv}`,
+    );
+    expect(line).toMatchObject({
+      line: 2,
+      account: {
+        id: 'acme',
+        name: 'Acme, Inc.',
+        active: false,
+        keys: [{ id: 'a', hash: hashOf(key) }],
+        encryption: { test: { enabled: true, credentials: { key: aes } } },
+      },
+    });
+  });
+
+  test('leaves a member out where its cell is empty', async () => {
+    const [line] = await csv(`id,name,keys.0.id,keys.0.key,keys.0.createdAt\nacme,Acme,,,`);
+    expect(line?.account?.keys).toEqual([]);
+  });
+
+  test('names what is wrong with a line, and reads on', async () => {
+    const lines = await csv(`id,name,active\na,A,perhaps\nb,B\nc,"C\nd",true\ne,E,true\nf,F,"x"y`);
+    expect(lines.map(({ line, problems }) => [line, problems])).toEqual([
+      [2, ['active  expected true or false']],
+      [3, ['.  expected 3 cells, as in the first line']],
+      [4, ['name  expected 1 to 200 characters without control characters']],
+      [6, []],
+      [7, ['.  not CSV: a quote is missing, or stands inside a cell']],
+    ]);
+  });
+
+  test.each(['__proto__.polluted', 'keys.__proto__.polluted', 'id name', 'encryption..key', ''])(
+    'does not take %j for the path of a member',
+    async (path) => {
+      const lines = await csv(`id,${path},name\na,yes,A`);
+      expect(lines).toEqual([
+        { line: 1, account: undefined, problems: ['.  column 2: expected the path of a member'] },
+      ]);
+    },
+  );
+
+  test.each(['constructor.polluted', 'keys.constructor.polluted', 'keys.0.toString'])(
+    'takes %s for a member like any other, that is unknown',
+    async (path) => {
+      const [line] = await csv(`id,name,${path}\na,A,yes`);
+      expect(line?.account).toBeUndefined();
+      expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
+      expect((Array as unknown as Record<string, unknown>)['polluted']).toBeUndefined();
+    },
+  );
+});

@@ -1,0 +1,345 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import { makeApiKey } from '../../src/accounts/key-maker.ts';
+import type { AccountView, IssuedKeyView, KeyView } from '../../src/accounts/views.ts';
+import { runCommand, type CommandSurroundings, type Ended } from '../support/cli.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+
+const now = Date.parse('2026-11-21T10:00:59Z');
+
+/** A configuration without accounts, and the commands on it. */
+function desk(accounts: unknown = 'accounts: []\n', surroundings: CommandSurroundings = {}) {
+  const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accounts });
+  const run = (line: string, ...more: readonly string[]): Promise<Ended> =>
+    runCommand([...line.split(' '), ...more, '--config', folder.file('sidecar.yaml')], {
+      clock: () => now,
+      ...surroundings,
+    });
+  const json = async <T>(line: string): Promise<T> => {
+    const { code, stdout, stderr } = await run(line, '--json');
+    if (code !== 0) throw new Error(stderr);
+    return JSON.parse(stdout) as T;
+  };
+  return { folder, run, json, file: () => readFileSync(folder.file('accounts.yaml'), 'utf8') };
+}
+
+async function withAcme(): Promise<ReturnType<typeof desk>> {
+  const acme = desk();
+  await acme.run('accounts add acme --name', 'Acme Stores');
+  return acme;
+}
+
+const lines = (text: string): string[] => text.split('\n').slice(0, -1);
+
+describe('accounts', () => {
+  test('an empty store says so', async () => {
+    const { run } = desk();
+    expect(await run('accounts list')).toEqual({ code: 0, stdout: 'No accounts.\n', stderr: '' });
+    expect(await run('accounts list --json')).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
+  });
+
+  test('are added, listed and shown', async () => {
+    const { run } = await withAcme();
+    expect((await run('accounts add globex --name Globex')).stdout).toBe(
+      'Added globex. Next: keys issue globex --environment test --kind secret\n',
+    );
+    expect((await run('accounts list')).stdout).toBe(`ID      NAME         ACTIVE  KEYS  ENCRYPTS
+acme    Acme Stores  yes     0     -
+globex  Globex       yes     0     -
+`);
+    expect((await run('accounts show acme')).stdout).toBe(`id        acme
+name      Acme Stores
+active    yes
+encrypts  -
+
+No keys.
+`);
+  });
+
+  test('are listed as one JSON array, an account a line', async () => {
+    const { run, json } = await withAcme();
+    await run('accounts add globex --name Globex');
+    const listed = await json<AccountView[]>('accounts list');
+    expect(listed.map(({ id }) => id)).toEqual(['acme', 'globex']);
+    expect(await json('accounts show globex')).toEqual(listed[1]);
+    expect(lines((await run('accounts list --json')).stdout)).toHaveLength(4);
+  });
+
+  test('are switched off and on', async () => {
+    const { run, file } = await withAcme();
+    expect((await run('accounts deactivate acme')).stdout).toBe('acme is not active.\n');
+    expect(file()).toContain('active: false');
+    expect((await run('accounts list')).stdout).toContain('acme  Acme Stores  no ');
+    expect((await run('accounts activate acme')).stdout).toBe('acme is active.\n');
+    expect(file()).toContain('active: true');
+  });
+
+  test('keep the comments of their file', async () => {
+    const { run, file } = desk('# Ours.\naccounts:\n  # The first.\n  - { id: a, name: A } # small\n');
+    await run('accounts deactivate a');
+    await run('accounts add b --name B');
+    expect(file()).toBe(`# Ours.
+accounts:
+  # The first.
+  - { id: a, name: A, active: false } # small
+  - id: b
+    name: B
+    active: true
+    keys: []
+`);
+  });
+
+  test('with long names fit into a terminal of 80 columns', async () => {
+    const { run } = await withAcme();
+    await run('accounts add a-merchant-with-an-id-of-forty-characters --name', 'Łódź '.repeat(30));
+    for (const command of ['accounts list', 'accounts show acme']) {
+      for (const line of lines((await run(command)).stdout)) expect([...line].length).toBeLessThanOrEqual(80);
+    }
+    expect((await run('accounts list')).stdout).toContain('…');
+  });
+
+  test('with ids that leave no room are listed in blocks', async () => {
+    const { run } = desk();
+    const id = 'x'.repeat(64);
+    await run(`accounts add ${id} --name X`);
+    expect((await run('accounts list')).stdout).toBe(
+      `ID        ${id}\nNAME      X\nACTIVE    yes\nKEYS      0\nENCRYPTS  -\n`,
+    );
+  });
+});
+
+describe('keys', () => {
+  test('are issued, shown once, and stored by their hash', async () => {
+    const { run, file } = await withAcme();
+    const { code, stdout, stderr } = await run('keys issue acme --environment test --kind secret --expires 180d');
+    expect(code).toBe(0);
+    const [, key = ''] = /^key +(\S+)$/m.exec(stdout) ?? [];
+    const [, id = ''] = /^id +(\S+)$/m.exec(stdout) ?? [];
+    expect(stdout).toBe(`key          ${key}
+id           ${id}
+account      acme
+environment  test
+kind         secret
+expires      2027-05-20 10:00 UTC
+
+The key is not shown again: only its hash is stored.
+`);
+    expect(file()).toContain(`sha256: ${hashOf(key)}`);
+    expect(file() + stderr).not.toContain(key.slice(8));
+    expect((await run('keys list acme')).stdout).toBe(`ID                    ENV   KIND    STATE  CREATED     EXPIRES
+${id}  test  secret  valid  2026-11-21  2027-05-20
+`);
+  });
+
+  test('are issued as JSON for programs', async () => {
+    const { json } = await withAcme();
+    const issued = await json<IssuedKeyView>('keys issue acme --environment live --kind public');
+    expect(issued).toEqual({
+      id: issued.id,
+      account: 'acme',
+      environment: 'live',
+      kind: 'public',
+      state: 'valid',
+      created_at: '2026-11-21T10:00:59Z',
+      expires_at: null,
+      revoked_at: null,
+      secret_shown: false,
+      key: expect.stringMatching(/^pk_live_[0-9A-Za-z]{38}$/) as string,
+    });
+    const { key: _, secret_shown: __, ...listed } = issued;
+    expect(await json('keys list acme')).toEqual([listed]);
+  });
+
+  test('are rotated with an overlap of a week, or as long as was said', async () => {
+    const { run, json } = await withAcme();
+    const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
+    const { stdout } = await run(`keys rotate acme ${id}`);
+    expect(stdout).toContain(`replaces     ${id}, until 2026-11-28 10:00 UTC\n`);
+    const again = await json<IssuedKeyView>(`keys rotate acme ${id} --overlap 0s`);
+    expect(again.replaces).toEqual({ id, expires_at: '2026-11-21T10:00:59Z' });
+  });
+
+  test('are revoked by id, or as somebody found them', async () => {
+    const { run, json } = await withAcme();
+    const one = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
+    const two = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
+    expect((await run(`keys revoke acme ${one.id}`)).stdout).toBe(`${one.id} is revoked.\n`);
+    const revoked = await run(`keys revoke acme ${two.key ?? ''}`);
+    expect(revoked.stdout).toBe(`${two.id} is revoked.\n`);
+    expect(revoked.stderr).not.toContain(two.key);
+    expect((await json<KeyView[]>('keys list acme')).map(({ state }) => state)).toEqual(['revoked', 'revoked']);
+  });
+
+  test('that were mistyped are told from those of others', async () => {
+    const { run } = await withAcme();
+    const key = makeApiKey('test', 'secret');
+    const stranger = 'keys revoke: account acme does not have this key';
+    expect((await run(`keys revoke acme ${key}`)).stderr).toBe(`${stranger} (key_unknown)\n`);
+    expect((await run(`keys revoke acme ${key.slice(0, -1)}-`)).stderr).toBe(
+      `${stranger}: mistyped, or not made by "keys issue" (key_unknown)\n`,
+    );
+  });
+
+  test('and all about them fit into a terminal of 80 columns', async () => {
+    const { run, json } = await withAcme();
+    const { id } = await json<IssuedKeyView>('keys issue acme --environment live --kind public --expires 1s');
+    await run(`keys revoke acme ${id}`);
+    const issued = await run('keys issue acme --environment live --kind secret --expires 3650d');
+    for (const { stdout } of [issued, await run('keys list acme'), await run('accounts show acme')]) {
+      for (const line of lines(stdout)) expect(line.length).toBeLessThanOrEqual(80);
+    }
+  });
+});
+
+describe('encryption', () => {
+  test('is enabled, shown, replaced and disabled', async () => {
+    const { run, file } = await withAcme();
+    const enabled = await run('encryption enable acme --environment test');
+    const [, key = ''] = /^key +(\S+)$/m.exec(enabled.stdout) ?? [];
+    const [, iv = ''] = /^iv +(\S+)$/m.exec(enabled.stdout) ?? [];
+    expect(enabled.stdout).toBe(`key          ${key}
+iv           ${iv}
+account      acme
+environment  test
+encryption   on
+encoding     hex
+created      2026-11-21 10:00 UTC
+
+The key and the IV are not shown again. The merchant needs both as they are.
+`);
+    expect(enabled.stderr).not.toContain(key);
+    expect(file()).toContain(key);
+    expect((await run('encryption enable acme --environment test')).stderr).toBe(
+      'encryption enable: encryption of account acme is enabled in test: "replace" makes new credentials (encryption_enabled)\n',
+    );
+    const replaced = await run('encryption enable acme --environment test --replace --grace 24h --encoding base64');
+    expect(replaced.stdout).not.toContain(key);
+    expect((await run('encryption show acme --environment test')).stdout).toBe(`account      acme
+environment  test
+encryption   on
+encoding     base64
+created      2026-11-21 10:00 UTC
+accepts too  the previous credentials, until 2026-11-22 10:00 UTC
+last used    see "credentials" in the log: a file does not record it
+`);
+    expect((await run('encryption disable acme --environment test')).stdout).toBe(
+      'Encryption of acme is off in test.\n',
+    );
+    expect(file()).not.toContain(key);
+    expect((await run('encryption show acme --environment test')).stdout).toBe(
+      'account      acme\nenvironment  test\nencryption   off\nencoding     base64\n',
+    );
+    expect((await run('encryption disable acme --environment test')).code).toBe(1);
+  });
+
+  test('seals what it makes with a master key', async () => {
+    const masterKey = Buffer.alloc(32, 7).toString('base64');
+    const { run, json, file, folder } = desk('accounts: [{ id: acme, name: Acme }]\n', {
+      env: { SIDECAR_MASTER_KEY: masterKey },
+    });
+    const { key = '', iv = '' } = await json<{ key?: string; iv?: string }>(
+      'encryption enable acme --environment live',
+    );
+    expect(file()).not.toContain(key);
+    expect(file()).not.toContain(iv);
+    expect(file().match(/sealed:v1:/g)).toHaveLength(2);
+    expect((await run('accounts list')).stdout).toContain('live');
+    const without = await runCommand(['accounts', 'list', '--config', folder.file('sidecar.yaml')]);
+    expect(without).toMatchObject({ code: 78, stdout: '' });
+    expect(without.stderr).toMatch(
+      /accounts\.yaml:\d+:\d+ {2}accounts\[0\]\.encryption\.live\.key {2}sealed: set accounts\.masterKey to the master key\n$/,
+    );
+  });
+});
+
+describe('what goes wrong', () => {
+  test.each([
+    ['accounts show other', 1, 'accounts show: there is no account other (account_unknown)'],
+    ['accounts add acme --name A', 1, 'accounts add: there is an account acme already (account_exists)'],
+    ['keys list other', 1, 'keys list: there is no account other (account_unknown)'],
+    ['keys revoke acme key_1', 1, 'keys revoke: account acme has no key with this id (key_unknown)'],
+    ['keys rotate acme key_1', 1, 'keys rotate: account acme has no key with this id (key_unknown)'],
+    [
+      'encryption disable acme --environment live',
+      1,
+      'encryption disable: encryption of account acme is not enabled in live (encryption_disabled)',
+    ],
+    [
+      'keys issue acme --environment prod --kind secret',
+      2,
+      "error: option '--environment <environment>' argument 'prod' is invalid. Allowed choices are test, live.",
+    ],
+    ['keys issue acme --kind secret', 2, "error: required option '--environment <environment>' not specified"],
+    [
+      'keys issue acme --environment test --kind secret --expires 1y',
+      2,
+      "error: option '--expires <duration>' argument '1y' is invalid. Expected a duration such as 250ms, 30s, 5m, 12h or 7d, from 1s to 3650d.",
+    ],
+    [
+      'accounts add a/b --name A',
+      2,
+      'error: command-argument value \'a/b\' is invalid for argument \'id\'. Expected 1 to 64 letters, digits, ".", "_" or "-".',
+    ],
+    ['accounts add ok', 2, "error: required option '--name <name>' not specified"],
+    ['accounts nothing', 2, "error: unknown command 'nothing'"],
+  ])('%s: exit code %i and one line', async (command, code, message) => {
+    const { run } = await withAcme();
+    const ended = await run(command);
+    expect(ended).toMatchObject({ code, stdout: '' });
+    expect(lines(ended.stderr)[0]).toBe(message);
+  });
+
+  test('a configuration that is not valid: exit code 78 and its problems', async () => {
+    const { run, folder } = desk();
+    folder.write({ 'accounts.yaml': 'accounts: [{ id: a }]\n' });
+    expect(await run('accounts list')).toEqual({
+      code: 78,
+      stdout: '',
+      stderr: `${folder.file('accounts.yaml')}:1:13  accounts[0].name  missing: expected 1 to 200 characters without control characters\n`,
+    });
+  });
+});
+
+test('each change is an audit line on stderr, which names who, what and when, and no secret', async () => {
+  const { run, json } = desk();
+  const audit: Record<string, unknown>[] = [];
+  const secrets: string[] = [];
+  const change = async (line: string): Promise<IssuedKeyView> => {
+    const { stdout, stderr } = await run(line, '--json');
+    audit.push(...lines(stderr).map((each) => JSON.parse(each) as Record<string, unknown>));
+    const shown = JSON.parse(stdout) as IssuedKeyView & { iv?: string };
+    secrets.push(...[shown.key, shown.iv].filter((secret) => secret !== undefined));
+    return shown;
+  };
+  await change('accounts add acme --name Acme');
+  const { id } = await change('keys issue acme --environment test --kind secret');
+  const rotated = await change(`keys rotate acme ${id}`);
+  await change(`keys revoke acme ${id}`);
+  await change('encryption enable acme --environment test');
+  await change('encryption disable acme --environment test');
+  await change('accounts deactivate acme');
+  await json('accounts list');
+  expect(secrets).toHaveLength(4);
+  for (const secret of secrets) expect(JSON.stringify(audit)).not.toContain(secret);
+  const time = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/) as string;
+  const actor = expect.stringMatching(/^user:\w/) as string;
+  const line = (action: string, more: object = {}): object => ({
+    level: 'info',
+    time,
+    actor,
+    action,
+    account: 'acme',
+    ...more,
+    msg: 'audit',
+  });
+  expect(audit).toEqual([
+    line('account_added', { name: 'Acme' }),
+    line('key_issued', { key: id, environment: 'test', kind: 'secret' }),
+    line('key_rotated', { key: rotated.id, replaces: id, replaced_expires_at: '2026-11-28T10:00:59Z' }),
+    line('key_revoked', { key: id }),
+    line('encryption_enabled', { environment: 'test', replaced: false }),
+    line('encryption_disabled', { environment: 'test' }),
+    line('account_deactivated'),
+  ]);
+});

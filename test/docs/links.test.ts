@@ -1,0 +1,97 @@
+import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { describe, expect, test } from 'vitest';
+
+/** The project's pages. */
+const pages = globSync('**/*.md', { exclude: ['node_modules/**', 'dist/**', 'coverage/**'] }).toSorted();
+
+function withoutCode(markdown: string): string {
+  return markdown
+    .replace(/^ *(```+|~~~+)[\s\S]*?^ *\1 *$/gm, '')
+    .replace(/`[^`\n]*`/g, (code) => ' '.repeat(code.length));
+}
+
+/** The targets of a page's links and images that lead to files of the project or to other parts of the page. */
+function relativeLinks(markdown: string): string[] {
+  const text = withoutCode(markdown);
+  const inline = [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)/g)];
+  const references = [...text.matchAll(/^ {0,3}\[[^\]]+\]:\s*<?(\S+?)>?\s*$/gm)];
+  return [...inline, ...references]
+    .map(([, target = '']) => target)
+    .filter((target) => !/^[a-z][a-z0-9+.-]*:/i.test(target));
+}
+
+/** The anchors of a page: its headings as they are turned into ids where Markdown is shown, and explicit ones. */
+function anchorsOf(markdown: string): Set<string> {
+  const anchors = new Set<string>();
+  const prose = markdown.replace(/^ *(```+|~~~+)[\s\S]*?^ *\1 *$/gm, '');
+  for (const [, heading = ''] of prose.matchAll(/^#{1,6} +(.*?)(?: +#+)?$/gm)) {
+    const plain = heading.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replaceAll('`', '');
+    const slug = plain
+      .trim()
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\p{Pc} -]/gu, '')
+      .replaceAll(' ', '-');
+    let anchor = slug;
+    for (let i = 1; anchors.has(anchor); i += 1) anchor = `${slug}-${i}`;
+    anchors.add(anchor);
+  }
+  for (const [, id = ''] of prose.matchAll(/<a (?:id|name)="([^"]+)"/g)) anchors.add(id);
+  return anchors;
+}
+
+/** Why a link of a page leads nowhere; undefined where it leads somewhere. */
+function broken(page: string, target: string): string | undefined {
+  const [path = '', anchor] = decodeURIComponent(target).split('#');
+  const file = path === '' ? page : normalize(join(path.startsWith('/') ? '.' : dirname(page), path));
+  if (file.startsWith('..') || !existsSync(file)) return `${page}: ${target}: there is no ${file}`;
+  if (anchor === undefined) return undefined;
+  if (statSync(file).isDirectory() || !file.endsWith('.md')) return `${page}: ${target}: not a page with anchors`;
+  return anchorsOf(readFileSync(file, 'utf8')).has(anchor) ? undefined : `${page}: ${target}: no such heading`;
+}
+
+describe('the pages', () => {
+  test('have links that lead somewhere', () => {
+    const links = pages.flatMap((page) =>
+      relativeLinks(readFileSync(page, 'utf8')).map((target) => ({ page, target })),
+    );
+    expect(links.length).toBeGreaterThan(20);
+    expect(links.map(({ page, target }) => broken(page, target)).filter((problem) => problem !== undefined)).toEqual(
+      [],
+    );
+  });
+
+  test('can each be reached from the README', () => {
+    const reached = new Set(['README.md']);
+    for (const page of reached) {
+      for (const target of relativeLinks(readFileSync(page, 'utf8'))) {
+        const file = normalize(join(dirname(page), target.split('#')[0] ?? ''));
+        if (file.endsWith('.md') && existsSync(file)) reached.add(file);
+      }
+    }
+    expect(pages.filter((page) => !reached.has(page))).toEqual([]);
+  });
+});
+
+describe('the checks themselves', () => {
+  test('find links, not what stands in code', () => {
+    const page =
+      '[a](a.md) ![b](<b c.png>) `[x](x.md)` [d]: d.md\n```\n[x](x.md)\n```\n[e](e.md#f "title") [g](https://x)\n[h]: h.md\n';
+    expect(relativeLinks(page)).toEqual(['a.md', 'e.md#f', 'h.md']);
+  });
+
+  test('make anchors of headings', () => {
+    const page =
+      '# A `b_c` page\n## On, off & "why"?\n## A `b_c` page\n```\n# x\n```\n### [Link](x.md) · 2\n<a id="own"></a>\n';
+    expect([...anchorsOf(page)]).toEqual(['a-b_c-page', 'on-off--why', 'a-b_c-page-1', 'link--2', 'own']);
+  });
+
+  test.each([
+    ['a file that is not there', 'README.md', 'docs/missing.md'],
+    ['a heading that is not there', 'README.md', 'docs/security.md#missing'],
+    ['a file outside', 'README.md', '../x.md'],
+    ['an anchor of something else', 'README.md', 'package.json#x'],
+  ])('object to %s', (_, page, target) => {
+    expect(broken(page, target)).toContain(target);
+  });
+});

@@ -1,0 +1,142 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { METHODS } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Registry, type Metric } from 'prom-client';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { environmentNames, keyKinds } from '../../src/accounts/api-key.ts';
+import { lookupOutcomes } from '../../src/accounts/postgres/monitor.ts';
+import { tallyOf } from '../../src/accounts/tally.ts';
+import { DirectoryMonitor } from '../../src/telemetry/directory-monitor.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { Metrics } from '../../src/telemetry/metrics.ts';
+import { OperationMetrics } from '../../src/telemetry/operation-metrics.ts';
+import { operatorsMetrics } from '../../src/telemetry/operators-metrics.ts';
+import { describeWhere } from '../support/describe-where.ts';
+
+/** A metric as the page describes it. */
+interface Described {
+  readonly name: string;
+  readonly type: string;
+  /** The values that the page names, by label. */
+  readonly labels: ReadonlyMap<string, readonly string[]>;
+  readonly query: string;
+}
+
+function readPage(): Described[] {
+  const [, ...sections] = readFileSync('docs/metrics.md', 'utf8').split(/^### /m);
+  return sections.map((section) => {
+    const labels = [...section.matchAll(/^- `(\w+)`: (.*)$/gm)].map(
+      ([, label = '', values = '']) =>
+        [label, [...values.matchAll(/`(\w+)`/g)].map(([, value = '']) => value)] as const,
+    );
+    return {
+      name: /^`(\w+)`/.exec(section)?.[1] ?? '',
+      type: /^An? (counter|gauge|histogram)\b/m.exec(section)?.[1] ?? '',
+      labels: new Map(labels),
+      query: /^```promql\n(.*)\n```$/m.exec(section)?.[1] ?? '',
+    };
+  });
+}
+
+/** Every metric that the sidecar has, whatever its configuration. */
+function everyMetric(): { registry: Registry; metrics: Metrics } {
+  const registry = new Registry();
+  const metrics = new Metrics(registry, () => 0);
+  void new OperationMetrics(registry, '1.2.3', () => tallyOf([], 0));
+  operatorsMetrics(registry);
+  const state = (): undefined => undefined;
+  void new DirectoryMonitor(registry, createLogger('silent', { write: () => {} }), state, () => 0);
+  return { registry, metrics };
+}
+
+const page = readPage();
+const { registry, metrics } = everyMetric();
+const own = registry.getMetricsAsArray().filter(({ name }) => name.startsWith('envelope_sidecar_'));
+
+/** The values a label has in a scrape. */
+async function valuesOf(name: string, label: string): Promise<string[]> {
+  const { values } = (await (registry.getSingleMetric(name) as Metric).get()) as {
+    values: { labels: Record<string, string> }[];
+  };
+  return [...new Set(values.map(({ labels }) => labels[label] ?? ''))];
+}
+
+describe('docs/metrics.md', () => {
+  test('describes every metric, and no others', () => {
+    expect(page.map(({ name }) => name).toSorted()).toEqual(own.map(({ name }) => name).toSorted());
+  });
+
+  test.each(page)('names the type and the labels of $name', ({ name, type, labels }) => {
+    const metric = registry.getSingleMetric(name) as unknown as { constructor: { name: string }; labelNames: string[] };
+    expect(type).toBe(metric.constructor.name.toLowerCase());
+    expect([...labels.keys()]).toEqual(metric.labelNames);
+  });
+
+  /** What the page says of a label of a metric, without the part of the name that all have. */
+  const described = (name: string, label: string): readonly string[] | undefined =>
+    page.find((each) => each.name === `envelope_sidecar_${name}`)?.labels.get(label);
+
+  test.each([
+    ['requests_total', 'environment', [...environmentNames, 'none']],
+    ['request_duration_seconds', 'environment', [...environmentNames, 'none']],
+    ['upstream_duration_seconds', 'environment', environmentNames],
+    ['refusals_total', 'environment', [...environmentNames, 'none']],
+    ['envelopes_total', 'environment', environmentNames],
+    ['envelopes_total', 'operation', ['open', 'seal']],
+    ['envelopes_total', 'outcome', ['ok', 'failed']],
+    ['envelope_duration_seconds', 'operation', ['open', 'seal']],
+    ['grace_requests_total', 'environment', environmentNames],
+    ['grace_requests_total', 'credentials', ['current', 'previous', 'none']],
+    ['accounts_lookups_total', 'outcome', lookupOutcomes],
+  ])('names the values of %s: %s', (name, label, values) => {
+    expect(described(name, label)).toEqual(values);
+  });
+
+  // These have all their values from the start.
+  test.each([
+    ['config_reloads_total', 'outcome'],
+    ['accounts', 'encryption'],
+    ['api_keys', 'environment'],
+    ['api_keys', 'kind'],
+    ['api_keys', 'rotation'],
+    ['credentials', 'environment'],
+    ['credentials', 'rotation'],
+    ['accounts_lookups_total', 'outcome'],
+    ['accounts_cached', 'kind'],
+  ])('names the values that %s has: %s', async (name, label) => {
+    await registry.metrics();
+    expect(described(name, label)).toEqual(await valuesOf(`envelope_sidecar_${name}`, label));
+  });
+
+  test('names the kinds of API keys', () => {
+    expect(described('api_keys', 'kind')).toEqual(keyKinds);
+  });
+
+  test('names every method that is not other', async () => {
+    for (const method of METHODS) metrics.request('test', '/x', method, 200, 0.001);
+    const values = await valuesOf('envelope_sidecar_requests_total', 'method');
+    expect(described('requests_total', 'method')?.toSorted()).toEqual(values.toSorted());
+    expect(values).toContain('other');
+  });
+
+  test.each(page)('has a query with $name itself in it', ({ name, query }) => {
+    expect(query).toContain(name);
+  });
+});
+
+const missingPromtool = spawnSync('promtool', ['--version']).error === undefined ? undefined : 'there is no promtool';
+
+describeWhere(missingPromtool, 'every query of docs/metrics.md', () => {
+  test('is one that Prometheus can parse', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'queries-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const file = join(folder, 'rules.yaml');
+    const rules = page.map(({ query }, i) => ({ record: `query:${i}`, expr: query }));
+    writeFileSync(file, JSON.stringify({ groups: [{ name: 'queries', rules }] }));
+    const { stdout, stderr } = spawnSync('promtool', ['check', 'rules', file], { encoding: 'utf8' });
+    expect(stderr).toBe('');
+    expect(stdout).toContain(`SUCCESS: ${page.length} rules found`);
+  });
+});

@@ -1,0 +1,108 @@
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { formatProblem, loadConfig } from '../../src/config/load.ts';
+import { startCommand, type Command } from '../support/command.ts';
+import { Folder } from '../support/folder.ts';
+
+/** Where a page says the demo is. */
+const shippedBase = 'http://127.0.0.1:8080';
+
+/** A block of a page, behind its fence's language: `sh run` and `js run` are for the reader to run. */
+function blocks(page: string, language: string): string[] {
+  const fenced = new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm');
+  return [...readFileSync(page, 'utf8').matchAll(fenced)].map(([, code = '']) => code);
+}
+
+interface AccountsOfDemo {
+  readonly accounts: readonly {
+    readonly keys: readonly { readonly key: string }[];
+    readonly encryption: { readonly test: { readonly key: string; readonly iv: string } };
+  }[];
+}
+
+/** The demo on free ports, and what a merchant is given: the encrypting account of the shipped configuration. */
+async function startDemo(): Promise<{ demo: Command; base: string; env: Record<string, string> }> {
+  const demo = startCommand(['demo', '--free-ports']);
+  const listening = await demo.untilEntries('listening', 2);
+  const { port } = listening.find(({ listener }) => listener === 'merchants') ?? {};
+  const base = `http://127.0.0.1:${Number(port)}`;
+  const [account] = (parse(readFileSync('config/accounts.yaml', 'utf8')) as AccountsOfDemo).accounts;
+  const { key = '', iv = '' } = account?.encryption.test ?? {};
+  return { demo, base, env: { BASE: base, API_KEY: account?.keys[0]?.key ?? '', KEY: key, IV: iv } };
+}
+
+/** Runs a snippet as a reader does, and returns what it prints. */
+async function run(code: string, language: 'sh' | 'js', env: Record<string, string>): Promise<string> {
+  const [command, args]: [string, string[]] =
+    language === 'sh' ? ['sh', ['-eu']] : [process.execPath, ['--input-type=module', '-']];
+  const child = spawn(command, args, { env: { ...process.env, ...env }, stdio: 'pipe' });
+  const exit = new Promise((resolve) => void child.once('close', resolve));
+  child.stdin.end(code);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  expect({ exit: await exit, stderr }).toEqual({ exit: 0, stderr: '' });
+  return stdout;
+}
+
+describe('README.md', () => {
+  const [exchange = '', refused = '', ...more] = blocks('README.md', 'sh run');
+
+  test('has two snippets to run', () => {
+    expect([exchange, refused].every((code) => code.includes(shippedBase))).toBe(true);
+    expect(more).toEqual([]);
+  });
+
+  test('shows an exchange as it happens', async () => {
+    const { demo, base } = await startDemo();
+    const [wire, said] = (await run(exchange.replaceAll(shippedBase, base), 'sh', {})).split('\n');
+    expect(wire).toMatch(/^\{"data":"[0-9a-f]+"\}$/);
+    expect(JSON.parse(said ?? '')).toMatchObject({ object: 'transaction', status: 'succeeded', amount: 1000 });
+    const arrived = 'payment core │ 201 POST /api/s2s/charge acme {"amount":1000,"currency":"EUR"}';
+    await demo.until(() => demo.stdout.includes(arrived));
+  });
+
+  test('shows a refusal as it happens', async () => {
+    const { base } = await startDemo();
+    const answer = JSON.parse(await run(refused.replaceAll(shippedBase, base), 'sh', {})) as object;
+    expect(answer).toMatchObject({ status: 400, code: 'envelope_required' });
+  });
+
+  test('shows a whole configuration that is valid', () => {
+    const [sidecar = '', ...others] = blocks('README.md', 'yaml');
+    expect(others).toEqual([]);
+    const folder = new Folder({ 'sidecar.yaml': sidecar, 'accounts.yaml': 'accounts: []\n' });
+    const loaded = loadConfig(folder.file('sidecar.yaml'), {});
+    expect(loaded.ok ? [] : loaded.problems.map(formatProblem)).toEqual([]);
+  });
+});
+
+describe('docs/merchants.md', () => {
+  const sh = blocks('docs/merchants.md', 'sh run');
+  const js = blocks('docs/merchants.md', 'js run');
+
+  test('has snippets in both languages', () => {
+    expect([sh.length, js.length]).toEqual([4, 1]);
+  });
+
+  test.each([...sh.map((code) => ['sh', code] as const), ...js.map((code) => ['js', code] as const)])(
+    'shows what works, in %s: %.40j',
+    async (language, code) => {
+      const { env } = await startDemo();
+      const printed = await run(code, language, env);
+      // Something was answered, and nothing was refused.
+      expect(printed).toMatch(/object|data|amount/);
+      expect(printed).not.toMatch(/"code"|request_id|error/);
+    },
+  );
+
+  test('shows charges that reach the payment core', async () => {
+    const { demo, env } = await startDemo();
+    for (const code of sh) await run(code, 'sh', env);
+    for (const code of js) await run(code, 'js', env);
+    for (const reference of ['order-1001', 'order-1002']) {
+      await demo.until(() => demo.stdout.includes(`"reference":"${reference}"}`));
+    }
+  });
+});
