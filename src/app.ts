@@ -184,19 +184,17 @@ export class App {
     const end = performance.now() + this.#config.timeouts.drain;
     const listener = this.#merchantsListener;
     await this.drain();
-    let connections = 0;
-    const count = (): void => void listener.getConnections((_error, open) => (connections = open));
-    count();
+    // Unknown until it has been counted, so not none.
+    let connections: number | undefined;
     const settled = (): boolean => {
-      count();
+      listener.getConnections((_error, open) => (connections = open));
       return connections === 0;
     };
     await until(settled, Math.min(idleLinger, end - performance.now()));
-    const closed = new Promise((resolve) => void listener.close(resolve));
+    listener.close();
     await until(() => this.#gateway.inFlight.size === 0, end - performance.now());
     this.#gateway.inFlight.stop();
     listener.closeAllConnections();
-    await closed;
     // What was broken off is over, and in the log, only when its connection has told so.
     await until(() => this.#gateway.inFlight.size === 0, idleLinger);
     for (const other of [this.#operatorsListener, this.#adminListener]) {

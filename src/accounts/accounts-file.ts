@@ -32,9 +32,11 @@ interface Placed {
 
 /**
  * Reads the accounts of their file, in its order. What is wrong is reported to the file; an account is complete where
- * nothing was. Sealed texts are opened to be checked, and stay sealed in what is returned.
+ * nothing was. Sealed texts stay sealed in what is returned.
+ *
+ * @param vault opens them to be checked; undefined: they are not checked
  */
-export function readAccounts(file: YamlFile, env: Env, vault: Vault): StoredAccount[] {
+export function readAccounts(file: YamlFile, env: Env, vault: Vault | undefined): StoredAccount[] {
   return accountsIn(file, accountsSchema(valuesIn(file, env)), vault);
 }
 
@@ -42,7 +44,7 @@ export function readAccounts(file: YamlFile, env: Env, vault: Vault): StoredAcco
 export function accountsIn(
   file: AccountsSource,
   schema: ReturnType<typeof accountsSchema>,
-  vault: Vault,
+  vault: Vault | undefined,
 ): StoredAccount[] {
   const content = validate(file, schema);
   const reader = new AccountsReader(file, vault);
@@ -64,14 +66,14 @@ interface Owner {
 /** Makes accounts of entries that may be incomplete, and holds each against those before it. */
 class AccountsReader {
   readonly #file: AccountsSource;
-  readonly #vault: Vault;
+  readonly #vault: Vault | undefined;
   readonly #accountIds = new Map<string, MemberPath>();
   readonly #keyIds = new Map<string, MemberPath>();
   readonly #keyHashes = new Map<string, MemberPath>();
   readonly #credentialKeys = new Map<string, MemberPath>();
   readonly #sealed: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
 
-  constructor(file: AccountsSource, vault: Vault) {
+  constructor(file: AccountsSource, vault: Vault | undefined) {
     this.#file = file;
     this.#vault = vault;
   }
@@ -147,7 +149,7 @@ class AccountsReader {
           )
         : undefined;
 
-    const placed = [current, before].filter((each) => each !== undefined);
+    const placed = [current, before].filter((each): each is Placed => each !== undefined && 'credentials' in each);
     if (enabled === undefined || encoding === undefined) return { stored: undefined, placed };
     const grace =
       previous?.until === undefined
@@ -161,17 +163,17 @@ class AccountsReader {
     { key, iv, format, createdAt }: Pick<EncryptionEntry, 'key' | 'iv' | 'format' | 'createdAt'>,
     path: MemberPath,
     owner: Owner,
-  ): Placed | undefined {
+  ): Placed | Omit<Placed, 'credentials'> | undefined {
     if (key === undefined) this.#file.report([...path, 'key'], 'missing: expected the AES key');
     if (iv === undefined) this.#file.report([...path, 'iv'], 'missing: expected the IV');
     if (key === undefined || iv === undefined || format === undefined) return undefined;
+    const stored = { stored: { key, iv, format, createdAt }, path: [...path, 'key'] };
+    if (this.#vault === undefined && (isSealed(key) || isSealed(iv))) return stored;
     const openedKey = this.#opened(key, [...path, 'key'], { ...owner, member: 'key' });
     const openedIv = this.#opened(iv, [...path, 'iv'], { ...owner, member: 'iv' });
     if (openedKey === undefined || openedIv === undefined) return undefined;
     const credentials = parseCredentials(openedKey, openedIv, format);
-    if (!Array.isArray(credentials)) {
-      return { credentials, stored: { key, iv, format, createdAt }, path: [...path, 'key'] };
-    }
+    if (!Array.isArray(credentials)) return { ...stored, credentials };
     for (const { member, message } of credentials) this.#file.report([...path, member], message);
     return undefined;
   }
@@ -183,7 +185,7 @@ class AccountsReader {
   ): string | undefined {
     if (!isSealed(text)) return text;
     try {
-      const opened = this.#vault.open(text, { account, ...place });
+      const opened = this.#vault?.open(text, { account, ...place });
       this.#sealed.push({ path, error: undefined });
       return opened;
     } catch (error) {

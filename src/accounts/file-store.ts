@@ -115,7 +115,7 @@ export class FileStore implements Store {
     try {
       // Before the text: what changes in between is noticed when the text is to be replaced.
       const version = versionOf(path);
-      const { text, accounts, problems } = this.#parse(path);
+      const { text, accounts, problems } = this.#parse(path, this.#vault);
       const [first] = problems;
       if (first === undefined) return { version, text, accounts };
       const others = problems.length === 1 ? '' : ` (and ${problems.length - 1} more: run "check")`;
@@ -125,9 +125,9 @@ export class FileStore implements Store {
     }
   }
 
-  #parse(path: string): Pick<Read, 'text' | 'accounts'> & { readonly problems: readonly Problem[] } {
+  #parse(path: string, vault?: Vault): Pick<Read, 'text' | 'accounts'> & { readonly problems: readonly Problem[] } {
     const file = new YamlFile(path, new Files(), dirname(this.#file));
-    const accounts = readAccounts(file, this.#env, this.#vault);
+    const accounts = readAccounts(file, this.#env, vault);
     return { text: file.text, accounts, problems: file.problems };
   }
 
@@ -138,6 +138,7 @@ export class FileStore implements Store {
     refuseTwice(wanted);
     const text = changedText(read.text, read.accounts, changed);
     const written = replaceFile(path, text, read.version, (candidate) => {
+      // Without opening what is sealed: it may be with another master key from now on.
       const { accounts, problems } = this.#parse(candidate);
       if (problems.length === 0 && isDeepStrictEqual(accounts.map(membersOf), wanted.map(membersOf))) return;
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);

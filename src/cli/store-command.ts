@@ -16,7 +16,7 @@ export interface StoreSession extends OperationsOptions {
   /** For the log: whoever runs the command. */
   readonly actor: string;
   /** Shows a result: as JSON where programs asked for it, else as these lines. */
-  show(result: unknown, lines: () => string): void;
+  readonly show: (result: unknown, lines: () => string) => void;
 }
 
 /** Options that every command on accounts has. */

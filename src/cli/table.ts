@@ -47,11 +47,11 @@ export function minute(date: string | null | undefined): string {
 }
 
 function fit(text: string, width: number): string {
-  const letters = [...text];
+  const letters = Array.from(text);
   const cut = letters.length > width ? [...letters.slice(0, width - 1), '…'] : letters;
   return cut.join('') + ' '.repeat(width - cut.length);
 }
 
 function lengthOf(text: string): number {
-  return [...text].length;
+  return Array.from(text).length;
 }

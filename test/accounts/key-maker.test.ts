@@ -27,7 +27,10 @@ test('the checksum is CRC-32 of all before it, in base62 with leading zeros', ()
   const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
   for (let i = 0; i < 100; i++) {
     const key = makeApiKey('live', 'secret');
-    const number = [...key.slice(-6)].reduce((sum, digit) => sum * 62 + digits.indexOf(digit), 0);
+    const number = key
+      .slice(-6)
+      .split('')
+      .reduce((sum, digit) => sum * 62 + digits.indexOf(digit), 0);
     expect(number).toBe(crc32(key.slice(0, -6)));
   }
 });

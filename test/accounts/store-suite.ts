@@ -21,7 +21,7 @@ const event: AuditEvent = { at, actor: 'user:test', action: 'account_added', acc
 
 /** What every store does alike. `now` of all tests is `at`; texts of credentials are arbitrary. */
 export function describeStore(name: string, makeStorage: () => Promise<Storage>): void {
-  describe(name, () => {
+  describe(`${name}`, () => {
     test('is empty at first', async () => {
       const store = (await makeStorage()).open();
       expect(await store.read('acme')).toBeUndefined();
@@ -108,7 +108,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       await put(stores[0] as Store, accountOf('a'), accountOf('b'));
       const changes = Array.from({ length: 8 }, (_, i) => {
         const ids = i % 2 === 0 ? ['a', 'b'] : ['b', 'a'];
-        return stores[i % 2]?.change(ids, (found) => ({
+        return (stores[i % 2] as Store).change(ids, (found) => ({
           accounts: ids.map((id) => withKey(existing(found, id))),
           events: [event],
           result: undefined,

@@ -71,8 +71,8 @@ describe('a listener with TLS', () => {
     const upstream = await startUpstream();
     const sidecar = await listenTls(upstream.origin, authority.cert);
     expect(await get(sidecar, client)).toBe(200);
-    await expect(get(sidecar)).rejects.toThrow();
-    await expect(get(sidecar, strange)).rejects.toThrow();
+    await expect(get(sidecar)).rejects.toThrow(/certificate required|socket hang up|ECONNRESET/);
+    await expect(get(sidecar, strange)).rejects.toThrow(/unknown ca|socket hang up|ECONNRESET/);
     expect(upstream.heads()).toBe(1);
     // Who never came as far as HTTP is no request.
     expect(sidecar.accessLines()).toHaveLength(1);

@@ -50,7 +50,7 @@ describe('an answer', () => {
       );
     }
     const answers = parseAnswers(client.received);
-    expect(answers.map(({ status, body }) => [status, body])).toEqual(Array(3).fill([200, 'hello']));
+    expect(answers.map(({ status, body }) => [status, body])).toEqual(Array.from({ length: 3 }, () => [200, 'hello']));
   });
 
   test.each([

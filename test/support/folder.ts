@@ -25,6 +25,11 @@ export class Folder {
     writeAll(this.path, contents);
   }
 
+  /** Writes what is no text. */
+  writeBytes(name: string, bytes: Buffer): void {
+    writeFileSync(this.file(name), bytes);
+  }
+
   /** As editors save: the new content beside the file, then renamed over it. */
   replace(contents: Contents): void {
     for (const [name, content] of Object.entries(contents)) {

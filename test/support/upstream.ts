@@ -31,7 +31,7 @@ export interface TestUpstream {
 /** Answers each whole request; by default with `{"ok":true}`. */
 export type Respond = (seen: SeenRequest, res: ServerResponse, req: IncomingMessage) => void;
 
-export const ok: Respond = (_seen, res) => {
+const ok: Respond = (_seen, res) => {
   res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': 11 }).end('{"ok":true}');
 };
 

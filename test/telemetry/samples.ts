@@ -18,7 +18,7 @@ export interface Samples {
 export type Target = Parameters<typeof scrape>[0];
 
 /** Takes an exposition in Prometheus' text format apart; what is not the project's own is left out. */
-export function parseSamples(exposition: string): Samples {
+function parseSamples(exposition: string): Samples {
   const types = new Map<string, string>();
   const declared = new Map<string, Declared>();
   const values = new Map<string, number>();

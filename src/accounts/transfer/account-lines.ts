@@ -77,7 +77,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
     const source = {
       value: { accounts: [value] },
       report: (path: MemberPath, message: string): void => {
-        if (!problems.has(nameOf(path))) problems.set(nameOf(path), message);
+        if (!problems.has(nameOf(path))) problems.set(nameOf(path), message.replaceAll('accounts[0].', ''));
       },
       isWrong: (path: MemberPath): boolean => problems.has(nameOf(path)),
       warn: (): void => {},

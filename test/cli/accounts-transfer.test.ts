@@ -1,0 +1,245 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import { runCommand, type CommandSurroundings, type Ended } from '../support/cli.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+
+const createdAt = '2026-11-01';
+const key = 'sk_test_0123456789abcdef';
+const aes = 'k'.repeat(32);
+const iv = 'i'.repeat(16);
+const masterKey = Buffer.alloc(32, 1).toString('base64');
+const otherMasterKey = Buffer.alloc(32, 2).toString('hex');
+
+/** A store without accounts, in a file with or without a master key. */
+class Desk {
+  readonly folder: Folder;
+  readonly #surroundings: CommandSurroundings;
+
+  constructor(masterKey?: string, surroundings: CommandSurroundings = {}) {
+    this.#surroundings = surroundings;
+    this.folder = new Folder({
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', {
+        accounts: { file: 'accounts.yaml', ...(masterKey !== undefined && { masterKey: { file: 'master-key' } }) },
+      }),
+      'accounts.yaml': 'accounts: []\n',
+      'master-key': `${masterKey ?? ''}\n`,
+    });
+  }
+
+  get config(): string {
+    return this.folder.file('sidecar.yaml');
+  }
+
+  run(...args: readonly string[]): Promise<Ended> {
+    return runCommand([...args, '--config', this.config], this.#surroundings);
+  }
+
+  /** Imports these lines, of JSON where they are no text. */
+  import(lines: readonly unknown[], file = 'lines.ndjson', ...more: readonly string[]): Promise<Ended> {
+    const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n');
+    this.folder.write({ [file]: text });
+    return this.run('accounts', 'import', this.folder.file(file), ...more);
+  }
+
+  async export(): Promise<string> {
+    return (await this.run('accounts', 'export')).stdout;
+  }
+
+  get text(): string {
+    return readFileSync(this.folder.file('accounts.yaml'), 'utf8');
+  }
+}
+
+const acme = {
+  id: 'acme',
+  name: 'Acme',
+  active: true,
+  keys: [{ id: 'acme-1', prefix: 'sk_test_', sha256: hashOf(key), createdAt: '2026-11-01T00:00:00Z' }],
+  encryption: { test: { enabled: true, key: aes, iv, encoding: 'hex' } },
+};
+const globex = { id: 'globex', name: 'Globex', active: true, keys: [] };
+
+describe('accounts import', () => {
+  test('adds accounts of NDJSON', async () => {
+    const desk = new Desk();
+    const { code, stdout, stderr } = await desk.import([acme, globex]);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '2 added, 0 there already, 0 refused.\n' });
+    expect(JSON.parse(stderr)).toMatchObject({ action: 'account_imported', accounts: 2, msg: 'audit' });
+    expect(await desk.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
+  });
+
+  test('adds accounts of CSV', async () => {
+    const desk = new Desk();
+    const csv = [
+      'id,name,keys.0.id,keys.0.key,keys.0.createdAt,encryption.test.enabled,encryption.test.key,encryption.test.iv',
+      `acme,Acme,acme-1,${key},${createdAt},true,${aes},${iv}`,
+      'globex,Globex,,,,,,',
+    ];
+    expect((await desk.import(csv, 'lines.csv', '--json')).stdout).toBe('{"added":2,"unchanged":0,"refused":0}\n');
+    expect(await desk.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
+  });
+
+  test('can be run again: what is there is skipped, what differs is refused and left alone', async () => {
+    const desk = new Desk(masterKey);
+    await desk.import([acme]);
+    const again = await desk.import([acme, globex, { ...acme, name: 'Other' }]);
+    expect(again).toMatchObject({ code: 1, stdout: '1 added, 1 there already, 1 refused.\n' });
+    expect(again.stderr).toContain(`${desk.folder.file('lines.ndjson')}:3  account acme exists and is not the same\n`);
+    expect(again.stderr).toMatch(/\naccounts import: some were refused: correct them and run it again\n$/);
+    expect(desk.text).toContain('name: Acme\n');
+    expect(await desk.import([acme, globex])).toEqual({
+      code: 0,
+      stdout: '0 added, 2 there already, 0 refused.\n',
+      stderr: '',
+    });
+  });
+
+  test('says where something is wrong, and adds the rest', async () => {
+    const desk = new Desk();
+    const thief = { ...globex, id: 'thief', keys: [{ ...acme.keys[0], id: 'thief-1' }] };
+    const live = {
+      ...acme,
+      id: 'both',
+      keys: [],
+      encryption: { test: acme.encryption.test, live: acme.encryption.test },
+    };
+    const others = Array.from({ length: 5 }, (_, i) => ({ ...globex, id: `globex-${i}` }));
+    const { code, stdout, stderr } = await desk.import([acme, '{', ...others, thief, live, { id: 'x' }]);
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '6 added, 0 there already, 4 refused.\n' });
+    const file = desk.folder.file('lines.ndjson');
+    expect(stderr.split('\n').filter((line) => line.startsWith(file))).toEqual([
+      `${file}:2  .  not JSON: expected one account a line`,
+      `${file}:9  encryption.live.key  the same key as encryption.test.key: live needs its own`,
+      `${file}:10  name  missing: expected 1 to 200 characters without control characters`,
+      `${file}:8  a key of account thief is in the store already: thief-1`,
+    ]);
+    expect(stderr).not.toContain(aes);
+  });
+
+  test('seals what it adds', async () => {
+    const desk = new Desk(masterKey);
+    await desk.import([acme]);
+    expect(desk.text).not.toContain(aes);
+    expect(desk.text.match(/sealed:v1:/g)).toHaveLength(2);
+  });
+
+  test.each([
+    ['that is not there', 'none', /^accounts import: cannot read .*none: ENOENT\n$/],
+    ['that is a folder', '.', /^accounts import: cannot read .*: it is a directory\n$/],
+    ['that is not UTF-8', 'latin1', /^accounts import: cannot read .*latin1: it is not UTF-8\n$/],
+  ])('of a file %s changes nothing', async (_, name, message) => {
+    const desk = new Desk();
+    desk.folder.writeBytes('latin1', Buffer.from('{"id": "a", "name": "\xe9"}', 'latin1'));
+    const { code, stdout, stderr } = await desk.run('accounts', 'import', desk.folder.file(name));
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+    expect(stderr).toMatch(message);
+    expect(desk.text).toBe('accounts: []\n');
+  });
+
+  test('shows people how far it is, and takes the bar away', async () => {
+    let now = 0;
+    const desk = new Desk(undefined, { isTerminal: true, clock: () => (now += 1_000) });
+    const { stderr } = await desk.import(Array.from({ length: 4_500 }, (_, i) => ({ ...globex, id: `a${i}` })));
+    const drawn = stderr.split('\r\u001B[K').slice(1);
+    expect(drawn).toHaveLength(4);
+    expect(drawn[0]).toMatch(/^\[#+\.*\] {1,3}\d+ % {2}2,000 accounts$/);
+    expect(drawn[2]).toMatch(/^\[#{30}\] 100 % {2}4,500 accounts$/);
+    expect(drawn[3]).toMatch(/^\{"level":"info"/);
+    for (const bar of drawn.slice(0, 3)) expect(bar.length).toBeLessThanOrEqual(80);
+  });
+});
+
+describe('accounts export', () => {
+  test('leaves credentials sealed, so that it can be imported with the same master key only', async () => {
+    const desk = new Desk(masterKey);
+    await desk.import([acme, globex]);
+    const exported = await desk.export();
+    expect(exported).not.toContain(aes);
+    const same = new Desk(masterKey);
+    expect((await same.import([exported])).stdout).toBe('2 added, 0 there already, 0 refused.\n');
+    expect((await desk.import([await same.export()])).stdout).toBe('0 added, 2 there already, 0 refused.\n');
+    const other = new Desk(otherMasterKey);
+    const refused = await other.import([exported]);
+    expect(refused).toMatchObject({ code: 1, stdout: '1 added, 0 there already, 1 refused.\n' });
+    expect(refused.stderr).toContain('encryption.test.key  does not open, nor does any other sealed value');
+  });
+});
+
+describe('accounts copy', () => {
+  test('adds all accounts to another store, sealed with its own master key', async () => {
+    const [from, to] = [new Desk(masterKey), new Desk(otherMasterKey)];
+    await from.import([acme, globex]);
+    const copied = await from.run('accounts', 'copy', '--to', to.config);
+    expect(copied).toMatchObject({ code: 0, stdout: '2 added, 0 there already, 0 refused.\n' });
+    expect(to.text).not.toContain(aes);
+    const plain = new Desk();
+    await to.run('accounts', 'copy', '--to', plain.config);
+    expect(await plain.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
+    expect((await from.run('accounts', 'copy', '--to', to.config)).stdout).toBe(
+      '0 added, 2 there already, 0 refused.\n',
+    );
+  });
+
+  test('names an account that differs', async () => {
+    const [from, to] = [new Desk(), new Desk()];
+    await from.import([acme, globex]);
+    await to.import([{ ...acme, name: 'Other' }]);
+    const copied = await from.run('accounts', 'copy', '--to', to.config);
+    expect(copied).toMatchObject({ code: 1, stdout: '1 added, 0 there already, 1 refused.\n' });
+    expect(copied.stderr).toContain('acme  account acme exists and is not the same\n');
+  });
+
+  test('needs a configuration to copy to that is valid', async () => {
+    const from = new Desk();
+    const { code, stderr } = await from.run('accounts', 'copy', '--to', '/nowhere');
+    expect(code).toBe(78);
+    expect(stderr).toContain('accounts copy: /nowhere:1:1  .  cannot read the file: it does not exist\n');
+  });
+});
+
+describe('accounts rekey', () => {
+  async function rekeyed(desk: Desk, masterKey: string): Promise<Ended> {
+    desk.folder.write({ 'new-key': masterKey });
+    return desk.run('accounts', 'rekey', '--new-master-key-file', desk.folder.file('new-key'));
+  }
+
+  test('seals all credentials with another master key, and the old one is not needed any more', async () => {
+    const desk = new Desk(masterKey);
+    await desk.import([acme, globex]);
+    const { stdout, stderr } = await rekeyed(desk, otherMasterKey);
+    expect(stdout).toBe('1 accounts are sealed with the new master key: configure it now.\n');
+    expect(JSON.parse(stderr)).toMatchObject({ action: 'master_key_changed', accounts: 1, msg: 'audit' });
+    expect((await desk.run('accounts', 'list')).code).toBe(78);
+    desk.folder.write({ 'master-key': otherMasterKey });
+    expect((await desk.run('accounts', 'list')).code).toBe(0);
+  });
+
+  test('leaves no gap for who knows both', async () => {
+    const desk = new Desk(masterKey);
+    await desk.import([acme]);
+    desk.folder.write({ 'master-key': `${masterKey}\n${otherMasterKey}\n` });
+    await rekeyed(desk, otherMasterKey);
+    expect((await desk.run('accounts', 'list')).code).toBe(0);
+  });
+
+  test('seals what stands in the clear', async () => {
+    const desk = new Desk();
+    await desk.import([acme]);
+    await rekeyed(desk, masterKey);
+    expect(desk.text).not.toContain(aes);
+    expect(desk.text.match(/sealed:v1:/g)).toHaveLength(2);
+  });
+
+  test('needs a key', async () => {
+    const desk = new Desk(masterKey);
+    const before = desk.text;
+    expect(await rekeyed(desk, 'too short')).toMatchObject({
+      code: 1,
+      stderr: `accounts rekey: ${desk.folder.file('new-key')}: expected 32 bytes in base64 or hex\n`,
+    });
+    const missing = await desk.run('accounts', 'rekey', '--new-master-key-file', '/nowhere');
+    expect(missing.stderr).toBe('accounts rekey: cannot read /nowhere: ENOENT\n');
+    expect(desk.text).toBe(before);
+  });
+});
