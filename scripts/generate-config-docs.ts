@@ -4,6 +4,7 @@ import { format, resolveConfig } from 'prettier';
 import { z } from 'zod';
 import { accountsSchema } from '../src/accounts/accounts-schema.ts';
 import { sidecarSchema } from '../src/config/schema.ts';
+import { openApi } from '../src/operators/openapi.ts';
 import { Files } from '../src/yaml/files.ts';
 import { valuesIn } from '../src/yaml/values.ts';
 import { configurationPage } from './configuration-page.ts';
@@ -11,7 +12,7 @@ import type { JsonSchema } from './schema-tables.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 
-/** The JSON Schemas and the page of the configuration, by path from the root of the project. */
+/** The JSON Schemas and the page of the configuration and the operators' API, by path from the root of the project. */
 export async function generate(): Promise<ReadonlyMap<string, string>> {
   const values = valuesIn({ directory: '', files: new Files() }, {});
   const sidecar = jsonSchema('The file of envelope-sidecar', sidecarSchema(values));
@@ -25,6 +26,7 @@ export async function generate(): Promise<ReadonlyMap<string, string>> {
     ['config/sidecar.schema.json', await formatted('config/sidecar.schema.json', JSON.stringify(sidecar))],
     ['config/accounts.schema.json', await formatted('config/accounts.schema.json', JSON.stringify(accounts))],
     ['docs/configuration.md', await formatted('docs/configuration.md', page)],
+    ['docs/openapi.json', await formatted('docs/openapi.json', JSON.stringify(openApi()))],
   ]);
 }
 

@@ -40,7 +40,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
     return desk;
   }
 
-  describe(`${name}`, () => {
+  describe(`operations ${name}`, () => {
     test('an account is added once, shown, listed and switched', async () => {
       const { operations, trail } = await open();
       const acme = await operations.add('acme', 'Acme Stores', request);

@@ -21,7 +21,7 @@ const event: AuditEvent = { at, actor: 'user:test', action: 'account_added', acc
 
 /** What every store does alike. `now` of all tests is `at`; texts of credentials are arbitrary. */
 export function describeStore(name: string, makeStorage: () => Promise<Storage>): void {
-  describe(`${name}`, () => {
+  describe(`accounts in ${name}`, () => {
     test('is empty at first', async () => {
       const store = (await makeStorage()).open();
       expect(await store.read('acme')).toBeUndefined();

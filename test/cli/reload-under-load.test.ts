@@ -2,10 +2,13 @@ import { createDecipheriv } from 'node:crypto';
 import { Agent, request } from 'node:http';
 import { setTimeout } from 'node:timers/promises';
 import { expect, onTestFinished, test } from 'vitest';
+import { envelopeOf, send } from '../support/client.ts';
 import { startServe } from '../support/command.ts';
+import { openConnection, parseOnly } from '../support/connection.ts';
 import { accountsFile, acmeEntry, globexEntry, MountedFolder, sidecarFile, type Contents } from '../support/folder.ts';
 import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
 import { startUpstream, type TestUpstream } from '../support/upstream.ts';
+import { untilSample } from '../telemetry/samples.ts';
 
 const reloads = 30;
 const connections = 8;
@@ -61,6 +64,32 @@ function openedWith({ key, iv }: Version['credentials'], body: string): string |
     return undefined;
   }
 }
+
+test('a request that began before a reload ends as it began: with its credentials, at its upstream', async () => {
+  const versions: readonly [Version, Version] = [
+    { name: 'one', credentials: acmeTest, upstream: await upstreamOf('one') },
+    { name: 'two', credentials: acmeLive, upstream: await upstreamOf('two') },
+  ];
+  const [one, two] = versions;
+  const folder = new MountedFolder(contentsOf(one));
+  const sidecar = await startServe(folder.file('sidecar.yaml'));
+  const body = envelopeOf(one.credentials, '{"amount":1}');
+  const client = await openConnection(sidecar.port);
+  client.send(
+    `POST /api/s2s/x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\nContent-Length: ${body.length}\r\n\r\n`,
+  );
+  client.send(body.slice(0, 20));
+  await untilSample(sidecar, 'envelope_sidecar_requests_in_flight', 1);
+
+  folder.swap(contentsOf(two));
+  await sidecar.untilEntries('configuration reloaded');
+  expect((await send(sidecar, 'GET /x', { key: keys.globex })).body).toBe('two plain-two');
+
+  client.send(body.slice(20));
+  const answer = parseOnly(await client.until((received) => received.endsWith('"}')));
+  expect(answer.status).toBe(200);
+  expect(openedWith(one.credentials, answer.body)).toBe('one key-one');
+});
 
 test('30 reloads under load: no request fails, and none sees parts of two configurations', async () => {
   const versions: readonly Version[] = [

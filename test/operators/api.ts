@@ -1,0 +1,71 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import type { Config } from '../../src/config/config.ts';
+import { Folder } from '../support/folder.ts';
+import { configOf, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+
+export const token = 'operators-token-of-a-test-0123456789';
+
+/** An answer of the operators' API. */
+export interface ApiAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** What the body says as JSON. */
+  readonly body: Readonly<Record<string, unknown>>;
+}
+
+/** What is asked besides the method and the path. */
+export interface Asked {
+  /** Sent as JSON; a text as it is. */
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Undefined: the right one. Null: none. */
+  readonly token?: string | null;
+}
+
+/** The operators' API of a sidecar in this process, on an accounts' file without accounts. */
+export interface TestApi {
+  readonly sidecar: TestSidecar;
+  readonly config: Config;
+  readonly folder: Folder;
+  readonly url: string;
+  /** Asks for what a line such as `POST /accounts` says, below the API's root. */
+  ask(line: string, asked?: Asked): Promise<ApiAnswer>;
+  /** The accounts' file. */
+  file(): string;
+}
+
+export async function startApi(more: Partial<Config> = {}, clock?: () => number): Promise<TestApi> {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+  const config = configOf('http://127.0.0.1:1', {
+    operators: { host: '127.0.0.1', port: 0, tokens: [{ name: 'dashboard', hash: hashOf(token) }], tls: undefined },
+    store: { kind: 'file', file: folder.file('accounts.yaml'), masterKeys: [] },
+    ...more,
+  });
+  const sidecar = await startSidecar(config, clock);
+  const url = `http://127.0.0.1:${sidecar.app.addresses.operators?.port}/api/v1`;
+  return {
+    sidecar,
+    config,
+    folder,
+    url,
+    ask: (line, asked) => ask(url, line, asked),
+    file: () => readFileSync(join(folder.path, 'accounts.yaml'), 'utf8'),
+  };
+}
+
+export async function ask(url: string, line: string, { body, headers, token: sent }: Asked = {}): Promise<ApiAnswer> {
+  const [method = '', path = ''] = line.split(' ');
+  const answer = await fetch(`${url}${path}`, {
+    method,
+    headers: {
+      ...(sent !== null && { authorization: `Bearer ${sent ?? token}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
+  });
+  const text = await answer.text();
+  return { status: answer.status, headers: answer.headers, body: JSON.parse(text) as ApiAnswer['body'] };
+}

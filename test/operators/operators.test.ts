@@ -1,0 +1,427 @@
+import { request as httpsRequest } from 'node:https';
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { describe, expect, test } from 'vitest';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import { lockFile } from '../../src/accounts/file-lock.ts';
+import { parseMasterKeys } from '../../src/accounts/vault.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { mayMount, Mount } from '../support/mount.ts';
+import { startSidecar, configOf } from '../support/sidecar.ts';
+import { startApi, token, type ApiAnswer, type TestApi } from './api.ts';
+
+const now = Date.parse('2026-11-21T10:00:00Z');
+
+async function withAcme(): Promise<TestApi> {
+  const api = await startApi({}, () => now);
+  await api.ask('POST /accounts', { body: { id: 'acme', name: 'Acme Stores' } });
+  return api;
+}
+
+/** Expects a problem document with this code, and returns its detail. */
+function expectProblem(answer: ApiAnswer, status: number, code: string): string {
+  expect(answer.headers.get('content-type')).toBe('application/problem+json');
+  const { title, detail, ...rest } = answer.body;
+  expect(rest).toMatchObject({
+    type: `docs/accounts.md#${code}`,
+    status,
+    code,
+    request_id: answer.headers.get('x-request-id'),
+  });
+  expect(answer.status).toBe(status);
+  expect(title).toEqual(expect.any(String));
+  return String(detail);
+}
+
+describe('the operations', () => {
+  test('add, show, list and switch accounts', async () => {
+    const { ask } = await startApi();
+    const added = await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
+    expect(added).toMatchObject({ status: 201, body: { id: 'acme', name: 'Acme', active: true, keys: [] } });
+    expect((await ask('GET /accounts/acme')).body).toEqual(added.body);
+    expect((await ask('POST /accounts/acme/deactivate')).body['active']).toBe(false);
+    expect((await ask('POST /accounts/acme/activate')).body['active']).toBe(true);
+    expect((await ask('GET /accounts')).body).toEqual({ accounts: [added.body], next: null });
+  });
+
+  test('issue, list, rotate and revoke keys', async () => {
+    const { ask, file } = await withAcme();
+    const issued = await ask('POST /accounts/acme/keys', {
+      body: { environment: 'test', kind: 'secret', expires_in: '180d' },
+    });
+    expect(issued).toMatchObject({
+      status: 201,
+      body: { account: 'acme', environment: 'test', kind: 'secret', expires_at: '2027-05-20T10:00:00Z' },
+    });
+    expect(file()).toContain(hashOf(issued.body['key'] as string));
+    const id = issued.body['id'] as string;
+    const rotated = await ask(`POST /accounts/acme/keys/${id}/rotate`, { body: { overlap: '1d' } });
+    expect(rotated).toMatchObject({ status: 201, body: { replaces: { id, expires_at: '2026-11-22T10:00:00Z' } } });
+    expect(await ask(`POST /accounts/acme/keys/${id}/revoke`)).toMatchObject({
+      status: 200,
+      body: { state: 'revoked' },
+    });
+    const { keys } = (await ask('GET /accounts/acme/keys')).body as { keys: { state: string }[] };
+    expect(keys.map(({ state }) => state)).toEqual(['revoked', 'valid']);
+    expect(JSON.stringify(keys)).not.toContain('sk_test_');
+  });
+
+  test('enable, show and disable encryption', async () => {
+    const { ask, file } = await withAcme();
+    const path = '/accounts/acme/encryption/test';
+    const enabled = await ask(`POST ${path}/enable`);
+    expect(enabled).toMatchObject({ status: 201, body: { enabled: true, encoding: 'hex', secret_shown: false } });
+    expect(file()).toContain(enabled.body['key']);
+    expectProblem(await ask(`POST ${path}/enable`), 409, 'encryption_enabled');
+    const again = await ask(`POST ${path}/enable`, { body: { replace: true, grace: '24h', encoding: 'base64' } });
+    expect(again).toMatchObject({
+      status: 201,
+      body: { encoding: 'base64', previous: { accepts: 'credentials', until: '2026-11-22T10:00:00Z' } },
+    });
+    const { key: _, iv: __, secret_shown: ___, ...shown } = again.body;
+    expect((await ask(`GET ${path}`)).body).toEqual(shown);
+    expect(await ask(`POST ${path}/disable`)).toMatchObject({ status: 200, body: { enabled: false } });
+    expectProblem(await ask(`POST ${path}/disable`), 409, 'encryption_disabled');
+  });
+
+  test('list accounts page by page', async () => {
+    const { ask, folder } = await startApi();
+    const ids = ['a', 'b', 'c', 'd', 'e'];
+    folder.write({ 'accounts.yaml': { accounts: ids.map((id) => ({ id, name: id })) } });
+    const page = async (query: string): Promise<unknown> => {
+      const { accounts, next } = (await ask(`GET /accounts?${query}`)).body as {
+        accounts: { id: string }[];
+        next: unknown;
+      };
+      return [accounts.map(({ id }) => id).join(''), next];
+    };
+    expect(await page('limit=2')).toEqual(['ab', 'b']);
+    expect(await page('limit=2&after=b')).toEqual(['cd', 'd']);
+    expect(await page('limit=2&after=d')).toEqual(['e', null]);
+    expect(await page('limit=5')).toEqual(['abcde', null]);
+    expect(await page('limit=4')).toEqual(['abcd', 'd']);
+    expect(await page('limit=1000')).toEqual(['abcde', null]);
+  });
+});
+
+describe('an Idempotency-Key', () => {
+  const headers = { 'idempotency-key': 'order-1' };
+  const body = { environment: 'test', kind: 'secret' };
+
+  test('lets a repeat make nothing, and leaves its secret out', async () => {
+    const { ask } = await withAcme();
+    for (const [line, sent, secrets] of [
+      ['POST /accounts/acme/keys', body, ['key']],
+      ['POST /accounts/acme/encryption/live/enable', {}, ['key', 'iv']],
+    ] as const) {
+      const named = { 'idempotency-key': hashOf(line) };
+      const first = await ask(line, { body: sent, headers: named });
+      const repeat = await ask(line, { body: sent, headers: named });
+      const shown = Object.fromEntries(Object.entries(first.body).filter(([name]) => !secrets.includes(name as 'key')));
+      expect(first.body).toMatchObject({ secret_shown: false });
+      for (const secret of secrets) expect(first.body).toHaveProperty(secret);
+      expect(repeat.status).toBe(first.status);
+      expect(repeat.body).toEqual({ ...shown, secret_shown: true });
+    }
+    const { keys } = (await ask('GET /accounts/acme/keys')).body as { keys: unknown[] };
+    expect(keys).toHaveLength(1);
+  });
+
+  test('holds for rotations', async () => {
+    const { ask } = await withAcme();
+    const { id } = (await ask('POST /accounts/acme/keys', { body })).body;
+    const line = `POST /accounts/acme/keys/${String(id)}/rotate`;
+    const first = await ask(line, { headers });
+    expect((await ask(line, { headers })).body).toEqual({ ...first.body, key: undefined, secret_shown: true });
+  });
+
+  test('holds for requests at the same time', async () => {
+    const { ask } = await withAcme();
+    const answers = await Promise.all(
+      Array.from({ length: 4 }, () => ask('POST /accounts/acme/keys', { body, headers })),
+    );
+    expect(answers.filter((answer) => answer.body['secret_shown'] === false)).toHaveLength(1);
+    expect(new Set(answers.map((answer) => answer.body['id'])).size).toBe(1);
+  });
+
+  test('is not for another request', async () => {
+    const { ask } = await withAcme();
+    await ask('POST /accounts/acme/keys', { body, headers });
+    const other = await ask('POST /accounts/acme/keys', { body: { ...body, environment: 'live' }, headers });
+    expectProblem(other, 422, 'idempotency_key_reused');
+    const elsewhere = await ask('POST /accounts/acme/encryption/test/enable', { headers });
+    expectProblem(elsewhere, 422, 'idempotency_key_reused');
+    // Members may stand in another order: it is the same request.
+    const same = await ask('POST /accounts/acme/keys', { body: { kind: 'secret', environment: 'test' }, headers });
+    expect(same.body).toMatchObject({ secret_shown: true });
+  });
+
+  test('of a request that was refused may be used again', async () => {
+    const { ask } = await startApi();
+    expectProblem(await ask('POST /accounts/acme/keys', { body, headers }), 404, 'account_unknown');
+    await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
+    expect((await ask('POST /accounts/acme/keys', { body, headers })).body).toMatchObject({ secret_shown: false });
+  });
+
+  test.each([[''], ['x'.repeat(256)], ['a b']])('%j is none', async (key) => {
+    const { ask } = await withAcme();
+    const answer = await ask('POST /accounts/acme/keys', { body, headers: { 'idempotency-key': key } });
+    expect(expectProblem(answer, 400, 'invalid_request')).toBe(
+      'Idempotency-Key must be 1 to 255 printable ASCII characters.',
+    );
+    const longest = { 'idempotency-key': 'x'.repeat(255) };
+    expect((await ask('POST /accounts/acme/keys', { body, headers: longest })).status).toBe(201);
+  });
+
+  test('is remembered when the configuration is loaded again, and the store is the same', async () => {
+    const { ask, sidecar, config } = await withAcme();
+    await ask('POST /accounts/acme/keys', { body, headers });
+    sidecar.app.apply({ ...config });
+    expect((await ask('POST /accounts/acme/keys', { body, headers })).body).toMatchObject({ secret_shown: true });
+  });
+});
+
+describe('what is refused', () => {
+  test.each([
+    ['an unknown account', 'GET /accounts/other', {}, 404, 'account_unknown', 'There is no account other.'],
+    ['a duplicate id', 'POST /accounts', { body: { id: 'acme', name: 'A' } }, 409, 'account_exists', undefined],
+    ['an unknown key', 'POST /accounts/acme/keys/x/revoke', {}, 404, 'key_unknown', undefined],
+    ['no JSON', 'POST /accounts', { body: '{' }, 400, 'malformed_body', undefined],
+    ['a list', 'POST /accounts', { body: [] }, 400, 'invalid_request', undefined],
+    ['no body where one is needed', 'POST /accounts', {}, 400, 'invalid_request', undefined],
+    [
+      'another type of body',
+      'POST /accounts',
+      { body: 'id=a', headers: { 'content-type': 'application/x-www-form-urlencoded' } },
+      415,
+      'unsupported_media_type',
+      undefined,
+    ],
+    ['a body that is too large', 'POST /accounts', { body: 'x'.repeat(16_385) }, 413, 'body_too_large', undefined],
+    ['another path', 'GET /nothing', {}, 404, 'not_found', undefined],
+    ['another method', 'POST /accounts/acme', {}, 404, 'not_found', undefined],
+  ] as const)('%s', async (_, line, asked, status, code, detail) => {
+    const { ask } = await withAcme();
+    const said = expectProblem(await ask(line, asked), status, code);
+    if (detail !== undefined) expect(said).toBe(detail);
+  });
+
+  test.each([
+    [
+      'POST /accounts',
+      { id: 'a b', nam: 'A' },
+      [
+        ['id', 'expected 1 to 64 letters, digits, ".", "_" or "-"'],
+        ['name', 'missing: expected 1 to 200 characters without control characters'],
+        ['nam', 'unknown member "nam": did you mean "name"?'],
+      ],
+    ],
+    [
+      'POST /accounts/acme/keys',
+      { environment: 'prod', kind: 1, expires_in: '1y', account: 'x' },
+      [
+        ['account', 'stands in the path already'],
+        ['environment', 'expected one of test, live'],
+        ['kind', 'expected one of public, secret'],
+        ['expires_in', 'expected a duration such as 250ms, 30s, 5m, 12h or 7d, from 1s to 3650d'],
+      ],
+    ],
+    [
+      'POST /accounts/acme/encryption/test/enable',
+      { replace: 'yes', grace: '0s' },
+      [
+        ['grace', 'expected a duration such as 250ms, 30s, 5m, 12h or 7d, from 1s to 365d'],
+        ['replace', 'expected true or false'],
+      ],
+    ],
+    ['POST /accounts/acme/encryption/prod/enable', {}, [['environment', 'expected one of test, live']]],
+    ['GET /accounts?limit=0', undefined, [['limit', 'expected a number from 1 to 1000']]],
+    [
+      'GET /accounts?limit=1001&x=1',
+      undefined,
+      [
+        ['limit', 'expected a number from 1 to 1000'],
+        ['x', 'unknown member "x": expected after, limit'],
+      ],
+    ],
+    ['GET /accounts?limit=1&limit=2', undefined, [['limit', 'expected a number from 1 to 1000']]],
+  ])('every wrong member of %s %j, by name', async (line, body, errors) => {
+    const { ask } = await withAcme();
+    const answer = await ask(line, { body });
+    expectProblem(answer, 400, 'invalid_request');
+    expect(answer.body['errors']).toEqual(errors.map(([path, message]) => ({ path, message })));
+  });
+
+  test('nothing that was sent is repeated', async () => {
+    const { ask, sidecar } = await withAcme();
+    const secret = 'sk_live_5ecretSecretSecret';
+    for (const asked of [
+      { body: { id: secret, name: `${secret}\n`, [secret]: 1 } },
+      { body: `{"id": "${secret}"` },
+      { body: secret, headers: { 'idempotency-key': `${secret} x` } },
+    ]) {
+      const answer = await ask('POST /accounts', asked);
+      expect(answer.status).toBe(400);
+      expect(JSON.stringify(answer.body)).not.toContain('5ecret');
+    }
+    expect(JSON.stringify(sidecar.log)).not.toContain('5ecret');
+  });
+
+  test.skipIf(!mayMount)('what the store cannot do', async () => {
+    const mount = new Mount({ 'accounts.yaml': 'accounts: []\n' }, 'size=64k');
+    const { ask } = await startApi({ store: { kind: 'file', file: mount.file('accounts.yaml'), masterKeys: [] } });
+    mount.protect();
+    const add = { body: { id: 'a', name: 'A' } };
+    expectProblem(await ask('POST /accounts', add), 409, 'store_read_only');
+    expect((await ask('GET /accounts')).status).toBe(200);
+  });
+
+  test('what is not valid in the store', async () => {
+    const { ask, folder } = await startApi();
+    folder.write({ 'accounts.yaml': 'accounts: {}\n' });
+    expect(expectProblem(await ask('GET /accounts'), 500, 'store_invalid')).toContain('accounts  expected a list');
+    folder.write({ 'accounts.yaml': 'accounts: []\n' });
+    expect((await ask('GET /accounts')).status).toBe(200);
+  });
+});
+
+describe('a token', () => {
+  test.each([
+    ['none', null],
+    ['another', 'another-token-of-a-test-0123456789'],
+    ['a longer one', `${token}x`],
+    ['a shorter one', token.slice(0, -1)],
+    ['one in another case', token.toUpperCase()],
+    ['its hash', hashOf(token)],
+  ])('%s opens nothing', async (_, sent) => {
+    const { ask, sidecar } = await startApi();
+    for (const line of ['GET /accounts', 'POST /accounts', 'GET /openapi.json', 'GET /nothing']) {
+      const answer = await ask(line, { token: sent });
+      expectProblem(answer, 401, 'unauthorized');
+      expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+    }
+    expect(JSON.stringify(sidecar.log)).not.toContain(token.slice(0, -1));
+  });
+
+  test('may be one of several, and is known by its name', async () => {
+    const other = 'second-token-of-a-test-0123456789';
+    const tokens = [
+      { name: 'dashboard', hash: hashOf(token) },
+      { name: 'night-shift', hash: hashOf(other) },
+    ];
+    const operators = { host: '127.0.0.1', port: 0, tokens, tls: undefined };
+    const { ask, sidecar, config } = await startApi({ operators });
+    await ask('POST /accounts', { body: { id: 'a', name: 'A' } });
+    await ask('POST /accounts', { body: { id: 'b', name: 'B' }, token: other });
+    const audit = sidecar.log.filter(({ msg }) => msg === 'audit');
+    expect(audit).toMatchObject([
+      { actor: 'token:dashboard', action: 'account_added', account: 'a' },
+      { actor: 'token:night-shift', action: 'account_added', account: 'b' },
+    ]);
+    sidecar.app.apply({ ...config, operators: { ...operators, tokens: tokens.slice(1) } });
+    expect((await ask('GET /accounts')).status).toBe(401);
+    expect((await ask('GET /accounts', { token: other })).status).toBe(200);
+  });
+
+  test('is sent as a bearer token, in any case of the scheme', async () => {
+    const { url } = await startApi();
+    const status = async (authorization: string): Promise<number> =>
+      (await fetch(`${url}/accounts`, { headers: { authorization } })).status;
+    expect(await status(`bearer  ${token}`)).toBe(200);
+    expect(await status(token)).toBe(401);
+    expect(await status(`Basic ${token}`)).toBe(401);
+  });
+});
+
+test('without a token there is no listener', async () => {
+  const sidecar = await startSidecar(configOf('http://127.0.0.1:1'));
+  expect(sidecar.app.addresses.operators).toBeUndefined();
+  expect(sidecar.log.filter(({ msg }) => msg === 'listening').map(({ listener }) => listener)).toEqual([
+    'admin',
+    'merchants',
+  ]);
+});
+
+test('with TLS it speaks nothing else, and may demand certificates', async () => {
+  const authority = createAuthority();
+  const { cert, key } = authority.issue('DNS:localhost');
+  const tokens = [{ name: 'dashboard', hash: hashOf(token) }];
+  const operators = { host: '127.0.0.1', port: 0, tokens, tls: { cert, key, clientCa: authority.cert } };
+  const { sidecar } = await startApi({ operators });
+  const port = sidecar.app.addresses.operators?.port ?? 0;
+  const status = (options: object): Promise<unknown> =>
+    new Promise((resolve) => {
+      const headers = { authorization: `Bearer ${token}` };
+      httpsRequest(
+        { port, path: '/api/v1/accounts', headers, ca: authority.cert, servername: 'localhost', ...options },
+        (res) => {
+          res.resume();
+          resolve(res.statusCode);
+        },
+      )
+        .on('error', (error: NodeJS.ErrnoException) => resolve(error.code))
+        .end();
+    });
+  expect(await status({ cert, key })).toBe(200);
+  expect(await status({})).toMatch(/^(?:ERR_SSL|ECONNRESET)/);
+  await expect(fetch(`http://127.0.0.1:${port}/api/v1/accounts`)).rejects.toThrow('fetch failed');
+});
+
+test('every request has a line in the log and a count, and nothing in them grows with what clients send', async () => {
+  const { ask, url, sidecar } = await startApi();
+  await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' }, headers: { 'x-request-id': 'mine.1' } });
+  await ask('GET /accounts/other');
+  await ask('GET /somewhere', { headers: { 'x-request-id': 'not "mine"' } });
+  await ask('GET /accounts', { token: null });
+  const lines = sidecar.log.filter(({ msg }) => msg === 'operator request');
+  expect(lines).toMatchObject([
+    { request_id: 'mine.1', operation: 'add_account', status: 201, token: 'dashboard', account: 'acme' },
+    { operation: 'show_account', status: 404, token: 'dashboard', account: 'other', code: 'account_unknown' },
+    { operation: 'none', status: 404, token: 'dashboard', code: 'not_found' },
+    { operation: 'list_accounts', status: 401, code: 'unauthorized' },
+  ]);
+  for (const line of lines) expect(line['duration_ms']).toBeTypeOf('number');
+  expect(lines[2]?.['request_id']).toMatch(/^[0-9a-f-]{36}$/);
+  const metrics = await (await fetch(`${sidecar.adminUrl}/metrics`)).text();
+  expect(metrics.match(/^envelope_sidecar_operators_requests_total.*$/gm)).toEqual([
+    'envelope_sidecar_operators_requests_total{operation="add_account",status="201"} 1',
+    'envelope_sidecar_operators_requests_total{operation="show_account",status="404"} 1',
+    'envelope_sidecar_operators_requests_total{operation="none",status="404"} 1',
+    'envelope_sidecar_operators_requests_total{operation="list_accounts",status="401"} 1',
+  ]);
+  expect(url).toContain('/api/v1');
+});
+
+test('answers are not to be kept', async () => {
+  const { ask } = await withAcme();
+  for (const line of ['GET /accounts', 'GET /nothing']) {
+    expect((await ask(line)).headers.get('cache-control')).toBe('no-store');
+  }
+});
+
+test('another store of a new configuration is taken over', async () => {
+  const { ask, sidecar, config, folder, file } = await startApi();
+  folder.write({ 'others.yaml': 'accounts: [{ id: other, name: Other }]\n' });
+  const masterKeys = parseMasterKeys('00'.repeat(32)) ?? [];
+  sidecar.app.apply({ ...config, store: { kind: 'file', file: folder.file('others.yaml'), masterKeys } });
+  expect((await ask('GET /accounts')).body['accounts']).toMatchObject([{ id: 'other' }]);
+  expect((await ask('POST /accounts/other/encryption/live/enable')).status).toBe(201);
+  expect(file()).toBe('accounts: []\n');
+});
+
+test('a change waits for one that is under way elsewhere', async () => {
+  const { ask, folder, file } = await startApi();
+  const release = await lockFile(folder.file('accounts.yaml'), 0);
+  const added = ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
+  folder.write({ 'accounts.yaml': 'accounts: [{ id: first, name: First }]\n' });
+  release();
+  expect((await added).status).toBe(201);
+  expect(file()).toContain('First');
+});
+
+test('what is no HTTP gets an answer, and the connection ends', async () => {
+  const { sidecar } = await startApi();
+  const socket = connect(sidecar.app.addresses.operators?.port ?? 0, '127.0.0.1');
+  socket.end('nonsense\r\n\r\n');
+  expect(await text(socket)).toMatch(/^HTTP\/1\.1 400 Bad Request\r\n/);
+});
