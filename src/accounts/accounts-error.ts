@@ -11,7 +11,6 @@ export type AccountsErrorCode =
   | 'encryption_enabled'
   | 'encryption_disabled'
   | 'credentials_equal'
-  | 'invalid_value'
   | 'idempotency_key_reused'
   // Key material cannot be read.
   | 'master_key_missing'

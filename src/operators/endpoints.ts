@@ -83,7 +83,7 @@ export const endpoints: readonly Endpoint[] = [
     summary: 'List accounts, page by page',
     input: z.strictObject({
       after: textValue(identifier).optional().describe('Begins behind the account with this id.'),
-      limit: pageSize.prefault('100'),
+      limit: pageSize.prefault('100').meta({ type: 'integer', minimum: 1, maximum: longestPage, default: 100 }),
     }),
     answer: { status: 200, view: 'Accounts' },
     run: async (operations, { after, limit }) => {

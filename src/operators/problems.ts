@@ -24,7 +24,6 @@ interface Row {
 export const problems: Readonly<Record<ProblemCode, Row>> = {
   invalid_request: { status: 400, title: 'Request invalid' },
   malformed_body: { status: 400, title: 'Body is not JSON' },
-  invalid_value: { status: 400, title: 'Value invalid' },
   unauthorized: { status: 401, title: 'Token missing or wrong' },
   not_found: { status: 404, title: 'No such endpoint' },
   account_unknown: { status: 404, title: 'Account unknown' },

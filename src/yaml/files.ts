@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { readFileSync } from 'node:fs';
+import { readFileSync, realpathSync } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import { WrongValue } from './wrong-value.ts';
 
@@ -19,6 +19,8 @@ export class Files {
     const absolute = resolve(path);
     this.seen.add(absolute);
     const bytes = readBytes(absolute);
+    // What a symbolic link leads to may be replaced in its own folder, where nothing of the link is to be seen.
+    this.seen.add(realPathOf(absolute));
     if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');
     return bytes.toString();
   }
@@ -30,6 +32,15 @@ function readBytes(path: string): Buffer {
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
     throw new WrongValue(`cannot read the file: ${reasons[code] ?? code}`);
+  }
+}
+
+function realPathOf(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch {
+    // Gone since it was read: that is a change which will be seen.
+    return path;
   }
 }
 

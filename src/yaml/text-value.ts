@@ -6,22 +6,21 @@ import { WrongValue } from './wrong-value.ts';
 export function textValue<T>(kind: Kind<T>) {
   const expected = `expected ${kind.expected}`;
   const text = z.string({ error: ({ input }) => (input === undefined ? `missing: ${expected}` : expected) });
-  return text
-    .meta({
-      description: capitalised(kind.expected),
-      ...(kind.pattern.source.length > 1 && { pattern: kind.pattern.source }),
-    })
-    .transform((written, context): T => {
-      try {
-        const read = kind.pattern.test(written) ? kind.read(written) : undefined;
-        if (read !== undefined) return read;
-        context.addIssue(expected);
-      } catch (error) {
-        if (!(error instanceof WrongValue)) throw error;
-        context.addIssue(error.message);
-      }
-      return z.NEVER;
-    });
+  const form =
+    kind.choices === undefined
+      ? kind.pattern.source.length > 1 && { pattern: kind.pattern.source }
+      : { enum: kind.choices };
+  return text.meta({ description: capitalised(kind.expected), ...form }).transform((written, context): T => {
+    try {
+      const read = kind.pattern.test(written) ? kind.read(written) : undefined;
+      if (read !== undefined) return read;
+      context.addIssue(expected);
+    } catch (error) {
+      if (!(error instanceof WrongValue)) throw error;
+      context.addIssue(error.message);
+    }
+    return z.NEVER;
+  });
 }
 
 function capitalised(text: string): string {

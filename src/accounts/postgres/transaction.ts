@@ -84,7 +84,7 @@ async function connect(pool: Pool): Promise<PoolClient> {
   try {
     return await pool.connect();
   } catch (error) {
-    fail(error);
+    return fail(error);
   }
 }
 

@@ -1,0 +1,120 @@
+import { readFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { expect, test, vi } from 'vitest';
+import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
+import { ask, token } from '../operators/api.ts';
+import { runCommand } from '../support/cli.ts';
+import { envelopeOf, opened, send, type Answer } from '../support/client.ts';
+import { startServe, type Serving } from '../support/command.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+/** Two sidecars side by side on one accounts' file, and the commands on it. */
+async function start(prepare: (folder: Folder) => void = () => {}) {
+  const upstream = await startUpstream();
+  const operators = { port: 0, token };
+  const folder = new Folder({
+    'accounts.yaml': 'accounts: []\n',
+    'sidecar.yaml': sidecarFile(upstream.origin, { operators, limits: { failedKeys: '100000/1s' } }),
+  });
+  prepare(folder);
+  const config = folder.file('sidecar.yaml');
+  const run = async <T>(line: string): Promise<T> => {
+    const { code, stdout, stderr } = await runCommand([...line.split(' '), '--json', '--config', config]);
+    if (code !== 0) throw new Error(stderr);
+    return JSON.parse(stdout) as T;
+  };
+  const sidecars = [await startServe(config), await startServe(config)] as const;
+  await sidecars[0].untilEntries('listening', 3);
+  const port = sidecars[0].entries('listening').find(({ listener }) => listener === 'operators')?.['port'];
+  return { folder, run, sidecars, api: `http://127.0.0.1:${String(port)}/api/v1` };
+}
+
+const line = 'POST /api/s2s/charge';
+const charge = '{"amount":1}';
+
+async function statuses(
+  sidecars: readonly Serving[],
+  key = '',
+  body: string = charge,
+): Promise<(number | undefined)[]> {
+  const answers = await Promise.all(sidecars.map(({ port }) => send({ port }, line, { key, body })));
+  return answers.map(({ status }) => status);
+}
+
+async function untilAnswered(sidecars: readonly Serving[], key: string | undefined, status: number): Promise<void> {
+  await vi.waitUntil(async () => (await statuses(sidecars, key)).every((each) => each === status), {
+    timeout: 10_000,
+    interval: 20,
+  });
+}
+
+test('what a command changes, running sidecars follow', async () => {
+  const { run, sidecars } = await start();
+  await run('accounts add acme --name Acme');
+  const { key, id } = await run<IssuedKeyView>('keys issue acme --environment test --kind secret');
+  await untilAnswered(sidecars, key, 200);
+  await run('accounts deactivate acme');
+  await untilAnswered(sidecars, key, 403);
+  await run('accounts activate acme');
+  await untilAnswered(sidecars, key, 200);
+  await run('encryption enable acme --environment test');
+  await untilAnswered(sidecars, key, 400);
+  await run(`keys revoke acme ${id}`);
+  await untilAnswered(sidecars, key, 401);
+});
+
+test('what the operators’ API of one sidecar changes, the other follows too', async () => {
+  const { api, sidecars } = await start();
+  await ask(api, 'POST /accounts', { body: { id: 'acme', name: 'Acme' } });
+  const { key } = (await ask(api, 'POST /accounts/acme/keys', { body: { environment: 'test', kind: 'secret' } })).body;
+  await untilAnswered(sidecars, key as string, 200);
+  await ask(api, 'POST /accounts/acme/deactivate');
+  await untilAnswered(sidecars, key as string, 403);
+});
+
+test('changes of a file that a symbolic link leads to are followed in its own folder', async () => {
+  const { folder, run, sidecars } = await start((prepared) => {
+    mkdirSync(prepared.file('data'));
+    writeFileSync(prepared.file('data/real.yaml'), 'accounts: []\n');
+    prepared.write({
+      'sidecar.yaml': readFileSync(prepared.file('sidecar.yaml'), 'utf8').replace('accounts.yaml', 'link.yaml'),
+    });
+    symlinkSync('data/real.yaml', prepared.file('link.yaml'));
+  });
+  await run('accounts add acme --name Acme');
+  const { key } = await run<IssuedKeyView>('keys issue acme --environment test --kind secret');
+  await untilAnswered(sidecars, key, 200);
+  expect(readFileSync(folder.file('data/real.yaml'), 'utf8')).toContain('acme');
+});
+
+test('during a grace the log and the metrics tell who still uses the previous credentials', async () => {
+  const { run, sidecars } = await start();
+  const [sidecar] = sidecars;
+  await run('accounts add acme --name Acme');
+  const { key = '' } = await run<IssuedKeyView>('keys issue acme --environment test --kind secret');
+  const before = await run<EnabledView>('encryption enable acme --environment test');
+  await untilAnswered(sidecars, key, 400);
+  const sealedWith = ({ key: aes = '', iv = '' }: EnabledView): Promise<Answer> =>
+    send(sidecar, line, { key, body: envelopeOf({ key: aes, iv }, charge) });
+  expect((await sealedWith(before)).status).toBe(200);
+  const after = await run<EnabledView>('encryption enable acme --environment test --replace --grace 1h');
+  await vi.waitUntil(async () => (await sealedWith(after)).status === 200, { timeout: 10_000, interval: 20 });
+
+  const answer = await sealedWith(before);
+  expect(answer.headers['envelope-credentials']).toBe('previous');
+  expect(opened({ key: before.key ?? '', iv: before.iv ?? '' }, answer)).toBe('{"ok":true}');
+  const access = await vi.waitUntil(() =>
+    sidecar.entries('request').findLast(({ credentials }) => credentials === 'previous'),
+  );
+  expect(access).toMatchObject({ account: 'acme', status: 200 });
+  const metrics = await (await fetch(`${sidecar.adminUrl}/metrics`)).text();
+  expect(metrics).toContain('envelope_sidecar_grace_requests_total{environment="test",credentials="current"} 1\n');
+  expect(metrics).toContain('envelope_sidecar_grace_requests_total{environment="test",credentials="previous"} 1\n');
+
+  await run('encryption disable acme --environment test');
+  await untilAnswered(sidecars, key, 200);
+  await run('encryption enable acme --environment test');
+  await vi.waitUntil(async () => (await sealedWith(before)).status === 400, { timeout: 10_000, interval: 20 });
+  expect((await sealedWith(after)).status).toBe(400);
+});

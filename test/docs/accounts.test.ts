@@ -1,0 +1,82 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync, chmodSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished, test } from 'vitest';
+import { createPaymentCore } from '../../src/demo/payment-core.ts';
+import { problems } from '../../src/operators/problems.ts';
+import { runCommand } from '../support/cli.ts';
+import { Folder } from '../support/folder.ts';
+
+const page = readFileSync('docs/accounts.md', 'utf8');
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+test('the page leads from an empty store to an encrypted charge', async () => {
+  const seen: string[] = [];
+  const core = createPaymentCore((line) => seen.push(line)).listen(0, '127.0.0.1');
+  onTestFinished(() => void core.close());
+  await once(core, 'listening');
+  const ports = { '3000': (core.address() as AddressInfo).port, '8080': await freePort(), '9090': await freePort() };
+
+  const folder = new Folder({});
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  writeFileSync(folder.file('sidecar'), `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@"\n`);
+  chmodSync(folder.file('sidecar'), 0o755);
+
+  let script = [...page.matchAll(/^```sh run\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code).join('');
+  expect(script).toContain('encryption enable');
+  for (const [shown, free] of Object.entries(ports)) script = script.replaceAll(shown, String(free));
+  // A process group of its own, so that what the page starts in the background ends with the test.
+  const shell = spawn('sh', ['-eu'], {
+    cwd: folder.path,
+    env: { ...process.env, PATH: `${folder.path}:${process.env['PATH'] ?? ''}` },
+    stdio: 'pipe',
+    detached: true,
+  });
+  onTestFinished(() => void process.kill(-(shell.pid ?? 0), 'SIGKILL'));
+  shell.stdin.end(`${script}kill $!\nwait $!\n`);
+  const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
+  const complaints = stderr.split('\n').filter((line) => line !== '' && !line.includes('"msg":"audit"'));
+  expect(complaints).toEqual([]);
+
+  expect(stdout).toMatch(/^OK\n/);
+  const answer = JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1)) as object;
+  expect(answer).toMatchObject({ object: 'transaction', status: 'succeeded', amount: 1250, currency: 'EUR' });
+  expect(seen).toEqual(['201 POST /api/s2s/charge acme {"amount":1250,"currency":"EUR"}']);
+  expect(readFileSync(folder.file('answer.json'), 'utf8')).toMatch(/^\{"data":"[0-9a-f]+"\}$/);
+  expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toContain('sealed:v1:');
+});
+
+test('the page lists every command, and no others', async () => {
+  const commands = await Promise.all(
+    ['accounts', 'keys', 'encryption'].map(async (group) => {
+      const { stdout } = await runCommand([group, '--help']);
+      const [, list = ''] = stdout.split('Commands:\n');
+      const names = [...list.matchAll(/^ {2}([a-z]+)/gm)].map(([, name]) => name);
+      return names.filter((name) => name !== 'help').map((name) => `${group} ${name}`);
+    }),
+  );
+  const rows = [...page.matchAll(/^\| `(?:accounts|keys|encryption) .*?\|/gm)].map(([row]) => row);
+  const listed = rows.flatMap((row) =>
+    [...row.matchAll(/`((?:accounts|keys|encryption) [a-z]+)/g)].map(([, name]) => name),
+  );
+  expect(listed.toSorted()).toEqual(commands.flat().toSorted());
+});
+
+test('the page lists every error of the API with its status, and no others', () => {
+  const rows = [...page.matchAll(/^\| <a id="(\w+)"><\/a>`(\w+)` *\| (\d+) /gm)];
+  for (const [, anchor, code] of rows) expect(anchor).toBe(code);
+  expect(Object.fromEntries(rows.map(([, , code, status]) => [code, Number(status)]))).toEqual(
+    Object.fromEntries(Object.entries(problems).map(([code, { status }]) => [code, status])),
+  );
+});

@@ -1,0 +1,91 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import { endpoints, views } from '../../src/operators/endpoints.ts';
+import { startApi } from './api.ts';
+
+interface Operation {
+  readonly operationId: string;
+  readonly parameters?: readonly { readonly name: string; readonly in: string; readonly required: boolean }[];
+  readonly requestBody?: { readonly required: boolean };
+  readonly responses: Readonly<Record<string, unknown>>;
+}
+
+interface Description {
+  readonly openapi: string;
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, unknown>> };
+}
+
+const committed = JSON.parse(readFileSync('docs/openapi.json', 'utf8')) as Description;
+const operations = Object.entries(committed.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({ path, method, ...operation })),
+);
+
+test('the description that is served is the one that is committed', async () => {
+  const { ask } = await startApi();
+  expect((await ask('GET /openapi.json')).body).toEqual(committed);
+  expect(committed.openapi).toBe('3.1.0');
+});
+
+test('every operation is described, once', () => {
+  expect(operations.map(({ operationId }) => operationId).toSorted()).toEqual(
+    endpoints.map(({ operation }) => operation).toSorted(),
+  );
+});
+
+test.each(operations)('$method $path names the parameters of its path', ({ path, parameters = [] }) => {
+  const inPath = parameters.filter((each) => each.in === 'path');
+  expect(inPath.map(({ name }) => `{${name}}`)).toEqual(path.match(/\{\w+\}/g) ?? []);
+  expect(inPath.every(({ required }) => required)).toBe(true);
+});
+
+test('what makes a secret takes an Idempotency-Key, nothing else does', () => {
+  const taking = operations.filter(({ parameters = [] }) => parameters.some(({ name }) => name === 'Idempotency-Key'));
+  expect(taking.map(({ operationId }) => operationId).toSorted()).toEqual([
+    'enable_encryption',
+    'issue_key',
+    'rotate_key',
+  ]);
+});
+
+test('every reference leads to a part of it', () => {
+  const references = [...JSON.stringify(committed).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path = '']) => path);
+  expect(references.length).toBeGreaterThan(20);
+  for (const path of references) {
+    let part: unknown = committed;
+    for (const step of path.split('/')) part = (part as Record<string, unknown>)[step];
+    expect(part).toBeDefined();
+  }
+});
+
+test('every answer has the members that are described, and no others', async () => {
+  const { ask } = await startApi();
+  const body = { environment: 'test', kind: 'secret' };
+  const steps: [line: string, operation: string, body?: object][] = [
+    ['POST /accounts', 'add_account', { id: 'acme', name: 'Acme' }],
+    ['POST /accounts/acme/deactivate', 'deactivate_account'],
+    ['POST /accounts/acme/activate', 'activate_account'],
+    ['POST /accounts/acme/keys', 'issue_key', { ...body, expires_in: '1d' }],
+    ['POST /accounts/acme/keys/KEY/rotate', 'rotate_key'],
+    ['POST /accounts/acme/keys/KEY/revoke', 'revoke_key'],
+    ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h' }],
+    ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h', replace: true }],
+    ['GET /accounts/acme/encryption/live', 'show_encryption'],
+    ['GET /accounts/acme/keys', 'list_keys'],
+    ['GET /accounts/acme', 'show_account'],
+    ['GET /accounts', 'list_accounts'],
+    ['POST /accounts/acme/encryption/live/disable', 'disable_encryption'],
+  ];
+  let key = '';
+  for (const [line, operation, sent] of steps) {
+    const answer = await ask(line.replace('KEY', key), { body: sent });
+    const described = endpoints.find((endpoint) => endpoint.operation === operation)?.answer;
+    expect(answer.status).toBe(described?.status);
+    // What a schema does not know it leaves out.
+    const view: z.ZodType = views[described?.view ?? 'Account'];
+    expect(view.parse(answer.body)).toEqual(answer.body);
+    if (operation === 'issue_key') key = answer.body['id'] as string;
+  }
+  expect(new Set(steps.map(([, operation]) => operation)).size).toBe(endpoints.length);
+});
