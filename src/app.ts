@@ -56,6 +56,8 @@ export class App {
   #config: Config;
   #ready = false;
   #drained: Promise<void> | undefined;
+  /** When a drain is over, on `performance.now()`'s scale. */
+  #drainEnds = 0;
 
   constructor(config: Config, { log, clock, version, env }: AppDependencies) {
     const { listen, admin, operators, limits } = config;
@@ -174,6 +176,7 @@ export class App {
       this.#ready = false;
       this.#gateway.inFlight.drain();
       this.#log.info('draining');
+      this.#drainEnds = performance.now() + this.#config.timeouts.drain;
       this.#drained = until(() => this.#gateway.inFlight.size === 0, this.#config.timeouts.drain);
     }
     return this.#drained;
@@ -181,9 +184,10 @@ export class App {
 
   /** Drains, gives idle connections a moment for a request already on its way, then closes everything. */
   async stop(): Promise<void> {
-    const end = performance.now() + this.#config.timeouts.drain;
     const listener = this.#merchantsListener;
     await this.drain();
+    // A drain that began earlier has used its time; what came since gets a moment.
+    const end = Math.max(this.#drainEnds, performance.now() + idleLinger);
     // Unknown until it has been counted, so not none.
     let connections: number | undefined;
     const settled = (): boolean => {

@@ -25,7 +25,12 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   reloader = new Reloader(configFile, io.env, io.clock, (reloaded) => {
     if (reloaded.ok) {
       for (const warning of reloaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
-      app.apply(reloaded.config);
+      try {
+        app.apply(reloaded.config);
+      } catch (error) {
+        log.error({ err: error }, 'configuration could not be put in place');
+        app.reloadFailed([]);
+      }
     } else {
       app.reloadFailed(reloaded.problems.map(formatProblem));
     }

@@ -105,7 +105,7 @@ function toConfig(
   stored: readonly StoredAccount[],
   vault: Vault,
 ): Config {
-  const { listen, operators, environments, accounts, cipherTest, ...rest } = file;
+  const { listen, operators, environments, accounts, cipherTest, workers: _one, ...rest } = file;
   const { token: tokens } = operators;
   return {
     ...rest,

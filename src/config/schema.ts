@@ -166,6 +166,7 @@ export function sidecarSchema({ value, pem }: Values) {
       .array(value(network))
       .prefault([])
       .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are believed and continued.'),
+    workers: z.literal(1).prefault(1).describe('Processes that serve. One: run more pods for more.'),
     limits: z
       .strictObject({
         requestBody: value(within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'))

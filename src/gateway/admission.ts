@@ -1,12 +1,4 @@
-import {
-  environmentOf,
-  hashOf,
-  isWellFormed,
-  kindOf,
-  prefixOf,
-  type EnvironmentName,
-  type KeyKind,
-} from '../accounts/api-key.ts';
+import { environmentOf, hashOf, isWellFormed, kindOf, prefixOf, type EnvironmentName } from '../accounts/api-key.ts';
 import type { Directory, KeyHolder } from '../accounts/directory.ts';
 import type { Route } from '../config/config.ts';
 import type { RefusalCode } from '../errors.ts';
@@ -15,9 +7,6 @@ import type { RouteMatch, Router } from './router.ts';
 
 /** RFC 6750 §2.1 with the scheme in any case (RFC 9110 §11.1) and one or more spaces. */
 const bearer = /^bearer +(\S+)$/i;
-
-/** What a route that nobody listed takes. */
-const unlistedKeys: readonly KeyKind[] = ['secret'];
 
 /**
  * Finds whose request this is. The environment is checked on the key's prefix, before any look-up: a live key sent to
@@ -47,8 +36,10 @@ export async function authenticate(
 /** Whether the holder of a key may use a route with it. */
 export function permits(match: RouteMatch, holder: KeyHolder): RefusalCode | undefined {
   if (match.outcome === 'method_not_allowed') return 'method_not_allowed';
-  const keys = match.outcome === 'matched' ? match.route.keys : unlistedKeys;
-  return keys.includes(kindOf(holder.key.prefix)) ? undefined : 'key_not_permitted';
+  // A secret key may use every route, a public one those that list it.
+  const kind = kindOf(holder.key.prefix);
+  const isListed = match.outcome === 'matched' && match.route.keys.includes(kind);
+  return kind === 'secret' || isListed ? undefined : 'key_not_permitted';
 }
 
 /** The routes that decide about a request: one, or where its method fits none of them, all of its path. */

@@ -21,6 +21,7 @@ export function clientOf(request: GatewayRequest, head: RequestHead): string | u
   const peer = peerOf(request);
   const { forwarded } = head;
   if (!request.rules.trusts(peer)) {
+    if (request.rules.knowsProxies) return subject(peer);
     return forwarded.for === undefined && forwarded.others.length === 0 ? subject(peer) : undefined;
   }
   const hops = forwarded.for?.split(',').map(withoutPort) ?? [];

@@ -6,7 +6,7 @@ import { sealEnvelope, type OpenReason } from '../envelope/envelope.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { AnswerHandler, Upstream, UpstreamCall, UpstreamRequest } from '../upstream/upstream.ts';
-import type { BufferBudget } from './buffer-budget.ts';
+import type { BufferBudget, BufferBudgets } from './buffer-budget.ts';
 import { lingerTime, problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Rules } from './rules.ts';
@@ -26,7 +26,7 @@ export class GatewayRequest {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly rules: Rules;
-  readonly budget: BufferBudget;
+  readonly #budgets: BufferBudgets;
   readonly startedAt = performance.now();
 
   id = '';
@@ -67,11 +67,11 @@ export class GatewayRequest {
   #lingering = false;
   #draining: boolean;
 
-  constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budget: BufferBudget, draining: boolean) {
+  constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budgets: BufferBudgets, draining: boolean) {
     this.req = req;
     this.res = res;
     this.rules = rules;
-    this.budget = budget;
+    this.#budgets = budgets;
     this.#draining = draining;
     if (draining) this.drain();
   }
@@ -120,6 +120,8 @@ export class GatewayRequest {
     this.deadline = Infinity;
     if (this.#expiry === 'rest_unread') {
       this.#end();
+      // Nobody watches any more what else comes: the connection ends when the answer is out.
+      this.req.socket.destroySoon();
       return;
     }
     if (this.#expiry === 'upstream_timeout') this.upstreamEnds();
@@ -131,15 +133,20 @@ export class GatewayRequest {
 
   /** Takes bytes of the budget for as long as this request lasts; false where there are not so many left. */
   hold(bytes: number): boolean {
-    if (!this.budget.take(bytes)) return false;
+    if (!this.#budget.take(bytes)) return false;
     this.#held += bytes;
     return true;
   }
 
   /** Gives everything back that this request holds. */
   release(): void {
-    this.budget.give(this.#held);
+    this.#budget.give(this.#held);
     this.#held = 0;
+  }
+
+  /** Whose key is known does not change any more when a body is read. */
+  get #budget(): BufferBudget {
+    return this.holder === undefined ? this.#budgets.keyless : this.#budgets.identified;
   }
 
   upstreamEnds(): void {
@@ -164,8 +171,15 @@ export class GatewayRequest {
   fail(error: unknown): void {
     this.error = error;
     this.call?.abort();
-    if (this.answered) this.breakOff();
-    else this.refuse('internal_error');
+    try {
+      if (!this.answered) {
+        this.refuse('internal_error');
+        return;
+      }
+    } catch {
+      // What failed may be what a refusal needs, too.
+    }
+    this.breakOff();
   }
 
   /** Ends the client's connection so that nobody can take what it got for a whole answer. */

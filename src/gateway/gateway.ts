@@ -39,6 +39,9 @@ type Admission =
       readonly enveloped: boolean;
     };
 
+/** Pipelined requests that may wait on one connection. */
+const mostPipelined = 100;
+
 /** Merchants' traffic: every request passes the steps of `#admit`, then is exchanged or passed through. */
 export class Gateway {
   readonly #log: Logger;
@@ -49,6 +52,10 @@ export class Gateway {
   /** Unknown API keys, by client. */
   readonly #guesses = new FailureLimiter();
   readonly #exchange: ExchangeDependencies;
+  /** Pipelined requests that wait for their turn, by connection. */
+  readonly #waiting = new WeakMap<Socket, number>();
+  /** Connections on which something that is no request stands behind one that is still to be answered. */
+  readonly #faulty = new WeakSet<Socket>();
 
   /** @param clock epoch milliseconds: what keys expire and graces end by */
   constructor(rules: Rules, log: Logger, metrics: Metrics, clock: () => number) {
@@ -61,15 +68,24 @@ export class Gateway {
 
   /** Handles one request; never throws and never rejects. */
   handle(req: IncomingMessage, res: ServerResponse): void {
-    const request = this.inFlight.open(req, res);
     const answer = (): void => {
-      if (request.answered) return;
+      const request = this.inFlight.open(req, res);
       this.#answer(request).catch((error: unknown) => request.fail(error));
     };
+    if (res.socket !== null) {
+      answer();
+      return;
+    }
     // Pipelined requests take their turns (RFC 9112 §9.3.2): the one before may end the connection, and two that write
-    // must not overtake each other. Beyond the limit they are refused at once, so that none can pile up.
-    if (res.socket === null && !request.overloaded) res.once('socket', answer);
-    else answer();
+    // must not overtake each other. Until then they are not in flight, or one connection could fill the limit.
+    const { socket } = req;
+    const waiting = (this.#waiting.get(socket) ?? 0) + 1;
+    this.#waiting.set(socket, waiting);
+    if (waiting > mostPipelined) socket.destroy();
+    res.once('socket', () => {
+      this.#waiting.set(socket, (this.#waiting.get(socket) ?? 1) - 1);
+      answer();
+    });
   }
 
   /** Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. */
@@ -103,7 +119,13 @@ export class Gateway {
       this.#log.info({ request_id: id, route: 'none', status: refusalOf(code).status, code }, 'request');
       endWithProblem(socket, code, id);
     } else if (request.req.complete) {
-      request.res.once('close', () => this.refuseUnparsed(socket, code));
+      // Node reports each further piece of it again.
+      if (this.#faulty.has(socket)) return;
+      this.#faulty.add(socket);
+      request.res.once('close', () => {
+        this.#faulty.delete(socket);
+        this.refuseUnparsed(socket, code);
+      });
     } else if (request.refusal === undefined) {
       // The fault lies in the request's own body.
       request.call?.abort();
@@ -219,8 +241,6 @@ export class Gateway {
   }
 
   #observe(request: GatewayRequest): void {
-    // Its connection ended before its turn came.
-    if (request.id === '') return;
     if (request.error !== undefined) this.#log.error({ err: request.error, request_id: request.id }, 'request failed');
     // 7. One access line and one observation, when all is known.
     const line = accessLine(request);

@@ -2,14 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Directory } from '../accounts/directory.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import { BufferBudget } from './buffer-budget.ts';
+import { bufferBudgets, resizeBudgets, type BufferBudgets } from './buffer-budget.ts';
 import { GatewayRequest } from './gateway-request.ts';
 import type { Rules } from './rules.ts';
 
 /** The requests whose answer is not complete: how many there are, what they hold, how long they wait. */
 export class InFlight {
   readonly #requests = new Set<GatewayRequest>();
-  readonly #budget: BufferBudget;
+  readonly #budgets: BufferBudgets;
   readonly #onClosed: (request: GatewayRequest) => void;
   #rules: Rules;
   #sweep: NodeJS.Timeout | undefined;
@@ -18,7 +18,7 @@ export class InFlight {
   /** @param onClosed called once for each request, when its answer is complete or its client has left */
   constructor(rules: Rules, onClosed: (request: GatewayRequest) => void) {
     this.#rules = rules;
-    this.#budget = new BufferBudget(rules.limits.buffered);
+    this.#budgets = bufferBudgets(rules.limits);
     this.#onClosed = onClosed;
     this.#startSweep();
   }
@@ -30,7 +30,7 @@ export class InFlight {
   /** What decides about requests from now on. */
   set rules(rules: Rules) {
     this.#rules = rules;
-    this.#budget.resize(rules.limits.buffered);
+    resizeBudgets(this.#budgets, rules.limits);
     this.#startSweep();
   }
 
@@ -40,14 +40,8 @@ export class InFlight {
 
   /** Takes a request in. */
   open(req: IncomingMessage, res: ServerResponse): GatewayRequest {
-    const request = new GatewayRequest(req, res, this.#rules, this.#budget, this.#draining);
-    const close = (): void => this.#close(request);
-    res.once('close', close);
-    // A pipelined answer that waits for the one before it has no connection yet whose end it could notice.
-    if (res.socket === null) {
-      req.socket.setMaxListeners(0).once('close', close);
-      res.once('close', () => req.socket.off('close', close));
-    }
+    const request = new GatewayRequest(req, res, this.#rules, this.#budgets, this.#draining);
+    res.once('close', () => this.#close(request));
     this.#requests.add(request);
     request.overloaded = this.#requests.size > this.#rules.limits.inFlight;
     return request;

@@ -28,6 +28,9 @@ export async function readBody(request: GatewayRequest, head: RequestHead): Prom
   return collected.whole ? concat(collected.chunks) : 'body_too_large';
 }
 
+/** What a chunk takes in memory, however few bytes it has: a body that comes byte by byte is a thousand times its size. */
+const leastHeld = 512;
+
 /** What was read of a body: all of it, or its beginning, a little more than the limit, with the rest to come. */
 export interface Collected {
   readonly chunks: readonly Buffer[];
@@ -55,7 +58,7 @@ export function collect(
     };
     const onData = (chunk: Buffer): void => {
       request.bytesIn += chunk.length;
-      if (!request.hold(chunk.length)) {
+      if (!request.hold(Math.max(chunk.length, leastHeld))) {
         stop({ chunks: [], whole: false, refusal: 'overloaded' });
         return;
       }
@@ -107,6 +110,8 @@ export class PassingBody extends Readable {
 
   override _read(): void {
     this.#waitForClient();
+    // What was looked at is on its way, and no longer held here.
+    this.#request.release();
     this.#req.resume();
   }
 

@@ -16,7 +16,6 @@ export interface RequestHead {
   /** Whether a body follows: zero bytes are no body. */
   hasBody: boolean;
   contentLength: number | undefined;
-  contentType: string | undefined;
   contentEncoding: string | undefined;
   expectsContinue: boolean;
   origin: string | undefined;
@@ -60,6 +59,8 @@ assign(
   'upgrade',
 );
 assign('dropped', 'http2-settings');
+// Some frameworks take the method or the path from these, after both have been decided on here.
+assign('dropped', 'x-http-method-override', 'x-http-method', 'x-method-override', 'x-original-url', 'x-rewrite-url');
 assign('plain', 'accept-encoding', 'range', 'etag', 'digest', 'content-digest', 'repr-digest', 'content-md5');
 assign('plain', 'accept-ranges');
 
@@ -87,7 +88,6 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     requestId: undefined,
     hasBody: false,
     contentLength: undefined,
-    contentType: undefined,
     contentEncoding: undefined,
     expectsContinue: false,
     origin: undefined,
@@ -129,6 +129,7 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
       case 'content-length':
         // Node's parser has refused signs, lists and a second one.
         head.contentLength = Number(value);
+        if (!Number.isSafeInteger(head.contentLength)) return undefined;
         break;
       case 'transfer-encoding':
         // RFC 9112 §6.1: with HTTP/1.0 its framing is faulty; codings beside chunked are where readers differ.
@@ -157,7 +158,6 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
         head.forwarded.others.push(name, value);
         break;
       case 'content-type':
-        head.contentType = value;
         head.plainHeaders.push(name, value);
         break;
       case 'content-encoding':

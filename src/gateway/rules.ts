@@ -50,6 +50,11 @@ export class Rules {
     return part === this.directory || (part instanceof Upstream && this.#upstreams.has(part));
   }
 
+  /** Whether it is known through whom clients come: then a stranger is a client, whatever it says of others. */
+  get knowsProxies(): boolean {
+    return this.#trustedProxies !== undefined;
+  }
+
   /** Whether what a peer says of the clients before it is believed. */
   trusts(address: string): boolean {
     return this.#trustedProxies?.check(address, isIPv6(address) ? 'ipv6' : 'ipv4') ?? false;

@@ -32,6 +32,7 @@ export class SealedAnswer extends AnswerRelay {
   readonly #metrics: Metrics;
   #head: AnswerHead | undefined;
   #decoder: Transform | undefined;
+  #decoderFull = false;
   /** Present while a short answer is collected. */
   #pieces: Buffer[] | undefined;
   #sealer: Sealer | undefined;
@@ -66,9 +67,13 @@ export class SealedAnswer extends AnswerRelay {
     this.waitForUpstream();
     if (this.#decoder === undefined) {
       this.#onPlain(chunk);
-    } else if (!this.#decoder.write(chunk)) {
+    } else if (!this.#decoder.write(chunk) && !this.#decoderFull) {
+      this.#decoderFull = true;
       this.request.call?.pause();
-      this.#decoder.once('drain', () => this.request.call?.resume());
+      this.#decoder.once('drain', () => {
+        this.#decoderFull = false;
+        this.request.call?.resume();
+      });
     }
   }
 
@@ -90,10 +95,20 @@ export class SealedAnswer extends AnswerRelay {
       return;
     }
     this.#decoder = create()
-      .on('data', (chunk: Buffer) => this.#onPlain(chunk))
-      .on('end', () => this.#onPlainEnd())
+      .on('data', (chunk: Buffer) => this.#unlessRefused(() => this.#onPlain(chunk)))
+      .on('end', () => this.#unlessRefused(() => this.#onPlainEnd()))
       .on('error', () => this.#fail());
     this.request.res.once('close', () => this.#decoder?.destroy());
+  }
+
+  /** What the decoder still holds may come after a refusal; and what its events throw would end the process. */
+  #unlessRefused(work: () => void): void {
+    if (this.request.refusal !== undefined || this.request.over) return;
+    try {
+      work();
+    } catch (error) {
+      this.onError(error);
+    }
   }
 
   #onPlain(chunk: Buffer): void {

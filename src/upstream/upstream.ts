@@ -95,6 +95,7 @@ export class Upstream {
 
   #connect(call: Call, mayConnectAgain: boolean): void {
     let timedOut = false;
+    let cause = 'ECONNCLOSED';
     const socket = open(this.#target);
     const timer = setTimeout(() => {
       timedOut = true;
@@ -110,7 +111,6 @@ export class Upstream {
       if (!timedOut && mayConnectAgain) this.#connect(call, false);
       else call.fail(timedOut ? 'upstream_timeout' : 'upstream_unavailable', timedOut ? 'ETIMEDOUT' : cause);
     };
-    let cause = 'ECONNCLOSED';
     socket.once('error', onFailure).once('close', onClose);
     socket.once('encrypted' in socket ? 'secureConnect' : 'connect', () => {
       clearTimeout(timer);

@@ -194,7 +194,7 @@ describe('the kind of the key', () => {
 
   test.each([
     ['GET /both', 200, 200],
-    ['GET /public', 200, 403],
+    ['GET /public', 200, 200],
     ['GET /secret', 403, 200],
     ['GET /unlisted', 403, 200],
     ['GET /', 403, 200],

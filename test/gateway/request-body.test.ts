@@ -150,7 +150,8 @@ describe('a body that is opened', () => {
 
 describe('the bytes held over all requests', () => {
   const size = 10_000;
-  const settings = { limits: { requestBody: size, buffered: 5 * size, inFlight: 100 } };
+  // The last byte of each comes alone, and what comes alone counts for 512.
+  const settings = { limits: { requestBody: size, buffered: 5 * (size + 512), inFlight: 100 } };
 
   /** Sends all but the last byte of a body on each of so many connections. */
   async function hold(sidecar: TestSidecar, count: number, body = envelopeOfSize(size)): Promise<Connection[]> {
@@ -207,6 +208,27 @@ describe('the bytes held over all requests', () => {
     for (let i = 0; i < 20; i += 1) {
       expect((await ask(sidecar, withLength(envelopeOfSize(size)))).status).toBe(502);
     }
+  });
+
+  test('count what a body takes in memory: one that comes byte by byte soon is too much', async () => {
+    const { sidecar } = await start({ limits: { requestBody: 1_000, buffered: 100 * 512, inFlight: 100 } });
+    const client = await openConnection(sidecar.port);
+    client.send(head('/api/s2s/charge', ['Transfer-Encoding: chunked']) + '1\r\n \r\n'.repeat(101));
+    expect(codeOf(parseOnly(await client.untilText('}')).body)).toBe('overloaded');
+  });
+
+  test('of requests without a key leave the rest to those with one', async () => {
+    const { sidecar } = await start(settings);
+    const keyless = await Promise.all(Array.from({ length: 5 }, () => openConnection(sidecar.port)));
+    for (const client of keyless) {
+      client.send(
+        `POST /api/s2s/aes-encrypt HTTP/1.1\r\nHost: localhost\r\nkey: ${acmeTest.key}\r\niv: ${acmeTest.iv}\r\n` +
+          `Content-Length: ${size}\r\n\r\n${' '.repeat(size - 1)}`,
+      );
+    }
+    await vi.waitFor(() => expect(keyless.filter(({ received }) => received.includes('"overloaded"'))).toHaveLength(4));
+    expect((await ask(sidecar, withLength(envelopeOfSize(size)))).status).toBe(200);
+    for (const client of keyless) client.socket.destroy();
   });
 
   test('do not count bodies that only stream through', async () => {

@@ -432,23 +432,60 @@ describe('pipelined requests', () => {
     expect(await inFlight(sidecar)).toBe(0);
   });
 
-  test('that wait are in flight, and forgotten when their client leaves', async () => {
-    const upstream = await startUpstream(() => {});
-    const sidecar = await startSidecar(configOf(upstream.origin));
+  test('that wait are not in flight, so that one connection cannot use up the limit', async () => {
+    const upstream = await startUpstream((seen, res) => void (seen.url === '/other' && res.end('other')));
+    const sidecar = await startSidecar(configOf(upstream.origin, { limits: { inFlight: 2 } }));
     const client = await openConnection(sidecar.port);
-    client.send(valid.repeat(20));
-    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(20));
+    client.send(valid.repeat(50));
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
+    const other = await openConnection(sidecar.port);
+    other.send(request('GET /other HTTP/1.1', 'Host: localhost', authorization));
+    expect(parseOnly(await other.untilText('other')).status).toBe(200);
     client.socket.destroy();
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
-    expect(upstream.heads()).toBe(1);
+    expect(upstream.heads()).toBe(2);
   });
 
-  test('beyond the limit are refused in their turn', async () => {
-    const { sidecar } = await start({ inFlight: 2 });
+  test('are 101 at most on one connection: with one more it ends', async () => {
+    const upstream = await startUpstream(() => {});
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const bearable = await openConnection(sidecar.port);
+    bearable.send(valid.repeat(101));
+    const greedy = await openConnection(sidecar.port);
+    greedy.send(valid.repeat(102));
+    expect(await greedy.untilEnded()).toBe('');
+    expect(await inFlight(sidecar)).toBe(1);
+    bearable.socket.destroy();
+  });
+
+  test('with CONNECT behind them, and then a reset, harm nobody', async () => {
+    const upstream = await startUpstream(() => {});
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    for (let i = 0; i < 20; i += 1) {
+      const client = await openConnection(sidecar.port);
+      client.send(`${valid}CONNECT x:1 HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBeGreaterThan(0));
+      client.socket.resetAndDestroy();
+    }
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+  });
+
+  test('with garbage dripping behind them add no listeners', async () => {
+    const upstream = await startUpstream(() => {});
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const warnings: string[] = [];
+    const onWarning = (warning: Error): void => void warnings.push(String(warning));
+    process.on('warning', onWarning);
     const client = await openConnection(sidecar.port);
-    client.send(valid.repeat(3));
-    const answers = parseAnswers(await client.untilText('"overloaded"'));
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 503]);
+    client.send(valid);
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    for (let i = 0; i < 20; i += 1) {
+      client.send('\x01garbage\r\n');
+      await new Promise((resolve) => void setTimeout(resolve, 5));
+    }
+    process.off('warning', onWarning);
+    expect(warnings).toEqual([]);
+    client.socket.destroy();
   });
 });
 

@@ -31,9 +31,9 @@ export interface TestApi {
   readonly folder: Folder;
   readonly url: string;
   /** Asks for what a line such as `POST /accounts` says, below the API's root. */
-  ask(line: string, asked?: Asked): Promise<ApiAnswer>;
+  readonly ask: (line: string, asked?: Asked) => Promise<ApiAnswer>;
   /** The accounts' file. */
-  file(): string;
+  readonly file: () => string;
 }
 
 export async function startApi(more: Partial<Config> = {}, clock?: () => number): Promise<TestApi> {

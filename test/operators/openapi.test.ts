@@ -7,8 +7,6 @@ import { startApi } from './api.ts';
 interface Operation {
   readonly operationId: string;
   readonly parameters?: readonly { readonly name: string; readonly in: string; readonly required: boolean }[];
-  readonly requestBody?: { readonly required: boolean };
-  readonly responses: Readonly<Record<string, unknown>>;
 }
 
 interface Description {
@@ -19,7 +17,12 @@ interface Description {
 
 const committed = JSON.parse(readFileSync('docs/openapi.json', 'utf8')) as Description;
 const operations = Object.entries(committed.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => ({ path, method, ...operation })),
+  Object.entries(methods).map(([method, { operationId, parameters = [] }]) => ({
+    path,
+    method,
+    operationId,
+    parameters,
+  })),
 );
 
 test('the description that is served is the one that is committed', async () => {
@@ -34,14 +37,14 @@ test('every operation is described, once', () => {
   );
 });
 
-test.each(operations)('$method $path names the parameters of its path', ({ path, parameters = [] }) => {
+test.each(operations)('$method $path names the parameters of its path', ({ path, parameters }) => {
   const inPath = parameters.filter((each) => each.in === 'path');
   expect(inPath.map(({ name }) => `{${name}}`)).toEqual(path.match(/\{\w+\}/g) ?? []);
   expect(inPath.every(({ required }) => required)).toBe(true);
 });
 
 test('what makes a secret takes an Idempotency-Key, nothing else does', () => {
-  const taking = operations.filter(({ parameters = [] }) => parameters.some(({ name }) => name === 'Idempotency-Key'));
+  const taking = operations.filter(({ parameters }) => parameters.some(({ name }) => name === 'Idempotency-Key'));
   expect(taking.map(({ operationId }) => operationId).toSorted()).toEqual([
     'enable_encryption',
     'issue_key',

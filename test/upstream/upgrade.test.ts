@@ -456,7 +456,7 @@ describe('an Upgrade that is not asked for by a route', () => {
     client.send(
       `GET /slow HTTP/1.1\r\nHost: localhost\r\n${authorization}\r\n\r\n${handshake('/ws/feed', authorization)}`,
     );
-    await vi.waitFor(async () => expect([release === undefined, await inFlight(sidecar)]).toEqual([false, 2]));
+    await vi.waitFor(async () => expect([release === undefined, await inFlight(sidecar)]).toEqual([false, 1]));
     release?.();
     await client.untilText('{}');
     const answers = parseAnswers(client.received);
