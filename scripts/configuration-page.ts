@@ -94,7 +94,8 @@ A path is made of segments:
 
 ### What is checked besides
 
-- \`listen\` and \`admin\` have different ports.
+- \`listen\`, \`admin\` and \`operators\` have different ports.
+- \`operators\` on an address that others can reach has \`tls\`.
 - A private key belongs to its certificate. A client certificate for the upstream comes with its key.
 - \`limits.buffered\` is not less than \`limits.requestBody\`.
 - A route with \`upgrade\` has no \`envelope\`, and has the method \`GET\`.
@@ -109,9 +110,12 @@ ${tables(accounts.schema)}
 - Each key has either \`key\`, or \`sha256\` and \`prefix\`.
 - The credentials of an account for test and live differ, previous ones and disabled ones included. A test key that leaked would
   otherwise read live traffic through the test environment.
+- Sealed values (\`sealed:v1:…\`) open with the master key, each in its own place.
 - Two accounts with the same AES key get a warning.
 
 ### Rotation
+
+\`keys rotate\` and \`encryption enable --replace --grace\` do what follows, see [accounts.md](accounts.md).
 
 Keys: add the new one beside the old, and give the old one an \`expiresAt\`, or a \`revokedAt\` in haste.
 

@@ -22,6 +22,9 @@ const log = pino.destination({
   retryEAGAIN: () => tries-- > 0,
 });
 
+// Whoever read what a command prints has left: nobody is there for more.
+process.stdout.on('error', () => process.exit(1));
+
 process.on('uncaughtException', (error) => {
   // Nothing is certain any more, so nothing is waited for: `fatal` overtakes even lines that are on their way.
   tries = lastLinesTime / 100;

@@ -30,7 +30,7 @@ export async function demo(io: CliIo, options: { readonly freePorts: boolean }):
   const core = createPaymentCore((line) => io.stdout.write(`payment core │ ${line}\n`));
   const corePort = await listen(core, options.freePorts ? 0 : upstreamPort(loaded.config));
   if (typeof corePort === 'string') {
-    io.stderr.write(`demo: ${corePort}\n`);
+    io.stderr.write(`demo: ${corePort} (--free-ports takes others)\n`);
     return exitCodes.failed;
   }
   const config = options.freePorts ? onFreePorts(loaded.config, corePort) : loaded.config;

@@ -187,7 +187,9 @@ export function sidecarSchema({ value, pem }: Values) {
           .describe('Requests worked on at once; more are refused as `overloaded`.'),
         failedKeys: value(rate)
           .prefault('20/1m')
-          .describe('Failed attempts per client and time, before more are refused as `too_many_attempts`.'),
+          .describe(
+            'Unknown API keys of one client, and in live envelopes of one API key that do not open, in this time; more are refused as `too_many_attempts`.',
+          ),
       })
       .prefault({})
       .describe('What one client may ask for, and all together.'),

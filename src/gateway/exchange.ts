@@ -81,7 +81,9 @@ function open(
   );
   const duration = performance.now() - before;
   request.envelopeTime += duration;
-  metrics.envelope(environment.name, 'open', 'code' in opened ? 'failed' : 'ok', duration / 1_000);
+  // A body that is no envelope at all is refused, but nothing has failed to open.
+  if (!('code' in opened)) metrics.envelope(environment.name, 'open', 'ok', duration / 1_000);
+  else if (opened.code === 'decryption_failed') metrics.envelope(environment.name, 'open', 'failed', duration / 1_000);
   if (!('code' in opened)) {
     request.choose(chooseByCredentials(opened.credentials, encryption, grace));
     return opened.plaintext;

@@ -24,7 +24,7 @@ export const acmeLive = { key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le', iv: 'Bn4Mx8Cz
 export function credentialsOf({ key, iv }: { key: string; iv: string }): Credentials {
   const credentials = parseCredentials(key, iv, 'text');
   if (Array.isArray(credentials)) throw new Error('bad credentials in a test');
-  return credentials as Credentials;
+  return credentials;
 }
 
 export function apiKey(key: string, more: Partial<ApiKey> = {}): ApiKey {

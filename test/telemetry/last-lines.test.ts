@@ -22,21 +22,24 @@ function beside(code: string): string[] {
   return ['--import', `data:text/javascript,${encodeURIComponent(source)}`];
 }
 
-/** Sends so many requests, the last one with this id, on one connection; resolves when all are answered. */
+/** Sends so many requests, the last one with this id, some at a time on one connection; resolves when all are answered. */
 async function sendMany({ port }: Serving, count: number, lastId: string): Promise<void> {
-  const socket = createConnection(port, '127.0.0.1');
+  const socket = createConnection(port, '127.0.0.1').setEncoding('latin1');
   await once(socket, 'connect');
-  const head = (id: string): string => `GET /x HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: ${id}\r\n\r\n`;
-  for (let i = 1; i < count; i += 1) socket.write(head(`request-${i}`));
-  socket.write(head(lastId));
-  let received = '';
-  await new Promise<void>((resolve, reject) => {
-    socket.on('error', reject);
-    socket.on('data', (chunk) => {
-      received += chunk.toString('latin1');
-      if (received.includes(`X-Request-Id: ${lastId}`)) resolve();
-    });
-  });
+  const idOf = (i: number): string => (i === count ? lastId : `request-${i}`);
+  for (let first = 1; first <= count; first += 50) {
+    const last = Math.min(first + 49, count);
+    let requests = '';
+    for (let i = first; i <= last; i += 1) {
+      requests += `GET /x HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: ${idOf(i)}\r\n\r\n`;
+    }
+    socket.write(requests);
+    let received = '';
+    while (!received.includes(`X-Request-Id: ${idOf(last)}\r\n`)) {
+      const [chunk] = (await once(socket, 'data')) as [string];
+      received += chunk;
+    }
+  }
   socket.destroy();
 }
 

@@ -1,0 +1,125 @@
+import { expect, test } from 'vitest';
+import type { EnabledView, EncryptionView, IssuedKeyView, KeyView } from '../../src/accounts/views.ts';
+import { runCommand, type Ended } from '../support/cli.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+
+const masterKey = Buffer.alloc(32, 1).toString('base64');
+const otherMasterKey = Buffer.alloc(32, 2).toString('base64');
+
+describeWithPostgres('the commands on accounts in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  /** A database, a file with the same configuration besides, and the commands on both. */
+  async function desks(accounts: readonly object[] = []) {
+    const url = await postgres.createDatabase();
+    const folder = new Folder({
+      'file.yaml': sidecarFile('http://127.0.0.1:1'),
+      'accounts.yaml': { accounts },
+      'database.yaml': sidecarFile('http://127.0.0.1:1', {
+        accounts: { postgres: { url, masterKey: { file: 'master-key' } } },
+      }),
+      'master-key': masterKey,
+    });
+    const on =
+      (config: string) =>
+      (...args: readonly string[]): Promise<Ended> =>
+        runCommand([...args, '--config', folder.file(config)]);
+    const json = async <T>(line: string): Promise<T> => {
+      const { code, stdout, stderr } = await on('database.yaml')(...line.split(' '), '--json');
+      if (code !== 0) throw new Error(stderr);
+      return JSON.parse(stdout) as T;
+    };
+    return { url, folder, file: on('file.yaml'), database: on('database.yaml'), json };
+  }
+
+  test('are the same, and tell when something was last used', async () => {
+    const { database, json } = await desks();
+    await json('accounts add acme --name Acme');
+    const { key, id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
+    expect(key).toMatch(/^sk_test_/);
+    expect(await json<KeyView[]>('keys list acme')).toMatchObject([{ id, state: 'valid', last_used_at: null }]);
+    expect((await database('keys', 'list', 'acme')).stdout).toContain('LAST USED');
+    await json('encryption enable acme --environment test');
+    await json('encryption enable acme --environment test --replace --grace 1h');
+    expect((await json<EncryptionView>('encryption show acme --environment test')).previous?.last_used_at).toBeNull();
+    expect((await database('encryption', 'show', 'acme', '--environment', 'test')).stdout).toContain(
+      'last used    never\n',
+    );
+    await json(`keys revoke acme ${id}`);
+    expect((await database('keys', 'revoke', 'acme', id)).stderr).toContain('(key_revoked)');
+    for (const line of (await database('keys', 'list', 'acme')).stdout.split('\n')) {
+      expect(line.length).toBeLessThanOrEqual(80);
+    }
+  });
+
+  test('fill it from a file, as often as it takes', async () => {
+    const aes = 'k'.repeat(32);
+    const encryption = { test: { enabled: true, key: aes, iv: 'i'.repeat(16) } };
+    const { url, folder, file, database } = await desks([
+      {
+        id: 'acme',
+        name: 'Acme',
+        keys: [{ id: 'k', key: 'sk_test_0123456789abcdef', createdAt: '2026-11-01' }],
+        encryption,
+      },
+      { id: 'globex', name: 'Globex' },
+    ]);
+    const copy = async (): Promise<string> =>
+      (await file('accounts', 'copy', '--to', folder.file('database.yaml'))).stdout;
+    expect(await copy()).toBe('2 added, 0 there already, 0 refused.\n');
+    expect(await copy()).toBe('0 added, 2 there already, 0 refused.\n');
+    expect(await postgres.psql(url, 'SELECT * FROM envelope_sidecar.encryption')).not.toContain(aes);
+    await database('accounts', 'deactivate', 'acme');
+    const refused = await file('accounts', 'copy', '--to', folder.file('database.yaml'));
+    expect(refused.stderr).toContain('acme  account acme exists and is not the same\n');
+    const back = await desks();
+    expect((await database('accounts', 'copy', '--to', back.folder.file('file.yaml'))).stdout).toBe(
+      '2 added, 0 there already, 0 refused.\n',
+    );
+    expect((await back.file('accounts', 'export')).stdout).toContain(aes);
+  });
+
+  test('import thousands, and find the one that is wrong among them', async () => {
+    const { folder, database } = await desks();
+    const line = (i: number): object => ({
+      id: `a${i}`,
+      name: `Account ${i}`,
+      keys: [{ id: `k${i}`, key: `sk_test_${String(i).padStart(16, '0')}`, createdAt: '2026-11-01' }],
+    });
+    const lines = Array.from({ length: 5_000 }, (_, i) => JSON.stringify(line(i)));
+    lines[3_000] = JSON.stringify({ ...line(3_000), keys: (line(7) as { keys: object[] }).keys });
+    folder.write({ 'lines.ndjson': lines.join('\n') });
+    const file = folder.file('lines.ndjson');
+    const { stdout, stderr } = await database('accounts', 'import', file);
+    expect(stdout).toBe('4999 added, 0 there already, 1 refused.\n');
+    expect(stderr).toContain(`${file}:3001  `);
+    lines[3_000] = JSON.stringify(line(3_000));
+    folder.write({ 'lines.ndjson': lines.join('\n') });
+    expect((await database('accounts', 'import', file)).stdout).toBe('1 added, 4999 there already, 0 refused.\n');
+    expect((await database('accounts', 'export')).stdout.split('\n')).toHaveLength(5_001);
+  });
+
+  test('seal it with another master key', async () => {
+    const { folder, database, json } = await desks();
+    await json('accounts add acme --name Acme');
+    await json<EnabledView>('encryption enable acme --environment live');
+    folder.write({ 'new-key': otherMasterKey });
+    expect((await database('accounts', 'rekey', '--new-master-key-file', folder.file('new-key'))).stdout).toBe(
+      '1 accounts are sealed with the new master key: configure it now.\n',
+    );
+    const again = await database('accounts', 'rekey', '--new-master-key-file', folder.file('new-key'));
+    expect(again).toMatchObject({ code: 78, stderr: expect.stringContaining('(master_key_wrong)') as string });
+    folder.write({ 'master-key': otherMasterKey });
+    expect((await database('accounts', 'rekey', '--new-master-key-file', folder.file('new-key'))).code).toBe(0);
+  });
+
+  test('say so where it does not answer', async () => {
+    const { folder } = await desks();
+    const accounts = { postgres: { url: 'postgres://127.0.0.1:1/none', masterKey } };
+    folder.write({ 'none.yaml': sidecarFile('http://127.0.0.1:1', { accounts }) });
+    const ended = await runCommand(['accounts', 'list', '--config', folder.file('none.yaml')]);
+    expect(ended).toMatchObject({ code: 1, stdout: '' });
+    expect(ended.stderr).toMatch(/^accounts list: .*\(store_unavailable\)\n$/);
+  });
+});
