@@ -166,7 +166,6 @@ export function sidecarSchema({ value, pem }: Values) {
       .array(value(network))
       .prefault([])
       .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are believed and continued.'),
-    workers: z.literal(1).prefault(1).describe('Processes that serve. One: run more pods for more.'),
     limits: z
       .strictObject({
         requestBody: value(within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'))
@@ -210,6 +209,10 @@ export function sidecarSchema({ value, pem }: Values) {
       })
       .prefault({})
       .describe('How long the sidecar waits.'),
+    workers: z
+      .literal(1, { error: 'expected 1: one process serves, more pods serve more' })
+      .prefault(1)
+      .describe('Processes that serve. One; run more pods for more.'),
     log: z
       .strictObject({
         level: value(oneOf(logLevels)).prefault('info').describe('The least important level that is written.'),

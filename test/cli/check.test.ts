@@ -121,12 +121,17 @@ d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]
     ],
     [
       'members that are unknown, with the nearest known one',
-      { sidecar: `${minimal}timeout: { connect: 1s }\nlog: { lvel: info }\nworkers: 4\n` },
+      { sidecar: `${minimal}timeout: { connect: 1s }\nlog: { lvel: info }\ncolour: blue\n` },
       [
         'sidecar.yaml:4:1  timeout  unknown member "timeout": did you mean "timeouts"?',
         'sidecar.yaml:5:8  log.lvel  unknown member "lvel": did you mean "level"?',
-        'sidecar.yaml:6:1  workers  unknown member "workers": expected listen, admin, operators, environments, accounts, routes, cipherTest, trustedProxies, limits, timeouts, log',
+        'sidecar.yaml:6:1  colour  unknown member "colour": expected listen, admin, operators, environments, accounts, routes, cipherTest, trustedProxies, limits, timeouts, workers, log',
       ],
+    ],
+    [
+      'more workers than the one there is',
+      { sidecar: `${minimal}workers: 2\n` },
+      ['sidecar.yaml:4:10  workers  expected 1: one process serves, more pods serve more'],
     ],
     [
       'members that are missing, at their parents',
