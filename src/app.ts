@@ -191,7 +191,7 @@ export class App {
     // Unknown until it has been counted, so not none.
     let connections: number | undefined;
     const settled = (): boolean => {
-      listener.getConnections((_error, open) => (connections = open));
+      listener.getConnections((_error, count) => (connections = count));
       return connections === 0;
     };
     await until(settled, Math.min(idleLinger, end - performance.now()));

@@ -26,7 +26,7 @@ const log = pino.destination({
 process.stdout.on('error', () => process.exit(1));
 
 process.on('uncaughtException', (error) => {
-  // Nothing is certain any more, so nothing is waited for: `fatal` overtakes even lines that are on their way.
+  // Nothing is certain any more, so only the reader is waited for, and not long: `fatal` overtakes even lines that are on their way.
   tries = lastLinesTime / 100;
   try {
     createLogger('fatal', log).fatal({ err: error }, 'crash');

@@ -4,10 +4,7 @@ import { encodings } from '../envelope/encoding.ts';
 import { instant, oneOf, text } from '../yaml/kinds.ts';
 import type { Kind } from '../yaml/kinds.ts';
 import type { Values } from '../yaml/values.ts';
-import { isWellFormed } from './api-key.ts';
-import type { KeyPrefix } from './api-key.ts';
-
-const keyPrefixes = ['pk_test_', 'pk_live_', 'sk_test_', 'sk_live_'] as const satisfies readonly KeyPrefix[];
+import { isWellFormed, keyPrefixes } from './api-key.ts';
 
 /** The ids of accounts and API keys: they travel in headers and stand in logs. */
 export const identifier: Kind<string> = {

@@ -9,7 +9,8 @@ export const keyKinds = ['public', 'secret'] as const;
 export type KeyKind = (typeof keyKinds)[number];
 
 /** What an API key says of itself in its first eight characters. */
-export type KeyPrefix = 'pk_test_' | 'pk_live_' | 'sk_test_' | 'sk_live_';
+export const keyPrefixes = ['pk_test_', 'pk_live_', 'sk_test_', 'sk_live_'] as const;
+export type KeyPrefix = (typeof keyPrefixes)[number];
 
 /** A stored API key: never the key itself, only its hash. */
 export interface ApiKey {

@@ -62,10 +62,9 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
       add(counts.apiKeys, `${environmentOf(prefix)} ${kindOf(prefix)} ${rotationOf(createdAt, now)}`);
     }
     for (const environment of environmentNames) {
-      const { createdAt = now } = encryption[environment] ?? {};
-      if (encryption[environment] !== undefined) {
-        add(counts.credentials, `${environment} ${rotationOf(createdAt, now)}`);
-      }
+      const encrypts = encryption[environment];
+      if (encrypts === undefined) continue;
+      add(counts.credentials, `${environment} ${rotationOf(encrypts.createdAt ?? now, now)}`);
     }
   }
   return tallyOfCounts(counts);

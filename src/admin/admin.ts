@@ -13,10 +13,9 @@ export interface AdminDependencies {
 
 /** The admin listener: health, metrics and the begin of the drain. Nothing secret. */
 export function createAdminListener(dependencies: AdminDependencies): Server {
-  const server = createServer({ maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 }, (req, res) => {
+  return createServer({ maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 }, (req, res) => {
     respond(req, res, dependencies).catch(() => res.destroy());
   });
-  return server;
 }
 
 async function respond(

@@ -98,7 +98,8 @@ async function keyIdOf({ store }: StoreSession, id: string, named: string): Prom
   if (!isWellFormed(named)) return named;
   const account = await store.read(id);
   const { keys } = existing(new Map(account && [[id, account]]), id);
-  const found = keys.find((key) => key.id === named || key.hash === hashOf(named));
+  const hash = hashOf(named);
+  const found = keys.find((key) => key.id === named || key.hash === hash);
   if (found !== undefined) return found.id;
   const hint = hasChecksum(named) ? '' : ': mistyped, or not made by "keys issue"';
   throw new AccountsError('key_unknown', `account ${id} does not have this key${hint}`);

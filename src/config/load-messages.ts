@@ -22,12 +22,9 @@ interface PackedCredentials {
   readonly iv: Uint8Array;
 }
 
-type PackedEncryption = Omit<Encryption, 'credentials' | 'grace'> & {
-  readonly credentials: PackedCredentials;
-  readonly grace: { readonly previous: PackedCredentials | undefined; readonly until: number } | undefined;
+type PackedAccount = Omit<Account, 'encryption'> & {
+  readonly encryption: Partial<Record<string, WithCredentials<PackedCredentials>>>;
 };
-
-type PackedAccount = Omit<Account, 'encryption'> & { readonly encryption: Partial<Record<string, PackedEncryption>> };
 
 /** Makes an account fit for the way between threads. */
 export function packAccount(account: Account): PackedAccount {
@@ -66,6 +63,7 @@ function mapEncryption<A, B>(
   return mapped;
 }
 
+/** How an account encrypts, with credentials in another form. */
 type WithCredentials<C> = Omit<Encryption, 'credentials' | 'grace'> & {
   readonly credentials: C;
   readonly grace: { readonly previous: C | undefined; readonly until: number } | undefined;

@@ -24,8 +24,7 @@ interface Call {
  * A stand-in payment core: what the sidecar of a demo stands in front of. It keeps everything in memory, believes the
  * `X-Account-Id` it gets and knows nothing of envelopes.
  *
- * @param log gets one line for each request, its JSON body included: a demo is there to show what arrived. Amounts are
- * in minor units (cents).
+ * @param log gets one line for each request, its JSON body included: a demo is there to show what arrived.
  */
 export function createPaymentCore(log: (line: string) => void): Server {
   const ledger = new Ledger();

@@ -20,8 +20,7 @@ export abstract class AnswerRelay implements AnswerHandler {
   onFailure(failure: UpstreamFailure): void {
     this.request.upstreamEnds();
     this.request.upstreamFailure = failure;
-    if (this.request.answered) this.request.breakOff();
-    else this.request.refuse(failure.code);
+    this.request.giveUp(failure.code);
   }
 
   onError(error: unknown): void {
@@ -33,18 +32,18 @@ export abstract class AnswerRelay implements AnswerHandler {
     if (!this.#stalled) this.request.wait(this.request.rules.timeouts.upstream, 'upstream_timeout');
   }
 
-  /** Writes on; while the client reads slower than the upstream sends, `pause` holds the source and `resume` frees it. */
-  protected write(chunk: Buffer | string, pause: () => void, resume: () => void): void {
+  /** Writes on; while the client reads slower than the upstream sends, the source is paused. */
+  protected write(chunk: Buffer | string, source: { pause(): void; resume(): void } | undefined): void {
     const { res, rules } = this.request;
     this.request.bytesOut += chunk.length;
     if (res.write(chunk, 'latin1') || this.#stalled) return;
     this.#stalled = true;
-    pause();
+    source?.pause();
     this.request.wait(rules.timeouts.idle, 'client_stalled');
     res.once('drain', () => {
       this.#stalled = false;
       if (!this.ended) this.waitForUpstream();
-      resume();
+      source?.resume();
     });
   }
 

@@ -14,8 +14,8 @@ export function peerOf({ req }: GatewayRequest): string {
  * The client's address as a subject of limits: behind trusted proxies the last one they did not put there themselves;
  * an IPv6 network of 64 bits as one, because that is what one client is given.
  *
- * @returns undefined behind a proxy that is not trusted, because all its clients would count as one, and where a trusted
- *   one does not tell an address
+ * @returns undefined behind a proxy where none is configured as trusted, because all its clients would count as one, and
+ *   where what a trusted one names is no address
  */
 export function clientOf(request: GatewayRequest, head: RequestHead): string | undefined {
   const peer = peerOf(request);

@@ -81,15 +81,16 @@ function open(
   );
   const duration = performance.now() - before;
   request.envelopeTime += duration;
-  // A body that is no envelope at all is refused, but nothing has failed to open.
-  if (!('code' in opened)) metrics.envelope(environment.name, 'open', 'ok', duration / 1_000);
-  else if (opened.code === 'decryption_failed') metrics.envelope(environment.name, 'open', 'failed', duration / 1_000);
   if (!('code' in opened)) {
+    metrics.envelope(environment.name, 'open', 'ok', duration / 1_000);
     request.choose(chooseByCredentials(opened.credentials, encryption, grace));
     return opened.plaintext;
   }
-  if (subject !== undefined && opened.code === 'decryption_failed')
-    openFailures.failed(subject, failedKeys.window, before);
+  // A body that is no envelope at all is refused, but nothing has failed to open.
+  if (opened.code === 'decryption_failed') {
+    metrics.envelope(environment.name, 'open', 'failed', duration / 1_000);
+    if (subject !== undefined) openFailures.failed(subject, failedKeys.window, before);
+  }
   request.reason = opened.reason;
   // In live there is one answer to all that may be wrong with a ciphertext: differences are a padding oracle.
   request.refuse(opened.code, environment.name === 'test' ? { hint: opened.hint } : {});

@@ -7,7 +7,7 @@ import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { AnswerHandler, Upstream, UpstreamCall, UpstreamRequest } from '../upstream/upstream.ts';
 import type { BufferBudget, BufferBudgets } from './buffer-budget.ts';
-import { lingerTime, problem, type RefusalDetails } from './refusal.ts';
+import { closing, lingerTime, problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Rules } from './rules.ts';
 import type { Sealing, SealingChoice } from './sealing.ts';
@@ -41,7 +41,7 @@ export class GatewayRequest {
   /** Present where answers are sealed; what is refused then is sealed too, if its row says so. */
   sealing: Sealing | undefined;
   /** During a grace: with which credentials this request is answered. */
-  grace: 'current' | 'previous' | 'none' | undefined;
+  grace: SealingChoice['grace'];
 
   /** Whether too many were in flight when it came. */
   overloaded = false;
@@ -126,9 +126,8 @@ export class GatewayRequest {
     }
     if (this.#expiry === 'upstream_timeout') this.upstreamEnds();
     this.call?.abort();
-    if (this.answered) this.breakOff();
-    else if (this.#expiry === 'client_stalled') this.breakOff();
-    else this.refuse(this.#expiry);
+    if (this.#expiry === 'client_stalled') this.breakOff();
+    else this.giveUp(this.#expiry);
   }
 
   /** Takes bytes of the budget for as long as this request lasts; false where there are not so many left. */
@@ -180,6 +179,12 @@ export class GatewayRequest {
       // What failed may be what a refusal needs, too.
     }
     this.breakOff();
+  }
+
+  /** Says that there will be no answer, or, where one has begun, that it will not be whole. */
+  giveUp(code: RefusalCode): void {
+    if (this.answered) this.breakOff();
+    else this.refuse(code);
   }
 
   /** Ends the client's connection so that nobody can take what it got for a whole answer. */
@@ -284,15 +289,6 @@ export class GatewayRequest {
     );
   }
 }
-
-/** After these the connection is closed: what follows on it is not wanted, or cannot be told from the rest of the request. */
-const closing: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
-  'ambiguous_request',
-  'malformed_request',
-  'headers_too_large',
-  'request_timeout',
-  'body_too_large',
-]);
 
 /** What an expired deadline means. */
 type Expiry = 'request_timeout' | 'upstream_timeout' | 'client_stalled' | 'rest_unread';

@@ -35,7 +35,6 @@ type Admission =
       readonly outcome: 'admitted';
       readonly head: RequestHead;
       readonly environment: ServedEnvironment;
-      readonly identified: boolean;
       readonly enveloped: boolean;
     };
 
@@ -129,8 +128,7 @@ export class Gateway {
     } else if (request.refusal === undefined) {
       // The fault lies in the request's own body.
       request.call?.abort();
-      if (request.answered) request.breakOff();
-      else request.refuse(request.isAmbiguous ? 'ambiguous_request' : code);
+      request.giveUp(request.isAmbiguous ? 'ambiguous_request' : code);
     }
   }
 
@@ -152,12 +150,12 @@ export class Gateway {
       await answerCipherTest(request, admission.head, admission.test);
     } else {
       // 6. An account that encrypts here, on a route that asks for it: the enveloped exchange. All else passes through.
-      const { head, environment, identified, enveloped } = admission;
+      const { head, environment, enveloped } = admission;
       const encryption = request.holder?.account.encryption[environment.name];
       if (enveloped && encryption !== undefined) {
         await exchange(request, head, environment, encryption, this.#clock(), this.#exchange);
       } else {
-        await passThrough(request, head, environment, encryption, identified);
+        await passThrough(request, head, environment, encryption);
       }
     }
   }
@@ -192,7 +190,7 @@ export class Gateway {
     request.route = routes[0]?.path ?? 'unlisted';
     const enveloped = routes.some((route) => route.envelope);
     if (isOpenPreflight(head, rules.router)) {
-      return { outcome: 'admitted', head, environment, identified: false, enveloped: false };
+      return { outcome: 'admitted', head, environment, enveloped: false };
     }
 
     // 4. Whose request it is. Before the route's permission: to somebody unknown there is nothing to permit.
@@ -204,7 +202,7 @@ export class Gateway {
     if (forbidden === 'method_not_allowed') return refused(forbidden, { allow: allowedMethods(routes) });
     if (forbidden !== undefined) return refused(forbidden);
 
-    return { outcome: 'admitted', head, environment, identified: true, enveloped };
+    return { outcome: 'admitted', head, environment, enveloped };
   }
 
   /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. Undefined: admitted. */

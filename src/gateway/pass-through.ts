@@ -12,14 +12,12 @@ import { upstreamHeaders } from './upstream-headers.ts';
  * an envelope on a route that does not open it would reach the upstream as nonsense.
  *
  * @param encryption of the account in this environment, if it is enabled
- * @param identified false on a preflight
  */
 export async function passThrough(
   request: GatewayRequest,
   head: RequestHead,
   environment: ServedEnvironment,
   encryption: Encryption | undefined,
-  identified: boolean,
 ): Promise<void> {
   let lookedAt: readonly Buffer[] = [];
   let body: Buffer | PassingBody | undefined;
@@ -49,7 +47,7 @@ export async function passThrough(
     }
     body ??= new PassingBody(request, lookedAt);
   }
-  const headers = upstreamHeaders(request, head, identified ? environment.name : undefined);
+  const headers = upstreamHeaders(request, head, environment.name);
   headers.push(...head.plainHeaders);
   // A body that is here in whole has a length, even if it came in chunks.
   const length = Buffer.isBuffer(body) ? body.length : head.contentLength;

@@ -8,7 +8,7 @@ export class PlainAnswer extends AnswerRelay {
 
   override onInformation(status: number, headers: readonly string[]): void {
     // RFC 9110 §15.2: passed on, but to HTTP/1.0, which does not know them.
-    if (this.request.req.httpVersionMinor === 0 || status === 101) return;
+    if (this.request.req.httpVersionMinor === 0) return;
     const early = readAnswerHead(status, headers);
     this.request.res.writeInformation(status, early.headers);
   }
@@ -38,11 +38,7 @@ export class PlainAnswer extends AnswerRelay {
     }
     if (this.#awaited !== undefined) this.#awaited -= chunk.length;
     this.waitForUpstream();
-    this.write(
-      chunk,
-      () => this.request.call?.pause(),
-      () => this.request.call?.resume(),
-    );
+    this.write(chunk, this.request.call);
   }
 
   override onEnd(): void {

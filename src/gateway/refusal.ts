@@ -4,6 +4,15 @@ import { refusalOf, type RefusalCode } from '../errors.ts';
 /** How long what a client still sends is read and thrown away, so that a reset does not overtake its answer (RFC 9112 §9.6). */
 export const lingerTime = 2_000;
 
+/** After these the connection is closed: what follows on it is not wanted, or cannot be told from the rest of the request. */
+export const closing: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
+  'ambiguous_request',
+  'malformed_request',
+  'headers_too_large',
+  'request_timeout',
+  'body_too_large',
+]);
+
 /** What a refusal carries beside its row. */
 export interface RefusalDetails {
   /** For `Allow`, with `method_not_allowed`. */

@@ -118,12 +118,7 @@ export class SealedAnswer extends AnswerRelay {
     }
     const source = this.#decoder ?? this.request.call;
     const sealed = this.#timed(() => this.#startedSealer().update(chunk));
-    if (sealed === '') return;
-    this.write(
-      sealed,
-      () => source?.pause(),
-      () => source?.resume(),
-    );
+    if (sealed !== '') this.write(sealed, source);
   }
 
   #onPlainEnd(): void {
@@ -181,8 +176,7 @@ export class SealedAnswer extends AnswerRelay {
   #fail(): void {
     this.#observe('failed');
     this.request.call?.abort();
-    if (this.request.answered) this.request.breakOff();
-    else this.request.refuse('sealing_failed');
+    this.request.giveUp('sealing_failed');
   }
 
   #observe(outcome: 'ok' | 'failed'): void {

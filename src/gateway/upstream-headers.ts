@@ -6,18 +6,13 @@ import type { RequestHead } from './request-head.ts';
 /**
  * The headers of a request to the upstream: the client's end-to-end headers that hold in any case, and what the sidecar
  * says itself. A flat list, to be continued by what depends on the body.
- *
- * @param environment undefined on a preflight, which has no identity and no key
  */
-export function upstreamHeaders(
-  request: GatewayRequest,
-  head: RequestHead,
-  environment: EnvironmentName | undefined,
-): string[] {
+export function upstreamHeaders(request: GatewayRequest, head: RequestHead, environment: EnvironmentName): string[] {
   const { headers } = head;
   if (head.host !== '') headers.push('Host', head.host);
   headers.push('X-Request-Id', request.id);
-  if (environment !== undefined && request.holder !== undefined) {
+  // A preflight has no identity and no key.
+  if (request.holder !== undefined) {
     const { account, key } = request.holder;
     headers.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', kindOf(key.prefix));
     headers.push('X-Environment', environment);

@@ -28,6 +28,7 @@ export class Connection {
   idleSince = 0;
   #events: RequestEvents | undefined;
   #parser: AnswerParser | undefined;
+  readonly #onIdle: (connection: Connection) => void;
   #bodySent = true;
   #cause = 'ECONNCLOSED';
 
@@ -45,8 +46,6 @@ export class Connection {
       this.#finish()?.onBroken(this.#cause);
     });
   }
-
-  readonly #onIdle: (connection: Connection) => void;
 
   /** Sends a request; the connection must be idle. */
   send({ method, head, body, chunked }: OutgoingRequest, events: RequestEvents): void {
