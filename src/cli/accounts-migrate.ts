@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { migrate } from '../accounts/postgres/migrate.ts';
-import { formatProblem, loadConfig } from '../config/load.ts';
+import { loadConfig } from '../config/load.ts';
+import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { storeCommand, type Ended, type StoreOptions } from './store-command.ts';
 
@@ -17,10 +18,7 @@ export function addMigrateCommand(accounts: Command, io: CliIo, ended: Ended): v
 /** @returns the exit code */
 async function migrateStore(io: CliIo, { config, json }: StoreOptions): Promise<number> {
   const loaded = loadConfig(config, io.env);
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
-    return exitCodes.configuration;
-  }
+  if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const { store } = loaded.config;
   if (store.kind !== 'postgres') {
     io.stderr.write('accounts migrate: the accounts are kept in a file, which has no tables\n');

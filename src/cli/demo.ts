@@ -4,11 +4,12 @@ import type { AddressInfo } from 'node:net';
 import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { formatProblem, loadConfig } from '../config/load.ts';
+import { loadConfig } from '../config/load.ts';
 import type { Config } from '../config/config.ts';
 import { demoCommands, type DemoAccounts } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
 import { createLogger } from '../telemetry/logger.ts';
+import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { startApp, stopSignals, untilStopped } from './serve.ts';
 
@@ -22,10 +23,7 @@ const shippedConfig = join(dirname(fileURLToPath(import.meta.url)), '../../confi
  */
 export async function demo(io: CliIo, options: { readonly freePorts: boolean }): Promise<number> {
   const loaded = loadConfig(relative('.', shippedConfig), io.env);
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
-    return exitCodes.configuration;
-  }
+  if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const signals = stopSignals(io);
   const core = createPaymentCore((line) => io.stdout.write(`payment core │ ${line}\n`));
   const corePort = await listen(core, options.freePorts ? 0 : upstreamPort(loaded.config));

@@ -1,5 +1,6 @@
 import { request } from 'node:http';
-import { formatProblem, loadAdmin } from '../config/load.ts';
+import { loadAdmin } from '../config/load.ts';
+import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /**
@@ -8,10 +9,7 @@ import { exitCodes, type CliIo } from './io.ts';
  */
 export async function drain(io: CliIo, configFile: string): Promise<number> {
   const admin = loadAdmin(configFile, io.env);
-  if (!('port' in admin)) {
-    for (const problem of admin) io.stderr.write(`${formatProblem(problem)}\n`);
-    return exitCodes.configuration;
-  }
+  if (!('port' in admin)) return invalidConfiguration(io, admin);
   const result = await post(loopbackOf(admin.host), admin.port, '/drain');
   if (result === 200) return exitCodes.done;
   io.stderr.write(`drain: ${typeof result === 'number' ? `the admin listener answered ${result}` : result}\n`);

@@ -3,16 +3,14 @@ import type { Config } from '../config/config.ts';
 import { formatProblem, loadConfig } from '../config/load.ts';
 import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
+import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /** `serve`: runs the sidecar until a signal ends it. Returns the exit code. */
 export async function serve(io: CliIo, configFile: string): Promise<number> {
   const readSince = io.clock();
   const loaded = loadConfig(configFile, io.env);
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
-    return exitCodes.configuration;
-  }
+  if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const log = createLogger(loaded.config.log.level, io.log);
   for (const warning of loaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
   const signals = stopSignals(io);

@@ -2,11 +2,12 @@ import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-error.ts';
 import { Operations, type OperationsOptions } from '../accounts/operations.ts';
-import { formatProblem, loadConfig } from '../config/load.ts';
+import { loadConfig } from '../config/load.ts';
 import { openStore } from '../config/open-store.ts';
 import { auditTo } from '../telemetry/audit.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { configOption } from './config-option.ts';
+import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /** What a command on accounts works with. */
@@ -60,10 +61,7 @@ export async function onStore(
   work: (session: StoreSession) => Promise<void>,
 ): Promise<number> {
   const loaded = loadConfig(options.config, io.env);
-  if (!loaded.ok) {
-    for (const problem of loaded.problems) io.stderr.write(`${formatProblem(problem)}\n`);
-    return exitCodes.configuration;
-  }
+  if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const { store, vault } = openStore(loaded.config.store, io.env, { besideTraffic: false });
   const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };

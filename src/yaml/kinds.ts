@@ -16,6 +16,13 @@ export interface Kind<T> {
   readonly read: (text: string) => T | undefined;
 }
 
+/** What a text means. Throws `WrongValue` for one that is not as expected. */
+export function parseAs<T>(kind: Kind<T>, text: string): T {
+  const value = kind.pattern.test(text) ? kind.read(text) : undefined;
+  if (value === undefined) throw new WrongValue(`expected ${kind.expected}`);
+  return value;
+}
+
 /** Any text but an empty one. */
 export const text: Kind<string> = {
   name: 'text',

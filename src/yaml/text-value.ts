@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Kind } from './kinds.ts';
+import { parseAs, type Kind } from './kinds.ts';
 import { WrongValue } from './wrong-value.ts';
 
 /** A text of this kind in JSON: unlike a value of the configuration it is always written out. */
@@ -12,14 +12,12 @@ export function textValue<T>(kind: Kind<T>) {
       : { enum: kind.choices };
   return text.meta({ description: capitalised(kind.expected), ...form }).transform((written, context): T => {
     try {
-      const read = kind.pattern.test(written) ? kind.read(written) : undefined;
-      if (read !== undefined) return read;
-      context.addIssue(expected);
+      return parseAs(kind, written);
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error;
       context.addIssue(error.message);
+      return z.NEVER;
     }
-    return z.NEVER;
   });
 }
 

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import type { Files } from './files.ts';
-import type { Kind } from './kinds.ts';
+import { parseAs, type Kind } from './kinds.ts';
 import { WrongValue } from './wrong-value.ts';
 
 /** Environment variables, as in `process.env`. */
@@ -42,15 +42,12 @@ export function valuesIn({ directory, files }: { directory: string; files: Files
       .union(waysToWrite(kind), { error: ({ input }) => mismatch(input, kind) })
       .transform((written, context): T => {
         try {
-          const text = textOf(written);
-          const read = kind.pattern.test(text) ? kind.read(text) : undefined;
-          if (read !== undefined) return read;
-          context.addIssue(`expected ${kind.expected}`);
+          return parseAs(kind, textOf(written));
         } catch (error) {
           if (!(error instanceof WrongValue)) throw error;
           context.addIssue(error.message);
+          return z.NEVER;
         }
-        return z.NEVER;
       })
       .meta({ title: kind.name });
   }
