@@ -6,6 +6,8 @@ import { GenericContainer, Wait, getContainerRuntimeClient, type StartedNetwork 
 
 // Its reaper is a further image to be pulled. What the tests start, they remove.
 process.env['TESTCONTAINERS_RYUK_DISABLED'] = 'true';
+// Ports are published on loopback. Where this machine is itself a container, its gateway would be asked instead.
+process.env['TESTCONTAINERS_HOST_OVERRIDE'] = '127.0.0.1';
 
 /** What keeps containers from being run here; undefined where there is an engine. */
 export async function missingEngine(): Promise<string | undefined> {
