@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
-# Installs what the tests of image, deployment, dashboard, alerts and PostgreSQL need beyond npm, and starts the container
-# engine.
+# Installs what the tests need beyond npm, and starts the container engine.
 # For a bare Debian 12, as root. Does nothing where all is there already.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 
-# A command and the package that brings it. kubectl comes from Kubernetes' own package source: Debian's is too old for
-# components.
-tools=(dockerd:docker.io iptables:iptables mmdebstrap:mmdebstrap promtool:prometheus kubectl:kubectl)
+# A command and the package that brings it.
+tools=(
+  dockerd:docker.io
+  iptables:iptables
+  mmdebstrap:mmdebstrap
+  promtool:prometheus
+  nginx:nginx
+  wrk:wrk
+  slowhttptest:slowhttptest
+  testssl:testssl.sh
+)
 missing=()
 for tool in "${tools[@]}"; do
   command -v "${tool%%:*}" >/dev/null || missing+=("${tool##*:}")
@@ -29,6 +36,26 @@ if ((${#missing[@]} > 0)); then
   apt-get install -qq --yes --no-install-recommends postgresql-common >/dev/null
   sed -i 's/^#*create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
   apt-get install -qq --yes --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# Debian 12 has a kubectl that knows no components. Where no source of packages has a later one, Debian 13's runs here as well.
+if ! command -v kubectl >/dev/null; then
+  apt-get update -qq
+  kubectl=kubectl
+  if ! apt-cache show kubectl &>/dev/null; then
+    next=$(mktemp -d)
+    chown _apt "$next"
+    mkdir -p "$next/sources" "$next/lists/partial"
+    for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
+      if [[ -e $file ]]; then sed s/bookworm/trixie/g "$file" >"$next/sources/${file##*/}"; fi
+    done
+    options=(-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$next/sources" -o Dir::State::Lists="$next/lists")
+    apt-get -qq "${options[@]}" update
+    (cd "$next" && apt-get -qq "${options[@]}" download kubectl)
+    kubectl=$(echo "$next"/kubectl_*.deb)
+  fi
+  apt-get install -qq --yes --no-install-recommends "$kubectl" >/dev/null
+  rm -rf "${next-}"
 fi
 
 if ! docker version >/dev/null 2>&1; then

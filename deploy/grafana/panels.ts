@@ -103,7 +103,7 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       {
         kind: 'timeseries',
         title: 'Requests by status',
-        description: '499: the client left before its answer.',
+        description: '499: there was no whole answer, because the client left or the end of a drain broke it off.',
         unit: 'reqps',
         stacked: true,
         queries: [['{{status}}', `sum by (status) (${rate('requests_total')})`]],

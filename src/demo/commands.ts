@@ -19,28 +19,42 @@ export function demoCommands(base: string, { accounts }: DemoAccounts): string {
   const secretKey = (account: typeof plain): string =>
     account?.keys.find(({ key }) => key?.startsWith('sk_test_') === true)?.key ?? '';
   const publicKey = plain?.keys.find(({ key }) => key?.startsWith('pk_test_') === true)?.key ?? '';
-  const cipher = 'openssl enc -aes-256-cbc -K "$KEY" -iv "$IV"';
-  const toHex = "od -An -v -tx1 | tr -d ' \\n'";
-  const json = "-H 'Content-Type: application/json'";
+  const payment = `'{"amount":1000,"currency":"USD"}'`;
+  const post = (path: string, key: string, data: string): string => `curl -sw '\\n' ${base}${path} \\
+  -H 'Authorization: Bearer ${key}' \\
+  -H 'Content-Type: application/json' -d ${data}`;
+  // Comments without quotes and semicolons: some shells take them for commands when they are pasted.
   return `
 Paste these into another terminal.
 
-# ${encrypting?.id} encrypts: seal a charge with openssl, send it, see the sealed answer, open it.
-KEY=$(printf %s '${credentials?.key}' | ${toHex}); IV=$(printf %.16s '${credentials?.iv}' | ${toHex})
-DATA=$(printf %s '{"amount":1000,"currency":"USD"}' | ${cipher} | ${toHex})
-ANSWER=$(curl -s ${base}/api/s2s/charge -H 'Authorization: Bearer ${secretKey(encrypting)}' ${json} -d "{\\"data\\":\\"$DATA\\"}"); echo "$ANSWER"
-echo "$ANSWER" | perl -ne 'print pack "H*", $1 if /"data":"([0-9a-f]+)"/' | ${cipher} -d; echo
+# ${encrypting?.id} encrypts: seal a charge, send it, see the sealed answer, open it.
+hex() { od -An -v -tx1 | tr -d ' \\n'; }
+aes() { openssl enc -aes-256-cbc -K "$KEY_HEX" -iv "$IV_HEX" "$@"; }
+KEY_HEX=$(printf %s '${credentials?.key}' | hex)
+IV_HEX=$(printf %.16s '${credentials?.iv}' | hex)
+DATA=$(printf %s ${payment} | aes | hex)
+ANSWER=$(${post('/api/s2s/charge', secretKey(encrypting), String.raw`"{\"data\":\"$DATA\"}"`)})
+echo "$ANSWER"
+echo "$ANSWER" | perl -ne 'print pack "H*", $1 if /"data":"([0-9a-f]+)"/' \\
+  | aes -d; echo
 
-# ${plain?.id} does not encrypt: the same charge in plain JSON, and what a browser may do with a public key.
-curl -s ${base}/api/s2s/charge -H 'Authorization: Bearer ${secretKey(plain)}' ${json} -d '{"amount":1000,"currency":"USD"}'; echo
-curl -s ${base}/api/v1/transactions/initialize -H 'Authorization: Bearer ${publicKey}' ${json} -d '{"amount":1000,"currency":"USD"}'; echo
+# ${plain?.id} does not encrypt: the same charge in plain JSON.
+${post('/api/s2s/charge', secretKey(plain), payment)}
 
-# Refused: plain JSON from the encrypting account; a public key on a server's endpoint.
-curl -s ${base}/api/s2s/charge -H 'Authorization: Bearer ${secretKey(encrypting)}' ${json} -d '{"amount":1000,"currency":"USD"}'; echo
-curl -s ${base}/api/s2s/transactions -H 'Authorization: Bearer ${publicKey}'; echo
+# What a browser may do with a public key.
+${post('/api/v1/transactions/initialize', publicKey, payment)}
 
-# The test endpoints: no API key, the key and IV in headers.
-curl -s ${base}/api/s2s/aes-encrypt -H 'key: ${credentials?.key}' -H 'iv: ${credentials?.iv}' ${json} -d '{ "amount": 1000 }'; echo
+# Refused: plain JSON from the account that encrypts.
+${post('/api/s2s/charge', secretKey(encrypting), payment)}
+
+# Refused: a public key where only a server may call.
+curl -sw '\\n' ${base}/api/s2s/transactions \\
+  -H 'Authorization: Bearer ${publicKey}'
+
+# A test endpoint: no API key, the key and IV in headers.
+curl -sw '\\n' ${base}/api/s2s/aes-encrypt \\
+  -H 'key: ${credentials?.key}' -H 'iv: ${credentials?.iv}' \\
+  -H 'Content-Type: application/json' -d '{ "amount": 1000 }'
 
 `;
 }

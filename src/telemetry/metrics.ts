@@ -28,7 +28,7 @@ export class Metrics {
     const registers = [registry];
     this.#requests = new Counter({
       name: 'envelope_sidecar_requests_total',
-      help: 'Requests answered. Status 499: the client left before its answer.',
+      help: 'Requests answered. Status 499: the client left before its answer, or the end of a drain broke it off.',
       labelNames: ['environment', 'route', 'method', 'status'],
       registers,
     });

@@ -2,10 +2,16 @@ import { spawnSync } from 'node:child_process';
 import { describe, expect, test } from 'vitest';
 import { startCommand, type Command } from '../support/command.ts';
 
-/** The lines to paste that a demo has printed, as they are. */
+/** The lines that a demo has printed to be pasted, as they are. */
 function printedLines(demo: Command): string[] {
   const [, block = ''] = demo.stdout.split('Paste these into another terminal.\n');
-  return block.split('\n').filter((line) => /^(?:[A-Z]+=|curl |echo )/.test(line));
+  return block.split('\n').filter((line) => line !== '' && !/^(?:\{|payment core)/.test(line));
+}
+
+/** The commands among them, some of which go on in the next line. */
+function printedCommands(demo: Command): string[] {
+  const text = printedLines(demo).join('\n');
+  return text.split(/(?<!\\)\n/).filter((command) => !command.startsWith('#'));
 }
 
 async function startDemo(): Promise<Command> {
@@ -14,23 +20,24 @@ async function startDemo(): Promise<Command> {
   return demo;
 }
 
-/** What each line puts out when all are pasted one after the other into one shell. */
-function outputs(shell: string, lines: readonly string[]): string[] {
-  const mark = '=== next line ===';
-  const script = lines.map((line) => `${line}\necho '${mark}'\n`).join('');
+/** What each command puts out when all are pasted one after the other into one shell. */
+function outputs(shell: string, commands: readonly string[]): string[] {
+  const mark = '=== next command ===';
+  const script = commands.map((command) => `${command}\necho '${mark}'\n`).join('');
   const { status, stdout, stderr } = spawnSync(shell, ['-eu'], { input: script, encoding: 'utf8' });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
   return stdout.split(`${mark}\n`).slice(0, -1);
 }
 
-describe.each(['bash', 'sh'])('every line that the demo prints, pasted into %s', (shell) => {
+describe.each(['bash', 'sh'])('every command that the demo prints, pasted into %s', (shell) => {
   test('does what the demo says of it', async () => {
     const demo = await startDemo();
-    const lines = printedLines(demo);
-    expect(lines).toHaveLength(9);
-    const [variables, sealed, answer, open, plain, initialize, required, forbidden, cipherTest] = outputs(shell, lines);
-
-    expect([variables, sealed]).toEqual(['', '']);
+    const commands = printedCommands(demo);
+    expect(commands).toHaveLength(13);
+    const [answer, open, plain, initialize, required, forbidden, cipherTest, ...more] = outputs(shell, commands).filter(
+      (output) => output !== '',
+    );
+    expect(more).toEqual([]);
     expect(answer).toMatch(/^\{"data":"[0-9a-f]+"\}\n$/);
     const charge = { object: 'transaction', status: 'succeeded', amount: 1000, currency: 'USD' };
     expect(JSON.parse(open ?? '')).toMatchObject(charge);
@@ -47,6 +54,14 @@ describe.each(['bash', 'sh'])('every line that the demo prints, pasted into %s',
 });
 
 describe('the demo', () => {
+  test('prints lines that fit into a terminal, with comments that no shell takes for commands', async () => {
+    const lines = printedLines(await startDemo());
+    expect(lines.filter((line) => line.length > 80)).toEqual([]);
+    const comments = lines.filter((line) => line.startsWith('#'));
+    expect(comments.length).toBeGreaterThan(3);
+    expect(comments.filter((line) => !/^# [\w ,.:]+$/.test(line))).toEqual([]);
+  });
+
   test.each(['SIGINT', 'SIGTERM'] as const)('ends with 0 by %s', async (signal) => {
     const demo = await startDemo();
     expect(await demo.signal(signal).ended()).toEqual({ code: 0, signal: null });
@@ -56,6 +71,6 @@ describe('the demo', () => {
   test('works from another directory', async () => {
     const demo = startCommand(['demo', '--free-ports'], { cwd: '/' });
     await demo.until(() => demo.stdout.includes('aes-encrypt'));
-    expect(printedLines(demo)).toHaveLength(9);
+    expect(printedCommands(demo)).toHaveLength(13);
   });
 });

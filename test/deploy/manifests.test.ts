@@ -1,6 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { IPodMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PodMonitor';
 import type { IDeployment } from 'kubernetes-models/apps/v1/Deployment';
 import type { INetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1/NetworkPolicy';
@@ -88,6 +88,9 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
 
   test('are what the API expects: all that is required, of the right types, and nothing it does not know', async () => {
     const folders = [...Object.values(withSidecar), 'deploy/prometheus', 'deploy/grafana'];
+    // A component cannot be rendered alone.
+    const kustomizations = globSync('deploy/**/kustomization.yaml').filter((file) => !file.includes('/components/'));
+    expect(folders).toEqual(expect.arrayContaining(kustomizations.map(dirname)));
     expect(await problemsOf(folders.flatMap(manifestsIn))).toEqual([]);
   });
 

@@ -128,6 +128,16 @@ describe('docs/metrics.md', () => {
 
 const missingPromtool = spawnSync('promtool', ['--version']).error === undefined ? undefined : 'there is no promtool';
 
+describeWhere(missingPromtool, 'every metric, whatever the configuration', () => {
+  test('is one that promtool has nothing to object to', async () => {
+    const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], {
+      input: await registry.metrics(),
+      encoding: 'utf8',
+    });
+    expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: '', stderr: '' });
+  });
+});
+
 describeWhere(missingPromtool, 'every query of docs/metrics.md', () => {
   test('is one that Prometheus can parse', () => {
     const folder = mkdtempSync(join(tmpdir(), 'queries-'));

@@ -4,8 +4,10 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { formatProblem, loadConfig } from '../../src/config/load.ts';
+import { encrypted } from '../support/client.ts';
 import { startCommand, type Command } from '../support/command.ts';
 import { Folder } from '../support/folder.ts';
+import { acmeTest } from '../support/sidecar.ts';
 
 /** Where a page says the demo is. */
 const shippedBase = 'http://127.0.0.1:8080';
@@ -84,6 +86,21 @@ describe('docs/merchants.md', () => {
 
   test('has snippets in both languages', () => {
     expect([sh.length, js.length]).toEqual([4, 1]);
+  });
+
+  test('shows the values of the demo', async () => {
+    const { env } = await startDemo();
+    const [shown = ''] = blocks('docs/merchants.md', 'sh');
+    const exported = [...shown.matchAll(/^export (\w+)=(\S+)$/gm)].map(([, name = '', value = '']) => [name, value]);
+    expect(Object.fromEntries(exported)).toEqual({ ...env, BASE: shippedBase });
+  });
+
+  test('shows how an answer in base64 is opened', async () => {
+    const [definitions = ''] = sh.find((code) => code.startsWith('hex()'))?.split('\n\n') ?? [];
+    const [open = ''] = blocks('docs/merchants.md', 'sh base64');
+    const answer = JSON.stringify({ data: encrypted(acmeTest, '{"amount":1500}').toString('base64') });
+    const { key: KEY, iv: IV } = acmeTest;
+    expect(await run(`${definitions}\nANSWER='${answer}'\n${open}`, 'sh', { KEY, IV })).toBe('{"amount":1500}\n');
   });
 
   test.each([...sh.map((code) => ['sh', code] as const), ...js.map((code) => ['js', code] as const)])(

@@ -1,0 +1,21 @@
+import { globSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+
+/** Of Debian's essential packages: always there. */
+const essential = ['prlimit'];
+
+test('every program that tests are skipped without is installed for them', () => {
+  const scripts = ['.ci/run', 'scripts/install-test-tools.sh'].map((file) => readFileSync(file, 'utf8')).join('');
+  const lists = [...scripts.matchAll(/^(?:packages|tools)=\(([^)]*)\)$/gm)].map(([, list = '']) => list);
+  expect(lists).toHaveLength(2);
+  // A package may bring more programs than the one it is known to be there by.
+  const installed = new Set([...lists.join(' ').split(/[\s:]+/), 'kubectl', ...essential]);
+  const sources = globSync('test/**/*.ts').map((file) => readFileSync(file, 'utf8'));
+  const sought = sources.flatMap((source) =>
+    [...source.matchAll(/missingTools\(([^)]*)\)/g)].flatMap(([, names = '']) =>
+      [...names.matchAll(/'(\w+)'/g)].map(([, name = '']) => name),
+    ),
+  );
+  expect(sought.length).toBeGreaterThan(5);
+  expect([...new Set(sought)].filter((name) => !installed.has(name))).toEqual([]);
+});
