@@ -6,8 +6,19 @@ ARG BASE_IMAGE=node:26-bookworm-slim
 FROM ${BUILD_IMAGE} AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
+# Optional packages are types, and stubs for other runtimes.
+RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-bin-links --omit-lockfile-registry-resolved
+# The bill of materials, the same for the same lock file: without time and number, under a name that is not the folder's. npm
+# would leave out what packages of development need too, so that it is not to know of them.
+RUN npm pkg delete devDependencies \
+ && npm sbom --sbom-format=cyclonedx --sbom-type=application | node --eval ' \
+      const bill = JSON.parse(fs.readFileSync(0, "utf8")); \
+      delete bill.serialNumber; \
+      delete bill.metadata.timestamp; \
+      bill.metadata.component.name = JSON.parse(fs.readFileSync("package.json", "utf8")).name; \
+      console.log(JSON.stringify(bill, null, 2));' >sbom.cdx.json
 # Half of what packages ship is for those who develop them: declarations, sources, maps, tests and documents.
-RUN npm ci --omit=dev --ignore-scripts \
+RUN rm node_modules/.package-lock.json \
  && find /app/node_modules -type f -regex '.*\.\([cm]?ts\|map\)' -delete \
  && find /app/node_modules -type d -regex '.*/node_modules/\(@[^/]*/\)?[^/]*/\(tests?\|docs\|benchmarks?\|examples\)' \
       -prune -exec rm -r '{}' +
@@ -36,11 +47,12 @@ ENV PATH=${NODE_DIRECTORY}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sb
     MALLOC_ARENA_MAX=1
 WORKDIR /app
 COPY --from=dependencies /app/node_modules node_modules
-COPY package.json ./
+COPY --from=dependencies /app/sbom.cdx.json ./
+COPY package.json LICENSE ./
 COPY --from=build /app/dist dist
 # A number, or Kubernetes cannot tell that it is not root.
 USER 65532:65532
 EXPOSE 8080 9090
 # The heap follows the container's memory limit. Bodies are outside the heap, so that most of the memory is left for them.
-ENTRYPOINT ["node", "--max-semi-space-size=2", "--max-old-space-size-percentage=35", "/app/dist/main.js"]
+ENTRYPOINT ["node", "--disable-sigusr1", "--max-semi-space-size=8", "--max-old-space-size-percentage=35", "/app/dist/main.js"]
 CMD ["serve", "--config", "/etc/envelope-sidecar/sidecar.yaml"]

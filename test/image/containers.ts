@@ -24,9 +24,12 @@ export interface Image {
   readonly base: string;
 }
 
+/** Has a command wait for its turn. Tests in two files ask for one image at once: the second finds it in the engine's cache. */
+const inTurn = ['-c', 'exec flock "$@"', 'bash', join(tmpdir(), 'envelope-sidecar-test-image.lock')];
+
 /** Builds the project's Dockerfile on the base that this machine can have. */
 export function buildImage(): Image {
-  const base = execFileSync('bash', ['test/image/base-image.sh'], { encoding: 'utf8' }).trim();
+  const base = execFileSync('bash', [...inTurn, 'bash', 'test/image/base-image.sh'], { encoding: 'utf8' }).trim();
   return build('latest', base, { BASE_IMAGE: base, BUILD_IMAGE: base });
 }
 
@@ -44,9 +47,13 @@ export function buildShelllessImage({ base }: Image): Image {
 function build(tag: string, base: string, buildArguments: Readonly<Record<string, string>>): Image {
   const name = `envelope-sidecar-test/image:${tag}`;
   const options = Object.entries(buildArguments).flatMap(([key, value]) => ['--build-arg', `${key}=${value}`]);
-  const { status, output } = spawnSync('docker', ['build', '--force-rm', '--tag', name, ...options, '.'], {
-    encoding: 'utf8',
-  });
+  const { status, output } = spawnSync(
+    'bash',
+    [...inTurn, 'docker', 'build', '--force-rm', '--tag', name, ...options, '.'],
+    {
+      encoding: 'utf8',
+    },
+  );
   if (status !== 0) throw new Error(`docker build ended with ${status}: ${output.join('').slice(-2_000)}`);
   return { name, base };
 }

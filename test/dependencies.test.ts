@@ -1,0 +1,82 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import manifest from '../package.json' with { type: 'json' };
+import { lockedPackages, nameOf, runTimePackages, type LockedPackage } from '../scripts/run-time-packages.ts';
+
+const locked = [...lockedPackages()];
+const atRunTime = [...runTimePackages()];
+
+/** The folders of those packages that something is true of. */
+function those(packages: typeof locked, are: (each: LockedPackage) => unknown): string[] {
+  return packages.filter(([, each]) => are(each)).map(([folder]) => folder);
+}
+
+/** A host that packages are fetched from. Which one it is, is the business of who installs them. */
+const registryHost = /\bregistry\.[a-z0-9-]+\.(?:com|dev|io|net|org)\b|\bnpm(?=js\b)|\byarn(?=pkg\b)/;
+
+describe('the lock file', () => {
+  test('has a strong hash of every package', () => {
+    expect(locked.length).toBeGreaterThan(atRunTime.length);
+    expect(those(locked, ({ integrity = '' }) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))).toEqual([]);
+  });
+
+  test('names no host that packages come from, and no other file does', () => {
+    expect(those(locked, ({ resolved, link }) => resolved ?? link)).toEqual([]);
+    const files = globSync(['**', '**/.*', '**/.*/**'], {
+      exclude: ['.git', 'node_modules', 'dist', 'coverage'],
+      withFileTypes: true,
+    })
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => join(parentPath, name));
+    expect(files).toEqual(expect.arrayContaining(['.ci/run', '.npmrc', 'package-lock.json', 'src/main.ts']));
+    expect(files.filter((file) => registryHost.test(readFileSync(file, 'utf8')))).toEqual([]);
+  });
+
+  test('would be seen to name one, and so would they', () => {
+    for (const host of [['registry', 'example', 'com'].join('.'), ['npm', 'js', '.org'].join('')]) {
+      expect(registryHost.test(`"https://${host}/x.tgz"`)).toBe(true);
+    }
+    expect(registryHost.test('registry.metrics()')).toBe(false);
+  });
+
+  test('is what package.json asks for, each version exactly', () => {
+    const asked = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies });
+    const versions = lockedPackages();
+    for (const [name, version] of asked) expect(versions.get(`node_modules/${name}`)).toMatchObject({ version });
+  });
+});
+
+describe('the packages at run time', () => {
+  test('contain those that package.json names', () => {
+    const names = atRunTime.map(([folder]) => nameOf(folder));
+    expect(names).toEqual(expect.arrayContaining(Object.keys(manifest.dependencies)));
+    expect(names).not.toContain('typescript');
+  });
+
+  test('run no code when they are installed', () => {
+    expect(those(locked, ({ hasInstallScript }) => hasInstallScript)).not.toEqual([]);
+    expect(those(atRunTime, ({ hasInstallScript }) => hasInstallScript)).toEqual([]);
+  });
+
+  test('are the same on every machine, and bring nothing that the lock file does not list', () => {
+    expect(those(atRunTime, ({ os, cpu, libc, inBundle }) => os ?? cpu ?? libc ?? inBundle)).toEqual([]);
+  });
+});
+
+test('only a tool of development may run a script when it is installed', () => {
+  const allowed = Object.keys(manifest.allowScripts);
+  expect(allowed.filter((name) => !(name in manifest.devDependencies))).toEqual([]);
+  const present = lockedPackages();
+  expect(allowed.filter((name) => present.get(`node_modules/${name}`)?.hasInstallScript !== true)).toEqual([]);
+});
+
+test('the image is built without install scripts, from the lock file alone', () => {
+  const installations = [...readFileSync('Dockerfile', 'utf8').matchAll(/\bnpm (?:ci|i|install|add)\b.*$/gm)].map(
+    ([command]) => command,
+  );
+  expect(installations).toHaveLength(2);
+  expect(installations.filter((each) => !each.startsWith('npm ci ') || !each.includes(' --ignore-scripts'))).toEqual(
+    [],
+  );
+});

@@ -1,0 +1,40 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { generate } from '../../scripts/generate-licences.ts';
+import { nameOf, runTimePackages } from '../../scripts/run-time-packages.ts';
+
+/** Licences that ask for no more than that their text is passed on. Another one is a decision, not an update. */
+const accepted = new Set(['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 'BlueOak-1.0.0', 'ISC', 'MIT']);
+
+const packages = [...runTimePackages()];
+
+test('docs/licences.md is as `node scripts/generate-licences.ts` writes it', async () => {
+  expect(readFileSync('docs/licences.md', 'utf8')).toBe(await generate());
+});
+
+test('every package at run time has a licence that is accepted', () => {
+  expect(packages.length).toBeGreaterThan(20);
+  expect(packages.filter(([, { license }]) => !accepted.has(license ?? ''))).toEqual([]);
+});
+
+test('every package says itself what the lock file says of it', () => {
+  const installed = packages.map(([folder]) => {
+    const { name, version, license } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')) as Record<
+      string,
+      string
+    >;
+    return { name, version, license };
+  });
+  expect(installed).toEqual(
+    packages.map(([folder, { version, license }]) => ({ name: nameOf(folder), version, license })),
+  );
+});
+
+test('docs/dependencies.md has a row for every package that package.json names', () => {
+  const { dependencies, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, object>;
+  const [, atRunTime = '', forDevelopment = ''] = readFileSync('docs/dependencies.md', 'utf8').split(/^## /m);
+  const rows = (section: string): string[] =>
+    [...section.matchAll(/^\| `([^`]+)`/gm)].map(([, name = '']) => name).toSorted();
+  expect(rows(atRunTime)).toEqual(Object.keys(dependencies ?? {}).toSorted());
+  expect(rows(forDevelopment)).toEqual(Object.keys(devDependencies ?? {}).toSorted());
+});

@@ -1,0 +1,158 @@
+import { execFileSync } from 'node:child_process';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { nameOf, runTimePackages } from '../../scripts/run-time-packages.ts';
+import { describeWhere } from '../support/describe-where.ts';
+import { buildImage, missingEngine, type Image } from './containers.ts';
+
+/** What is put into every container, whatever its image. */
+const madeByEngine = /^(?:\.dockerenv|dev\/.*|etc\/(?:hostname|hosts|mtab|resolv\.conf))$/;
+
+/** Looks into an image through a container that is never started: it needs no shell, and nothing in it can hide. */
+function withContainer<T>(image: string, use: (id: string) => T): T {
+  const id = execFileSync('docker', ['create', '--entrypoint', 'none', image], { encoding: 'utf8' }).trim();
+  try {
+    return use(id);
+  } finally {
+    execFileSync('docker', ['rm', id]);
+  }
+}
+
+/** Every file of a container, by its path from the root, with kind, rights, owner, size and time. */
+function filesOf(id: string): ReadonlyMap<string, string> {
+  const list = 'set -o pipefail; docker export "$0" | tar --list --verbose --numeric-owner --full-time';
+  const lines = execFileSync('bash', ['-c', list, id], { encoding: 'utf8', maxBuffer: 64 * 1024 * 1024 });
+  const files = lines.matchAll(/^(?<what>[^d]\S+(?: +\S+){4}) (?<file>.*?)(?<target>(?: -> | link to ).*)?$/gm);
+  return new Map(
+    [...files]
+      .map(({ groups = {} }) => [groups['file'] ?? '', `${groups['what']}${groups['target']}`] as const)
+      .filter(([file]) => !madeByEngine.test(file)),
+  );
+}
+
+/** The folders of packages, with the name and the version that each says it has. */
+function packagesIn(app: string): ReadonlyMap<string, string> {
+  const manifests = globSync(['**/node_modules/[!@]*/package.json', '**/node_modules/@*/*/package.json'], { cwd: app });
+  return new Map(
+    manifests.map((file) => {
+      const { name, version } = JSON.parse(readFileSync(join(app, file), 'utf8')) as Record<string, string>;
+      return [dirname(file), `${name}@${version}`];
+    }),
+  );
+}
+
+/** The files below a folder, from there. */
+function filesBelow(folder: string): string[] {
+  return globSync(['**', '**/.*', '**/.*/**'], { cwd: folder, withFileTypes: true })
+    .filter((entry) => !entry.isDirectory())
+    .map(({ parentPath, name }) => join(parentPath, name).slice(folder.length + 1));
+}
+
+interface BillOfMaterials {
+  readonly metadata: { readonly component: { readonly name: string; readonly version: string } };
+  readonly components: readonly {
+    readonly 'bom-ref': string;
+    readonly hashes: readonly { readonly alg: string; readonly content: string }[];
+  }[];
+}
+
+describeWhere(await missingEngine(), 'the built image', () => {
+  const app = mkdtempSync(join(tmpdir(), 'envelope-sidecar-app-'));
+  let image: Image;
+  let base: ReadonlyMap<string, string>;
+  let files: ReadonlyMap<string, string>;
+  let text: string;
+  let bill: BillOfMaterials;
+
+  beforeAll(() => {
+    image = buildImage();
+    base = withContainer(image.base, filesOf);
+    files = withContainer(image.name, (id) => {
+      execFileSync('docker', ['cp', `${id}:/app/.`, app], { stdio: 'pipe' });
+      return filesOf(id);
+    });
+    text = readFileSync(join(app, 'sbom.cdx.json'), 'utf8');
+    bill = JSON.parse(text) as BillOfMaterials;
+  }, 300_000);
+
+  afterAll(() => rmSync(app, { recursive: true }));
+
+  test('holds the packages that its bill of materials lists, and no others', () => {
+    const listed = bill.components.map((component) => component['bom-ref']);
+    expect(listed.length).toBeGreaterThan(20);
+    expect([...new Set(packagesIn(app).values())].toSorted()).toEqual(listed.toSorted());
+  });
+
+  test('lists them with the hashes of the lock file', () => {
+    const locked = [...runTimePackages()].map(([folder, { version, integrity = '' }]) => {
+      const content = Buffer.from(integrity.replace('sha512-', ''), 'base64').toString('hex');
+      return [`${nameOf(folder)}@${version}`, { alg: 'SHA-512', content }] as const;
+    });
+    const listed = bill.components.map((component) => [component['bom-ref'], component.hashes[0]] as const);
+    expect(Object.fromEntries(listed)).toEqual(Object.fromEntries(locked));
+  });
+
+  test('lists them in the same way each time, and not where they were fetched from', () => {
+    const { name, version } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, string>;
+    expect(bill).toMatchObject({ bomFormat: 'CycloneDX', metadata: { component: { name, version } } });
+    expect(bill).not.toHaveProperty('serialNumber');
+    expect(bill.metadata).not.toHaveProperty('timestamp');
+    expect(text).not.toMatch(/\.tgz|"distribution"/);
+  });
+
+  test('gives the bill out with the command in docs/operators.md', () => {
+    const [command = ''] = /^docker run .* >sbom\.cdx\.json$/m.exec(readFileSync('docs/operators.md', 'utf8')) ?? [];
+    const here = command.replace(/ envelope-sidecar:\S+/, ` ${image.name}`).replace(/ >sbom\.cdx\.json$/, '');
+    expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' }).trimEnd()).toBe(text.trimEnd());
+  });
+
+  test('adds only compiled code, the licence and the bill besides, and changes nothing of its base', () => {
+    const compiled = filesBelow('src').map((file) => `app/dist/${file.replace(/\.ts$/, '.js')}`);
+    expect(compiled).toContain('app/dist/main.js');
+    const own = ['LICENSE', 'package.json', 'sbom.cdx.json'].map((file) => `app/${file}`);
+    const added = [...files].filter(([file, what]) => base.get(file) !== what).map(([file]) => file);
+    const folders = [...packagesIn(app).keys()].map((folder) => `app/${folder}/`);
+    const ofPackages = (file: string): boolean => folders.some((folder) => file.startsWith(folder));
+    expect(added.filter((file) => !ofPackages(file)).toSorted()).toEqual([...own, ...compiled].toSorted());
+    expect([...base.keys()].filter((file) => !files.has(file))).toEqual([]);
+  });
+
+  test('leaves out what packages ship for those who develop them', () => {
+    expect([...files.keys()].filter((file) => /^app\/.*(?:\.[cm]?ts|\.map|\/node_modules\/\..*)$/.test(file))).toEqual(
+      [],
+    );
+  });
+
+  test('lets nobody but root change what it adds', () => {
+    const others = [...files].filter(
+      ([file, what]) => file.startsWith('app/') && !/^(?:l|-r[w-][x-]r-[x-]r-[x-] 0\/0 )/.test(what),
+    );
+    expect(others).toEqual([]);
+  });
+
+  test('keeps the text of every licence that came with a package', () => {
+    const licences = [...runTimePackages().keys()].flatMap((folder) =>
+      filesBelow(folder)
+        .filter((file) => /(?:^|\/)(?:(?:un)?licen[cs]e|copying|notice)[^/]*$|^readme[^/]*$/i.test(file))
+        .filter((file) => !/(?:^|\/)node_modules\/|\.[cm]?[jt]s$/.test(file))
+        .map((file) => `app/${folder}/${file}`),
+    );
+    expect(licences.length).toBeGreaterThan(20);
+    expect(licences.filter((file) => !files.has(file))).toEqual([]);
+  });
+
+  test('asks Node for no dump of its memory and for no debugger', () => {
+    const asks =
+      /heap-?snapshot|heap-?prof|process\.report|--report|--inspect|node:inspector|abort-on-uncaught|NODE_OPTIONS/i;
+    expect('node --heapsnapshot-signal=SIGUSR2').toMatch(asks);
+    const settings = execFileSync('docker', ['image', 'inspect', '--format', '{{json .Config}}', image.name], {
+      encoding: 'utf8',
+    });
+    expect(settings).toContain('/app/dist/main.js');
+    expect(settings).not.toMatch(asks);
+    const code = globSync('dist/**/*.js', { cwd: app });
+    expect(code.filter((file) => asks.test(readFileSync(join(app, file), 'utf8')))).toEqual([]);
+  });
+});
