@@ -1,5 +1,4 @@
-import { createCipheriv, createDecipheriv } from 'node:crypto';
-import type { Credentials } from './credentials.ts';
+import { createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
 
 const algorithm = 'aes-256-cbc';
 
@@ -22,35 +21,75 @@ export interface Decrypted {
   readonly paddingOk: boolean;
 }
 
-/**
- * Decrypts AES-256-CBC with PKCS#7 padding (RFC 5652 §6.3). Never throws: a ciphertext that is not whole blocks is
- * `'length'`. Bad padding is not an outcome of its own, so that a caller who must not become a padding oracle can
- * check the plaintext in either case, and only then decide.
- */
-export function decrypt(credentials: Credentials, ciphertext: Buffer): Decrypted | 'length' {
-  if (!isWholeBlocks(ciphertext)) return 'length';
-  const decipher = createDecipheriv(algorithm, credentials.key, credentials.iv);
-  decipher.setAutoPadding(false);
-  // Without padding to hold back, `update` gives every block at once and nothing is left for `final`.
-  const padded = decipher.update(ciphertext);
-  const padding = paddingLength(padded);
-  return { plaintext: padded.subarray(0, padded.length - padding), paddingOk: padding !== 0 };
-}
-
-/** Encrypts with AES-256-CBC and PKCS#7 padding. */
-export function encrypt(credentials: Credentials, plaintext: Buffer): Buffer {
-  const cipher = createCipheriv(algorithm, credentials.key, credentials.iv);
-  return Buffer.concat([cipher.update(plaintext), cipher.final()]);
-}
-
 /** Encrypts piece by piece: the pieces put together are what `encrypt` gives for the whole. */
 export interface Encryptor {
   update(chunk: Buffer): Buffer;
   final(): Buffer;
 }
 
-export function createEncryptor(credentials: Credentials): Encryptor {
-  return createCipheriv(algorithm, credentials.key, credentials.iv);
+/**
+ * AES-256-CBC with PKCS#7 padding (RFC 5652 §6.3) under one key and one IV.
+ *
+ * Setting a cipher of OpenSSL's up costs more than a short message, so one for each direction goes on from message to
+ * message. It chains: to it, a message's IV is the last block of ciphertext before (NIST SP 800-38A §6.2). Where it
+ * decrypts, the real IV goes in as such a block; where it encrypts, the difference goes into the first block of plaintext.
+ * Whole blocks go in, so that it never holds a piece of a plaintext back.
+ */
+export class Cipher {
+  readonly #key: KeyObject;
+  readonly #iv: Buffer;
+  #encrypting: ReturnType<typeof createCipheriv> | undefined;
+  #decrypting: ReturnType<typeof createDecipheriv> | undefined;
+  /** What the encrypting one chains to. */
+  readonly #lastBlock: Buffer;
+
+  /** @param key 32 bytes; @param iv 16 bytes */
+  constructor(key: KeyObject, iv: Buffer) {
+    this.#key = key;
+    this.#iv = iv;
+    this.#lastBlock = Buffer.from(iv);
+  }
+
+  encrypt(plaintext: Buffer): Buffer {
+    const length = encryptedLength(plaintext.length);
+    const padded = Buffer.allocUnsafe(length);
+    plaintext.copy(padded);
+    padded.fill(length - plaintext.length, plaintext.length);
+    const cipher = this.#encrypting ?? this.#startEncrypting();
+    // Should it ever fail in the middle, it is not used again.
+    this.#encrypting = undefined;
+    const [iv, last] = [this.#iv, this.#lastBlock];
+    for (let i = 0; i < blockLength; i += 1) {
+      padded.writeUInt8(padded.readUInt8(i) ^ iv.readUInt8(i) ^ last.readUInt8(i), i);
+    }
+    const ciphertext = cipher.update(padded);
+    ciphertext.copy(last, 0, length - blockLength);
+    this.#encrypting = cipher;
+    return ciphertext;
+  }
+
+  /**
+   * Never throws: a ciphertext that is not whole blocks is `'length'`. Bad padding is not an outcome of its own, so that a
+   * caller who must not become a padding oracle can check the plaintext in either case, and only then decide.
+   */
+  decrypt(ciphertext: Buffer): Decrypted | 'length' {
+    if (!isWholeBlocks(ciphertext)) return 'length';
+    const decipher = this.#decrypting ?? createDecipheriv(algorithm, this.#key, this.#iv).setAutoPadding(false);
+    this.#decrypting = undefined;
+    const padded = decipher.update(Buffer.concat([this.#iv, ciphertext])).subarray(blockLength);
+    this.#decrypting = decipher;
+    const padding = paddingLength(padded);
+    return { plaintext: padded.subarray(0, padded.length - padding), paddingOk: padding !== 0 };
+  }
+
+  encryptor(): Encryptor {
+    return createCipheriv(algorithm, this.#key, this.#iv);
+  }
+
+  #startEncrypting(): ReturnType<typeof createCipheriv> {
+    this.#iv.copy(this.#lastBlock);
+    return createCipheriv(algorithm, this.#key, this.#iv).setAutoPadding(false);
+  }
 }
 
 /** The length of the PKCS#7 padding, 1–16, or 0 where it is bad. Looks at the whole last block whatever it holds. */

@@ -1,11 +1,13 @@
 import { createSecretKey, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { KeyObject } from 'node:crypto';
+import { Cipher } from './cipher.ts';
 import { decodeBase64 } from './encoding.ts';
 
 /** The key (32 bytes) and IV (16 bytes) of one account in one environment. Shows neither when inspected or serialised. */
 export class Credentials {
   readonly #key: KeyObject;
   readonly #iv: Buffer;
+  #cipher: Cipher | undefined;
 
   /** @param key 32 bytes; @param iv 16 bytes */
   constructor(key: Buffer | KeyObject, iv: Buffer) {
@@ -19,6 +21,11 @@ export class Credentials {
 
   get iv(): Buffer {
     return this.#iv;
+  }
+
+  /** Made at the first use: most accounts of a long list are at rest. */
+  get cipher(): Cipher {
+    return (this.#cipher ??= new Cipher(this.#key, this.#iv));
   }
 }
 

@@ -1,5 +1,4 @@
-import { blockLength, createEncryptor, decrypt, encrypt, encryptedLength, isWholeBlocks } from './cipher.ts';
-import type { Encryptor } from './cipher.ts';
+import { blockLength, encryptedLength, isWholeBlocks, type Encryptor } from './cipher.ts';
 import type { Credentials } from './credentials.ts';
 import { decodeBase64, decodeCiphertext } from './encoding.ts';
 import type { Encoding } from './encoding.ts';
@@ -36,7 +35,7 @@ export function openEnvelope(body: Buffer, candidates: readonly Credentials[]): 
 
   let reason: OpenReason = 'padding';
   for (const credentials of candidates) {
-    const decrypted = decrypt(credentials, ciphertext);
+    const decrypted = credentials.cipher.decrypt(ciphertext);
     if (decrypted === 'length') return decryptionFailed('length', data);
     // Bad padding must not take less time than bad JSON, so the plaintext is parsed in either case.
     const json = isJson(decrypted.plaintext);
@@ -108,7 +107,7 @@ const tail = '"}';
 
 /** Seals `plaintext`: `{"data":"<ciphertext>"}`. */
 export function sealEnvelope(plaintext: Buffer, credentials: Credentials, encoding: Encoding): string {
-  return head + encrypt(credentials, plaintext).toString(encoding) + tail;
+  return head + credentials.cipher.encrypt(plaintext).toString(encoding) + tail;
 }
 
 /** The exact length in bytes of the envelope for so many bytes of plaintext. */
@@ -127,7 +126,7 @@ export class Sealer {
   #carry: Buffer = Buffer.alloc(0);
 
   constructor(credentials: Credentials, encoding: Encoding) {
-    this.#encryptor = createEncryptor(credentials);
+    this.#encryptor = credentials.cipher.encryptor();
     this.#encoding = encoding;
   }
 

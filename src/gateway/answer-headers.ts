@@ -77,8 +77,3 @@ export function readAnswerHead(status: number, raw: readonly string[]): AnswerHe
   }
   return { status, headers, bodyHeaders, contentLength, contentType, contentEncoding };
 }
-
-/** Whether an answer has a body at all (RFC 9110 §6.4.1). */
-export function mayHaveBody(method: string, status: number): boolean {
-  return method !== 'HEAD' && status !== 204 && status !== 205 && status !== 304;
-}

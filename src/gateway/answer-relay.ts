@@ -29,17 +29,17 @@ export abstract class AnswerRelay implements AnswerHandler {
 
   /** Grants the upstream another `timeouts.upstream` of silence. */
   protected waitForUpstream(): void {
-    if (!this.#stalled) this.request.wait(this.request.rules.timeouts.upstream, 'upstream_timeout');
+    if (!this.#stalled) this.request.wait('upstream_timeout');
   }
 
   /** Writes on; while the client reads slower than the upstream sends, the source is paused. */
   protected write(chunk: Buffer | string, source: { pause(): void; resume(): void } | undefined): void {
-    const { res, rules } = this.request;
+    const { res } = this.request;
     this.request.bytesOut += chunk.length;
     if (res.write(chunk, 'latin1') || this.#stalled) return;
     this.#stalled = true;
     source?.pause();
-    this.request.wait(rules.timeouts.idle, 'client_stalled');
+    this.request.wait('client_stalled');
     res.once('drain', () => {
       this.#stalled = false;
       if (!this.ended) this.waitForUpstream();

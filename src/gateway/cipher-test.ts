@@ -1,5 +1,4 @@
 import { parseCredentials, type Credentials } from '../envelope/credentials.ts';
-import { decrypt } from '../envelope/cipher.ts';
 import { decodeCiphertext } from '../envelope/encoding.ts';
 import { hintFor, sealEnvelope } from '../envelope/envelope.ts';
 import { isJson, minifyJson } from '../envelope/json.ts';
@@ -59,7 +58,7 @@ function answerDecrypt(request: GatewayRequest, credentials: Credentials, body: 
     return;
   }
   const ciphertext = decodeCiphertext(data);
-  const decrypted = ciphertext === undefined ? undefined : decrypt(credentials, ciphertext);
+  const decrypted = ciphertext === undefined ? undefined : credentials.cipher.decrypt(ciphertext);
   // The caller holds the key here, so it may be told padding from JSON.
   if (decrypted === undefined || decrypted === 'length') request.refuse('decryption_failed', { hint: hintFor(data) });
   else if (!decrypted.paddingOk)

@@ -7,7 +7,8 @@ import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { AnswerHandler, Upstream, UpstreamCall, UpstreamRequest } from '../upstream/upstream.ts';
 import type { BufferBudget, BufferBudgets } from './buffer-budget.ts';
-import { closing, lingerTime, problem, type RefusalDetails } from './refusal.ts';
+import { timeFor, type Expiry } from './deadline.ts';
+import { closing, problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Rules } from './rules.ts';
 import type { Sealing, SealingChoice } from './sealing.ts';
@@ -109,9 +110,9 @@ export class GatewayRequest {
     return this.res.writableFinished || (this.#lingering && this.res.writableLength === 0);
   }
 
-  /** Gives the client, the upstream or a stalled reader so many milliseconds from now. */
-  wait(milliseconds: number, expiry: Expiry): void {
-    this.deadline = performance.now() + milliseconds;
+  /** Gives whom this request waits for its time, from now. */
+  wait(expiry: Expiry): void {
+    this.deadline = performance.now() + timeFor(expiry, this.rules.timeouts);
     this.#expiry = expiry;
   }
 
@@ -154,7 +155,7 @@ export class GatewayRequest {
 
   /** Sends this request on; from now on it ends with the upstream's answer, with a failure, or when the client leaves. */
   forward(upstream: Upstream, forwarded: UpstreamRequest, answer: AnswerHandler): void {
-    this.wait(this.rules.timeouts.upstream, 'upstream_timeout');
+    this.wait('upstream_timeout');
     this.#upstreamSince = performance.now();
     this.call = upstream.send(forwarded, answer);
   }
@@ -232,7 +233,7 @@ export class GatewayRequest {
     }
     if (last !== undefined) this.res.write(last, 'latin1');
     this.#lingering = true;
-    this.wait(lingerTime, 'rest_unread');
+    this.wait('rest_unread');
     this.req
       .removeAllListeners('data')
       .once('end', () => this.#end())
@@ -240,7 +241,7 @@ export class GatewayRequest {
   }
 
   #end(last?: Buffer | string): void {
-    this.wait(this.rules.timeouts.idle, 'client_stalled');
+    this.wait('client_stalled');
     if (last === undefined) this.res.end();
     // A string goes out in one write with the head, which is cheaper than copying the bytes.
     else if (Buffer.isBuffer(last) && last.length <= inOneWrite) this.res.end(last.toString('latin1'), 'latin1');
@@ -289,6 +290,3 @@ export class GatewayRequest {
     );
   }
 }
-
-/** What an expired deadline means. */
-type Expiry = 'request_timeout' | 'upstream_timeout' | 'client_stalled' | 'rest_unread';

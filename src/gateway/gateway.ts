@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { ServerResponse, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
+import type { KeyHolder } from '../accounts/directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
@@ -183,8 +184,8 @@ export class Gateway {
     // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
     const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
     if (test !== undefined) {
-      const refusal = head.authorization === undefined ? undefined : await this.#identify(request, head, environment);
-      return refusal ?? { outcome: 'cipher_test', head, test };
+      const holder = head.authorization === undefined ? undefined : await this.#identify(request, head, environment);
+      return isRefused(holder) ? holder : { outcome: 'cipher_test', head, test };
     }
 
     request.route = routes[0]?.path ?? 'unlisted';
@@ -194,24 +195,24 @@ export class Gateway {
     }
 
     // 4. Whose request it is. Before the route's permission: to somebody unknown there is nothing to permit.
-    const unidentified = await this.#identify(request, head, environment, enveloped);
-    if (unidentified !== undefined) return unidentified;
+    const holder = await this.#identify(request, head, environment, enveloped);
+    if (isRefused(holder)) return holder;
 
     // 5. What this kind of key may do here.
-    const forbidden = request.holder === undefined ? 'internal_error' : permits(match, request.holder);
+    const forbidden = permits(match, holder);
     if (forbidden === 'method_not_allowed') return refused(forbidden, { allow: allowedMethods(routes) });
     if (forbidden !== undefined) return refused(forbidden);
 
     return { outcome: 'admitted', head, environment, enveloped };
   }
 
-  /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. Undefined: admitted. */
+  /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. */
   async #identify(
     request: GatewayRequest,
     head: RequestHead,
     environment: ServedEnvironment,
     enveloped = false,
-  ): Promise<Refused | undefined> {
+  ): Promise<KeyHolder | Refused> {
     const now = this.#clock();
     const holder = await authenticate(head.authorization, environment.name, request.rules.directory, now);
     if (holder === 'invalid_api_key') return this.#guessed(request, head);
@@ -221,7 +222,7 @@ export class Gateway {
     if (enveloped && encryption !== undefined) {
       request.choose(chooseByHead(head, encryption, graceAt(encryption, now)));
     }
-    return holder.account.active ? undefined : refused('account_inactive');
+    return holder.account.active ? holder : refused('account_inactive');
   }
 
   /**
@@ -254,6 +255,10 @@ export class Gateway {
     this.#log.info(line, 'request');
     noteUse(request, this.#clock());
   }
+}
+
+function isRefused(identified: KeyHolder | Refused | undefined): identified is Refused {
+  return identified !== undefined && 'outcome' in identified;
 }
 
 function refused(code: RefusalCode, details: RefusalDetails = {}): Refused {

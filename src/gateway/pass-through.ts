@@ -25,10 +25,9 @@ export async function passThrough(
     if (head.expectsContinue) request.res.writeContinue();
     const { requestBody } = request.rules.limits;
     if (encryption !== undefined && !isEncoded(head) && (head.contentLength ?? 0) <= requestBody) {
-      const wait = (): void => request.wait(request.rules.timeouts.request, 'request_timeout');
-      wait();
+      request.wait('request_timeout');
       const collected = await collect(request, requestBody, (chunk, index) => {
-        wait();
+        request.wait('request_timeout');
         return index > 0 || mayBeJsonObject(chunk);
       });
       if (collected.refusal !== undefined) {

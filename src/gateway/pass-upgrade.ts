@@ -13,7 +13,7 @@ export function passUpgrade(
 ): void {
   const { req, res, rules } = request;
   const { socket } = req;
-  request.wait(rules.timeouts.upstream, 'upstream_timeout');
+  request.wait('upstream_timeout');
   const headers = [...upstreamHeaders(request, head, environment.name), ...head.plainHeaders];
   const handshake = { req, socket, firstBytes, target: head.target, headers, requestId: request.id };
   const abort = environment.upstream.upgrade(handshake, {

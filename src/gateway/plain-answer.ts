@@ -1,4 +1,5 @@
-import { mayHaveBody, readAnswerHead } from './answer-headers.ts';
+import { mayHaveBody } from '../upstream/answer-parser.ts';
+import { readAnswerHead } from './answer-headers.ts';
 import { AnswerRelay } from './answer-relay.ts';
 
 /** An answer that goes to the client as it is, as fast as the client takes it. */

@@ -20,7 +20,7 @@ export async function readBody(request: GatewayRequest, head: RequestHead): Prom
   if (!head.hasBody) return Buffer.alloc(0);
   const limit = request.rules.limits.requestBody;
   if (head.contentLength !== undefined && head.contentLength > limit) return 'body_too_large';
-  request.wait(request.rules.timeouts.request, 'request_timeout');
+  request.wait('request_timeout');
   if (head.expectsContinue) request.res.writeContinue();
   const collected = await collect(request, limit);
   request.deadline = Infinity;
@@ -91,11 +91,11 @@ export class PassingBody extends Readable {
     if (!this.push(chunk)) {
       this.#req.pause();
       // Now the upstream is what is slow, and its own deadline is set by whoever waits for its answer.
-      this.#request.wait(this.#request.rules.timeouts.upstream, 'upstream_timeout');
+      this.#request.wait('upstream_timeout');
     }
   };
   readonly #onEnd = (): void => {
-    this.#request.wait(this.#request.rules.timeouts.upstream, 'upstream_timeout');
+    this.#request.wait('upstream_timeout');
     this.push(null);
   };
 
@@ -121,6 +121,6 @@ export class PassingBody extends Readable {
   }
 
   #waitForClient(): void {
-    if (!this.#request.answered) this.#request.wait(this.#request.rules.timeouts.request, 'request_timeout');
+    if (!this.#request.answered) this.#request.wait('request_timeout');
   }
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { roleOf } from './header-roles.ts';
 import { withoutNominated } from './nominated.ts';
 import { pathOf } from './target.ts';
 
@@ -37,32 +38,6 @@ export interface ForwardedHeaders {
   /** Flat list: `Forwarded` and the `X-Forwarded-*` the sidecar does not continue. */
   others: string[];
 }
-
-/** What the sidecar does with a header of this name. A header that is not listed goes to the upstream as it is. */
-const roles = new Map<string, string>();
-function assign(role: string, ...names: string[]): void {
-  for (const name of names) roles.set(name, role);
-}
-assign('itself', 'host', 'authorization', 'connection', 'content-length', 'transfer-encoding', 'expect');
-assign('itself', 'x-request-id', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host', 'forwarded');
-assign('itself', 'content-type', 'content-encoding', 'origin', 'access-control-request-method', 'traceparent');
-assign('itself', 'envelope-credentials');
-assign('dropped', 'x-account-id', 'x-api-key-id', 'x-api-key-kind', 'x-environment');
-assign(
-  'dropped',
-  'keep-alive',
-  'proxy-connection',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'te',
-  'trailer',
-  'upgrade',
-);
-assign('dropped', 'http2-settings');
-// Some frameworks take the method or the path from these, after both have been decided on here.
-assign('dropped', 'x-http-method-override', 'x-http-method', 'x-method-override', 'x-original-url', 'x-rewrite-url');
-assign('plain', 'accept-encoding', 'range', 'etag', 'digest', 'content-digest', 'repr-digest', 'content-md5');
-assign('plain', 'accept-ranges');
 
 const acceptableRequestId = /^[A-Za-z0-9._-]{1,128}$/;
 const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
@@ -105,9 +80,8 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     const name = raw[i] as string;
     const value = raw[i + 1] as string;
     const lower = name.toLowerCase();
-    const role = lower.startsWith('if-') ? 'plain' : roles.get(lower);
+    const role = roleOf(lower);
     if (role === undefined) {
-      if (isDisguised(lower)) continue;
       if (lower.startsWith('x-forwarded-')) head.forwarded.others.push(name, value);
       else head.headers.push(name, value);
       continue;
@@ -196,14 +170,4 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
 /** The trace id (W3C Trace Context §3.2) of a well-formed `traceparent`. */
 export function traceIdOf(traceparent: string | undefined): string | undefined {
   return traceparent === undefined ? undefined : traceparentForm.exec(traceparent)?.[1];
-}
-
-/**
- * CGI-like upstreams turn every odd character of a header's name into `_`, so `X_Account_Id` would be read as
- * `X-Account-Id`. A name that becomes one of the sidecar's own that way is never an honest client's.
- */
-function isDisguised(lower: string): boolean {
-  if (!/[^a-z0-9-]/.test(lower)) return false;
-  const plain = lower.replaceAll(/[^a-z0-9-]/g, '-');
-  return roles.has(plain) || plain.startsWith('if-') || plain.startsWith('x-forwarded-');
 }

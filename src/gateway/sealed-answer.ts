@@ -3,8 +3,9 @@ import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompre
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import { Sealer, sealedLength, sealEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { mayHaveBody } from '../upstream/answer-parser.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
-import { mayHaveBody, readAnswerHead, type AnswerHead } from './answer-headers.ts';
+import { readAnswerHead, type AnswerHead } from './answer-headers.ts';
 import { AnswerRelay } from './answer-relay.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import { concat } from './request-body.ts';
@@ -156,7 +157,7 @@ export class SealedAnswer extends AnswerRelay {
     const answer = [...request.answerHeaders(), ...headers];
     if (length === undefined) {
       if (contentType !== undefined) answer.push('Content-Type', contentType);
-      if (request.head?.method !== 'HEAD' && status !== 204 && status !== 304) answer.push('Content-Length', '0');
+      if (mayHaveBody(request.head?.method ?? '', status)) answer.push('Content-Length', '0');
     } else {
       answer.push('Content-Type', 'application/json', 'Envelope', 'sealed');
       if (contentType !== undefined && !isJsonType(contentType)) answer.push('Envelope-Content-Type', contentType);

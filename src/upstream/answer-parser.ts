@@ -26,10 +26,13 @@ const chunkHeadForm = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/
 
 type State = 'head' | 'sized' | 'chunk_head' | 'chunk' | 'chunk_end' | 'trailer' | 'complete';
 
-/** Parses one answer. Give it every chunk of the connection; it reports through `events` and keeps nothing it need not. */
+/**
+ * Parses one answer. Give it every chunk of the connection; it reports through `events`. A chunk may be overwritten
+ * afterwards: what outlives the call is a copy.
+ */
 export class AnswerParser {
   readonly #events: AnswerEvents;
-  readonly #isHead: boolean;
+  readonly #method: string;
   #state: State = 'head';
   /** An incomplete head, chunk head or trailer line. */
   #pending: Buffer | undefined;
@@ -40,7 +43,7 @@ export class AnswerParser {
   /** @param method of the request: an answer to HEAD has no body, whatever it says */
   constructor(method: string, events: AnswerEvents) {
     this.#events = events;
-    this.#isHead = method === 'HEAD';
+    this.#method = method;
   }
 
   /** @returns what is wrong, after which the connection is of no more use */
@@ -86,7 +89,7 @@ export class AnswerParser {
           return 'BAD_LENGTH';
       }
       if (data.length === before) {
-        this.#pending = data;
+        this.#pending = Buffer.from(data);
         return fault;
       }
     }
@@ -123,7 +126,7 @@ export class AnswerParser {
     if (lengths.length + codings.length > 1 || lengths.some((length) => !/^\d{1,15}$/.test(length)))
       return 'BAD_LENGTH';
     if (codings.length > 0 && (codings[0] !== 'chunked' || !isHttp11)) return 'BAD_LENGTH';
-    const hasBody = !this.#isHead && status !== 204 && status !== 304;
+    const hasBody = mayHaveBody(this.#method, status);
     if (hasBody && lengths.length + codings.length === 0) return 'NO_LENGTH';
     this.#remaining = hasBody ? Number(lengths[0] ?? 0) : 0;
     this.#events.onHead(status, headers);
@@ -137,7 +140,7 @@ export class AnswerParser {
   #onBody(data: Buffer): Buffer {
     const part = data.length > this.#remaining ? data.subarray(0, this.#remaining) : data;
     this.#remaining -= part.length;
-    this.#events.onBody(part);
+    this.#events.onBody(Buffer.from(part));
     if (this.#remaining === 0) {
       if (this.#state === 'chunk') this.#state = 'chunk_end';
       else this.#complete();
@@ -165,6 +168,11 @@ export class AnswerParser {
     this.#state = 'complete';
     this.#events.onComplete(this.#keepAlive);
   }
+}
+
+/** Whether an answer has a body at all (RFC 9110 §6.4.1). */
+export function mayHaveBody(method: string, status: number): boolean {
+  return method !== 'HEAD' && status !== 204 && status !== 304;
 }
 
 /** Whether an incomplete head may become one: what is no HTTP, or ends its lines otherwise, would be waited for in vain. */

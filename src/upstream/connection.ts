@@ -37,7 +37,6 @@ export class Connection {
     this.socket = socket;
     this.#onIdle = onIdle;
     socket.setNoDelay(true);
-    socket.on('data', (chunk: Buffer) => this.#onData(chunk));
     // The upstream has said that it sends no more; what it has not completed it never will.
     socket.on('end', () => socket.destroy());
     socket.on('error', (error: Error & { code?: string }) => (this.#cause = error.code ?? error.name));
@@ -45,6 +44,14 @@ export class Connection {
       onClose(this);
       this.#finish()?.onBroken(this.#cause);
     });
+  }
+
+  /** Takes in what has come. @param bytes are somebody else's afterwards */
+  receive(bytes: Buffer): void {
+    const fault = this.#parser === undefined ? 'UNEXPECTED_DATA' : this.#parser.push(bytes);
+    if (fault === undefined) return;
+    this.#cause = fault;
+    this.socket.destroy();
   }
 
   /** Sends a request; the connection must be idle. */
@@ -99,13 +106,6 @@ export class Connection {
       this.#bodySent = true;
       if (chunked && !socket.destroyed) socket.write('0\r\n\r\n', 'latin1');
     });
-  }
-
-  #onData(chunk: Buffer): void {
-    const fault = this.#parser === undefined ? 'UNEXPECTED_DATA' : this.#parser.push(chunk);
-    if (fault === undefined) return;
-    this.#cause = fault;
-    this.socket.destroy();
   }
 
   #onComplete(reusable: boolean): void {

@@ -1,7 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import { isIP, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import httpProxy from 'http-proxy';
-import type { UpstreamTarget } from '../config/config.ts';
+import type { UpstreamAddress } from './address.ts';
 import type { UpstreamFailure } from './failure.ts';
 
 /** Receives what becomes of an upgrade. Exactly one of the three is called. */
@@ -34,13 +34,12 @@ export interface UpgradeRequest {
  * @returns how to give up before the upstream has answered
  */
 export function upgrade(
-  target: UpstreamTarget,
+  address: UpstreamAddress,
   connectTimeout: number,
   { req, socket, firstBytes, target: path, headers, requestId }: UpgradeRequest,
   handler: UpgradeHandler,
 ): () => void {
-  const { protocol, hostname, port } = new URL(target.origin);
-  const host = hostname.replace(/^\[|\]$/g, '');
+  const { protocol, socketPath, ca, cert, key } = address;
   const proxy = httpProxy.createProxyServer();
   let settled = false;
   let outgoing: ClientRequest | undefined;
@@ -74,15 +73,15 @@ export function upgrade(
     {
       target: {
         protocol,
-        hostname: host,
-        port,
-        ...(target.socketPath === undefined ? {} : { socketPath: target.socketPath }),
-        ...(target.ca === undefined ? {} : { ca: target.ca }),
-        ...(target.cert === undefined ? {} : { cert: target.cert }),
-        ...(target.key === undefined ? {} : { key: target.key }),
+        hostname: address.host,
+        port: String(address.port),
+        ...(socketPath === undefined ? {} : { socketPath }),
+        ...(ca === undefined ? {} : { ca }),
+        ...(cert === undefined ? {} : { cert }),
+        ...(key === undefined ? {} : { key }),
       },
-      // The TLS server name is the configuration's, not what the client wrote into Host. An address is no name.
-      ssl: { servername: isIP(host) === 0 ? host : '' },
+      // The TLS server name is the configuration's, not what the client wrote into Host.
+      ssl: { servername: address.servername },
     },
     ({ code, name }: Error & { code?: string }) => {
       const timedOut = code === 'ETIMEDOUT';

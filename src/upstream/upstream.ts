@@ -1,7 +1,8 @@
-import { connect as connectPlain, isIP, type Socket } from 'node:net';
+import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net';
 import type { Readable } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
+import { addressOf, type UpstreamAddress } from './address.ts';
 import { Connection, type OutgoingRequest, type RequestEvents } from './connection.ts';
 import type { UpstreamFailure } from './failure.ts';
 import { upgrade, type UpgradeHandler, type UpgradeRequest } from './upgrade.ts';
@@ -45,29 +46,31 @@ const doubtfulAfter = 500;
 
 /** The payment core of one environment, over HTTP/1.1 on kept-alive connections, one request at a time on each. */
 export class Upstream {
-  readonly #target: UpstreamTarget;
+  readonly #address: UpstreamAddress;
   readonly #connectTimeout: number;
   readonly #idle: Connection[] = [];
+  /** Where all connections read into: what is read is looked at, and copied if it is to stay, before the next read. */
+  readonly #readBuffer = Buffer.allocUnsafeSlow(65_536);
   readonly #sweep: NodeJS.Timeout;
   #closed = false;
 
   /** @param connectTimeout milliseconds for TCP and TLS together */
   constructor(target: UpstreamTarget, connectTimeout: number) {
-    this.#target = target;
+    this.#address = addressOf(target);
     this.#connectTimeout = connectTimeout;
     this.#sweep = setInterval(() => this.#closeIdle(performance.now() - idleTime), 1_000).unref();
   }
 
   /** Sends the request; the handler hears of the answer, of a failure, or (after `abort`) of nothing more. */
   send(request: UpstreamRequest, handler: AnswerHandler): UpstreamCall {
-    const call = new Call(serialise(request, this.#target), handler);
+    const call = new Call(serialise(request, this.#address.authority), handler);
     this.#send(call, true);
     return call;
   }
 
   /** Hands a WebSocket handshake on; see `upgrade`. */
   upgrade(request: UpgradeRequest, handler: UpgradeHandler): () => void {
-    return upgrade(this.#target, this.#connectTimeout, request, handler);
+    return upgrade(this.#address, this.#connectTimeout, request, handler);
   }
 
   /** Ends idle connections at once and busy ones after their answer. */
@@ -96,7 +99,14 @@ export class Upstream {
   #connect(call: Call, mayConnectAgain: boolean): void {
     let timedOut = false;
     let cause = 'ECONNCLOSED';
-    const socket = open(this.#target);
+    let connection: Connection | undefined;
+    const socket = open(this.#address, {
+      buffer: this.#readBuffer,
+      callback: (length, buffer) => {
+        connection?.receive(Buffer.from(buffer.buffer, buffer.byteOffset, length));
+        return true;
+      },
+    });
     const timer = setTimeout(() => {
       timedOut = true;
       socket.destroy();
@@ -115,7 +125,7 @@ export class Upstream {
     socket.once('encrypted' in socket ? 'secureConnect' : 'connect', () => {
       clearTimeout(timer);
       socket.off('error', onFailure).off('close', onClose);
-      const connection = new Connection(
+      connection = new Connection(
         socket,
         (idle) => this.#release(idle),
         (over) => this.#forget(over),
@@ -227,7 +237,7 @@ class Call implements UpstreamCall, RequestEvents {
 }
 
 /** The request as it goes out. Header names and values have come through Node's parser: there is no line break in them. */
-function serialise({ method, target, headers, body }: UpstreamRequest, { origin }: UpstreamTarget): OutgoingRequest {
+function serialise({ method, target, headers, body }: UpstreamRequest, authority: string): OutgoingRequest {
   let head = `${method} ${target} HTTP/1.1\r\n`;
   let sized = false;
   let hosted = false;
@@ -238,26 +248,28 @@ function serialise({ method, target, headers, body }: UpstreamRequest, { origin 
     head += `${name}: ${headers[i + 1] as string}\r\n`;
   }
   // HTTP/1.0 may come without one, but what goes out is HTTP/1.1.
-  if (!hosted) head += `Host: ${new URL(origin).host}\r\n`;
+  if (!hosted) head += `Host: ${authority}\r\n`;
   const chunked = body !== undefined && !sized;
   head += chunked ? 'Transfer-Encoding: chunked\r\n\r\n' : '\r\n';
   return { method, head, body, chunked };
 }
 
-function open(target: UpstreamTarget): Socket {
-  const { protocol, hostname, port } = new URL(target.origin);
-  const host = hostname.replace(/^\[|\]$/g, '');
-  if (target.socketPath !== undefined) return connectPlain({ path: target.socketPath });
-  if (protocol === 'http:') return connectPlain({ host, port: Number(port || 80) });
+function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
+  const { protocol, host, port, servername, socketPath, ca, cert, key } = address;
+  if (socketPath !== undefined) return connectPlain({ path: socketPath, onread });
+  if (protocol === 'http:') return connectPlain({ host, port, onread });
+  // Node takes it here, too, though its types do not say so.
+  const reading = { onread };
   return connectTls({
+    ...reading,
     host,
-    port: Number(port || 443),
-    // The name the certificate must have is the configuration's. An address is no name (RFC 6066 §3).
-    ...(isIP(host) === 0 ? { servername: host } : {}),
+    port,
+    // The name the certificate must have is the configuration's.
+    ...(servername === '' ? {} : { servername }),
     ALPNProtocols: ['http/1.1'],
     minVersion: 'TLSv1.2',
-    ...(target.ca === undefined ? {} : { ca: target.ca }),
-    ...(target.cert === undefined ? {} : { cert: target.cert }),
-    ...(target.key === undefined ? {} : { key: target.key }),
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
   });
 }

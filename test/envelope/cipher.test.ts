@@ -1,7 +1,7 @@
-import { createCipheriv } from 'node:crypto';
+import { createCipheriv, createDecipheriv } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createEncryptor, decrypt, encrypt, encryptedLength, isWholeBlocks } from '../../src/envelope/cipher.ts';
+import { encryptedLength, isWholeBlocks } from '../../src/envelope/cipher.ts';
 import { credentials, credentialsOf, iv, key, openssl, otherCredentials } from './fixtures.ts';
 
 /** Encrypts whole blocks as they are: the padding is whatever the caller put there. */
@@ -27,14 +27,14 @@ describe('NIST SP 800-38A, CBC-AES256', () => {
   );
 
   test('F.2.5: encryption gives the four blocks, then one of padding', () => {
-    const encrypted = encrypt(vectors, plaintext);
+    const encrypted = vectors.cipher.encrypt(plaintext);
     expect(encrypted.subarray(0, 64)).toEqual(ciphertext);
     expect(encrypted).toHaveLength(80);
-    expect(decrypt(vectors, encrypted)).toEqual({ plaintext, paddingOk: true });
+    expect(vectors.cipher.decrypt(encrypted)).toEqual({ plaintext, paddingOk: true });
   });
 
   test('F.2.6: decryption gives the four blocks, which end in no padding', () => {
-    expect(decrypt(vectors, ciphertext)).toEqual({ plaintext, paddingOk: false });
+    expect(vectors.cipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: false });
   });
 });
 
@@ -50,11 +50,11 @@ describe('encrypt', () => {
     [33, 48],
   ])('makes %i bytes %i, as openssl does', (length, encrypted) => {
     const plaintext = Buffer.alloc(length, 'p');
-    const ciphertext = encrypt(credentials, plaintext);
+    const ciphertext = credentials.cipher.encrypt(plaintext);
     expect(ciphertext).toHaveLength(encrypted);
     expect(encryptedLength(length)).toBe(encrypted);
     expect(ciphertext).toEqual(openssl(key, iv, plaintext));
-    expect(decrypt(credentials, ciphertext)).toEqual({ plaintext, paddingOk: true });
+    expect(credentials.cipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: true });
   });
 
   test('agrees with openssl on any key, IV and plaintext, in both directions', () => {
@@ -64,42 +64,117 @@ describe('encrypt', () => {
         const credentials = credentialsOf(key, iv);
         const plaintext = Buffer.from(array);
         const ciphertext = openssl(key, iv, plaintext);
-        expect(encrypt(credentials, plaintext)).toEqual(ciphertext);
-        expect(decrypt(credentials, ciphertext)).toEqual({ plaintext, paddingOk: true });
+        expect(credentials.cipher.encrypt(plaintext)).toEqual(ciphertext);
+        expect(credentials.cipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: true });
       }),
       { numRuns: 50 },
     );
   });
 });
 
-describe('createEncryptor', () => {
+describe('encryptor', () => {
   test('gives in pieces what encrypt gives at once', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 40 })), (arrays) => {
         const chunks = arrays.map((array) => Buffer.from(array));
-        const encryptor = createEncryptor(credentials);
+        const encryptor = credentials.cipher.encryptor();
         const pieces = [...chunks.map((chunk) => encryptor.update(chunk)), encryptor.final()];
-        expect(Buffer.concat(pieces)).toEqual(encrypt(credentials, Buffer.concat(chunks)));
+        expect(Buffer.concat(pieces)).toEqual(credentials.cipher.encrypt(Buffer.concat(chunks)));
       }),
     );
+  });
+});
+
+describe('one cipher for many messages', () => {
+  /** What it is asked to do, one after the other; ciphertexts are good, broken, or no whole blocks at all. */
+  const bytes = (maxLength: number): fc.Arbitrary<Buffer> =>
+    fc.uint8Array({ maxLength }).map((array) => Buffer.from(array));
+  const blocks = fc
+    .array(fc.uint8Array({ minLength: 16, maxLength: 16 }), { minLength: 1, maxLength: 5 })
+    .map((arrays) => Buffer.concat(arrays));
+  const step = fc.oneof(
+    fc.record({ act: fc.constant('encrypt' as const), input: bytes(70) }),
+    fc.record({ act: fc.constant('decrypt' as const), input: bytes(70).map((plaintext) => oneShot(plaintext)) }),
+    fc.record({ act: fc.constant('decrypt' as const), input: fc.oneof(blocks, bytes(70)) }),
+    fc.record({ act: fc.constant('stream' as const), input: bytes(70) }),
+  );
+
+  function oneShot(plaintext: Buffer): Buffer {
+    const cipher = createCipheriv('aes-256-cbc', key, iv);
+    return Buffer.concat([cipher.update(plaintext), cipher.final()]);
+  }
+
+  /** Node's own judgement of the padding, with a decipher of its own. */
+  function oneShotDecrypted(ciphertext: Buffer): Buffer | undefined {
+    const decipher = createDecipheriv('aes-256-cbc', key, iv);
+    try {
+      return Buffer.concat([decipher.update(ciphertext), decipher.final()]);
+    } catch {
+      return undefined;
+    }
+  }
+
+  test('gives what a new one for each message gives, whatever came before', () => {
+    fc.assert(
+      fc.property(fc.array(step, { minLength: 2, maxLength: 12 }), (steps) => {
+        const { cipher } = credentialsOf(key, iv);
+        for (const { act, input } of steps) {
+          if (act === 'encrypt') {
+            expect(cipher.encrypt(input)).toEqual(oneShot(input));
+          } else if (act === 'stream') {
+            // Left in the middle, as when a client goes away.
+            expect(cipher.encryptor().update(input)).toEqual(
+              oneShot(input).subarray(0, input.length - (input.length % 16)),
+            );
+          } else {
+            const decrypted = cipher.decrypt(input);
+            const expected = oneShotDecrypted(input);
+            if (!isWholeBlocks(input)) expect(decrypted).toBe('length');
+            else if (expected === undefined) expect(decrypted).toMatchObject({ paddingOk: false });
+            else expect(decrypted).toEqual({ plaintext: expected, paddingOk: true });
+          }
+        }
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+
+  test('leaves what it is given as it was', () => {
+    const plaintext = Buffer.from('{"amount":1000}');
+    const ciphertext = oneShot(plaintext);
+    credentials.cipher.decrypt(ciphertext);
+    credentials.cipher.encrypt(plaintext);
+    expect(plaintext.toString()).toBe('{"amount":1000}');
+    expect(ciphertext).toEqual(oneShot(plaintext));
+  });
+
+  test('gives each message bytes of its own', () => {
+    const { cipher } = credentials;
+    const first = cipher.encrypt(Buffer.from('first'));
+    const copy = Buffer.from(first);
+    cipher.encrypt(Buffer.from('second'));
+    expect(first).toEqual(copy);
+    const opened = cipher.decrypt(first);
+    cipher.decrypt(cipher.encrypt(Buffer.from('second')));
+    expect(opened).toEqual({ plaintext: Buffer.from('first'), paddingOk: true });
   });
 });
 
 describe('decrypt', () => {
   test.each([0, 1, 15, 17, 31, 33])('does not take %i bytes for blocks', (length) => {
     expect(isWholeBlocks(Buffer.alloc(length))).toBe(false);
-    expect(decrypt(credentials, Buffer.alloc(length))).toBe('length');
+    expect(credentials.cipher.decrypt(Buffer.alloc(length))).toBe('length');
   });
 
   test.each([16, 32, 48])('takes %i bytes for blocks', (length) => {
     expect(isWholeBlocks(Buffer.alloc(length))).toBe(true);
-    expect(decrypt(credentials, Buffer.alloc(length))).not.toBe('length');
+    expect(credentials.cipher.decrypt(Buffer.alloc(length))).not.toBe('length');
   });
 
   test('finds every good padding', () => {
     for (let padding = 1; padding <= 16; padding += 1) {
       const padded = Buffer.alloc(32, 0xee).fill(padding, 32 - padding);
-      expect(decrypt(credentials, encryptBlocks(padded))).toEqual({
+      expect(credentials.cipher.decrypt(encryptBlocks(padded))).toEqual({
         plaintext: Buffer.alloc(32 - padding, 0xee),
         paddingOk: true,
       });
@@ -108,7 +183,7 @@ describe('decrypt', () => {
 
   test.each([0, 17, 32, 127, 128, 255])('refuses a block that ends in %i', (last) => {
     const padded = Buffer.alloc(32, last);
-    expect(decrypt(credentials, encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
+    expect(credentials.cipher.decrypt(encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
   });
 
   test('refuses a padding in which any one byte is wrong', () => {
@@ -116,7 +191,7 @@ describe('decrypt', () => {
       for (let wrong = 16 - padding; wrong < 15; wrong += 1) {
         const padded = Buffer.alloc(16, 0xee).fill(padding, 16 - padding);
         padded.writeUInt8(padded.readUInt8(wrong) ^ 0x80, wrong);
-        expect(decrypt(credentials, encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
+        expect(credentials.cipher.decrypt(encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
       }
     }
   });
@@ -125,12 +200,12 @@ describe('decrypt', () => {
     for (let length = 0; length < 32; length += 1) {
       const padding = 32 - length;
       const padded = Buffer.alloc(32, 'p').fill(padding, length);
-      expect(decrypt(credentials, encryptBlocks(padded))).toMatchObject({ paddingOk: padding <= 16 });
+      expect(credentials.cipher.decrypt(encryptBlocks(padded))).toMatchObject({ paddingOk: padding <= 16 });
     }
   });
 
   test('does not throw under another key', () => {
-    const decrypted = decrypt(otherCredentials, encrypt(credentials, Buffer.from('{"amount":1000}')));
+    const decrypted = otherCredentials.cipher.decrypt(credentials.cipher.encrypt(Buffer.from('{"amount":1000}')));
     expect(decrypted).toMatchObject({ paddingOk: false });
   });
 });

@@ -125,7 +125,7 @@ describe('a reader of the log that takes nothing', () => {
   });
 });
 
-describe('a crash logs its stack as the last line and exits with 1', () => {
+describe('a crash logs its stack and exits with 1', () => {
   test.each([
     ['an exception nobody catches', `throw new TypeError('it broke');`],
     ['a rejection nobody handles', `Promise.reject(new TypeError('it broke'));`],
@@ -133,7 +133,8 @@ describe('a crash logs its stack as the last line and exits with 1', () => {
     const sidecar = await serve(beside(`process.on('SIGUSR2', function crashing() { ${code} });`));
     await sendMany(sidecar, 10, 'the-last');
     expect(await sidecar.signal('SIGUSR2').ended()).toEqual({ code: 1, signal: null });
-    expect(sidecar.log.at(-1)).toEqual({
+    // A write that is on its way already may end up behind it.
+    expect(sidecar.log.find(({ level }) => level === 'fatal')).toEqual({
       level: 'fatal',
       time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string,
       err: {
