@@ -66,7 +66,7 @@ async function lookUp(): Promise<void> {
     cache: 20_000,
     staleFor: 60_000,
     uses: { key: () => {}, previous: () => {} },
-    clock: Date.now,
+    stopwatch: () => performance.now(),
     monitor: {
       lookup: () => {},
       query: () => () => {},
@@ -101,7 +101,11 @@ async function lookUp(): Promise<void> {
 }
 
 async function countAll(): Promise<void> {
-  const keeper = new TallyKeeper(() => Promise.resolve(pool), Date.now);
+  const keeper = new TallyKeeper(
+    () => Promise.resolve(pool),
+    Date.now,
+    () => performance.now(),
+  );
   const begin = performance.now();
   await keeper.refresh();
   const { rows } = await pool.query<{ size: string }>(

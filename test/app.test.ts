@@ -132,6 +132,19 @@ describe('when it is stopped', () => {
     await stopped;
   });
 
+  test('nothing new is taken after a moment: it would use up the time of what is in flight', async () => {
+    const { upstream, answerAll } = await startPatient();
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const pending = send(sidecar, 'GET /', { key });
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    const stopped = sidecar.app.stop();
+    await vi.waitUntil(async () => !(await listens(sidecar.port)), { timeout: 10_000 });
+    expect(await inFlight(sidecar)).toBe(1);
+    answerAll();
+    expect((await pending).status).toBe(200);
+    await stopped;
+  });
+
   test('what takes too long is broken off, visibly, and is on record', async () => {
     let closed = 0;
     const upstream = await startUpstream((seen, res, req) => {

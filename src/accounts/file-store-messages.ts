@@ -1,6 +1,6 @@
 import type { AccountsErrorCode } from './accounts-error.ts';
 import type { FileStoreOptions } from './file-store.ts';
-import type { StoredAccount } from './store.ts';
+import type { Once, StoredAccount } from './store.ts';
 
 /** What a thread is started for. */
 export interface FileTask {
@@ -8,7 +8,7 @@ export interface FileTask {
   readonly task:
     | { readonly kind: 'read'; readonly id: string }
     | { readonly kind: 'list'; readonly after: string | undefined }
-    | { readonly kind: 'change'; readonly ids: readonly string[] };
+    | { readonly kind: 'change'; readonly ids: readonly string[]; readonly once: Once | undefined };
 }
 
 /**
@@ -17,8 +17,10 @@ export interface FileTask {
  */
 export type FileMessage =
   | { readonly kind: 'accounts'; readonly accounts: readonly StoredAccount[] }
-  | { readonly kind: 'done' }
+  /** `receipt`: of a change that was made before and is not made again. */
+  | { readonly kind: 'done'; readonly receipt: string | undefined }
   | { readonly kind: 'failed'; readonly code: AccountsErrorCode; readonly message: string };
 
 /** Goes on, with the accounts to be written if it is a change, or gives up. */
-export type FileReply = { readonly accounts: readonly StoredAccount[] } | 'enough';
+export type FileReply =
+  { readonly accounts: readonly StoredAccount[]; readonly receipt?: string | undefined } | 'enough';

@@ -17,21 +17,23 @@ const post = (message: FileMessage): void => port.postMessage(message);
 const { options, task } = workerData as FileTask;
 
 try {
-  await carryOut(new FileStore(options));
-  post({ kind: 'done' });
+  post({ kind: 'done', receipt: await carryOut(new FileStore(options)) });
 } catch (error) {
   if (error instanceof AccountsError) post({ kind: 'failed', code: error.code, message: error.message });
-  else if (error instanceof Enough) post({ kind: 'done' });
+  else if (error instanceof Enough) post({ kind: 'done', receipt: undefined });
   else throw error;
 }
 
-async function carryOut(store: FileStore): Promise<void> {
+/** The receipt of a change that was made before. */
+async function carryOut(store: FileStore): Promise<string | undefined> {
   if (task.kind === 'change') {
-    await store.change(task.ids, async (existing) => {
-      const accounts = await asked([...existing.values()]);
-      return { accounts, events: [], result: undefined };
-    });
-  } else if (task.kind === 'read') {
+    const decide = async (existing: ReadonlyMap<string, StoredAccount>) => {
+      return { ...(await asked([...existing.values()])), events: [], result: undefined };
+    };
+    const changed = await store.change(task.ids, decide, task.once);
+    return changed.outcome === 'repeated' ? changed.receipt : undefined;
+  }
+  if (task.kind === 'read') {
     const account = await store.read(task.id);
     await asked(account === undefined ? [] : [account]);
   } else {
@@ -44,12 +46,13 @@ async function carryOut(store: FileStore): Promise<void> {
     }
     await asked(next);
   }
+  return undefined;
 }
 
 /** Shows accounts to the other thread and waits for what it makes of them. */
-async function asked(accounts: readonly StoredAccount[]): Promise<readonly StoredAccount[]> {
+async function asked(accounts: readonly StoredAccount[]): Promise<Exclude<FileReply, 'enough'>> {
   post({ kind: 'accounts', accounts });
   const [reply] = (await once(port as NonNullable<typeof port>, 'message')) as [FileReply];
   if (reply === 'enough') throw new Enough();
-  return reply.accounts;
+  return reply;
 }

@@ -12,7 +12,7 @@ import { readAccounts } from './accounts-file.ts';
 import { changedText, membersOf } from './accounts-text.ts';
 import { lockFile } from './file-lock.ts';
 import { Receipts } from './receipts.ts';
-import { replaceFile, versionOf } from './replace-file.ts';
+import { replaceFile, versionOf, type Companion } from './replace-file.ts';
 import type { AuditEvent, Changed, Decide, Once, Store, StoredAccount } from './store.ts';
 import { Vault } from './vault.ts';
 
@@ -39,7 +39,6 @@ export class FileStore implements Store {
   readonly #file: string;
   readonly #env: Env;
   readonly #vault: Vault;
-  readonly #receipts = new Receipts();
 
   constructor({ file, env, masterKeys }: FileStoreOptions) {
     this.#file = file;
@@ -60,14 +59,16 @@ export class FileStore implements Store {
   /** @param decide may take its time: the lock is held meanwhile */
   async change<T>(ids: readonly string[], decide: Deciding<T>, once?: Once): Promise<Changed<T>> {
     return this.#locked(async (path) => {
-      const receipt = once && this.#receipts.find(once);
+      const receipts = new Receipts(path);
+      const receipt = once && receipts.find(once);
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
       for (let attempt = 1; ; attempt++) {
         const read = this.#read(path);
         const asked = read.accounts.filter(({ id }) => ids.includes(id));
         const decision = await decide(new Map(asked.map((account) => [account.id, account])));
-        if (this.#write(path, read, decision.accounts, attempt)) {
-          if (once !== undefined && decision.receipt !== undefined) this.#receipts.keep(once, decision.receipt);
+        const isKept = once !== undefined && decision.receipt !== undefined;
+        const kept = isKept ? receipts.with(once, decision.receipt) : undefined;
+        if (this.#write(path, read, decision.accounts, attempt, kept)) {
           return { outcome: 'changed', result: decision.result };
         }
       }
@@ -132,17 +133,18 @@ export class FileStore implements Store {
   }
 
   /** Returns false where the file was changed meanwhile, as often as it is worth trying again. */
-  #write(path: string, read: Read, changed: readonly StoredAccount[], attempt: number): boolean {
-    if (changed.length === 0) return true;
+  #write(path: string, read: Read, changed: readonly StoredAccount[], attempt: number, receipts?: Companion): boolean {
+    if (changed.length === 0 && receipts === undefined) return true;
     const wanted = [...new Map([...read.accounts, ...changed].map((account) => [account.id, account])).values()];
     refuseTwice(wanted);
-    const text = changedText(read.text, read.accounts, changed);
-    const written = replaceFile(path, text, read.version, (candidate) => {
+    const text = changed.length === 0 ? read.text : changedText(read.text, read.accounts, changed);
+    const check = (candidate: string): void => {
       // Without opening what is sealed: it may be with another master key from now on.
       const { accounts, problems } = this.#parse(candidate);
       if (problems.length === 0 && isDeepStrictEqual(accounts.map(membersOf), wanted.map(membersOf))) return;
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
-    });
+    };
+    const written = replaceFile(path, text, read.version, check, receipts);
     if (!written && attempt === attempts) {
       throw new AccountsError('store_changed', `${displayName(path)} is being changed by hand: try again`);
     }

@@ -19,6 +19,12 @@ export function versionOf(path: string): string {
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
+/** Another file beside the one that is replaced, and what it shall hold. */
+export interface Companion {
+  readonly path: string;
+  readonly text: string;
+}
+
 /**
  * Replaces a file's text so that whoever reads it, at any moment and after any crash, finds either the old text whole or
  * the new one. Mode and owner stay. The caller holds the file's lock.
@@ -26,27 +32,38 @@ export function versionOf(path: string): string {
  * @param path    not a symbolic link: that would be replaced itself
  * @param version the version that the new text was made from
  * @param check   looks at the new file before it takes the old one's place, and throws to keep it from doing so
+ * @param companion replaced, or made, with it; only a process that is killed in that very moment leaves its old text
  * @returns false, with nothing changed, where the file is not that version any more
  * @throws the file system's error, with nothing changed
  */
-export function replaceFile(path: string, text: string, version: string, check: (written: string) => void): boolean {
-  const folder = dirname(path);
-  // There is one writer at a time, so that a name will do that never leaves more than one file behind.
-  const written = join(folder, `.${basename(path)}.new`);
-  rmSync(written, { force: true });
+export function replaceFile(
+  path: string,
+  text: string,
+  version: string,
+  check: (written: string) => void,
+  companion?: Companion,
+): boolean {
+  const files = [{ path, text }, ...(companion === undefined ? [] : [companion])];
   try {
-    writeNew(written, text, path);
-    check(written);
+    // All that needs room on the disk comes before anything is replaced.
+    for (const file of files) writeNew(newNameOf(file.path), file.text, path);
+    check(newNameOf(path));
     if (versionOf(path) !== version) return false;
-    renameSync(written, path);
+    for (const file of files) renameSync(newNameOf(file.path), file.path);
   } finally {
-    rmSync(written, { force: true });
+    for (const file of files) rmSync(newNameOf(file.path), { force: true });
   }
-  sync(folder);
+  sync(dirname(path));
   return true;
 }
 
+/** There is one writer at a time, so that a name will do that never leaves more than one file behind. */
+function newNameOf(path: string): string {
+  return join(dirname(path), `.${basename(path)}.new`);
+}
+
 function writeNew(written: string, text: string, model: string): void {
+  rmSync(written, { force: true });
   const { mode, uid, gid } = statSync(model);
   const file = openSync(written, 'wx', 0o600);
   try {

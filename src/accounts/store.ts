@@ -60,7 +60,7 @@ export interface Decision<T> {
   /** For the caller; may hold secrets, which are kept nowhere. */
   readonly result: T;
   /** What a repeated request is answered with: JSON without any secret. Only read where `once` was given. */
-  readonly receipt?: string;
+  readonly receipt?: string | undefined;
 }
 
 /** Names a request that must be carried out once only. */
@@ -71,7 +71,7 @@ export interface Once {
   readonly request: string;
 }
 
-/** A receipt is kept for at least 24 hours; the file store keeps the last 1,000 in its process's memory only. */
+/** A receipt is kept for at least 24 hours; a file keeps the last 1,000, in another one beside it. */
 export type Changed<T> =
   { readonly outcome: 'changed'; readonly result: T } | { readonly outcome: 'repeated'; readonly receipt: string };
 

@@ -4,7 +4,6 @@ import { Worker } from 'node:worker_threads';
 import { AccountsError } from './accounts-error.ts';
 import type { FileMessage, FileReply, FileTask } from './file-store-messages.ts';
 import { FileStore, type FileStoreOptions } from './file-store.ts';
-import { Receipts } from './receipts.ts';
 import type { Changed, Decide, Once, StoredAccount } from './store.ts';
 
 /**
@@ -13,7 +12,6 @@ import type { Changed, Decide, Once, StoredAccount } from './store.ts';
  */
 export class ThreadedFileStore extends FileStore {
   readonly #options: FileStoreOptions;
-  readonly #receipts = new Receipts();
   /** Resolves when the operation before is over. */
   #turn: Promise<void> = Promise.resolve();
 
@@ -40,20 +38,13 @@ export class ThreadedFileStore extends FileStore {
 
   override async change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
     let changed: Changed<T> | undefined;
-    let receipt: string | undefined;
-    const answer = (accounts: readonly StoredAccount[]): FileReply => {
-      const known = once && this.#receipts.find(once);
-      if (known !== undefined) {
-        changed = { outcome: 'repeated', receipt: known };
-        return 'enough';
-      }
-      const decision = decide(new Map(accounts.map((account) => [account.id, account])));
-      changed = { outcome: 'changed', result: decision.result };
-      receipt = decision.receipt;
-      return { accounts: decision.accounts };
+    const answer = (existing: readonly StoredAccount[]): FileReply => {
+      const { accounts, result, receipt } = decide(new Map(existing.map((account) => [account.id, account])));
+      changed = { outcome: 'changed', result };
+      return { accounts, receipt };
     };
-    await this.#run({ kind: 'change', ids }, answer, () => {
-      if (once !== undefined && receipt !== undefined) this.#receipts.keep(once, receipt);
+    await this.#run({ kind: 'change', ids, once }, answer, (receipt) => {
+      if (receipt !== undefined) changed = { outcome: 'repeated', receipt };
     });
     if (changed === undefined) throw new Error('a change that nobody decided on');
     return changed;
@@ -62,28 +53,28 @@ export class ThreadedFileStore extends FileStore {
   /**
    * Carries a task out, answering what its thread asks. What `answer` throws ends it and is thrown on.
    *
-   * @param done called where it was carried out, before it is the next one's turn
+   * @param done called where it was carried out, with the receipt of what was not made again
    */
   async #run(
     task: FileTask['task'],
     answer: (accounts: readonly StoredAccount[]) => FileReply,
-    done?: () => void,
+    done?: (receipt: string | undefined) => void,
   ): Promise<void> {
     for await (const [accounts, reply] of this.#conversation(task, done)) reply(answer(accounts));
   }
 
   /** What a thread asks, and how to reply. Whoever leaves it early still waits until the thread has let go of the file. */
-  async *#conversation(task: FileTask['task'], done?: () => void): AsyncGenerator<Question> {
+  async *#conversation(task: FileTask['task'], done?: (receipt: string | undefined) => void): AsyncGenerator<Question> {
     const leave = await this.#enter();
     try {
-      yield* this.#withThread(task);
-      done?.();
+      const receipt = yield* this.#withThread(task);
+      done?.(receipt);
     } finally {
       leave();
     }
   }
 
-  async *#withThread(task: FileTask['task']): AsyncGenerator<Question> {
+  async *#withThread(task: FileTask['task']): AsyncGenerator<Question, string | undefined> {
     const { file, env, masterKeys } = this.#options;
     const worker = new Worker(new URL(`./file-store-thread${extname(import.meta.url)}`, import.meta.url), {
       workerData: { options: { file, env: { ...env }, masterKeys }, task } satisfies FileTask,
@@ -96,7 +87,7 @@ export class ThreadedFileStore extends FileStore {
     };
     try {
       for await (const [message] of on(worker, 'message', { close: ['exit'] }) as AsyncIterable<[FileMessage]>) {
-        if (message.kind === 'done') return;
+        if (message.kind === 'done') return message.receipt;
         if (message.kind === 'failed') throw new AccountsError(message.code, message.message);
         isAnswered = false;
         yield [message.accounts, reply];

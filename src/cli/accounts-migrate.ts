@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { migrate } from '../accounts/postgres/migrate.ts';
 import { loadConfig } from '../config/load.ts';
+import { complain } from './complain.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { storeCommand, type Ended, type StoreOptions } from './store-command.ts';
@@ -21,7 +22,7 @@ async function migrateStore(io: CliIo, { config, json }: StoreOptions): Promise<
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const { store } = loaded.config;
   if (store.kind !== 'postgres') {
-    io.stderr.write('accounts migrate: the accounts are kept in a file, which has no tables\n');
+    complain(io, 'accounts migrate: the accounts are kept in a file, which has no tables\n');
     return exitCodes.configuration;
   }
   try {
@@ -31,7 +32,7 @@ async function migrateStore(io: CliIo, { config, json }: StoreOptions): Promise<
     return exitCodes.done;
   } catch (error) {
     if (!(error instanceof AccountsError)) throw error;
-    io.stderr.write(`accounts migrate: ${error.message} (${error.code})\n`);
+    complain(io, `accounts migrate: ${error.message} (${error.code})\n`);
     return exitCodes.failed;
   }
 }

@@ -10,9 +10,11 @@ import { linesOf } from '../accounts/transfer/lines.ts';
 import { Vault, parseMasterKeys } from '../accounts/vault.ts';
 import { formatProblem, loadConfig } from '../config/load.ts';
 import { openStore } from '../config/open-store.ts';
+import { CommandFailed } from './command-failed.ts';
+import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { Progress } from './progress.ts';
-import { CommandFailed, onStore, storeCommand } from './store-command.ts';
+import { onStore, storeCommand } from './store-command.ts';
 import type { Ended, StoreOptions, StoreSession } from './store-command.ts';
 
 /** Accounts added together: for each batch a file is rewritten or a database asked. */
@@ -103,7 +105,7 @@ async function transfer(
   const refuse = (where: string, messages: readonly string[]): void => {
     progress.end();
     counts.refused += 1;
-    for (const message of messages) io.stderr.write(`${where}  ${message}\n`);
+    for (const message of messages) complain(io, `${where}  ${message}\n`);
   };
   const flush = async (): Promise<void> => {
     const outcomes = await importer.add(batch.map(({ account }) => account));

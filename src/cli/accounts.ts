@@ -1,12 +1,12 @@
-import { Argument, Option, type Command } from 'commander';
-import { accountName, identifier } from '../accounts/accounts-schema.ts';
+import { Option, type Command } from 'commander';
+import { accountName } from '../accounts/accounts-schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { AccountView } from '../accounts/views.ts';
 import type { CliIo } from './io.ts';
 import { addMigrateCommand } from './accounts-migrate.ts';
 import { addTransferCommands } from './accounts-transfer.ts';
 import { keysTable } from './keys.ts';
-import { readAs } from './options.ts';
+import { accountArgument, readAs } from './options.ts';
 import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';
 import { members, table } from './table.ts';
 
@@ -16,7 +16,6 @@ const page = 1_000;
 /** Adds `accounts list|show|add|activate|deactivate|import|export|copy|rekey`. */
 export function addAccountCommands(program: Command, io: CliIo, ended: Ended): void {
   const accounts = program.command('accounts').description('add, list and switch accounts; import, export, rekey');
-  const account = (): Argument => new Argument('<id>', 'the id of the account').argParser(readAs(identifier));
 
   storeCommand(accounts, io, 'list', 'list all accounts').action(async (options: StoreOptions) => {
     ended(
@@ -25,7 +24,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
   });
 
   storeCommand(accounts, io, 'show', 'show an account with its keys and its encryption')
-    .addArgument(account())
+    .addArgument(accountArgument('<id>'))
     .action(async (id: string, options: StoreOptions) => {
       ended(
         await onStore(io, 'accounts show', options, async ({ operations, show }) => {
@@ -36,7 +35,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     });
 
   storeCommand(accounts, io, 'add', 'add an account, active and without keys')
-    .addArgument(account())
+    .addArgument(accountArgument('<id>'))
     .addOption(
       new Option('--name <name>', 'the merchant, for people').argParser(readAs(accountName)).makeOptionMandatory(),
     )
@@ -44,7 +43,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
       ended(
         await onStore(io, 'accounts add', options, async ({ operations, actor, show }) => {
           const added = await operations.add(id, options.name, { actor });
-          show(added, () => `Added ${id}. Next: keys issue ${id} --environment test --kind secret\n`);
+          show(added, () => `Added ${id}.\nNext: keys issue ${id} --environment test --kind secret\n`);
         }),
       );
     });
@@ -54,7 +53,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     ['deactivate', false, 'refuse all requests of an account'],
   ] as const) {
     storeCommand(accounts, io, name, description)
-      .addArgument(account())
+      .addArgument(accountArgument('<id>'))
       .action(async (id: string, options: StoreOptions) => {
         ended(
           await onStore(io, `accounts ${name}`, options, async ({ operations, actor, show }) => {

@@ -7,6 +7,7 @@ import type { Encoding } from '../envelope/encoding.ts';
 import { openEnvelope, sealEnvelope } from '../envelope/envelope.ts';
 import type { OpenFailure } from '../envelope/envelope.ts';
 import { isJson } from '../envelope/json.ts';
+import { CommandFailed } from './command-failed.ts';
 import { exitCodes } from './io.ts';
 import type { CliIo } from './io.ts';
 
@@ -23,7 +24,7 @@ export interface CipherOptions {
 /** `seal`: a JSON document on stdin, its envelope and a newline on stdout. Returns the exit code, as `open` does. */
 export async function seal(io: CipherIo, options: CipherOptions & { readonly encoding: Encoding }): Promise<number> {
   return run(io, 'seal', options, (input, credentials) => {
-    if (!isJson(input)) throw new Failure('stdin is not a JSON document in UTF-8');
+    if (!isJson(input)) throw new CommandFailed('stdin is not a JSON document in UTF-8');
     return `${sealEnvelope(input, credentials, options.encoding)}\n`;
   });
 }
@@ -34,19 +35,9 @@ export async function open(io: CipherIo, options: CipherOptions): Promise<number
     const text = input.toString().trim();
     const isBare = !text.startsWith('{');
     const result = openEnvelope(isBare ? Buffer.from(JSON.stringify({ data: text })) : input, [credentials]);
-    if ('code' in result) throw new Failure(explain(result));
+    if ('code' in result) throw new CommandFailed(explain(result));
     return result.plaintext;
   });
-}
-
-/** A message for the user, and the exit code that goes with it. */
-class Failure extends Error {
-  readonly exitCode: number;
-
-  constructor(message: string, exitCode: number = exitCodes.failed) {
-    super(message);
-    this.exitCode = exitCode;
-  }
 }
 
 async function run(
@@ -60,7 +51,7 @@ async function run(
     await write(io.stdout, work(await buffer(io.stdin), credentials));
     return exitCodes.done;
   } catch (error) {
-    if (!(error instanceof Failure)) throw error;
+    if (!(error instanceof CommandFailed)) throw error;
     await write(io.stderr, `${command}: ${error.message}\n`);
     return error.exitCode;
   }
@@ -69,11 +60,12 @@ async function run(
 async function readCredentials(io: CipherIo, options: CipherOptions): Promise<Credentials> {
   const key = options.keyFile === undefined ? io.env['SIDECAR_KEY'] : await readSecret(options.keyFile);
   const iv = options.ivFile === undefined ? io.env['SIDECAR_IV'] : await readSecret(options.ivFile);
-  if (key === undefined) throw new Failure('no key: name a file with --key-file or set SIDECAR_KEY', exitCodes.usage);
-  if (iv === undefined) throw new Failure('no IV: name a file with --iv-file or set SIDECAR_IV', exitCodes.usage);
+  if (key === undefined)
+    throw new CommandFailed('no key: name a file with --key-file or set SIDECAR_KEY', exitCodes.usage);
+  if (iv === undefined) throw new CommandFailed('no IV: name a file with --iv-file or set SIDECAR_IV', exitCodes.usage);
   const credentials = parseCredentials(key, iv, options.format);
   if (!Array.isArray(credentials)) return credentials;
-  throw new Failure(credentials.map(({ member, message }) => `the ${member} ${message}`).join('; '));
+  throw new CommandFailed(credentials.map(({ member, message }) => `the ${member} ${message}`).join('; '));
 }
 
 /** A file's text without the newline that editors and `echo` leave at its end. */
@@ -81,7 +73,7 @@ async function readSecret(path: string): Promise<string> {
   try {
     return (await readFile(path, 'utf8')).replace(/\r?\n$/, '');
   } catch (error) {
-    throw new Failure(`cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
+    throw new CommandFailed(`cannot read ${path}: ${(error as NodeJS.ErrnoException).code}`);
   }
 }
 

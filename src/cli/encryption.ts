@@ -1,12 +1,10 @@
-import { Argument, Option, type Command } from 'commander';
-import { identifier } from '../accounts/accounts-schema.ts';
+import { Option, type Command } from 'commander';
 import { grace } from '../accounts/durations.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnabledView, EncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import type { CliIo } from './io.ts';
-import { environmentOption } from './keys.ts';
-import { readAs } from './options.ts';
+import { accountArgument, environmentOption, readAs } from './options.ts';
 import { onStore, storeCommand, type Ended, type StoreOptions } from './store-command.ts';
 import { members, minute } from './table.ts';
 
@@ -18,7 +16,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
   const encryption = program.command('encryption').description('switch the encryption of an account on and off');
   const command = (name: string, description: string): Command =>
     storeCommand(encryption, io, name, description)
-      .addArgument(new Argument('<account>', 'the id of the account').argParser(readAs(identifier)))
+      .addArgument(accountArgument('<account>'))
       .addOption(environmentOption());
 
   command('enable', 'make a key and an IV and show them, once; others stop at once')

@@ -1,31 +1,22 @@
 import { Argument, Option, type Command } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { identifier } from '../accounts/accounts-schema.ts';
 import { lifetime, overlap } from '../accounts/durations.ts';
-import {
-  environmentNames,
-  hashOf,
-  isWellFormed,
-  keyKinds,
-  type EnvironmentName,
-  type KeyKind,
-} from '../accounts/api-key.ts';
+import { hashOf, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
 import { existing } from '../accounts/changes.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
 import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
 import type { CliIo } from './io.ts';
-import { readAs } from './options.ts';
+import { accountArgument, environmentOption, readAs } from './options.ts';
 import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';
 import { day, members, minute, table } from './table.ts';
 
 /** Adds `keys issue|list|rotate|revoke`. */
 export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void {
   const keys = program.command('keys').description('issue, list, rotate and revoke API keys');
-  const account = (): Argument => new Argument('<account>', 'the id of the account').argParser(readAs(identifier));
   const key = (): Argument => new Argument('<key>', 'the id of the key, or the key itself');
 
   storeCommand(keys, io, 'issue', 'make a key and show it, once')
-    .addArgument(account())
+    .addArgument(accountArgument('<account>'))
     .addOption(environmentOption())
     .addOption(new Option('--kind <kind>', 'who may hold it').choices(keyKinds).makeOptionMandatory())
     .option('--expires <duration>', 'how long it lives, such as 180d (default: until it is revoked)', readAs(lifetime))
@@ -40,7 +31,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
     });
 
   storeCommand(keys, io, 'list', 'list the keys of an account')
-    .addArgument(account())
+    .addArgument(accountArgument('<account>'))
     .action(async (id: string, options: StoreOptions) => {
       ended(
         await onStore(io, 'keys list', options, async ({ operations, show }) => {
@@ -51,7 +42,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
     });
 
   storeCommand(keys, io, 'rotate', 'make the successor of a key; the old one lives on for a while')
-    .addArgument(account())
+    .addArgument(accountArgument('<account>'))
     .addArgument(key())
     .addOption(
       new Option('--overlap <duration>', 'how long the old key lives on')
@@ -69,7 +60,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
     });
 
   storeCommand(keys, io, 'revoke', 'end a key, at once and for good')
-    .addArgument(account())
+    .addArgument(accountArgument('<account>'))
     .addArgument(key())
     .action(async (id: string, named: string, options: StoreOptions) => {
       ended(
@@ -80,11 +71,6 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
         }),
       );
     });
-}
-
-/** `--environment`, which is never guessed. */
-export function environmentOption(): Option {
-  return new Option('--environment <environment>', 'where it is valid').choices(environmentNames).makeOptionMandatory();
 }
 
 interface IssueOptions {

@@ -1,4 +1,6 @@
-import { InvalidArgumentError } from 'commander';
+import { Argument, InvalidArgumentError, Option } from 'commander';
+import { identifier } from '../accounts/accounts-schema.ts';
+import { environmentNames } from '../accounts/api-key.ts';
 import type { Kind } from '../yaml/kinds.ts';
 import { WrongValue } from '../yaml/wrong-value.ts';
 
@@ -14,4 +16,14 @@ export function readAs<T>(kind: Kind<T>): (text: string) => T {
     }
     throw new InvalidArgumentError(`Expected ${kind.expected}.`);
   };
+}
+
+/** The account that a command is about. @param usage as help names it, in angle brackets */
+export function accountArgument(usage: '<account>' | '<id>'): Argument {
+  return new Argument(usage, 'the id of the account').argParser(readAs(identifier));
+}
+
+/** `--environment`, which is never guessed. */
+export function environmentOption(): Option {
+  return new Option('--environment <environment>', 'where it is valid').choices(environmentNames).makeOptionMandatory();
 }

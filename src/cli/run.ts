@@ -4,6 +4,7 @@ import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { addAccountCommands } from './accounts.ts';
 import { check } from './check.ts';
 import { open, seal } from './cipher.ts';
+import { complain } from './complain.ts';
 import { configOption } from './config-option.ts';
 import { demo } from './demo.ts';
 import { drain } from './drain.ts';
@@ -22,7 +23,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
     .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals answers.')
     .version(io.version)
     .exitOverride()
-    .configureOutput({ writeOut: (text) => io.stdout.write(text), writeErr: (text) => io.stderr.write(text) });
+    .configureOutput({ writeOut: (text) => io.stdout.write(text), writeErr: (text) => complain(io, text) });
   const ended = (code: number): void => void (exitCode = code);
 
   program

@@ -6,6 +6,8 @@ import { loadConfig } from '../config/load.ts';
 import { openStore } from '../config/open-store.ts';
 import { auditTo } from '../telemetry/audit.ts';
 import { createLogger } from '../telemetry/logger.ts';
+import { CommandFailed } from './command-failed.ts';
+import { complain } from './complain.ts';
 import { configOption } from './config-option.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
@@ -38,16 +40,6 @@ export function storeCommand(group: Command, io: CliIo, usage: string, descripti
     .option('--json', 'the result as JSON, for programs');
 }
 
-/** Thrown for what a command cannot do, beside what the accounts refuse. */
-export class CommandFailed extends Error {
-  readonly exitCode: number;
-
-  constructor(message: string, exitCode: number = exitCodes.failed) {
-    super(message);
-    this.exitCode = exitCode;
-  }
-}
-
 /**
  * Runs a command on the accounts of the configured store. Changes are told in the log, on stderr: stdout is for the
  * result.
@@ -73,11 +65,11 @@ export async function onStore(
     return exitCodes.done;
   } catch (error) {
     if (error instanceof AccountsError) {
-      io.stderr.write(`${name}: ${error.message} (${error.code})\n`);
+      complain(io, `${name}: ${error.message} (${error.code})\n`);
       return misconfigured.has(error.code) ? exitCodes.configuration : exitCodes.failed;
     }
     if (!(error instanceof CommandFailed)) throw error;
-    io.stderr.write(`${name}: ${error.message}\n`);
+    complain(io, `${name}: ${error.message}\n`);
     return error.exitCode;
   } finally {
     await store.close();

@@ -1,5 +1,5 @@
-/** The width that is always there. */
-const terminal = 80;
+import { beginningOf, folded, pieces, terminalWidth, widthOf } from './text-width.ts';
+
 const gap = '  ';
 
 /** A table of texts: the first row names the columns. */
@@ -11,8 +11,8 @@ export type Rows = readonly (readonly string[])[];
  */
 export function table(rows: Rows, shrinks?: string): string {
   const [names = [], ...records] = rows;
-  const widths = names.map((_, i) => Math.max(...rows.map((row) => lengthOf(row[i] ?? ''))));
-  const excess = widths.reduce((sum, width) => sum + width, gap.length * (names.length - 1)) - terminal;
+  const widths = names.map((_, i) => Math.max(...rows.map((row) => widthOf(row[i] ?? ''))));
+  const excess = widths.reduce((sum, width) => sum + width, gap.length * (names.length - 1)) - terminalWidth;
   const shrinking = names.indexOf(shrinks ?? '');
   if (excess > 0) {
     const room = (widths[shrinking] ?? 0) - excess;
@@ -30,10 +30,16 @@ export function table(rows: Rows, shrinks?: string): string {
     .join('');
 }
 
-/** Lays names and their values out in two columns. */
+/** Lays names and their values out in two columns; a value that is wider than a terminal goes on below. */
 export function members(pairs: readonly (readonly [name: string, value: string])[]): string {
   const width = Math.max(...pairs.map(([name]) => name.length));
-  return pairs.map(([name, value]) => `${name.padEnd(width)}${gap}${value}\n`).join('');
+  const indent = `\n${' '.repeat(width)}${gap}`;
+  const room = terminalWidth - width - gap.length;
+  const broken = (value: string): string =>
+    folded(value, room)
+      .flatMap((line) => pieces(line, room))
+      .join(indent);
+  return pairs.map(([name, value]) => `${name.padEnd(width)}${gap}${broken(value)}\n`).join('');
 }
 
 /** As people read a date; `RFC 3339` in. */
@@ -47,11 +53,6 @@ export function minute(date: string | null | undefined): string {
 }
 
 function fit(text: string, width: number): string {
-  const letters = Array.from(text);
-  const cut = letters.length > width ? [...letters.slice(0, width - 1), '…'] : letters;
-  return cut.join('') + ' '.repeat(width - cut.length);
-}
-
-function lengthOf(text: string): number {
-  return Array.from(text).length;
+  const cut = widthOf(text) > width ? `${beginningOf(text, width - 1)}…` : text;
+  return cut + ' '.repeat(width - widthOf(cut));
 }

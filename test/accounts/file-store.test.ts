@@ -163,7 +163,7 @@ describe('a file', () => {
     const store = storeOn(folder);
     await deactivate(store, 'a');
     const before = text(folder);
-    fill(folder);
+    folder.fill();
     await expect(add(store, 'b')).rejects.toMatchObject({
       code: 'disk_full',
       message: expect.stringMatching(/accounts\.yaml was not changed: no space is left on the device$/) as string,
@@ -218,7 +218,7 @@ describe('a file', () => {
 test.skipIf(!mayMount)('beside traffic, what a file refuses is refused in the same words', async () => {
   const folder = new Mount({ 'accounts.yaml': one }, 'size=64k');
   const store = storeOn(folder, ThreadedFileStore);
-  fill(folder);
+  folder.fill();
   await expect(add(store, 'b')).rejects.toMatchObject({
     code: 'disk_full',
     message: expect.stringMatching(/accounts\.yaml was not changed: no space is left on the device$/) as string,
@@ -236,29 +236,6 @@ test('a change waits for another one, whoever makes it', async () => {
   await change;
   expect(text(folder)).toBe(added.replace('name: A', 'name: Other'));
 });
-
-test('a file remembers the last thousand idempotency keys', async () => {
-  const store = storeOn(new Folder({ 'accounts.yaml': 'accounts: []\n' }));
-  const ask = (i: number): Promise<unknown> =>
-    store.change([], () => ({ accounts: [], events: [], result: i, receipt: String(i) }), {
-      key: String(i),
-      request: '',
-    });
-  for (let i = 0; i <= 1_000; i++) await ask(i);
-  expect(await ask(1)).toEqual({ outcome: 'repeated', receipt: '1' });
-  expect(await ask(0)).toEqual({ outcome: 'changed', result: 0 });
-});
-
-/** Leaves no byte free. */
-function fill(folder: Folder): void {
-  for (let size = 65_536; size > 0; size = Math.floor(size / 2)) {
-    try {
-      writeFileSync(folder.file('filler'), 'x'.repeat(size), { flag: 'a' });
-    } catch (error) {
-      expect((error as NodeJS.ErrnoException).code).toBe('ENOSPC');
-    }
-  }
-}
 
 function sealedFile(): string {
   const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);

@@ -75,6 +75,25 @@ describe('a file that is replaced', () => {
     expect(readdirSync(folder.path)).toEqual(['file']);
   });
 
+  test('takes another one along, which may not be there yet', () => {
+    const folder = new Folder({ file: 'old' });
+    const path = folder.file('file');
+    chmodSync(path, 0o640);
+    for (const text of ['first', 'second']) {
+      expect(replaceFile(path, `new ${text}`, versionOf(path), agree, { path: folder.file('beside'), text })).toBe(
+        true,
+      );
+      expect(readFileSync(path, 'utf8')).toBe(`new ${text}`);
+      expect(readFileSync(folder.file('beside'), 'utf8')).toBe(text);
+      expect(statSync(folder.file('beside')).mode & 0o7777).toBe(0o640);
+    }
+    const version = versionOf(path);
+    writeFileSync(path, 'own');
+    expect(replaceFile(path, 'new', version, agree, { path: folder.file('beside'), text: 'third' })).toBe(false);
+    expect(readFileSync(folder.file('beside'), 'utf8')).toBe('second');
+    expect(readdirSync(folder.path).toSorted()).toEqual(['beside', 'file']);
+  });
+
   test('does not stumble over what a killed process has left', () => {
     const folder = new Folder({ file: 'old', '.file.new': 'half' });
     chmodSync(folder.file('.file.new'), 0o400);

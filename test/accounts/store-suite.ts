@@ -148,21 +148,23 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
     describe('with an idempotency key', () => {
       const once = { key: 'one', request: 'f'.repeat(64) };
 
-      test('makes a change once, and answers repeats with its receipt', async () => {
-        const store = (await makeStorage()).open();
+      test('makes a change once, and answers repeats with its receipt, whoever asks', async () => {
+        const storage = await makeStorage();
+        const store = storage.open();
         await put(store, accountOf('a'));
         expect(await issue(store, 'a', once)).toEqual({ outcome: 'changed', result: 'secret' });
         const repeated = { outcome: 'repeated', receipt: '{"no":"secret"}' };
-        expect(await issue(store, 'a', once)).toEqual(repeated);
+        expect(await issue(storage.open(), 'a', once)).toEqual(repeated);
         expect(await issue(store, 'a', { ...once, key: 'two' })).toEqual({ outcome: 'changed', result: 'secret' });
         expect(await issue(store, 'a', once)).toEqual(repeated);
         expect((await store.read('a'))?.keys).toHaveLength(2);
       });
 
       test('makes a change once where it is asked for several times at once', async () => {
-        const store = (await makeStorage()).open();
+        const storage = await makeStorage();
+        const store = storage.open();
         await put(store, accountOf('a'));
-        const outcomes = await Promise.all(Array.from({ length: 5 }, () => issue(store, 'a', once)));
+        const outcomes = await Promise.all(Array.from({ length: 5 }, () => issue(storage.open(), 'a', once)));
         expect(outcomes.filter(({ outcome }) => outcome === 'changed')).toHaveLength(1);
         expect((await store.read('a'))?.keys).toHaveLength(1);
       });

@@ -1,8 +1,6 @@
-import { readFileSync } from 'node:fs';
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
-import { ask, token } from '../operators/api.ts';
 import { runCommand } from '../support/cli.ts';
 import { envelopeOf, opened, send, type Answer } from '../support/client.ts';
 import { startServe, type Serving } from '../support/command.ts';
@@ -12,10 +10,9 @@ import { startUpstream } from '../support/upstream.ts';
 /** Two sidecars side by side on one accounts' file, and the commands on it. */
 async function start(prepare: (folder: Folder) => void = () => {}) {
   const upstream = await startUpstream();
-  const operators = { port: 0, token };
   const folder = new Folder({
     'accounts.yaml': 'accounts: []\n',
-    'sidecar.yaml': sidecarFile(upstream.origin, { operators, limits: { failedKeys: '100000/1s' } }),
+    'sidecar.yaml': sidecarFile(upstream.origin, { limits: { failedKeys: '100000/1s' } }),
   });
   prepare(folder);
   const config = folder.file('sidecar.yaml');
@@ -25,9 +22,7 @@ async function start(prepare: (folder: Folder) => void = () => {}) {
     return JSON.parse(stdout) as T;
   };
   const sidecars = [await startServe(config), await startServe(config)] as const;
-  await sidecars[0].untilEntries('listening', 3);
-  const port = sidecars[0].entries('listening').find(({ listener }) => listener === 'operators')?.['port'];
-  return { folder, run, sidecars, api: `http://127.0.0.1:${String(port)}/api/v1` };
+  return { folder, run, sidecars };
 }
 
 const line = 'POST /api/s2s/charge';
@@ -62,15 +57,6 @@ test('what a command changes, running sidecars follow', async () => {
   await untilAnswered(sidecars, key, 400);
   await run(`keys revoke acme ${id}`);
   await untilAnswered(sidecars, key, 401);
-});
-
-test('what the operators’ API of one sidecar changes, the other follows too', async () => {
-  const { api, sidecars } = await start();
-  await ask(api, 'POST /accounts', { body: { id: 'acme', name: 'Acme' } });
-  const { key } = (await ask(api, 'POST /accounts/acme/keys', { body: { environment: 'test', kind: 'secret' } })).body;
-  await untilAnswered(sidecars, key as string, 200);
-  await ask(api, 'POST /accounts/acme/deactivate');
-  await untilAnswered(sidecars, key as string, 403);
 });
 
 test('changes of a file that a symbolic link leads to are followed in its own folder', async () => {

@@ -111,11 +111,12 @@ export interface Serving extends Command {
   readonly adminUrl: string;
 }
 
-/** Starts `serve` on a configuration and waits for its listeners. */
+/** Starts `serve` on a configuration and waits for these listeners. */
 export async function startServe(config: string, surroundings?: Surroundings): Promise<Serving> {
   const command = startCommand(['serve', '--config', config], surroundings);
-  const listening = await command.untilEntries('listening', 2);
-  const portOf = (listener: string): unknown => listening.find((entry) => entry['listener'] === listener)?.['port'];
+  const portOf = (listener: string): unknown =>
+    command.entries('listening').find((entry) => entry['listener'] === listener)?.['port'];
+  await command.until(() => portOf('merchants') !== undefined && portOf('admin') !== undefined);
   return Object.assign(command, {
     port: Number(portOf('merchants')),
     adminUrl: `http://127.0.0.1:${Number(portOf('admin'))}`,

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { statSync, truncateSync, writeFileSync } from 'node:fs';
 import { onTestFinished } from 'vitest';
 import { Folder, type Contents } from './folder.ts';
 
@@ -20,5 +21,18 @@ export class Mount extends Folder {
   /** Makes it read-only from now on. */
   protect(): void {
     execFileSync('mount', ['-o', 'remount,ro', this.path]);
+  }
+
+  /** Leaves no byte free, or so many. */
+  fill(free = 0): void {
+    const filler = this.file('filler');
+    for (let size = 65_536; size > 0; size = Math.floor(size / 2)) {
+      try {
+        writeFileSync(filler, 'x'.repeat(size), { flag: 'a' });
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error;
+      }
+    }
+    truncateSync(filler, statSync(filler).size - free);
   }
 }

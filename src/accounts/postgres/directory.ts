@@ -22,8 +22,8 @@ export interface PostgresDirectoryOptions {
   /** How long known keys go on working while the database cannot be asked. Milliseconds. */
   readonly staleFor: number;
   readonly uses: Uses;
-  /** Epoch milliseconds. */
-  readonly clock: () => number;
+  /** Milliseconds on a steady scale: a wall clock that is put back must not lengthen `staleFor`. */
+  readonly stopwatch: () => number;
   readonly monitor: Monitor;
 }
 
@@ -60,7 +60,7 @@ export class PostgresDirectory implements Directory {
   readonly uses: Uses;
   readonly #vault: Vault;
   readonly #staleFor: number;
-  readonly #clock: () => number;
+  readonly #stopwatch: () => number;
   readonly #monitor: Monitor;
   readonly #connection: Connection;
   readonly #batches = new Batches<Entry>((hashes) => this.#query(hashes));
@@ -80,11 +80,11 @@ export class PostgresDirectory implements Directory {
   #unconnected = false;
   #heartbeat: NodeJS.Timeout | undefined;
 
-  constructor({ url, vault, cache, staleFor, uses, clock, monitor }: PostgresDirectoryOptions) {
+  constructor({ url, vault, cache, staleFor, uses, stopwatch, monitor }: PostgresDirectoryOptions) {
     this.uses = uses;
     this.#vault = vault;
     this.#staleFor = staleFor;
-    this.#clock = clock;
+    this.#stopwatch = stopwatch;
     this.#monitor = monitor;
     this.#known = new LRUCache({ max: cache, dispose: ({ account }, hash) => this.#forgotten(account, hash) });
     this.#unknown = new LRUCache({ max: cache });
@@ -147,7 +147,7 @@ export class PostgresDirectory implements Directory {
 
   /** Whether what was once read may still be used although it cannot be asked whether it holds. */
   #isUsable(entry: Entry | undefined): entry is Entry {
-    return entry !== undefined && this.#clock() - entry.span.heardAt < this.#staleFor;
+    return entry !== undefined && this.#stopwatch() - entry.span.heardAt < this.#staleFor;
   }
 
   async #query(hashes: readonly string[]): Promise<ReadonlyMap<string, Entry>> {
@@ -160,7 +160,7 @@ export class PostgresDirectory implements Directory {
       .catch((error: unknown) => this.#failed(error))
       .finally(done);
     this.#failing = false;
-    span.heardAt = this.#clock();
+    span.heardAt = this.#stopwatch();
     const entries = new Map(rows.map((row) => [row.key.hash, this.#entryOf(row, span)] as const));
     // What has changed meanwhile may have been read before it did: it answers who asked before, and is not kept.
     if (span === this.#span && changes === this.#changes) {
@@ -208,7 +208,7 @@ export class PostgresDirectory implements Directory {
 
   /** Begins a span: all that is held is from an earlier one, and counts only where the database cannot be asked. */
   #begin(): void {
-    this.#span = { heardAt: this.#clock() };
+    this.#span = { heardAt: this.#stopwatch() };
     this.#latest = this.#span;
   }
 
@@ -238,7 +238,7 @@ export class PostgresDirectory implements Directory {
 
   /** Asks for a sign of life where there was none for a while. A connection that gives none is taken for lost. */
   #listen(): void {
-    if (this.#span === undefined || this.#clock() - this.#span.heardAt < heartbeat) return;
+    if (this.#span === undefined || this.#stopwatch() - this.#span.heardAt < heartbeat) return;
     // What goes wrong is told where it does.
     this.#batches.ask(nobody).catch(() => {});
   }

@@ -32,14 +32,19 @@ export class PostgresAccounts {
   readonly #url: string;
   #pool: Promise<Pool> | undefined;
 
-  /** @param clock epoch milliseconds */
-  constructor({ url, masterKeys, cache, staleFor }: PostgresSettings, clock: () => number, monitor: Monitor) {
+  /** @param clock epoch milliseconds; @param stopwatch milliseconds on a steady scale */
+  constructor(
+    { url, masterKeys, cache, staleFor }: PostgresSettings,
+    clock: () => number,
+    stopwatch: () => number,
+    monitor: Monitor,
+  ) {
     this.#url = url;
     const pool = (): Promise<Pool> => this.#background();
     this.#uses = new UseRecorder(pool);
-    this.#tally = new TallyKeeper(pool, clock);
+    this.#tally = new TallyKeeper(pool, clock, stopwatch);
     const vault = new Vault(masterKeys);
-    this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, clock, monitor });
+    this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, stopwatch, monitor });
   }
 
   /** Connects; resolves when the first attempt has succeeded or failed. Both are fine to go on with. */

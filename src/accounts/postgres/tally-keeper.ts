@@ -19,32 +19,34 @@ const share = 100;
 export class TallyKeeper {
   readonly #pool: () => Promise<Pool>;
   readonly #clock: () => number;
+  readonly #stopwatch: () => number;
   #latest: Tally | undefined;
   #counting = false;
   #dueAt = -Infinity;
 
-  /** @param clock epoch milliseconds */
-  constructor(pool: () => Promise<Pool>, clock: () => number) {
+  /** @param clock epoch milliseconds; @param stopwatch milliseconds on a steady scale */
+  constructor(pool: () => Promise<Pool>, clock: () => number, stopwatch: () => number) {
     this.#pool = pool;
     this.#clock = clock;
+    this.#stopwatch = stopwatch;
   }
 
   /** The latest numbers, undefined before the first; has them counted again where they are old. */
   latest(): Tally | undefined {
-    if (!this.#counting && this.#clock() >= this.#dueAt) void this.refresh();
+    if (!this.#counting && this.#stopwatch() >= this.#dueAt) void this.refresh();
     return this.#latest;
   }
 
   /** Counts. Where the database is away the numbers before stay. */
   async refresh(): Promise<void> {
     this.#counting = true;
-    const begin = this.#clock();
+    const begin = this.#stopwatch();
     try {
-      this.#latest = await this.#count(begin);
+      this.#latest = await this.#count(this.#clock());
     } catch {
       // The directory tells that the database is away.
     }
-    this.#dueAt = this.#clock() + Math.max(shortestAge, share * (this.#clock() - begin));
+    this.#dueAt = this.#stopwatch() + Math.max(shortestAge, share * (this.#stopwatch() - begin));
     this.#counting = false;
   }
 

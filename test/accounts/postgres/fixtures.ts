@@ -109,7 +109,7 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
     cache: 100,
     staleFor: 60_000,
     uses: { key: () => {}, previous: () => {} },
-    clock: Date.now,
+    stopwatch: () => performance.now(),
     monitor,
     ...more,
   });

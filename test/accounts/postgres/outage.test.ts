@@ -61,7 +61,7 @@ describeWithPostgres('the directory while its database is away', () => {
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
     let now = 1_000_000;
-    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, clock: () => now });
+    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, stopwatch: () => now });
     await directory.find(acme);
     proxy.cut();
     await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
@@ -76,7 +76,7 @@ describeWithPostgres('the directory while its database is away', () => {
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
     let now = 1_000_000;
-    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, clock: () => now });
+    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, stopwatch: () => now });
     await directory.find(acme);
     now += 60_000;
     await directory.find(globex);

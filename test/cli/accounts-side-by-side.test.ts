@@ -1,0 +1,177 @@
+import { expect, test, vi } from 'vitest';
+import { ask, token, type ApiAnswer } from '../operators/api.ts';
+import { envelopeOf, expectPlainRefusal, opened, send, type Answer } from '../support/client.ts';
+import { startCommand, startServe, type Serving } from '../support/command.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const masterKey = Buffer.alloc(32, 7).toString('base64');
+const patience = { timeout: 20_000, interval: 20 };
+
+/** Two processes on one store. Operators ask the first one, or the second where that is said; merchants ask both. */
+async function startTwo(accounts: object) {
+  const upstream = await startUpstream();
+  const operators = { port: 0, token };
+  const limits = { failedKeys: '100000/1s' };
+  const folder = new Folder({
+    'accounts.yaml': 'accounts: []\n',
+    'sidecar.yaml': sidecarFile(upstream.origin, { accounts, operators, limits }),
+  });
+  const config = folder.file('sidecar.yaml');
+  const sidecars = [await startServe(config), await startServe(config)] as const;
+  const apiOf = async (sidecar: Serving): Promise<string> => {
+    const listening = await sidecar.untilEntries('listening', 3);
+    const port = listening.find(({ listener }) => listener === 'operators')?.['port'];
+    return `http://127.0.0.1:${String(port)}/api/v1`;
+  };
+  const apis = [await apiOf(sidecars[0]), await apiOf(sidecars[1])] as const;
+  const tell =
+    (api: string) =>
+    (line: string, body?: object, headers: Readonly<Record<string, string>> = {}): Promise<ApiAnswer> =>
+      ask(api, line, { body, headers });
+  return { folder, config, sidecars, first: tell(apis[0]), second: tell(apis[1]) };
+}
+
+function charge({ port }: Serving, key: string, body = '{}'): Promise<Answer> {
+  return send({ port }, 'POST /api/s2s/charge', { key, body });
+}
+
+/** Waits until both sidecars answer as they should. */
+async function both(sidecars: readonly Serving[], expectation: (sidecar: Serving) => Promise<void>): Promise<void> {
+  await vi.waitFor(async () => {
+    for (const sidecar of sidecars) await expectation(sidecar);
+  }, patience);
+}
+
+/** The life of a merchant, in which every change is asked of one sidecar and seen in both. */
+async function liveThrough(accounts: object): Promise<void> {
+  const { sidecars, first, second } = await startTwo(accounts);
+  const answers = (key: string, status: number): Promise<void> =>
+    both(sidecars, async (sidecar) => expect((await charge(sidecar, key)).status).toBe(status));
+  const secrets = async (answer: Promise<ApiAnswer>): Promise<{ key: string; iv: string; id: string }> =>
+    (await answer).body as { key: string; iv: string; id: string };
+  const opensIn = (key: string, credentials: { key: string; iv: string }): Promise<void> =>
+    both(sidecars, async (sidecar) => {
+      const answer = await charge(sidecar, key, envelopeOf(credentials, '{}'));
+      expect(opened(credentials, answer)).toBe('{"ok":true}');
+    });
+  const failsIn = (key: string, credentials: { key: string; iv: string }): Promise<void> =>
+    both(sidecars, async (sidecar) =>
+      expect((await charge(sidecar, key, envelopeOf(credentials, '{}'))).body).toContain('"decryption_failed"'),
+    );
+
+  await first('POST /accounts', { id: 'acme', name: 'Acme' });
+  expect((await second('POST /accounts', { id: 'acme', name: 'Acme' })).body['code']).toBe('account_exists');
+  const wishes = { environment: 'test', kind: 'secret' };
+  const one = await secrets(second('POST /accounts/acme/keys', wishes));
+  await answers(one.key, 200);
+
+  const enabled = await secrets(first('POST /accounts/acme/encryption/test/enable', {}));
+  await opensIn(one.key, enabled);
+  await answers(one.key, 400);
+  const replaced = await secrets(second('POST /accounts/acme/encryption/test/enable', { replace: true }));
+  await failsIn(one.key, enabled);
+  await opensIn(one.key, replaced);
+  await first('POST /accounts/acme/encryption/test/disable');
+  await answers(one.key, 200);
+  const again = await secrets(first('POST /accounts/acme/encryption/test/enable', {}));
+  await opensIn(one.key, again);
+  await failsIn(one.key, replaced);
+
+  const rotate = `POST /accounts/acme/keys/${one.id}/rotate`;
+  const named = { 'idempotency-key': 'rotate-1' };
+  const two = await secrets(first(rotate, { overlap: '1h' }, named));
+  const repeated = await second(rotate, { overlap: '1h' }, named);
+  expect(repeated.body).toMatchObject({ id: two.id, secret_shown: true });
+  expect(repeated.body).not.toHaveProperty('key');
+  await answers(two.key, 400);
+  await answers(one.key, 400);
+  await second(`POST /accounts/acme/keys/${one.id}/revoke`);
+  await answers(one.key, 401);
+  expect((await first(`POST /accounts/acme/keys/${one.id}/revoke`)).body['code']).toBe('key_revoked');
+  await second('POST /accounts/acme/deactivate');
+  await answers(two.key, 403);
+  await first('POST /accounts/acme/activate');
+  await answers(two.key, 400);
+
+  const trail = () => sidecars.map((sidecar) => sidecar.entries('audit').map(({ action }) => action));
+  // The log is written a moment later.
+  await vi.waitFor(
+    () =>
+      expect(trail()).toEqual([
+        [
+          'account_added',
+          'encryption_enabled',
+          'encryption_disabled',
+          'encryption_enabled',
+          'key_rotated',
+          'account_activated',
+        ],
+        ['key_issued', 'encryption_enabled', 'key_revoked', 'account_deactivated'],
+      ]),
+    patience,
+  );
+  for (const secret of [one.key, two.key, ...[enabled, replaced, again].flatMap(({ key, iv }) => [key, iv])]) {
+    for (const { stdout, stderr } of sidecars) expect(stdout + stderr).not.toContain(secret);
+  }
+}
+
+test('side by side on one file, a change through one sidecar holds in the other', async () => {
+  await liveThrough({ file: 'accounts.yaml', masterKey });
+});
+
+describeWithPostgres('side by side on one database', () => {
+  const postgres = usePostgres();
+
+  test('a change through one sidecar holds in the other', async () => {
+    await liveThrough({ postgres: { url: await postgres.createDatabase(), masterKey } });
+  });
+
+  test('while it is down, keys and changes are told to come again, and nothing is changed', async () => {
+    const url = await postgres.createDatabase();
+    const { sidecars, first } = await startTwo({ postgres: { url, masterKey } });
+    await first('POST /accounts', { id: 'acme', name: 'Acme' });
+    await postgres.stop();
+    try {
+      for (const sidecar of sidecars) {
+        const answer = await charge(sidecar, 'sk_test_nobodynobodynobody');
+        expectPlainRefusal(answer, 'accounts_unavailable');
+        expect(answer.headers['retry-after']).toBe('5');
+      }
+      for (const line of ['GET /accounts', 'POST /accounts/acme/deactivate']) {
+        const { status, headers, body } = await first(line);
+        expect([status, headers.get('retry-after'), body['code']]).toEqual([503, '5', 'store_unavailable']);
+      }
+    } finally {
+      await postgres.start();
+    }
+    await vi.waitFor(
+      async () => expect((await first('GET /accounts/acme')).body).toMatchObject({ active: true }),
+      patience,
+    );
+  });
+
+  test('an import that was killed goes on where it was, when it is run again', async () => {
+    const url = await postgres.createDatabase();
+    const count = 10_000;
+    const lines = Array.from({ length: count }, (_, i) => `${JSON.stringify({ id: `a${i}`, name: `Account ${i}` })}\n`);
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: { postgres: { url, masterKey } } }),
+      'lines.ndjson': lines.join(''),
+    });
+    const importing = ['accounts', 'import', folder.file('lines.ndjson'), '--config', folder.file('sidecar.yaml')];
+    const added = async (): Promise<number> =>
+      Number(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.accounts'));
+    const killed = startCommand(importing);
+    await vi.waitFor(async () => expect(await added()).toBeGreaterThan(0), patience);
+    killed.signal('SIGKILL');
+    await killed.ended();
+    const before = await added();
+    expect(before).toBeLessThan(count);
+    const again = startCommand(importing);
+    expect(await again.ended()).toEqual({ code: 0, signal: null });
+    expect(again.stdout).toBe(`${count - before} added, ${before} there already, 0 refused.\n`);
+    expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.audit')).toBe(String(count));
+  });
+});

@@ -1,0 +1,66 @@
+import { describe, expect, test } from 'vitest';
+import type { IssuedKeyView } from '../../src/accounts/views.ts';
+import { runCommand } from '../support/cli.ts';
+import { desk, lines, withAcme } from '../support/desk.ts';
+
+describe('in a terminal of 80 columns', () => {
+  test.each([
+    ['of accented letters', 'Łódź '.repeat(30), 1],
+    ['of one word', 'x'.repeat(200), 1],
+    ['of letters that take two cells', '株式会社'.repeat(50), 2],
+  ])('accounts with long names %s fit', async (_, name, cells) => {
+    const { run } = await withAcme();
+    const widest = (text: string): number =>
+      Math.max(...lines(text).map((line) => line.length + (cells - 1) * (line.match(/[株式会社]/g) ?? []).length));
+    await run('accounts add globex --name', name);
+    const { stdout: listed } = await run('accounts list');
+    expect(listed).toContain('…');
+    expect(widest(listed)).toBeLessThanOrEqual(80);
+    expect(widest(listed)).toBeGreaterThan(78);
+    const { stdout: shown } = await run('accounts show globex');
+    expect(widest(shown)).toBeLessThanOrEqual(80);
+    expect(shown.replaceAll(/\s/g, '')).toContain(name.replaceAll(' ', ''));
+    await run(`accounts add ${'y'.repeat(64)} --name`, name);
+    expect(widest((await run('accounts list')).stdout)).toBeLessThanOrEqual(80);
+  });
+
+  test('accounts with ids that leave no room are listed in blocks', async () => {
+    const { run } = desk();
+    const id = 'x'.repeat(64);
+    await run(`accounts add ${id} --name X`);
+    expect((await run('accounts list')).stdout).toBe(
+      `ID        ${id}\nNAME      X\nACTIVE    yes\nKEYS      0\nENCRYPTS  -\n`,
+    );
+  });
+
+  test('keys and all about them fit', async () => {
+    const { run, json } = await withAcme();
+    const { id } = await json<IssuedKeyView>('keys issue acme --environment live --kind public --expires 1s');
+    await run(`keys revoke acme ${id}`);
+    const issued = await run('keys issue acme --environment live --kind secret --expires 3650d');
+    for (const { stdout } of [issued, await run('keys list acme'), await run('accounts show acme')]) {
+      for (const line of lines(stdout)) expect(line.length).toBeLessThanOrEqual(80);
+    }
+  });
+
+  test('what goes wrong is broken between words where people read it, and one line where programs do', async () => {
+    const { folder, run } = desk();
+    const unknown = ['accounts', 'show', 'x'.repeat(40), '--config', folder.file('sidecar.yaml')];
+    const { stderr } = await runCommand(unknown, { isTerminal: true });
+    expect(stderr).toBe(`accounts show: there is no account ${'x'.repeat(40)}\n  (account_unknown)\n`);
+    expect((await runCommand(unknown)).stderr).toBe(stderr.replace('\n ', ''));
+    const usage = await runCommand(['keys', 'issue', 'a', '--expires', '1y'], { isTerminal: true });
+    expect(usage.stderr).toBe(
+      "error: option '--expires <duration>' argument '1y' is invalid. Expected a\n" +
+        '  duration such as 250ms, 30s, 5m, 12h or 7d, from 1s to 3650d.\n',
+    );
+    folder.write({ 'accounts.yaml': 'accounts: [{ id: a }]\n' });
+    for (const line of lines((await run('accounts list')).stderr)) expect(line.length).toBeGreaterThan(80);
+    for (const command of [['accounts'], ['accounts', 'import', '/nowhere'], ['keys', 'issue']]) {
+      for (const line of lines((await runCommand(command, { isTerminal: true })).stderr)) {
+        expect(line.length).toBeLessThanOrEqual(80);
+      }
+    }
+    expect((await runCommand(['accounts'], { isTerminal: true })).stderr).toBe((await runCommand(['accounts'])).stderr);
+  });
+});

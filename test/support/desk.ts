@@ -1,0 +1,32 @@
+import { readFileSync } from 'node:fs';
+import { runCommand, type CommandSurroundings, type Ended } from './cli.ts';
+import { Folder, sidecarFile } from './folder.ts';
+
+/** When all commands run. */
+const now = Date.parse('2026-11-21T10:00:59Z');
+
+/** A configuration without accounts, and the commands on it. */
+export function desk(accounts: unknown = 'accounts: []\n', surroundings: CommandSurroundings = {}) {
+  const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accounts });
+  const run = (line: string, ...more: readonly string[]): Promise<Ended> =>
+    runCommand([...line.split(' '), ...more, '--config', folder.file('sidecar.yaml')], {
+      clock: () => now,
+      ...surroundings,
+    });
+  const json = async <T>(line: string): Promise<T> => {
+    const { code, stdout, stderr } = await run(line, '--json');
+    if (code !== 0) throw new Error(stderr);
+    return JSON.parse(stdout) as T;
+  };
+  return { folder, run, json, file: () => readFileSync(folder.file('accounts.yaml'), 'utf8') };
+}
+
+/** With an account that has nothing yet. */
+export async function withAcme(): Promise<ReturnType<typeof desk>> {
+  const acme = desk();
+  await acme.run('accounts add acme --name', 'Acme Stores');
+  return acme;
+}
+
+/** The lines of an output that ends with a newline. */
+export const lines = (text: string): string[] => text.split('\n').slice(0, -1);
