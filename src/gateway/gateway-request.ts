@@ -6,7 +6,7 @@ import { sealEnvelope, type OpenReason } from '../envelope/envelope.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { AnswerHandler, Upstream, UpstreamCall, UpstreamRequest } from '../upstream/upstream.ts';
-import type { BufferBudget, BufferBudgets } from './buffer-budget.ts';
+import { Share, type Budgets } from './budgets.ts';
 import { timeFor, type Expiry } from './deadline.ts';
 import { closing, problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
@@ -27,7 +27,7 @@ export class GatewayRequest {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly rules: Rules;
-  readonly #budgets: BufferBudgets;
+  readonly #share: Share;
   readonly startedAt = performance.now();
 
   id = '';
@@ -45,7 +45,7 @@ export class GatewayRequest {
   grace: SealingChoice['grace'];
 
   /** Whether too many were in flight when it came. */
-  overloaded = false;
+  readonly overloaded: boolean;
   refusal: RefusalCode | undefined;
   reason: OpenReason | undefined;
   upstreamFailure: UpstreamFailure | undefined;
@@ -63,16 +63,16 @@ export class GatewayRequest {
 
   call: UpstreamCall | undefined;
   deadline = Infinity;
-  #held = 0;
   #expiry: Expiry = 'request_timeout';
   #lingering = false;
   #draining: boolean;
 
-  constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budgets: BufferBudgets, draining: boolean) {
+  constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budgets: Budgets, draining: boolean) {
     this.req = req;
     this.res = res;
     this.rules = rules;
-    this.#budgets = budgets;
+    this.#share = new Share(budgets);
+    this.overloaded = !this.#share.hasPlace;
     this.#draining = draining;
     if (draining) this.drain();
   }
@@ -133,20 +133,13 @@ export class GatewayRequest {
 
   /** Takes bytes of the budget for as long as this request lasts; false where there are not so many left. */
   hold(bytes: number): boolean {
-    if (!this.#budget.take(bytes)) return false;
-    this.#held += bytes;
-    return true;
+    // Whose key is known does not change any more when a body is read.
+    return this.#share.hold(bytes, this.holder === undefined ? 'keyless' : 'identified');
   }
 
   /** Gives everything back that this request holds. */
   release(): void {
-    this.#budget.give(this.#held);
-    this.#held = 0;
-  }
-
-  /** Whose key is known does not change any more when a body is read. */
-  get #budget(): BufferBudget {
-    return this.holder === undefined ? this.#budgets.keyless : this.#budgets.identified;
+    this.#share.release();
   }
 
   upstreamEnds(): void {
@@ -164,6 +157,7 @@ export class GatewayRequest {
   close(): void {
     this.over = true;
     this.release();
+    this.#share.leavePlace();
     this.call?.abort();
   }
 
@@ -233,6 +227,8 @@ export class GatewayRequest {
     }
     if (last !== undefined) this.res.write(last, 'latin1');
     this.#lingering = true;
+    // Whoever sends heads without their bodies must not keep others out.
+    this.#share.leavePlace();
     this.wait('rest_unread');
     this.req
       .removeAllListeners('data')

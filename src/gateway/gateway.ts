@@ -135,7 +135,7 @@ export class Gateway {
 
   async #answerUpgrade(request: GatewayRequest, firstBytes: Buffer): Promise<void> {
     const admission = await this.#admit(request);
-    if (request.over) return;
+    if (request.over || request.answered) return;
     if (admission.outcome === 'refused') request.refuse(admission.code, admission.details);
     else if (admission.outcome === 'cipher_test') request.refuse('method_not_allowed', { allow: 'POST' });
     else passUpgrade(request, admission.head, admission.environment, firstBytes);
@@ -143,8 +143,8 @@ export class Gateway {
 
   async #answer(request: GatewayRequest): Promise<void> {
     const admission = await this.#admit(request);
-    // The client may have left while somebody else was asked about its key.
-    if (request.over) return;
+    // While its key was looked up, the client may have left, or Node's parser found a fault behind the head.
+    if (request.over || request.answered) return;
     if (admission.outcome === 'refused') {
       request.refuse(admission.code, admission.details);
     } else if (admission.outcome === 'cipher_test') {

@@ -2,14 +2,14 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Directory } from '../accounts/directory.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import { bufferBudgets, resizeBudgets, type BufferBudgets } from './buffer-budget.ts';
+import { budgetsOf, resizeBudgets, type Budgets } from './budgets.ts';
 import { GatewayRequest } from './gateway-request.ts';
 import type { Rules } from './rules.ts';
 
 /** The requests whose answer is not complete: how many there are, what they hold, how long they wait. */
 export class InFlight {
   readonly #requests = new Set<GatewayRequest>();
-  readonly #budgets: BufferBudgets;
+  readonly #budgets: Budgets;
   readonly #onClosed: (request: GatewayRequest) => void;
   #rules: Rules;
   #sweep: NodeJS.Timeout | undefined;
@@ -18,7 +18,7 @@ export class InFlight {
   /** @param onClosed called once for each request, when its answer is complete or its client has left */
   constructor(rules: Rules, onClosed: (request: GatewayRequest) => void) {
     this.#rules = rules;
-    this.#budgets = bufferBudgets(rules.limits);
+    this.#budgets = budgetsOf(rules.limits);
     this.#onClosed = onClosed;
     this.#startSweep();
   }
@@ -43,7 +43,6 @@ export class InFlight {
     const request = new GatewayRequest(req, res, this.#rules, this.#budgets, this.#draining);
     res.once('close', () => this.#close(request));
     this.#requests.add(request);
-    request.overloaded = this.#requests.size > this.#rules.limits.inFlight;
     return request;
   }
 

@@ -1,14 +1,18 @@
-import { connect, type Socket } from 'node:net';
+import { connect, type NetConnectOpts, type Socket } from 'node:net';
 
-/** Sends bytes as they are and gives back all that comes until the other side closes, or `until` is satisfied. */
+/**
+ * Sends bytes as they are and gives back all that comes until the other side closes, or `until` is satisfied.
+ *
+ * @param to a port of loopback, or where else
+ */
 export function exchangeRaw(
-  port: number,
+  to: number | NetConnectOpts,
   bytes: string | Buffer,
   until: (received: string) => boolean = () => false,
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     let received = '';
-    const socket: Socket = connect(port, '127.0.0.1', () =>
+    const socket: Socket = connect(typeof to === 'number' ? { host: '127.0.0.1', port: to } : to, () =>
       socket.write(typeof bytes === 'string' ? Buffer.from(bytes, 'latin1') : bytes),
     );
     socket.setEncoding('latin1');

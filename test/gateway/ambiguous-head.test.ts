@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'vitest';
+import { openConnection, parseOnly } from '../support/connection.ts';
+import { authorization, expectOnlyRefused, request, start } from '../support/refused.ts';
+
+const get = 'GET / HTTP/1.1';
+type Line = readonly [name: string, ...lines: readonly string[]];
+
+async function expectAmbiguous(line: string | undefined, headers: readonly string[]): Promise<void> {
+  const { upstream, sidecar } = await start();
+  await expectOnlyRefused(sidecar, upstream, request(line ?? get, ...headers, authorization), 'ambiguous_request');
+}
+
+describe('a head that can be read in two ways is refused', () => {
+  const hosts: readonly Line[] = [
+    ['two', get, 'Host: localhost', 'Host: localhost'],
+    ['two in other cases', get, 'host: localhost', 'HOST: other'],
+    ['none', get],
+    ['none but a forwarded one', get, 'X-Forwarded-Host: localhost'],
+    ['an empty one', get, 'Host:'],
+    ['an empty one on HTTP/1.0', 'GET / HTTP/1.0', 'Host: '],
+    ['two on HTTP/1.0', 'GET / HTTP/1.0', 'Host: localhost', 'Host: other'],
+    ['userinfo', get, 'Host: api.pay.example@localhost'],
+    ['userinfo with a port', get, 'Host: api.pay.example:80@localhost'],
+    ['two in one', get, 'Host: localhost, other'],
+    ['a space', get, 'Host: local host'],
+    ['a path', get, 'Host: localhost/x'],
+    ['a backslash', get, 'Host: localhost\\x'],
+    ['a fragment', get, 'Host: localhost#x'],
+    ['a query', get, 'Host: localhost?x'],
+    ['a scheme', get, 'Host: http://localhost'],
+    ['a port that is none', get, 'Host: localhost:http'],
+    ['an empty port', get, 'Host: localhost:'],
+    ['two ports', get, 'Host: localhost:80:80'],
+    ['an encoded dot', get, 'Host: api%2epay.example'],
+    ['letters outside ASCII', get, 'Host: l\xf6calhost'],
+    ['a bracket that does not close', get, 'Host: [::1'],
+    ['the absolute form of another one', 'GET http://other/ HTTP/1.1', 'Host: localhost'],
+    ['the absolute form and none', 'GET http://localhost/ HTTP/1.1'],
+  ];
+  test.each(hosts)('for its host: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+
+  const keys: readonly Line[] = [
+    ['two', get, 'Host: localhost', authorization],
+    ['two in other cases', get, 'Host: localhost', 'AUTHORIZATION: Bearer x'],
+    ['two of which one is empty', get, 'Host: localhost', 'Authorization:'],
+    ['two of different schemes', get, 'Host: localhost', 'Authorization: Basic dTpw'],
+  ];
+  test.each(keys)('for its Authorization: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+
+  const versions: readonly Line[] = [
+    ['HTTP/0.9 in words', 'GET / HTTP/0.9', 'Host: localhost'],
+    ['HTTP/1.2', 'GET / HTTP/1.2', 'Host: localhost'],
+    ['HTTP/2.0', 'GET / HTTP/2.0', 'Host: localhost'],
+    ['HTTP/3.0', 'GET / HTTP/3.0', 'Host: localhost'],
+    ['HTTP/0.9 by saying none, with headers', 'GET /', 'Host: localhost'],
+  ];
+  test.each(versions)('for its version: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+
+  test('for its version: HTTP/0.9, which has none', async () => {
+    const { upstream, sidecar } = await start();
+    await expectOnlyRefused(sidecar, upstream, 'GET /\r\n\r\n', 'ambiguous_request');
+  });
+
+  test('for its version: the preface of HTTP/2', async () => {
+    const { upstream, sidecar } = await start();
+    await expectOnlyRefused(sidecar, upstream, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'ambiguous_request');
+  });
+
+  const methods: readonly Line[] = [
+    ['CONNECT', 'CONNECT localhost:443 HTTP/1.1', 'Host: localhost'],
+    ['CONNECT with a path', 'CONNECT / HTTP/1.1', 'Host: localhost'],
+  ];
+  test.each(methods)('for its method: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+});
+
+describe('a head that can be read in one way only', () => {
+  test.each(['localhost', 'LOCALHOST', 'localhost:8080', '127.0.0.1', '[::1]:8080', 'a_b.example', 'localhost.'])(
+    'is not refused for the Host %s',
+    async (host) => {
+      const { upstream, sidecar } = await start();
+      const client = await openConnection(sidecar.port);
+      client.send(request(get, `Host: ${host}`, authorization, 'Connection: close'));
+      expect(parseOnly(await client.untilEnded()).status).toBe(200);
+      expect(upstream.seen[0]?.headers.host).toBe(host);
+    },
+  );
+
+  test('is not refused on HTTP/1.0 without a Host', async () => {
+    const { upstream, sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(request('GET /old HTTP/1.0', authorization));
+    expect(parseOnly(await client.untilEnded()).status).toBe(200);
+    expect(upstream.seen[0]?.url).toBe('/old');
+  });
+
+  const oneReading: readonly (readonly [name: string, bytes: string])[] = [
+    ['several spaces in its first line', request('GET  /x  HTTP/1.1', 'Host: localhost', authorization)],
+    ['empty lines before it', `\r\n\r\n${request('GET /x HTTP/1.1', 'Host: localhost', authorization)}`],
+    ['another protocol of the same form, as HTTP/1.0', request('GET /x RTSP/1.0', 'Host: localhost', authorization)],
+  ];
+  test.each(oneReading)('goes on in its plain form: %s', async (_name, bytes) => {
+    const { upstream, sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(bytes);
+    await client.untilText('{"ok":true}');
+    expect(upstream.seen).toMatchObject([{ method: 'GET', url: '/x', headers: { host: 'localhost' } }]);
+  });
+
+  test.each(['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', 'X-Original-URL', 'X-Rewrite-URL'])(
+    'loses what would ask the upstream for something else: %s',
+    async (name) => {
+      const { upstream, sidecar } = await start();
+      for (const spelt of [name, name.toUpperCase(), name.replaceAll('-', '_'), name.replaceAll('-', '.')]) {
+        const client = await openConnection(sidecar.port);
+        client.send(request(get, 'Host: localhost', authorization, `${spelt}: overridden`, 'Connection: close'));
+        expect(parseOnly(await client.untilEnded()).status).toBe(200);
+        expect(upstream.seen.at(-1)?.rawHeaders).not.toContain('overridden');
+      }
+    },
+  );
+});

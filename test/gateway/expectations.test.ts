@@ -1,0 +1,54 @@
+import { describe, expect, test } from 'vitest';
+import { openConnection, parseAnswers, parseOnly } from '../support/connection.ts';
+import { post, request, start, valid } from '../support/refused.ts';
+
+describe('a request with an expectation', () => {
+  const expectations: readonly (readonly [name: string, ...headers: readonly string[]])[] = [
+    ['in other letters', 'Expect: 100-CONTINUE'],
+    ['twice', 'Expect: 100-continue', 'Expect: 100-continue'],
+    ['nominated in Connection', 'Connection: Expect', 'Expect: 100-continue'],
+    ['of something else', 'Expect: 200-ok'],
+    ['of nothing', 'Expect:'],
+  ];
+  test.each(expectations)('is a plain request where its client does not wait: %s', async (_name, ...headers) => {
+    const { upstream, sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(`${post(...headers, 'Content-Length: 2')}ab${valid}`);
+    await client.untilText('{"ok":true}', 2);
+    const statuses = parseAnswers(client.received).map(({ status }) => status);
+    expect(statuses.filter((status) => status !== 100)).toEqual([200, 200]);
+    expect(upstream.seen.map(({ url, body }) => [url, body])).toEqual([
+      ['/', 'ab'],
+      ['/behind', ''],
+    ]);
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('expect');
+  });
+
+  test.each([
+    ['on HTTP/1.0, which knows none', post('Expect: 100-continue', 'Content-Length: 2').replace('1.1', '1.0')],
+    ['a list, which is no such expectation', post('Expect: 100-continue, x', 'Content-Length: 2')],
+  ])('is a plain request where it is %s', async (_name, head) => {
+    const { upstream, sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(`${head}ab${valid}`);
+    expect(parseOnly(await client.untilEnded()).status).toBe(200);
+    expect(upstream.seen.map(({ url, body }) => [url, body])).toEqual([['/', 'ab']]);
+  });
+
+  test('that is refused takes no request for the body that it expects', async () => {
+    const { upstream, sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    const head = request(
+      'POST /x HTTP/1.1',
+      'Host: localhost',
+      'Expect: 100-continue',
+      `Content-Length: ${valid.length}`,
+    );
+    client.send(head);
+    await client.untilText('}');
+    client.send(valid + valid);
+    client.socket.end();
+    expect(parseOnly(await client.untilEnded())).toMatchObject({ status: 401, headers: { connection: 'close' } });
+    expect(upstream.heads()).toBe(0);
+  });
+});

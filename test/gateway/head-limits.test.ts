@@ -1,0 +1,90 @@
+import { describe, expect, test } from 'vitest';
+import { openConnection, parseAnswers, parseOnly, type RawAnswer } from '../support/connection.ts';
+import {
+  authorization,
+  expectOnlyRefused,
+  expectRefusal,
+  request,
+  start,
+  untilGone,
+  valid,
+} from '../support/refused.ts';
+
+describe('the size of a head', () => {
+  const limit = 2_000;
+  // Node counts the target and the headers' names and values, not what stands between them.
+  const counted = '/'.length + `Hostlocalhost`.length + authorization.replace(': ', '').length + 'X'.length;
+
+  test('may be just below the limit', async () => {
+    const { sidecar } = await start({ header: limit });
+    const client = await openConnection(sidecar.port);
+    client.send(request('GET / HTTP/1.1', 'Host: localhost', authorization, `X: ${'x'.repeat(limit - 1 - counted)}`));
+    expect(await client.untilText('{"ok":true}')).toContain('200 OK');
+  });
+
+  test.each([
+    ['a header', request('GET / HTTP/1.1', 'Host: localhost', authorization, `X: ${'x'.repeat(limit - counted)}`)],
+    ['the target', request(`GET /${'x'.repeat(limit)} HTTP/1.1`, 'Host: localhost', authorization)],
+    [
+      'many headers',
+      request('GET / HTTP/1.1', 'Host: localhost', ...Array.from({ length: 500 }, (_, i) => `X-${i}: y`)),
+    ],
+    ['a head without an end', `GET / HTTP/1.1\r\nX: ${'x'.repeat(200_000)}`],
+  ])('is refused at the limit: %s', async (_name, bytes) => {
+    const { upstream, sidecar } = await start({ header: limit });
+    await expectOnlyRefused(sidecar, upstream, bytes, 'headers_too_large');
+  });
+
+  test('is limited for trailers as well', async () => {
+    const { upstream, sidecar } = await start({ header: limit });
+    const client = await openConnection(sidecar.port);
+    client.send(
+      request('POST / HTTP/1.1', 'Host: localhost', authorization, 'Transfer-Encoding: chunked') +
+        `2\r\nab\r\n0\r\nX: ${'x'.repeat(limit)}\r\n\r\n`,
+    );
+    const answer = parseOnly(await client.untilText('}'));
+    expect(JSON.parse(answer.body)).toMatchObject({ code: 'headers_too_large' });
+    expect(upstream.seen).toHaveLength(0);
+  });
+});
+
+describe('a slow head', () => {
+  test.each([
+    ['that never begins', ''],
+    ['that never ends', 'GET / HTTP/1.1\r\nHost: local'],
+  ])('%s is refused', async (_name, bytes) => {
+    const { upstream, sidecar } = await start({}, { header: 200 });
+    const client = await openConnection(sidecar.port);
+    if (bytes !== '') client.send(bytes);
+    expectRefusal(parseOnly(await client.untilEnded()), 'request_timeout');
+    expect(upstream.heads()).toBe(0);
+    expect(sidecar.accessLines()).toHaveLength(1);
+  });
+
+  test('does not keep its connection, although the client keeps it open', async () => {
+    const { sidecar } = await start({}, { header: 200 });
+    const client = await openConnection(sidecar.port);
+    await client.untilEnded();
+    await untilGone(client);
+  });
+
+  test('is refused on a connection that was used before', async () => {
+    const { sidecar } = await start({}, { header: 200 });
+    const client = await openConnection(sidecar.port);
+    client.send(valid);
+    await client.untilText('{"ok":true}');
+    client.send('GET / HTTP/1.1\r\n');
+    const [first, second] = parseAnswers(await client.untilEnded());
+    expect(first?.status).toBe(200);
+    expectRefusal(second as RawAnswer, 'request_timeout');
+  });
+
+  test('is refused although a byte comes now and then', async () => {
+    const { sidecar } = await start({}, { header: 200 });
+    const client = await openConnection(sidecar.port);
+    client.send('GET / HTTP/1.1\r\nX: ');
+    const drip = setInterval(() => client.send('x'), 20);
+    expectRefusal(parseOnly(await client.untilText('}')), 'request_timeout');
+    clearInterval(drip);
+  });
+});

@@ -1,0 +1,49 @@
+import { describe, expect, test, vi } from 'vitest';
+import { openConnection, parseAnswers } from '../support/connection.ts';
+import { inFlight } from '../support/metrics.ts';
+import { authorization, post, request, start, valid } from '../support/refused.ts';
+
+// From an Upgrade that is ignored until the next request that is whole, Node's parser keeps its objections to itself.
+describe('behind an Upgrade that is ignored, what can be read in two ways reaches nobody either', () => {
+  const upgrade = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA'];
+  const faulty: readonly (readonly [name: string, bytes: string])[] = [
+    ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
+    ['two framings', `${post('Content-Length: 5', 'Transfer-Encoding: chunked')}0\r\n\r\n`],
+    ['two lengths', `${post('Content-Length: 2', 'Content-Length: 3')}ab`],
+    ['two codings', `${post('Transfer-Encoding: chunked, identity')}0\r\n\r\n`],
+    ['no request at all', 'no request at all\r\n\r\n'],
+  ];
+  test.each(faulty)('%s', async (_name, bytes) => {
+    const { upstream, sidecar } = await start({}, { header: 200 });
+    const client = await openConnection(sidecar.port);
+    client.send(request('GET /x HTTP/1.1', 'Host: localhost', authorization, ...upgrade));
+    await client.untilText('{"ok":true}');
+    client.send(bytes + valid);
+    const answers = parseAnswers(await client.untilEnded());
+    expect(answers.map(({ status }) => status)).toEqual([200, 408]);
+    expect(upstream.seen.map(({ url }) => url)).toEqual(['/x']);
+    for (const name of ['upgrade', 'http2-settings']) expect(upstream.seen[0]?.headers).not.toHaveProperty(name);
+  });
+
+  test('and what comes in the same piece is thrown away', async () => {
+    const { upstream, sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    const head = request('GET /x HTTP/1.1', 'Host: localhost', authorization, ...upgrade);
+    client.send(`${head}PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${valid}`);
+    await client.untilText('{"ok":true}');
+    client.send(request('GET /y HTTP/1.1', 'Host: localhost', authorization, 'Connection: close'));
+    expect(parseAnswers(await client.untilEnded()).map(({ status }) => status)).toEqual([200, 200]);
+    expect(upstream.seen.map(({ url }) => url)).toEqual(['/x', '/y']);
+  });
+
+  test('and a body with a broken chunk is never whole', async () => {
+    const { upstream, sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(`${post(...upgrade, 'Transfer-Encoding: chunked')}2\r\nab\r\nzz\r\n0\r\n\r\n${valid}`);
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    client.socket.end();
+    await client.untilEnded();
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+    expect(upstream.seen).toEqual([]);
+  });
+});

@@ -1,0 +1,103 @@
+import { spawn } from 'node:child_process';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { envelopeOf, opened, send } from '../support/client.ts';
+import { startServe, type LogEntry, type Serving } from '../support/command.ts';
+import { describeWhere } from '../support/describe-where.ts';
+import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { inFlight } from '../support/metrics.ts';
+import { acmeTest, keys } from '../support/sidecar.ts';
+import { missingTools } from '../support/tools.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const connections = 60;
+
+/** More than the kernel takes for a client that does not read. */
+const large = Buffer.alloc(16 << 20, 'x');
+
+/** The tool can send no key, but it takes a header's value as it is, line breaks included. */
+function withKey(value: string, key: string): string {
+  return `${value}\r\nAuthorization: Bearer ${key}`;
+}
+
+/** Starts slowhttptest, which opens all its connections within a second, and would keep them for longer than a test lasts. */
+function attack(url: string, ...options: readonly string[]): void {
+  const rate = ['-c', String(connections), '-r', String(connections), '-i', '1', '-l', '120'];
+  const child = spawn('slowhttptest', [...options, ...rate, '-u', url], { stdio: 'ignore' });
+  const ended = new Promise((resolve) => void child.once('close', resolve));
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+}
+
+async function start(): Promise<Serving> {
+  const upstream = await startUpstream((seen, res) => {
+    if (seen.url === '/large') res.writeHead(200, { 'Content-Length': large.length }).end(large);
+    else res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': 11 }).end('{"ok":true}');
+  });
+  const timeouts = { header: '1s', request: '1s', idle: '1s' };
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile(upstream.origin, { timeouts }),
+    'accounts.yaml': accountsFile(globexEntry(keys.globex), acmeEntry),
+  });
+  return startServe(folder.file('sidecar.yaml'));
+}
+
+/** Sends ordinary requests, sealed and plain, one after the other, until `over` holds; each must be answered as ever. */
+async function serveOthersUntil(over: () => boolean, sidecar: Serving): Promise<void> {
+  const body = envelopeOf(acmeTest, '{"amount":1000}');
+  do {
+    const plain = await send(sidecar, 'GET /notes', { key: keys.globex });
+    expect([plain.status, plain.body]).toEqual([200, '{"ok":true}']);
+    const sealed = await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body });
+    expect(sealed.status).toBe(200);
+    expect(opened(acmeTest, sealed)).toBe('{"ok":true}');
+  } while (!over());
+}
+
+describeWhere(missingTools('slowhttptest'), 'slowhttptest', () => {
+  const attacks: readonly {
+    readonly name: string;
+    readonly path: string;
+    readonly options: readonly string[];
+    /** Whether a line of the log is the end of one of its connections. */
+    readonly ends: (line: LogEntry) => boolean;
+  }[] = [
+    {
+      name: 'slow heads',
+      path: '/notes',
+      options: ['-H'],
+      ends: ({ route, status }) => route === 'none' && status === 408,
+    },
+    {
+      name: 'slow bodies with no key',
+      path: '/api/s2s/charge',
+      options: ['-B'],
+      ends: ({ method, status }) => method === 'POST' && status === 401,
+    },
+    {
+      name: 'slow bodies with a key',
+      path: '/api/s2s/charge',
+      options: ['-B', '-f', withKey('application/json', keys.acme)],
+      ends: ({ route, status }) => route === '/api/s2s/*' && status === 408,
+    },
+    {
+      name: 'slow reading with a key',
+      path: '/large',
+      options: ['-X', '-j', withKey('a=b', keys.globex)],
+      // What it got is part of an answer. (The tool's own probes leave by themselves: 499.)
+      ends: ({ status, bytes_out: sent }) => status === 200 && Number(sent) > 1_000 && Number(sent) < large.length,
+    },
+  ];
+
+  test.each(attacks)(
+    'with $name is cut off by the deadlines, and nobody else notices',
+    { timeout: 120_000 },
+    async ({ path, options, ends }) => {
+      const sidecar = await start();
+      attack(`http://127.0.0.1:${sidecar.port}${path}`, ...options);
+      await serveOthersUntil(() => sidecar.entries('request').filter(ends).length >= connections, sidecar);
+      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0), { timeout: 30_000 });
+    },
+  );
+});

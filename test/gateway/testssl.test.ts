@@ -1,0 +1,103 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { startServe } from '../support/command.ts';
+import { describeWhere } from '../support/describe-where.ts';
+import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { keys } from '../support/sidecar.ts';
+import { missingTools } from '../support/tools.ts';
+
+/** One line of what testssl.sh found out. */
+interface Finding {
+  readonly id: string;
+  readonly severity: 'OK' | 'INFO' | 'LOW' | 'MEDIUM' | 'HIGH' | 'CRITICAL' | 'WARN' | 'FATAL' | 'DEBUG';
+  readonly finding: string;
+}
+
+const certificate = { cert: 'cert.pem', key: 'key.pem' } as const;
+
+/** Makes a self-signed certificate. Its key is of RSA: a listener with one offers more ciphers than with one of ECDSA. */
+function makeCertificate(folder: Folder): void {
+  const files = ['-keyout', folder.file(certificate.key), '-out', folder.file(certificate.cert)];
+  const args = ['req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-days', '2', '-subj', '/CN=localhost', ...files];
+  execFileSync('openssl', args, { stdio: 'ignore' });
+}
+
+/** Runs some sections of testssl.sh, by their options. */
+async function findings(folder: Folder, port: number, name: string, ...sections: string[]): Promise<Finding[]> {
+  const json = folder.file(name);
+  const quiet = ['--quiet', '--color', '0', '--warnings', 'batch', '--nodns', 'none'];
+  const child = spawn('testssl', [...sections, ...quiet, '--jsonfile', json, `127.0.0.1:${port}`], { stdio: 'ignore' });
+  const ended = new Promise((resolve) => void child.once('close', resolve));
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+  await ended;
+  return JSON.parse(readFileSync(json, 'utf8')) as Finding[];
+}
+
+function aboveLow(all: readonly Finding[]): string[] {
+  const harmless = new Set<Finding['severity']>(['OK', 'INFO', 'LOW', 'DEBUG']);
+  return all.filter(({ severity }) => !harmless.has(severity)).map(({ id }) => id);
+}
+
+/** A listener that takes ciphers which encrypt nothing; its port. */
+async function startWeakListener(folder: Folder): Promise<number> {
+  const server = createServer({
+    cert: readFileSync(folder.file(certificate.cert)),
+    key: readFileSync(folder.file(certificate.key)),
+    maxVersion: 'TLSv1.2',
+    ciphers: 'AES128-SHA:NULL-SHA256:@SECLEVEL=0',
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+// Of the vulnerabilities, ROBOT takes as long as all others together: each has a run of its own, which mostly waits.
+const robot = ['-BB'];
+const others = ['-H', '-I', '-T', '-R', '-C', '-B', '-O', '-Z', '-W', '-A', '-L', '-F', '-J', '-D', '-4'];
+const protocolsAndCiphers = ['-p', '-s', '-f', '-P'];
+
+describeWhere(missingTools('testssl', 'openssl'), 'testssl.sh', () => {
+  test(
+    'finds nothing above "low" in protocols, ciphers and vulnerabilities, where it does find a weak listener',
+    { timeout: 400_000 },
+    async () => {
+      const folder = new Folder({});
+      makeCertificate(folder);
+      folder.write({
+        'sidecar.yaml': sidecarFile('http://127.0.0.1:9', {
+          listen: { host: '127.0.0.1', port: 0, tls: certificate },
+        }),
+        'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+      });
+      const { port } = await startServe(folder.file('sidecar.yaml'));
+
+      const [weak, ...sections] = await Promise.all([
+        findings(folder, await startWeakListener(folder), 'weak.json', '-s'),
+        findings(folder, port, 'ciphers.json', ...protocolsAndCiphers),
+        findings(folder, port, 'robot.json', ...robot),
+        findings(folder, port, 'others.json', ...others),
+      ]);
+
+      const all = sections.flat();
+      expect(aboveLow(all)).toEqual([]);
+      expect(aboveLow(weak)).toContain('cipherlist_NULL');
+      const found = (id: string): string | undefined => all.find((each) => each.id === id)?.finding;
+      for (const old of ['SSLv2', 'SSLv3', 'TLS1', 'TLS1_1']) expect(`${old} ${found(old)}`).toBe(`${old} not offered`);
+      for (const version of ['TLS1_2', 'TLS1_3']) expect(found(version)).toMatch(/^offered/);
+      // It looked to the end.
+      const looked = all.map(({ id }) => id);
+      expect(looked).toEqual(
+        expect.arrayContaining(['cipherlist_NULL', 'PFS', 'heartbleed', 'ROBOT', 'LUCKY13', 'RC4']),
+      );
+    },
+  );
+});

@@ -1,0 +1,24 @@
+import { createCipheriv, createDecipheriv } from 'node:crypto';
+
+/** A merchant's key and IV, as it is given them. */
+export interface MerchantCredentials {
+  readonly key: string;
+  readonly iv: string;
+}
+
+/** The envelope of `plaintext`, made without the sidecar's code. */
+export function sealedBy({ key, iv }: MerchantCredentials, plaintext: string): string {
+  const cipher = createCipheriv('aes-256-cbc', key, iv);
+  return JSON.stringify({ data: cipher.update(plaintext, 'utf8', 'hex') + cipher.final('hex') });
+}
+
+/** The plaintext of a sealed body; undefined where it cannot be opened with these credentials. */
+export function openedBy({ key, iv }: MerchantCredentials, body: string): string | undefined {
+  try {
+    const { data } = JSON.parse(body) as { data: string };
+    const decipher = createDecipheriv('aes-256-cbc', key, iv);
+    return decipher.update(data, 'hex', 'utf8') + decipher.final('utf8');
+  } catch {
+    return undefined;
+  }
+}

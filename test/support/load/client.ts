@@ -1,0 +1,62 @@
+import { Agent, request, type IncomingHttpHeaders } from 'node:http';
+
+/** A request of a merchant. */
+export interface Asked {
+  readonly method: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: string;
+}
+
+/** What became of it. */
+export type Outcome =
+  | {
+      readonly kind: 'answered';
+      readonly status: number;
+      readonly headers: IncomingHttpHeaders;
+      readonly body: string;
+    }
+  /** Nobody listens: a gateway goes elsewhere. */
+  | { readonly kind: 'refused' }
+  /** The connection ended before the answer was whole. */
+  | { readonly kind: 'broken'; readonly begun: boolean; readonly reused: boolean; readonly cause: string };
+
+/** A client with one kept-alive connection. It opens a new one where the sidecar says `Connection: close`. */
+export class KeptClient {
+  readonly #port: number;
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+
+  constructor(port: number) {
+    this.#port = port;
+  }
+
+  ask({ method, path, headers, body }: Asked): Promise<Outcome> {
+    return new Promise((resolve) => {
+      let begun = false;
+      const broken = (cause: string): void =>
+        resolve(
+          cause === 'ECONNREFUSED' ? { kind: 'refused' } : { kind: 'broken', begun, reused: req.reusedSocket, cause },
+        );
+      const sized = body === undefined ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };
+      const req = request(
+        { agent: this.#agent, host: '127.0.0.1', port: this.#port, method, path, headers: { ...headers, ...sized } },
+        (res) => {
+          begun = true;
+          const chunks: Buffer[] = [];
+          res.on('data', (chunk: Buffer) => chunks.push(chunk));
+          res.on('error', (error: NodeJS.ErrnoException) => broken(error.code ?? error.name));
+          res.on('end', () => {
+            const { statusCode: status = 0, headers: answered } = res;
+            resolve({ kind: 'answered', status, headers: answered, body: Buffer.concat(chunks).toString() });
+          });
+        },
+      );
+      req.on('error', (error: NodeJS.ErrnoException) => broken(error.code ?? error.name));
+      req.end(body);
+    });
+  }
+
+  close(): void {
+    this.#agent.destroy();
+  }
+}

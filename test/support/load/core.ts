@@ -1,0 +1,64 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Defer } from './stage.ts';
+
+/** A payment core that says who it is, by which API key a payment came and which one it was, and that counts them. */
+export interface CountingCore {
+  readonly name: string;
+  readonly origin: string;
+  readonly server: Server;
+  /** How often each payment was seen, by its idempotency key. */
+  readonly seen: ReadonlyMap<string, number>;
+}
+
+/** What a core answers. */
+export interface CoreAnswer {
+  readonly core: string;
+  readonly apiKey: string;
+  readonly id: string;
+  /** Bytes of the request's body. */
+  readonly length: number;
+  readonly padding: string;
+}
+
+/** How long a path that ends in `/slow` takes, in milliseconds. */
+const slowness = 100;
+
+/** @param special takes a request that is to be answered otherwise, and says so by true */
+export async function startCore(
+  name: string,
+  defer: Defer,
+  special: (req: IncomingMessage, res: ServerResponse) => boolean = () => false,
+): Promise<CountingCore> {
+  const seen = new Map<string, number>();
+  const server = createServer((req, res) => {
+    const id = String(req.headers['idempotency-key']);
+    seen.set(id, (seen.get(id) ?? 0) + 1);
+    req.on('error', () => {});
+    if (special(req, res)) return;
+    const padding = 'x'.repeat(Number(/\/padded\/(\d+)$/.exec(req.url ?? '')?.[1] ?? 0));
+    let length = 0;
+    req.on('data', (chunk: Buffer) => (length += chunk.length));
+    req.on('end', () => {
+      const answer: CoreAnswer = { core: name, apiKey: String(req.headers['x-api-key-id']), id, length, padding };
+      const end = (): void => void res.setHeader('Content-Type', 'application/json').end(JSON.stringify(answer));
+      if (req.url?.endsWith('/slow') === true) setTimeout(end, slowness);
+      else end();
+    });
+  });
+  // Longer than the sidecar keeps a connection: who closes when is not what is looked at here.
+  server.keepAliveTimeout = 60_000;
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  defer(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { name, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, seen };
+}
+
+/** The payments that were seen more than once, as problems. */
+export function seenTwice(...cores: readonly CountingCore[]): string[] {
+  const counts = new Map<string, number>();
+  for (const { seen } of cores) for (const [id, count] of seen) counts.set(id, (counts.get(id) ?? 0) + count);
+  return [...counts].filter(([, count]) => count > 1).map(([id, count]) => `${id} was seen ${count} times`);
+}

@@ -1,0 +1,43 @@
+const kib = 1_024;
+const mib = 1_024 * kib;
+
+/** What decides how much memory the sidecar may need: its limits, and how many clients and accounts there are. Bytes. */
+export interface MemoryTerms {
+  readonly requestBody: number;
+  readonly buffered: number;
+  readonly header: number;
+  readonly inFlight: number;
+  readonly connections: number;
+  readonly accounts: number;
+}
+
+/** The most memory the sidecar needs, in bytes, by the sum in docs/operators.md. */
+export function memoryBound({ requestBody, buffered, header, inFlight, connections, accounts }: MemoryTerms): number {
+  return (
+    60 * mib +
+    1.5 * (buffered + Math.max(requestBody, buffered / 8)) +
+    inFlight * 340 * kib +
+    connections * (10 * kib + header) +
+    20 * mib +
+    accounts * 30 * kib +
+    4 * mib
+  );
+}
+
+/** The worked examples of docs/operators.md, and the MiB it gives for each. */
+export function workedExamples(guide: string): (MemoryTerms & { readonly mebibytes: number })[] {
+  const row = /^\| +(\d+)MiB +\| +(\d+)MiB +\| +(\d+)KiB +\| +([\d,]+) +\| +([\d,]+) +\| +([\d,]+) +\| +(\d+) +\|$/gm;
+  return [...guide.matchAll(row)].map(([, ...cells]) => {
+    const [requestBody = 0, buffered = 0, header = 0, inFlight = 0, connections = 0, accounts = 0, mebibytes = 0] =
+      cells.map((cell) => Number(cell.replaceAll(',', '')));
+    return {
+      requestBody: requestBody * mib,
+      buffered: buffered * mib,
+      header: header * kib,
+      inFlight,
+      connections,
+      accounts,
+      mebibytes,
+    };
+  });
+}
