@@ -1,0 +1,59 @@
+import { isUtf8 } from 'node:buffer';
+import { createCipheriv } from 'node:crypto';
+import type { Random } from './random.ts';
+import { apiKey, credentials } from './sidecar.ts';
+
+/**
+ * Envelopes that do not open. Padding is tried twice, on what is text and on what is not, because one who changes a
+ * recorded envelope to try its padding garbles the block before: the second is what such an attack looks like.
+ */
+export const classes = {
+  'bad padding': { utf8: true, padding: 'bad', blocks: 22 },
+  'bad JSON': { utf8: true, padding: 'good', blocks: 22 },
+  'bad padding, not UTF-8': { utf8: false, padding: 'bad', blocks: 22 },
+  'not UTF-8': { utf8: false, padding: 'good', blocks: 22 },
+  /** Bad JSON again, which anybody can tell apart: it shows that the measurement would see a difference. */
+  longer: { utf8: true, padding: 'good', blocks: 22 + 128 },
+} as const;
+
+export type ClassName = keyof typeof classes;
+export const classNames = Object.keys(classes) as ClassName[];
+
+const blockLength = 16;
+
+/** What would be encrypted, with its padding: a document that was damaged in one place, so that it is no JSON. */
+export function paddedPlaintext(name: ClassName, random: Random): Buffer {
+  const { utf8, padding, blocks } = classes[name];
+  const paddingLength = 1 + random.below(blockLength);
+  const whole = Buffer.alloc(blocks * blockLength, paddingLength);
+  const end = whole.length - paddingLength;
+  const [head, tail] = ['{"amount":1000,"currency":"NGN","note":"', '"}'];
+  whole.write(head);
+  whole.write(tail, end - tail.length);
+  for (let at = head.length; at < end - tail.length; at += 1) whole[at] = 0x61 + random.below(26);
+
+  if (utf8) {
+    // Where the parser gives up differs from one to the next, in every class alike.
+    whole[head.length + random.below(end - tail.length - head.length - blockLength)] = 0x22;
+  } else {
+    do random.bytes(blockLength).copy(whole, whole.length - 2 * blockLength);
+    while (isUtf8(whole));
+  }
+  // More than a whole block, and no byte of the padding it stands in: bad at whichever of its places.
+  if (padding === 'bad') whole[end + random.below(paddingLength)] = blockLength + 1 + random.below(127 - blockLength);
+  return whole;
+}
+
+/** A whole request with an envelope of this class, each with a content of its own. */
+export function requestOf(name: ClassName, random: Random): Buffer {
+  const cipher = createCipheriv('aes-256-cbc', credentials.key, credentials.iv).setAutoPadding(false);
+  const body = `{"data":"${cipher.update(paddedPlaintext(name, random)).toString('hex')}"}`;
+  const head = [
+    'POST /api/s2s/charge HTTP/1.1',
+    'Host: localhost',
+    `Authorization: Bearer ${apiKey}`,
+    'Content-Type: application/json',
+    `Content-Length: ${body.length}`,
+  ];
+  return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`);
+}

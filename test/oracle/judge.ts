@@ -1,0 +1,64 @@
+import type { ClassName } from './classes.ts';
+import type { Times } from './measure.ts';
+import type { Random } from './random.ts';
+import { detectableDelta, differenceOf, shiftFor, type Difference } from './statistics.ts';
+
+/** From here on two classes count as told apart, if it is no accident. */
+export const limits = { delta: 0.05, p: 0.001 } as const;
+
+/** Two classes, or one with itself, and what their difference should be. */
+export interface Comparison {
+  readonly name: string;
+  /** Whether they must not be told apart; of one control they must be, or the measurement is blind. */
+  readonly expected: 'alike' | 'apart';
+  readonly difference: Difference;
+}
+
+/** What one who sends envelopes must not learn. */
+const pairs: readonly (readonly [ClassName, ClassName])[] = [
+  ['bad padding', 'bad JSON'],
+  ['bad padding, not UTF-8', 'not UTF-8'],
+  ['not UTF-8', 'bad JSON'],
+];
+
+/** All comparisons, the two controls last. */
+export function compare(times: Times, random: Random): Comparison[] {
+  const halves = random.shuffle([...times['bad JSON']]);
+  const middle = Math.floor(halves.length / 2);
+  return [
+    ...pairs.map(([first, second]): Comparison => ({
+      name: `${first} : ${second}`,
+      expected: 'alike',
+      difference: differenceOf(times[first], times[second], random),
+    })),
+    {
+      name: 'bad JSON : itself (control)',
+      expected: 'alike',
+      difference: differenceOf(halves.slice(0, middle), halves.slice(middle), random),
+    },
+    {
+      name: 'longer : bad JSON (control)',
+      expected: 'apart',
+      difference: differenceOf(times.longer, times['bad JSON'], random),
+    },
+  ];
+}
+
+export function isApart({ delta, p }: Pick<Difference, 'delta' | 'p'>): boolean {
+  return Math.abs(delta) >= limits.delta && p < limits.p;
+}
+
+/** What would have been seen nine times in ten: a delta, and the nanoseconds that make it up. */
+export function detectable({ 'bad JSON': times }: Times): { readonly delta: number; readonly shift: number } {
+  const delta = Math.max(limits.delta, detectableDelta(times.length, times.length));
+  return { delta, shift: shiftFor(times, delta) };
+}
+
+/** What is not as it should be, a sentence each. */
+export function objections(comparisons: readonly Comparison[]): string[] {
+  return comparisons
+    .filter(({ expected, difference }) => isApart(difference) !== (expected === 'apart'))
+    .map(({ name, expected }) =>
+      expected === 'alike' ? `told apart: ${name}` : `not told apart, so this measurement is blind: ${name}`,
+    );
+}

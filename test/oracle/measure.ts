@@ -1,0 +1,71 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { classNames, requestOf, type ClassName } from './classes.ts';
+import type { Random } from './random.ts';
+
+/** Response times in nanoseconds, in the order they were taken. */
+export type Times = Readonly<Record<ClassName, readonly number[]>>;
+
+/**
+ * Sends so many requests of each class in random order, one at a time on one connection, and takes the time of each
+ * from its first byte to the last of its answer. A tenth as many go before, which are not counted.
+ *
+ * @throws where one answer differs from another in more than its request id
+ */
+export async function measure(port: number, ofEach: number, random: Random): Promise<Times> {
+  const times: Record<ClassName, number[]> = {
+    'bad padding': [],
+    'bad JSON': [],
+    'bad padding, not UTF-8': [],
+    'not UTF-8': [],
+    longer: [],
+  };
+  const socket = connect(port, '127.0.0.1').setNoDelay(true);
+  await once(socket, 'connect');
+  try {
+    for (const name of inRandomOrder(Math.ceil(ofEach / 10), random)) await exchange(socket, requestOf(name, random));
+    // All are made before, so that the making of none shows in its time.
+    const requests = inRandomOrder(ofEach, random).map((name) => ({ name, bytes: requestOf(name, random) }));
+    let expected: string | undefined;
+    for (const { name, bytes } of requests) {
+      const { time, answer } = await exchange(socket, bytes);
+      const seen = answer.replace(requestId, '');
+      expected ??= seen;
+      if (seen !== expected) throw new Error(`the answers differ:\n${expected}\n${seen}`);
+      times[name].push(time);
+    }
+  } finally {
+    socket.destroy();
+  }
+  return times;
+}
+
+function inRandomOrder(ofEach: number, random: Random): ClassName[] {
+  return random.shuffle(classNames.flatMap((name) => Array<ClassName>(ofEach).fill(name)));
+}
+
+/** What may differ: the request id, in the head and in the body, and the second in which it was. */
+const requestId = /(?<=\nX-Request-Id: )\S+|(?<="request_id":")[^"]+|(?<=\nDate: )[^\r]+/g;
+
+function exchange(socket: Socket, request: Buffer): Promise<{ time: number; answer: string }> {
+  return new Promise((resolve, reject) => {
+    let answer = '';
+    const ended = (): void => reject(new Error(`the connection ended after ${JSON.stringify(answer)}`));
+    const received = (chunk: Buffer): void => {
+      const now = process.hrtime.bigint();
+      answer += chunk.toString('latin1');
+      if (!isWhole(answer)) return;
+      socket.off('data', received).off('close', ended);
+      resolve({ time: Number(now - begin), answer });
+    };
+    socket.on('data', received).once('close', ended);
+    const begin = process.hrtime.bigint();
+    socket.write(request);
+  });
+}
+
+function isWhole(answer: string): boolean {
+  const end = answer.indexOf('\r\n\r\n');
+  const length = /\ncontent-length: (\d+)/i.exec(answer)?.[1];
+  return end !== -1 && answer.length === end + 4 + Number(length);
+}
