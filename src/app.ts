@@ -182,10 +182,10 @@ export class App {
     return this.#drained;
   }
 
-  /** Drains, gives idle connections a moment for a request already on its way, then closes everything. */
+  /** Drains: after a moment for requests on their way nothing new is taken, then what is in flight has the time that is left. */
   async stop(): Promise<void> {
     const listener = this.#merchantsListener;
-    await this.drain();
+    void this.drain();
     // A drain that began earlier has used its time; what came since gets a moment.
     const end = Math.max(this.#drainEnds, performance.now() + idleLinger);
     // Unknown until it has been counted, so not none.
@@ -195,6 +195,7 @@ export class App {
       return connections === 0;
     };
     await until(settled, Math.min(idleLinger, end - performance.now()));
+    // Not only when nothing is in flight: whoever goes on coming would use up the time of those who are.
     listener.close();
     await until(() => this.#gateway.inFlight.size === 0, end - performance.now());
     this.#gateway.inFlight.stop();
@@ -236,8 +237,9 @@ export class App {
     }
     if (this.#database === undefined || !isDeepStrictEqual(this.#database.settings, store)) {
       const state = (): DirectoryState | undefined => this.#database?.accounts.directory.state;
-      this.#monitor ??= new DirectoryMonitor(this.#registry, this.#log, state, this.#clock);
-      this.#database = { settings: store, accounts: new PostgresAccounts(store, this.#clock, this.#monitor) };
+      this.#monitor ??= new DirectoryMonitor(this.#registry, this.#log, state, stopwatch);
+      const database = new PostgresAccounts(store, this.#clock, stopwatch, this.#monitor);
+      this.#database = { settings: store, accounts: database };
     }
     return this.#database.accounts.directory;
   }
@@ -259,6 +261,11 @@ async function open(listener: string, server: Server, { host, port }: Listener, 
   });
   const bound = server.address() as AddressInfo;
   log.info({ listener, address: bound.address, port: bound.port }, 'listening');
+}
+
+/** Milliseconds on a scale that nobody puts forward or back. */
+function stopwatch(): number {
+  return performance.now();
 }
 
 function address({ host, port }: Listener): string {

@@ -7,6 +7,9 @@ import { createLogger } from './telemetry/logger.ts';
 /** How long whoever reads the log may take for its last lines before the process ends without them. Milliseconds. */
 const lastLinesTime = 2_000;
 
+/** What may wait for whoever reads the log. Bytes; what comes then is lost, and counted. */
+const mostWaiting = 4 * 1_048_576;
+
 const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
   version: string;
 };
@@ -16,11 +19,24 @@ let tries = Infinity;
 const log = pino.destination({
   dest: 1,
   sync: false,
-  minLength: 4_096,
+  minLength: 65_536,
+  maxWrite: 131_072,
   periodicFlush: 100,
+  maxLength: mostWaiting,
   // Asked each tenth of a second while the reader of the log takes nothing.
   retryEAGAIN: () => tries-- > 0,
 });
+
+let lost = 0;
+log.on('drop', () => (lost += 1));
+log.on('drain', () => {
+  if (lost === 0) return;
+  const lines = lost;
+  lost = 0;
+  createLogger('warn', log).warn({ lines }, 'lines of the log were lost');
+});
+// A full disk, for instance. What could not be written stays and is tried again; traffic matters more than its log.
+log.on('error', () => {});
 
 // Whoever read what a command prints has left: nobody is there for more.
 process.stdout.on('error', () => process.exit(1));

@@ -1,4 +1,5 @@
 import { createServer } from 'node:http';
+import { Readable } from 'node:stream';
 
 /**
  * A payment core that runs in a container of its own, on that container's Node. It answers with what it saw; the query
@@ -10,13 +11,22 @@ const core = createServer((req, res) => {
   req.on('data', (chunk: Buffer) => (received += chunk.length));
   req.on('end', () => {
     const seen = { path: pathname, account: req.headers['x-account-id'], received };
-    const padding = 'x'.repeat(Number(searchParams.get('size') ?? 0));
-    const body = JSON.stringify({ ...seen, padding });
+    const size = Number(searchParams.get('size') ?? 0);
+    const [begin = '', end = ''] = JSON.stringify({ ...seen, padding: '|' }).split('|');
     const answer = (): void => {
-      res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) }).end(body);
+      const length = Buffer.byteLength(begin) + size + end.length;
+      res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': length });
+      Readable.from(pieces(begin, size, end)).pipe(res);
     };
     setTimeout(answer, Number(searchParams.get('delay') ?? 0));
   });
 });
 core.listen(3000, '0.0.0.0');
 process.on('SIGTERM', () => process.exit());
+
+/** Long answers are made as they are sent: many of them at once must not fill this container. */
+function* pieces(begin: string, size: number, end: string): Generator<string> {
+  yield begin;
+  for (let left = size; left > 0; left -= 65_536) yield 'x'.repeat(Math.min(left, 65_536));
+  yield end;
+}

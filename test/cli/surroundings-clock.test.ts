@@ -1,0 +1,81 @@
+import { expect, test, vi } from 'vitest';
+import { send } from '../support/client.ts';
+import { startServe } from '../support/command.ts';
+import { openConnection } from '../support/connection.ts';
+import { accountsFile, acmeEntry, Folder, sidecarFile } from '../support/folder.ts';
+import { keys } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const day = 86_400_000;
+const expiring = 'sk_test_expiringinthirtydays';
+
+/** A module whose process has a wall clock that is put forward by a year with the first SIGUSR2, back by two with the second. */
+const jumpingClock = `
+  const Real = Date;
+  const jumps = [365, -730];
+  let ahead = 0;
+  process.on('SIGUSR2', () => (ahead += (jumps.shift() ?? 0) * ${day}));
+  globalThis.Date = class extends Real {
+    constructor(...given) {
+      super(...(given.length === 0 ? [Real.now() + ahead] : given));
+    }
+    static now() {
+      return Real.now() + ahead;
+    }
+  };`;
+
+test('a wall clock that is put forward or back moves the ends of keys, and no deadline', async () => {
+  let answerSlow: (() => void) | undefined;
+  const { origin } = await startUpstream(({ url }, res) => {
+    const answer = (): void => void res.end('{"ok":true}');
+    if (url === '/slow') answerSlow = answer;
+    else answer();
+  });
+  const globex = {
+    id: 'globex',
+    name: 'Globex',
+    keys: [
+      { id: 'globex-0', key: keys.globex, createdAt: '2020-01-01' },
+      { id: 'globex-1', key: expiring, createdAt: '2020-01-01', expiresAt: new Date(Date.now() + 30 * day) },
+    ],
+  };
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile(origin, { timeouts: { request: '500ms' } }),
+    'accounts.yaml': accountsFile(acmeEntry, globex),
+  });
+  const sidecar = await startServe(folder.file('sidecar.yaml'), {
+    nodeOptions: ['--import', `data:text/javascript,${encodeURIComponent(jumpingClock)}`],
+  });
+  const statusWith = async (key: string): Promise<number> => (await send(sidecar, 'GET /x', { key })).status;
+  const untilStatus = async (key: string, status: number): Promise<void> => {
+    await vi.waitUntil(async () => (await statusWith(key)) === status, { timeout: 10_000 });
+  };
+  expect(await statusWith(expiring)).toBe(200);
+
+  const kept = await openConnection(sidecar.port);
+  kept.send(`GET /slow HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
+  await vi.waitUntil(() => answerSlow !== undefined, { timeout: 10_000 });
+  sidecar.signal('SIGUSR2');
+  await untilStatus(expiring, 401);
+  expect(await statusWith(keys.globex)).toBe(200);
+  // More than a sweep for expired deadlines has come by since.
+  await new Promise((resolve) => void setTimeout(resolve, 300));
+  answerSlow?.();
+  expect(await kept.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
+
+  sidecar.signal('SIGUSR2');
+  await untilStatus(expiring, 200);
+  kept.received = '';
+  kept.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
+  expect(await kept.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
+  // Two years before its deadline by the wall clock.
+  const unfinished = await openConnection(sidecar.port);
+  const head = `POST /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\n`;
+  unfinished.send(`${head}Content-Length: 100\r\n\r\n{"data":`);
+  expect(await unfinished.untilText('"code":')).toMatch(/^HTTP\/1\.1 408 /);
+
+  const times = sidecar.entries('request').map(({ time }) => Date.parse(String(time)) - Date.now());
+  expect(Math.max(...times)).toBeGreaterThan(364 * day);
+  expect(Math.min(...times)).toBeLessThan(-364 * day);
+  expect(await sidecar.signal('SIGTERM').ended()).toEqual({ code: 0, signal: null });
+});

@@ -1,0 +1,114 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { expect, test, vi } from 'vitest';
+import { startServe, type Serving } from '../support/command.ts';
+import { openConnection, type Connection } from '../support/connection.ts';
+import { describeWhere } from '../support/describe-where.ts';
+import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { keys } from '../support/sidecar.ts';
+import { missingTools } from '../support/tools.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const addedKey = 'sk_test_globexaddedlaterglobex';
+
+/** So many handles it may have; a third of them it needs for itself. */
+const limit = 80;
+
+async function serve(): Promise<{ readonly sidecar: Serving; readonly folder: Folder }> {
+  const { origin } = await startUpstream(({ url }, res) => {
+    // Two at a time need a connection each.
+    setTimeout(() => res.end('{"ok":true}'), url === '/slow' ? 300 : 0);
+  });
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile(origin),
+    'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+  });
+  return { sidecar: await startServe(folder.file('sidecar.yaml')), folder };
+}
+
+function limitHandles({ process: { pid } }: Serving, handles: number): void {
+  execFileSync('prlimit', ['--pid', String(pid), `--nofile=${handles}:`]);
+}
+
+const handles = ({ process: { pid } }: Serving): number => readdirSync(`/proc/${pid}/fd`).length;
+
+/** Asks on a connection; resolves with the whole answer. */
+async function ask(connection: Connection, path = '/x', key: string = keys.globex): Promise<string> {
+  connection.received = '';
+  connection.send(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+  return connection.until((received) => received.endsWith('}') || received.endsWith('0\r\n\r\n'));
+}
+
+/** Opens connections until the sidecar has no handle left; those that it did not take have ended. */
+async function exhaust({ port }: Serving): Promise<Connection[]> {
+  const connections: Connection[] = [];
+  await vi.waitUntil(async () => {
+    for (let i = 0; i < 20; i += 1) connections.push(await openConnection(port));
+    await new Promise((resolve) => void setTimeout(resolve, 50));
+    return connections.some(({ ending }) => ending !== 'open');
+  });
+  return connections;
+}
+
+describeWhere(missingTools('prlimit'), 'a process whose handles are used up', () => {
+  test('without a free handle open connections are answered, further ones ended, and all is well when some leave', async () => {
+    const { sidecar } = await serve();
+    const early = await openConnection(sidecar.port);
+    expect(await ask(early)).toMatch(/^HTTP\/1\.1 200 /);
+    limitHandles(sidecar, limit);
+    const crowd = await exhaust(sidecar);
+    const taken = crowd.filter(({ ending }) => ending === 'open');
+    expect(taken.length).toBeGreaterThan(20);
+    expect(taken.length).toBeLessThan(limit);
+    for (const connection of [early, ...taken.slice(-5)]) expect(await ask(connection)).toMatch(/^HTTP\/1\.1 200 /);
+
+    for (const { socket } of taken) socket.destroy();
+    await vi.waitUntil(() => handles(sidecar) < limit / 2);
+    expect(await ask(await openConnection(sidecar.port))).toMatch(/^HTTP\/1\.1 200 /);
+    expect(await ask(early)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+
+  test('a request for which no connection to the upstream can be opened is refused, and the next one is not', async () => {
+    const { sidecar } = await serve();
+    const [one, other] = [await openConnection(sidecar.port), await openConnection(sidecar.port)];
+    expect(await ask(one)).toMatch(/^HTTP\/1\.1 200 /);
+    limitHandles(sidecar, limit);
+    const crowd = await exhaust(sidecar);
+    const answers = await Promise.all([ask(one, '/slow'), ask(other, '/slow')]);
+    const refused = answers.filter((answer) => answer.startsWith('HTTP/1.1 502 '));
+    expect(refused).toHaveLength(1);
+    expect(refused[0]).toContain('"code":"upstream_unavailable"');
+    await sidecar.until(() => sidecar.entries('request').some((entry) => entry['upstream_error'] === 'EMFILE'));
+
+    for (const { socket } of crowd) socket.destroy();
+    await vi.waitUntil(() => handles(sidecar) < limit / 2);
+    for (const answer of await Promise.all([ask(one, '/slow'), ask(other, '/slow')])) {
+      expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    }
+  });
+
+  test('a reload keeps the running configuration as long as handles are missing, however many', async () => {
+    const { sidecar, folder } = await serve();
+    const connection = await openConnection(sidecar.port);
+    expect(await ask(connection)).toMatch(/^HTTP\/1\.1 200 /);
+    const atRest = handles(sidecar);
+    limitHandles(sidecar, atRest);
+    folder.write({ 'accounts.yaml': accountsFile(globexEntry(keys.globex, addedKey)) });
+    const failures = 'configuration not valid, the running one stays';
+    for (let free = 0; sidecar.entries('configuration reloaded').length === 0; free += 1) {
+      expect(free).toBeLessThan(30);
+      limitHandles(sidecar, atRest + free);
+      const before = sidecar.entries(failures).length;
+      sidecar.signal('SIGHUP');
+      await sidecar.until(
+        () => sidecar.entries(failures).length > before || sidecar.entries('configuration reloaded').length > 0,
+      );
+      expect(await ask(connection)).toMatch(/^HTTP\/1\.1 200 /);
+      if (sidecar.entries('configuration reloaded').length === 0) {
+        expect(await ask(connection, '/x', addedKey)).toMatch(/^HTTP\/1\.1 401 /);
+      }
+    }
+    expect(sidecar.entries(failures).length).toBeGreaterThan(2);
+    expect(await ask(connection, '/x', addedKey)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});

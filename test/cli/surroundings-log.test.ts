@@ -1,0 +1,150 @@
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, constants, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { send } from '../support/client.ts';
+import { openConnection } from '../support/connection.ts';
+import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { mayMount, Mount } from '../support/mount.ts';
+import { keys } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const lost = 'lines of the log were lost';
+
+/** Starts `serve` with its log written to `stdout`, a file descriptor, which is closed here. */
+async function serveInto(stdout: number): Promise<ChildProcess> {
+  const { origin } = await startUpstream();
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile(origin),
+    'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+  });
+  const child = spawn(process.execPath, [main, 'serve', '--config', folder.file('sidecar.yaml')], {
+    stdio: ['ignore', stdout, 'inherit'],
+  });
+  closeSync(stdout);
+  const exited = once(child, 'exit');
+  onTestFinished(async () => {
+    child.kill('SIGKILL');
+    await exited;
+  });
+  return child;
+}
+
+/** The port of the merchants' listener, once `log` has told it. */
+function portIn(log: () => string): Promise<number> {
+  return vi.waitUntil(() => Number(/"listener":"merchants".*"port":(\d+)/.exec(log())?.[1]), { timeout: 20_000 });
+}
+
+/** Requests with the longest id there may be, for long lines: as many as are asked for, some at a time. */
+async function sendMany(port: number, count: number, prefix: string): Promise<void> {
+  const connection = await openConnection(port);
+  for (let sent = 0; sent < count;) {
+    const round = Math.min(50, count - sent);
+    let requests = '';
+    for (let i = 0; i < round; i += 1) {
+      const id = `${prefix}-${sent + i}-`.padEnd(128, 'x');
+      requests += `GET /x HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: ${id}\r\n\r\n`;
+    }
+    connection.received = '';
+    await connection.send(requests).untilText('HTTP/1.1 401', round);
+    sent += round;
+  }
+  connection.socket.destroy();
+}
+
+/** A pipe whose reader reads when it is told to. */
+class Pipe {
+  readonly reader: Socket;
+  readonly writer: number;
+  text = '';
+
+  constructor() {
+    const path = new Folder({}).file('pipe');
+    execFileSync('mkfifo', [path]);
+    const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    this.writer = openSync(path, 'w');
+    this.reader = new Socket({ fd, readable: true, writable: false });
+    this.reader.setEncoding('utf8').on('data', (text: string) => (this.text += text));
+    onTestFinished(() => void this.reader.destroy());
+  }
+
+  /** The lines so far that are whole. */
+  get lines(): Record<string, unknown>[] {
+    const whole = this.text.slice(0, this.text.lastIndexOf('\n') + 1);
+    return whole
+      .split('\n')
+      .slice(0, -1)
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  entries(msg: string): Record<string, unknown>[] {
+    return this.lines.filter((entry) => entry['msg'] === msg);
+  }
+}
+
+/** Lines of more than 300 bytes: together more than the four MiB that wait for a reader. */
+const tooMany = 16_000;
+
+test('a log that nobody reads for a while waits in bounded memory; what is lost is counted when it is read again', async () => {
+  const pipe = new Pipe();
+  await serveInto(pipe.writer);
+  const port = await portIn(() => pipe.text);
+  pipe.reader.pause();
+  await sendMany(port, tooMany, 'unread');
+  expect((await send({ port }, 'GET /x', { key: keys.globex })).status).toBe(200);
+
+  pipe.reader.resume();
+  await vi.waitUntil(() => pipe.entries(lost).length > 0, { timeout: 20_000, interval: 200 });
+  const [loss] = pipe.entries(lost);
+  const kept = pipe.entries('request').length;
+  expect(loss).toMatchObject({ level: 'warn', lines: tooMany + 1 - kept });
+  // Four MiB and what the pipe itself holds.
+  expect(Buffer.byteLength(pipe.text)).toBeGreaterThan(4 * 1_048_576);
+  expect(Buffer.byteLength(pipe.text)).toBeLessThan(4.5 * 1_048_576);
+
+  await sendMany(port, 50, 'read-again');
+  await vi.waitUntil(() => pipe.entries('request').length === kept + 50, { timeout: 20_000, interval: 200 });
+  expect(pipe.entries(lost)).toHaveLength(1);
+});
+
+test('a log whose reader has gone is given up, and requests are answered as before', async () => {
+  const pipe = new Pipe();
+  await serveInto(pipe.writer);
+  const port = await portIn(() => pipe.text);
+  pipe.reader.destroy();
+  for (const round of ['first', 'second']) await sendMany(port, 1_000, round);
+  expect((await send({ port }, 'GET /x', { key: keys.globex })).status).toBe(200);
+});
+
+test.skipIf(!mayMount)('a log on a full disk waits until there is room again, and requests are answered', async () => {
+  const disk = new Mount({ ballast: 'x'.repeat(32_768) }, 'size=64k');
+  const child = await serveInto(openSync(disk.file('log'), 'a'));
+  const log = (): string => readFileSync(disk.file('log'), 'utf8');
+  const port = await portIn(log);
+  await sendMany(port, 500, 'no-room');
+  expect(() => writeFileSync(disk.file('one-more'), 'x')).toThrow('ENOSPC');
+  expect((await send({ port }, 'GET /x', { key: keys.globex })).status).toBe(200);
+  expect(child.exitCode).toBeNull();
+
+  rmSync(disk.file('ballast'));
+  rmSync(disk.file('one-more'));
+  execFileSync('mount', ['-o', 'remount,size=4m', disk.path]);
+  await vi.waitUntil(() => log().split('"msg":"request"').length === 502, { timeout: 20_000 });
+  const lines = log().split('\n').slice(0, -1);
+  expect(
+    lines.map((line) => (JSON.parse(line) as { msg: string }).msg).filter((msg) => msg === 'request'),
+  ).toHaveLength(501);
+});
+
+test.skipIf(!mayMount)('a log on a disk that stays full does not keep the process from ending', async () => {
+  const disk = new Mount({}, 'size=16k');
+  const child = await serveInto(openSync(disk.file('log'), 'a'));
+  const port = await portIn(() => readFileSync(disk.file('log'), 'utf8'));
+  await sendMany(port, 200, 'no-room');
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  expect(await exited).toEqual([0, null]);
+});

@@ -1,0 +1,33 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { accountsFile, Folder, sidecarFile } from '../support/folder.ts';
+import { memoryBound, workedExamples } from '../support/memory-bound.ts';
+
+const guide = readFileSync('docs/operators.md', 'utf8');
+const examples = workedExamples(guide);
+
+test('the memory that the guide for operators works out is the sum of its terms', () => {
+  expect(examples).toHaveLength(2);
+  for (const { mebibytes, ...terms } of examples) {
+    expect(Math.ceil(memoryBound(terms) / 1_048_576)).toBe(mebibytes);
+  }
+});
+
+test('its first example has the default limits', () => {
+  const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() });
+  const loaded = loadConfig(folder.file('sidecar.yaml'), {});
+  expect(loaded).toMatchObject({ ok: true });
+  if (!loaded.ok) return;
+  const { requestBody, buffered, header, inFlight } = loaded.config.limits;
+  expect(examples[0]).toMatchObject({ requestBody, buffered, header, inFlight });
+});
+
+test('its second example fits the smallest container it names', () => {
+  expect(examples[1]?.mebibytes).toBeLessThan(128);
+});
+
+test('what may wait for the reader of the log is as the guide has it', () => {
+  expect(readFileSync('src/main.ts', 'utf8')).toContain('mostWaiting = 4 * 1_048_576;');
+  expect(guide).toContain('4 MiB of lines');
+});
