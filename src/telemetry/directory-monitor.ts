@@ -12,7 +12,7 @@ export class DirectoryMonitor implements Monitor {
 
   /**
    * @param state asked at each scrape; undefined while the accounts are not in a database
-   * @param clock epoch milliseconds
+   * @param clock milliseconds on a steady scale
    */
   constructor(registry: Registry, log: Logger, state: () => DirectoryState | undefined, clock: () => number) {
     this.#log = log;

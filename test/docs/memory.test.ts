@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { loadConfig } from '../../src/config/load.ts';
 import { accountsFile, Folder, sidecarFile } from '../support/folder.ts';
 import { memoryBound, workedExamples } from '../support/memory-bound.ts';
@@ -8,7 +9,7 @@ const guide = readFileSync('docs/operators.md', 'utf8');
 const examples = workedExamples(guide);
 
 test('the memory that the guide for operators works out is the sum of its terms', () => {
-  expect(examples).toHaveLength(2);
+  expect(examples).toHaveLength(3);
   for (const { mebibytes, ...terms } of examples) {
     expect(Math.ceil(memoryBound(terms) / 1_048_576)).toBe(mebibytes);
   }
@@ -25,6 +26,15 @@ test('its first example has the default limits', () => {
 
 test('its second example fits the smallest container it names', () => {
   expect(examples[1]?.mebibytes).toBeLessThan(128);
+});
+
+test.each(['base', 'overlays/test', 'overlays/live'])('its third example is deploy/%s, and fits its pod', (folder) => {
+  const { limits } = parse(readFileSync(`deploy/${folder}/sidecar.yaml`, 'utf8')) as { limits: unknown };
+  expect(limits).toEqual({ buffered: '16MiB', inFlight: 192 });
+  expect(examples[2]).toMatchObject({ buffered: 16 * 1_048_576, inFlight: 192 });
+  const patch = readFileSync('deploy/components/envelope-sidecar/deployment-patch.yaml', 'utf8');
+  const [, pod = ''] = /limits: \{ memory: (\d+)Mi \}/.exec(patch) ?? [];
+  expect(examples[2]?.mebibytes).toBeLessThan(Number(pod));
 });
 
 test('what may wait for the reader of the log is as the guide has it', () => {

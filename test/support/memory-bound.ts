@@ -2,7 +2,7 @@ const kib = 1_024;
 const mib = 1_024 * kib;
 
 /** What decides how much memory the sidecar may need: its limits, and how many clients and accounts there are. Bytes. */
-export interface MemoryTerms {
+interface MemoryTerms {
   readonly requestBody: number;
   readonly buffered: number;
   readonly header: number;
