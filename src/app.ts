@@ -52,7 +52,7 @@ export class App {
   readonly #operators: OperatorsApi | undefined;
   #operatorsListener: Server | undefined;
   /** Says what cannot change while running. */
-  readonly #startedWith: Pick<Config, 'listen' | 'admin' | 'operators' | 'limits'>;
+  readonly #fixed: Readonly<Record<string, unknown>>;
   #config: Config;
   #ready = false;
   #drained: Promise<void> | undefined;
@@ -60,8 +60,8 @@ export class App {
   #drainEnds = 0;
 
   constructor(config: Config, { log, clock, version, env }: AppDependencies) {
-    const { listen, admin, operators, limits } = config;
-    this.#startedWith = { listen, admin, operators, limits };
+    const { operators } = config;
+    this.#fixed = fixedOf(config);
     this.#config = config;
     this.#log = log;
     this.#clock = clock;
@@ -125,7 +125,7 @@ export class App {
     this.#gateway.inFlight.rules = this.#rulesOf(config);
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
-    const { timeouts, listen, operators, limits } = config;
+    const { timeouts, listen, operators } = config;
     this.#merchantsListener.headersTimeout = timeouts.header;
     this.#merchantsListener.keepAliveTimeout = timeouts.idle;
     if (listen.tls !== undefined && this.#merchantsListener instanceof TlsServer) {
@@ -134,23 +134,9 @@ export class App {
     if (operators?.tls !== undefined && this.#operatorsListener instanceof TlsServer) {
       this.#operatorsListener.setSecureContext(secureContextOf(operators.tls));
     }
-    const started = this.#startedWith;
-    const fixed: readonly [string, unknown, unknown][] = [
-      ['listen', address(started.listen), address(listen)],
-      ['listen.tls', started.listen.tls === undefined, listen.tls === undefined],
-      ['listen.tls.clientCa', started.listen.tls?.clientCa === undefined, listen.tls?.clientCa === undefined],
-      ['admin', address(started.admin), address(config.admin)],
-      ['operators', started.operators && address(started.operators), operators && address(operators)],
-      ['operators.tls', started.operators?.tls === undefined, operators?.tls === undefined],
-      [
-        'operators.tls.clientCa',
-        started.operators?.tls?.clientCa === undefined,
-        operators?.tls?.clientCa === undefined,
-      ],
-      ['limits.header', started.limits.header, limits.header],
-    ];
-    for (const [member, runs, is] of fixed) {
-      if (runs !== is) this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
+    for (const [member, is] of Object.entries(fixedOf(config))) {
+      if (is === this.#fixed[member]) continue;
+      this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
     const upstreams = new Set(this.#upstreams.values());
     for (const old of upstreamsBefore) if (!upstreams.has(old)) void this.#closeUnused(old.upstream, old.upstream);
@@ -194,7 +180,7 @@ export class App {
       listener.getConnections((_error, count) => (connections = count));
       return connections === 0;
     };
-    await until(settled, Math.min(idleLinger, end - performance.now()));
+    await until(settled, idleLinger);
     // Not only when nothing is in flight: whoever goes on coming would use up the time of those who are.
     listener.close();
     await until(() => this.#gateway.inFlight.size === 0, end - performance.now());
@@ -266,6 +252,20 @@ async function open(listener: string, server: Server, { host, port }: Listener, 
 /** Milliseconds on a scale that nobody puts forward or back. */
 function stopwatch(): number {
   return performance.now();
+}
+
+/** What cannot change while running, by member. */
+function fixedOf({ listen, admin, operators, limits }: Config): Readonly<Record<string, unknown>> {
+  return {
+    listen: address(listen),
+    'listen.tls': listen.tls === undefined,
+    'listen.tls.clientCa': listen.tls?.clientCa === undefined,
+    admin: address(admin),
+    operators: operators && address(operators),
+    'operators.tls': operators?.tls === undefined,
+    'operators.tls.clientCa': operators?.tls?.clientCa === undefined,
+    'limits.header': limits.header,
+  };
 }
 
 function address({ host, port }: Listener): string {

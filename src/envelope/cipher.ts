@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, type KeyObject } from 'node:crypto';
+import { createCipheriv, createDecipheriv, type Cipheriv, type Decipheriv, type KeyObject } from 'node:crypto';
 
 const algorithm = 'aes-256-cbc';
 
@@ -38,8 +38,8 @@ export interface Encryptor {
 export class Cipher {
   readonly #key: KeyObject;
   readonly #iv: Buffer;
-  #encrypting: ReturnType<typeof createCipheriv> | undefined;
-  #decrypting: ReturnType<typeof createDecipheriv> | undefined;
+  #encrypting: Cipheriv | undefined;
+  #decrypting: Decipheriv | undefined;
   /** What the encrypting one chains to. */
   readonly #lastBlock: Buffer;
 
@@ -86,7 +86,7 @@ export class Cipher {
     return createCipheriv(algorithm, this.#key, this.#iv);
   }
 
-  #startEncrypting(): ReturnType<typeof createCipheriv> {
+  #startEncrypting(): Cipheriv {
     this.#iv.copy(this.#lastBlock);
     return createCipheriv(algorithm, this.#key, this.#iv).setAutoPadding(false);
   }

@@ -1,5 +1,4 @@
-import { createSecretKey, randomBytes, timingSafeEqual } from 'node:crypto';
-import type { KeyObject } from 'node:crypto';
+import { createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
 import { Cipher } from './cipher.ts';
 import { decodeBase64 } from './encoding.ts';
 

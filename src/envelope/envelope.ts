@@ -1,7 +1,6 @@
 import { blockLength, encryptedLength, isWholeBlocks, type Encryptor } from './cipher.ts';
 import type { Credentials } from './credentials.ts';
-import { decodeBase64, decodeCiphertext } from './encoding.ts';
-import type { Encoding } from './encoding.ts';
+import { decodeBase64, decodeCiphertext, type Encoding } from './encoding.ts';
 import { isJson } from './json.ts';
 import { soleData } from './sole-member.ts';
 

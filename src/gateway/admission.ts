@@ -50,7 +50,7 @@ export function routesOf(match: RouteMatch): readonly Route[] {
 
 /** The value of `Allow` for a path. */
 export function allowedMethods(routes: readonly Route[]): string {
-  const methods = new Set(routes.flatMap((route) => route.methods as readonly string[]));
+  const methods = new Set(routes.flatMap((route) => route.methods));
   if (methods.has('GET')) methods.add('HEAD');
   return [...methods].join(', ');
 }

@@ -1,4 +1,4 @@
-import type { Encryption, Grace } from '../accounts/account.ts';
+import type { Encryption } from '../accounts/account.ts';
 import { hasEnvelopeShape, openEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { GatewayRequest } from './gateway-request.ts';
@@ -8,7 +8,7 @@ import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { SealedAnswer } from './sealed-answer.ts';
-import { chooseByCredentials, graceAt, plain } from './sealing.ts';
+import { chooseByCredentials, plain } from './sealing.ts';
 import { upstreamHeaders } from './upstream-headers.ts';
 
 /** What the exchange needs beside the request. */
@@ -21,15 +21,12 @@ export interface ExchangeDependencies {
 /**
  * The enveloped exchange: the request's envelope is opened, the plaintext forwarded byte for byte, the answer sealed.
  * What cannot be opened is not forwarded.
- *
- * @param now epoch milliseconds
  */
 export async function exchange(
   request: GatewayRequest,
   head: RequestHead,
   environment: ServedEnvironment,
   encryption: Encryption,
-  now: number,
   dependencies: ExchangeDependencies,
 ): Promise<void> {
   let body: Buffer | undefined;
@@ -44,7 +41,7 @@ export async function exchange(
       return;
     }
     if (sent.length > 0) {
-      body = open(request, environment, encryption, graceAt(encryption, now), sent, dependencies);
+      body = open(request, environment, encryption, sent, dependencies);
       if (body === undefined) return;
     }
   }
@@ -56,10 +53,11 @@ function open(
   request: GatewayRequest,
   environment: ServedEnvironment,
   encryption: Encryption,
-  grace: Grace | undefined,
   sent: Buffer,
   { metrics, openFailures }: ExchangeDependencies,
 ): Buffer | undefined {
+  // Whether it is on was decided at the head: one that ends now does not end in the middle of a request.
+  const grace = request.grace === undefined ? undefined : encryption.grace;
   if (grace !== undefined && grace.previous === undefined && !hasEnvelopeShape(sent)) {
     request.choose(plain);
     return sent;

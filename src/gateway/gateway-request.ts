@@ -65,7 +65,6 @@ export class GatewayRequest {
   deadline = Infinity;
   #expiry: Expiry = 'request_timeout';
   #lingering = false;
-  #draining: boolean;
 
   constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budgets: Budgets, draining: boolean) {
     this.req = req;
@@ -73,7 +72,6 @@ export class GatewayRequest {
     this.rules = rules;
     this.#share = new Share(budgets);
     this.overloaded = !this.#share.hasPlace;
-    this.#draining = draining;
     if (draining) this.drain();
   }
 
@@ -83,14 +81,8 @@ export class GatewayRequest {
     this.id = head?.requestId ?? randomUUID();
   }
 
-  /** Whether the guard did not let its head pass. */
-  get isAmbiguous(): boolean {
-    return this.id !== '' && this.head === undefined;
-  }
-
   /** From now on the connection is closed with the answer. */
   drain(): void {
-    this.#draining = true;
     this.res.shouldKeepAlive = false;
   }
 
@@ -225,7 +217,8 @@ export class GatewayRequest {
       this.#end(last);
       return;
     }
-    if (last !== undefined) this.res.write(last, 'latin1');
+    if (last === undefined) this.res.flushHeaders();
+    else this.res.write(last, 'latin1');
     this.#lingering = true;
     // Whoever sends heads without their bodies must not keep others out.
     this.#share.leavePlace();
@@ -279,7 +272,7 @@ export class GatewayRequest {
 
   /** After some refusals the rest of the request is not worth reading, or must not be read as a further request. */
   #closesAfter(code: RefusalCode): boolean {
-    if (this.#draining || closing.has(code)) return true;
+    if (closing.has(code)) return true;
     if (!this.bodyPending) return false;
     return (
       this.head?.contentLength === undefined || this.head.contentLength > worthReading || this.head.expectsContinue

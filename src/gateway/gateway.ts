@@ -104,7 +104,7 @@ export class Gateway {
     res.once('finish', () => socket.destroySoon());
     socket.on('error', () => {});
     const request = this.inFlight.open(req, res);
-    this.#answerUpgrade(request, firstBytes).catch((error: unknown) => request.fail(error));
+    this.#answer(request, firstBytes).catch((error: unknown) => request.fail(error));
   }
 
   /** Answers what Node's parser could not make a request of, behind what is still to be answered on the connection. */
@@ -129,19 +129,13 @@ export class Gateway {
     } else if (request.refusal === undefined) {
       // The fault lies in the request's own body.
       request.call?.abort();
-      request.giveUp(request.isAmbiguous ? 'ambiguous_request' : code);
+      // Without a head the guard has not let it pass.
+      request.giveUp(request.head === undefined ? 'ambiguous_request' : code);
     }
   }
 
-  async #answerUpgrade(request: GatewayRequest, firstBytes: Buffer): Promise<void> {
-    const admission = await this.#admit(request);
-    if (request.over || request.answered) return;
-    if (admission.outcome === 'refused') request.refuse(admission.code, admission.details);
-    else if (admission.outcome === 'cipher_test') request.refuse('method_not_allowed', { allow: 'POST' });
-    else passUpgrade(request, admission.head, admission.environment, firstBytes);
-  }
-
-  async #answer(request: GatewayRequest): Promise<void> {
+  /** @param firstBytes of an upgrade: what the client has sent behind the head already */
+  async #answer(request: GatewayRequest, firstBytes?: Buffer): Promise<void> {
     const admission = await this.#admit(request);
     // While its key was looked up, the client may have left, or Node's parser found a fault behind the head.
     if (request.over || request.answered) return;
@@ -149,12 +143,14 @@ export class Gateway {
       request.refuse(admission.code, admission.details);
     } else if (admission.outcome === 'cipher_test') {
       await answerCipherTest(request, admission.head, admission.test);
+    } else if (firstBytes !== undefined) {
+      passUpgrade(request, admission.head, admission.environment, firstBytes);
     } else {
       // 6. An account that encrypts here, on a route that asks for it: the enveloped exchange. All else passes through.
       const { head, environment, enveloped } = admission;
       const encryption = request.holder?.account.encryption[environment.name];
       if (enveloped && encryption !== undefined) {
-        await exchange(request, head, environment, encryption, this.#clock(), this.#exchange);
+        await exchange(request, head, environment, encryption, this.#exchange);
       } else {
         await passThrough(request, head, environment, encryption);
       }
@@ -246,12 +242,8 @@ export class Gateway {
     const environment = request.environment ?? 'none';
     this.#metrics.request(environment, request.route, request.req.method ?? '', line.status, line.duration_ms / 1_000);
     if (request.refusal !== undefined) this.#metrics.refusal(environment, request.refusal);
-    if (request.environment !== undefined && line.credentials !== undefined) {
-      this.#metrics.grace(request.environment, line.credentials);
-    }
-    if (request.environment !== undefined && request.upstreamTime !== undefined) {
-      this.#metrics.upstream(request.environment, request.upstreamTime / 1_000);
-    }
+    if (line.credentials !== undefined) this.#metrics.grace(environment, line.credentials);
+    if (request.upstreamTime !== undefined) this.#metrics.upstream(environment, request.upstreamTime / 1_000);
     this.#log.info(line, 'request');
     noteUse(request, this.#clock());
   }

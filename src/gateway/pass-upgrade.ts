@@ -16,6 +16,7 @@ export function passUpgrade(
   request.wait('upstream_timeout');
   const headers = [...upstreamHeaders(request, head, environment.name), ...head.plainHeaders];
   const handshake = { req, socket, firstBytes, target: head.target, headers, requestId: request.id };
+  const relay = new PlainAnswer(request);
   const abort = environment.upstream.upgrade(handshake, {
     onSwitch: () => {
       request.deadline = Infinity;
@@ -25,14 +26,13 @@ export function passUpgrade(
       socket.setTimeout(rules.timeouts.idle, () => socket.destroy());
     },
     onAnswer: (status, answerHeaders, answer) => {
-      const relay = new PlainAnswer(request);
       request.call = { abort: () => answer.destroy(), pause: () => answer.pause(), resume: () => answer.resume() };
       relay.onHead(status, answerHeaders);
       answer.on('data', (chunk: Buffer) => relay.onData(chunk));
       answer.on('end', () => relay.onEnd());
       answer.on('error', () => relay.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));
     },
-    onFailure: (failure) => new PlainAnswer(request).onFailure(failure),
+    onFailure: (failure) => relay.onFailure(failure),
   });
   request.call = { abort, pause: () => {}, resume: () => {} };
 }

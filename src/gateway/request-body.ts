@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-import type { IncomingMessage } from 'node:http';
 import type { RefusalCode } from '../errors.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import type { RequestHead } from './request-head.ts';
@@ -23,7 +22,6 @@ export async function readBody(request: GatewayRequest, head: RequestHead): Prom
   request.wait('request_timeout');
   if (head.expectsContinue) request.res.writeContinue();
   const collected = await collect(request, limit);
-  request.deadline = Infinity;
   if (collected.refusal !== undefined) return collected.refusal;
   return collected.whole ? concat(collected.chunks) : 'body_too_large';
 }
@@ -84,12 +82,11 @@ export function concat(chunks: readonly Buffer[]): Buffer {
  */
 export class PassingBody extends Readable {
   readonly #request: GatewayRequest;
-  readonly #req: IncomingMessage;
   readonly #onData = (chunk: Buffer): void => {
     this.#request.bytesIn += chunk.length;
     this.#waitForClient();
     if (!this.push(chunk)) {
-      this.#req.pause();
+      this.#request.req.pause();
       // Now the upstream is what is slow, and its own deadline is set by whoever waits for its answer.
       this.#request.wait('upstream_timeout');
     }
@@ -102,21 +99,20 @@ export class PassingBody extends Readable {
   constructor(request: GatewayRequest, lookedAt: readonly Buffer[]) {
     super();
     this.#request = request;
-    this.#req = request.req;
     for (const chunk of lookedAt) this.push(chunk);
-    this.#req.on('data', this.#onData).on('end', this.#onEnd);
-    this.#req.pause();
+    this.#request.req.on('data', this.#onData).on('end', this.#onEnd);
+    this.#request.req.pause();
   }
 
   override _read(): void {
     this.#waitForClient();
     // What was looked at is on its way, and no longer held here.
     this.#request.release();
-    this.#req.resume();
+    this.#request.req.resume();
   }
 
   override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
-    this.#req.off('data', this.#onData).off('end', this.#onEnd);
+    this.#request.req.off('data', this.#onData).off('end', this.#onEnd);
     callback(error);
   }
 

@@ -5,7 +5,7 @@ import { routeKey } from '../config/route-path.ts';
 /** What the routes say of a request: the one that fits, or why none does. */
 export type RouteMatch =
   | { readonly outcome: 'matched'; readonly route: Route }
-  | { readonly outcome: 'method_not_allowed'; readonly path: string; readonly routes: readonly Route[] }
+  | { readonly outcome: 'method_not_allowed'; readonly routes: readonly Route[] }
   | { readonly outcome: 'unlisted' };
 
 /** The routes of one path: the path decides before the method does. */
@@ -64,6 +64,5 @@ function pathRoutes(routes: readonly Route[]): PathRoutes {
   }
   const get = match.get('GET');
   if (get !== undefined && !match.has('HEAD')) match.set('HEAD', get);
-  const path = routes[0]?.path ?? '';
-  return { match, otherwise: otherwise ?? { outcome: 'method_not_allowed', path, routes } };
+  return { match, otherwise: otherwise ?? { outcome: 'method_not_allowed', routes } };
 }

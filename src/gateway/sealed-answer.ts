@@ -98,7 +98,7 @@ export class SealedAnswer extends AnswerRelay {
     this.#decoder = create()
       .on('data', (chunk: Buffer) => this.#unlessRefused(() => this.#onPlain(chunk)))
       .on('end', () => this.#unlessRefused(() => this.#onPlainEnd()))
-      .on('error', () => this.#fail());
+      .on('error', () => this.#unlessRefused(() => this.#fail()));
     this.request.res.once('close', () => this.#decoder?.destroy());
   }
 
@@ -123,7 +123,7 @@ export class SealedAnswer extends AnswerRelay {
   }
 
   #onPlainEnd(): void {
-    if (this.#pieces !== undefined && this.#pieces.length > 0) {
+    if (this.#pieces !== undefined) {
       const plaintext = concat(this.#pieces);
       const sealed = this.#timed(() => sealEnvelope(plaintext, this.#sealing.credentials, this.#sealing.encoding));
       this.#writeHead(sealed.length);

@@ -26,9 +26,9 @@ export function graceAt({ grace }: Encryption, now: number): Grace | undefined {
  * the previous ones, or in plain where there were none, because whoever has the current ones already can say so.
  */
 export function chooseByHead(head: RequestHead, encryption: Encryption, grace: Grace | undefined): SealingChoice {
-  if (grace === undefined) return { sealing: encryption, grace: undefined };
-  if (head.credentialsWish?.toLowerCase() === 'current') return { sealing: encryption, grace: 'current' };
-  return grace.previous === undefined ? plain : chooseByCredentials(grace.previous, encryption, grace);
+  const takesCurrent = grace === undefined || head.credentialsWish?.toLowerCase() === 'current';
+  const credentials = takesCurrent ? encryption.credentials : grace.previous;
+  return credentials === undefined ? plain : chooseByCredentials(credentials, encryption, grace);
 }
 
 /** How a request is answered whose envelope these credentials have opened. */

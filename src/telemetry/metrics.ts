@@ -93,7 +93,7 @@ export class Metrics {
     this.#requestSeconds.observe({ environment, route }, seconds);
   }
 
-  upstream(environment: EnvironmentName, seconds: number): void {
+  upstream(environment: EnvironmentLabel, seconds: number): void {
     this.#upstreamSeconds.observe({ environment }, seconds);
   }
 
@@ -102,7 +102,7 @@ export class Metrics {
   }
 
   /** `previous`, and `none` for plaintext: the account still uses what a grace accepts besides. */
-  grace(environment: EnvironmentName, credentials: 'current' | 'previous' | 'none'): void {
+  grace(environment: EnvironmentLabel, credentials: 'current' | 'previous' | 'none'): void {
     this.#grace.inc({ environment, credentials });
   }
 

@@ -64,7 +64,7 @@ export class Upstream {
   /** Sends the request; the handler hears of the answer, of a failure, or (after `abort`) of nothing more. */
   send(request: UpstreamRequest, handler: AnswerHandler): UpstreamCall {
     const call = new Call(serialise(request, this.#address.authority), handler);
-    this.#send(call, true);
+    this.#send(call);
     return call;
   }
 
@@ -80,17 +80,17 @@ export class Upstream {
     this.#closeIdle(Infinity);
   }
 
-  #send(call: Call, mayConnectAgain: boolean): void {
+  #send(call: Call): void {
     const connection = this.#takeIdle();
     if (connection === undefined) {
-      this.#connect(call, mayConnectAgain);
+      this.#connect(call, true);
     } else if (performance.now() - connection.idleSince < doubtfulAfter) {
       call.sendOn(connection);
     } else {
       // The upstream may have closed it just now: one turn of the event loop tells, and nothing has been sent yet.
       setImmediate(() => {
         if (call.over) this.#release(connection);
-        else if (connection.socket.destroyed) this.#send(call, mayConnectAgain);
+        else if (connection.socket.destroyed) this.#send(call);
         else call.sendOn(connection);
       });
     }
@@ -144,7 +144,7 @@ export class Upstream {
   #release(connection: Connection): void {
     connection.idleSince = performance.now();
     if (this.#closed) connection.socket.destroy();
-    else this.#idle.push(connection);
+    else if (!connection.socket.destroyed) this.#idle.push(connection);
   }
 
   #forget(connection: Connection): void {

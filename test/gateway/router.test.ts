@@ -15,7 +15,7 @@ function routeOf(line: string): ReturnType<typeof route> {
 function found(lines: readonly string[], path: string, method = 'POST'): string {
   const match = new Router(lines.map(routeOf)).match(path, method);
   if (match.outcome === 'matched') return match.route.path;
-  return match.outcome === 'unlisted' ? 'unlisted' : `405 ${match.path}`;
+  return match.outcome === 'unlisted' ? 'unlisted' : `405 ${match.routes[0]?.path}`;
 }
 
 /** Every order of `items`. */

@@ -30,7 +30,7 @@ export interface PostgresDirectoryOptions {
 /** How a directory is at the moment. */
 export interface DirectoryState {
   readonly connected: boolean;
-  /** When the database was last heard, epoch milliseconds; undefined: never. */
+  /** When the database was last heard, milliseconds on a steady scale; undefined: never. */
   readonly heardAt: number | undefined;
   /** Keys held that exist. */
   readonly known: number;
