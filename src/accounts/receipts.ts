@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { z } from 'zod';
 import { displayName } from '../yaml/files.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { Companion } from './replace-file.ts';
@@ -9,12 +10,8 @@ import type { Once } from './store.ts';
 const most = 1_000;
 
 /** By idempotency key, the oldest first. */
-type Kept = Map<string, Receipt>;
-
-interface Receipt {
-  readonly request: string;
-  readonly receipt: string;
-}
+const keptForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), receipt: z.string() })]));
+type Kept = Map<string, { request: string; receipt: string }>;
 
 /**
  * Receipts of changes that must be made once only, in a file beside the accounts' file: so that all who change that file
@@ -45,10 +42,10 @@ export class Receipts {
 
   #read(): Kept {
     try {
-      return new Map(JSON.parse(readFileSync(this.#path, 'utf8')) as readonly [string, Receipt][]);
+      return new Map(keptForm.parse(JSON.parse(readFileSync(this.#path, 'utf8'))));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map();
-      if (!(error instanceof SyntaxError || error instanceof TypeError)) throw error;
+      if (!(error instanceof SyntaxError || error instanceof z.ZodError)) throw error;
       const name = displayName(this.#path);
       throw new AccountsError('store_invalid', `${name} was changed by hand and cannot be read: remove it`, error);
     }

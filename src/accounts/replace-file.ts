@@ -10,12 +10,11 @@ import {
   statSync,
   writeFileSync,
 } from 'node:fs';
-import type { BigIntStats } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
 /** A version of a file: any change of it by anybody changes this. */
 export function versionOf(path: string): string {
-  const { dev, ino, size, mtimeNs, ctimeNs }: BigIntStats = statSync(path, { bigint: true });
+  const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
@@ -32,7 +31,8 @@ export interface Companion {
  * @param path    not a symbolic link: that would be replaced itself
  * @param version the version that the new text was made from
  * @param check   looks at the new file before it takes the old one's place, and throws to keep it from doing so
- * @param companion replaced, or made, with it; only a process that is killed in that very moment leaves its old text
+ * @param companion replaced, or made, with it; only where the process is killed, or the disk fails, in that very moment it
+ *   keeps its old text
  * @returns false, with nothing changed, where the file is not that version any more
  * @throws the file system's error, with nothing changed
  */

@@ -30,6 +30,8 @@ export async function passThrough(
         request.wait('request_timeout');
         return index > 0 || mayBeJsonObject(chunk);
       });
+      // It may have been refused for what stands behind.
+      if (request.answered) return;
       if (collected.refusal !== undefined) {
         request.refuse(collected.refusal);
         return;

@@ -15,13 +15,13 @@ const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const lost = 'lines of the log were lost';
 
 /** Starts `serve` with its log written to `stdout`, a file descriptor, which is closed here. */
-async function serveInto(stdout: number): Promise<ChildProcess> {
+async function serveInto(stdout: number, nodeOptions: readonly string[] = []): Promise<ChildProcess> {
   const { origin } = await startUpstream();
   const folder = new Folder({
     'sidecar.yaml': sidecarFile(origin),
     'accounts.yaml': accountsFile(globexEntry(keys.globex)),
   });
-  const child = spawn(process.execPath, [main, 'serve', '--config', folder.file('sidecar.yaml')], {
+  const child = spawn(process.execPath, [...nodeOptions, main, 'serve', '--config', folder.file('sidecar.yaml')], {
     stdio: ['ignore', stdout, 'inherit'],
   });
   closeSync(stdout);
@@ -147,4 +147,33 @@ test.skipIf(!mayMount)('a log on a disk that stays full does not keep the proces
   const exited = once(child, 'exit');
   child.kill('SIGTERM');
   expect(await exited).toEqual([0, null]);
+});
+
+const crashing = `data:text/javascript,${encodeURIComponent(
+  `import { isMainThread } from 'node:worker_threads';
+   if (isMainThread) process.on('SIGUSR2', () => { throw new Error('on demand'); });`,
+)}`;
+
+test.skipIf(!mayMount)('nor from ending when it crashes', async () => {
+  const disk = new Mount({}, 'size=16k');
+  const child = await serveInto(openSync(disk.file('log'), 'a'), ['--import', crashing]);
+  const port = await portIn(() => readFileSync(disk.file('log'), 'utf8'));
+  await sendMany(port, 400, 'no-room');
+  await vi.waitUntil(() => readFileSync(disk.file('log'), 'utf8').length >= 12_288, { timeout: 20_000 });
+  const exited = once(child, 'exit');
+  child.kill('SIGUSR2');
+  expect(await exited).toEqual([1, null]);
+});
+
+test('a crash is told although more lines wait than may', async () => {
+  const pipe = new Pipe();
+  const child = await serveInto(pipe.writer, ['--import', crashing]);
+  const port = await portIn(() => pipe.text);
+  pipe.reader.pause();
+  await sendMany(port, tooMany, 'unread');
+  const exited = once(child, 'exit');
+  child.kill('SIGUSR2');
+  pipe.reader.resume();
+  expect(await exited).toEqual([1, null]);
+  await vi.waitUntil(() => pipe.text.includes('on demand'), { timeout: 20_000 });
 });

@@ -38,6 +38,6 @@ test.each(['base', 'overlays/test', 'overlays/live'])('its third example is depl
 });
 
 test('what may wait for the reader of the log is as the guide has it', () => {
-  expect(readFileSync('src/main.ts', 'utf8')).toContain('mostWaiting = 4 * 1_048_576;');
+  expect(readFileSync('src/telemetry/log-output.ts', 'utf8')).toContain('mostWaiting = 4 * 1_048_576;');
   expect(guide).toContain('4 MiB of lines');
 });

@@ -1,0 +1,95 @@
+import { writeSync } from 'node:fs';
+import { setTimeout } from 'node:timers/promises';
+import { pino } from 'pino';
+import { createLogger } from './logger.ts';
+
+/** How long whoever reads the log may take for its last lines before the process ends without them. Milliseconds. */
+const lastLinesTime = 2_000;
+
+/** How long a try to write is apart from the next where the reader takes nothing. Milliseconds. */
+const pause = 100;
+
+/** What may wait for whoever reads the log. Bytes; what comes then is lost, and counted. */
+const mostWaiting = 4 * 1_048_576;
+
+/** Where log lines go: a file descriptor whose reader may be slow or gone, or whose disk may be full. */
+export class LogOutput {
+  readonly #fd: number;
+  readonly #destination: ReturnType<typeof pino.destination>;
+  #lost = 0;
+  #failing = false;
+  #ended = false;
+  #tries = Infinity;
+
+  constructor(fd: number) {
+    this.#fd = fd;
+    // Lines go out some at a time, the last ones after a moment: a write for each costs a tenth of a request.
+    this.#destination = pino.destination({
+      dest: fd,
+      sync: false,
+      minLength: 65_536,
+      maxWrite: 131_072,
+      periodicFlush: 100,
+      maxLength: mostWaiting,
+      retryEAGAIN: () => this.#tries-- > 0,
+    });
+    this.#destination.on('drop', () => (this.#lost += 1));
+    this.#destination.on('drain', () => this.#tellLost());
+    this.#destination.on('write', () => (this.#failing = false));
+    // What could not be written stays and is tried again; traffic matters more than its log.
+    this.#destination.on('error', () => (this.#failing = true));
+  }
+
+  write(line: string): void {
+    if (!this.#ended) this.#destination.write(line);
+  }
+
+  /** Resolves when all lines are written, or when the reader has had its time. What comes now is not written any more. */
+  async end(): Promise<void> {
+    this.#tellLost();
+    this.#ended = true;
+    const written = new Promise((resolve) => void this.#destination.once('close', resolve));
+    this.#destination.end();
+    await Promise.race([written, setTimeout(lastLinesTime)]);
+    this.#destroy();
+  }
+
+  /**
+   * The line of a crash, at once and before all that waits: a queue that is full would drop it, and a disk that is full
+   * would be tried for ever. Then, where that went well, the lines that wait.
+   */
+  crash(error: Error): void {
+    this.#ended = true;
+    this.#tries = lastLinesTime / pause;
+    try {
+      createLogger('fatal', { write: (line) => this.#writeNow(line) }).fatal({ err: error }, 'crash');
+      if (!this.#failing) this.#destination.flushSync();
+    } finally {
+      this.#destroy();
+    }
+  }
+
+  #writeNow(line: string): void {
+    let rest = Buffer.from(line);
+    while (rest.length > 0) {
+      try {
+        rest = rest.subarray(writeSync(this.#fd, rest));
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EAGAIN' || this.#tries-- <= 0) throw error;
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pause);
+      }
+    }
+  }
+
+  #tellLost(): void {
+    if (this.#lost === 0) return;
+    const lines = this.#lost;
+    this.#lost = 0;
+    createLogger('warn', this).warn({ lines }, 'lines of the log were lost');
+  }
+
+  /** Or its own last attempt to write would wait for the reader for ever. */
+  #destroy(): void {
+    this.#destination.destroy();
+  }
+}
