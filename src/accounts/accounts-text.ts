@@ -1,6 +1,7 @@
 import { Document, isCollection, isMap, isNode, isPair, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import type { Node, Range, YAMLMap, YAMLSeq } from 'yaml';
 import { environmentNames } from './api-key.ts';
+import { rfc3339 } from './dates.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from './store.ts';
 
 /** As `undefined` members are left out, what is missing is missing in the same way everywhere. */
@@ -56,7 +57,7 @@ export function membersOf(account: StoredAccount): Members {
         id,
         prefix,
         sha256: hash,
-        createdAt: dateOf(createdAt),
+        createdAt: rfc3339(createdAt),
         expiresAt: dateOf(expiresAt),
         revokedAt: dateOf(revokedAt),
       }),
@@ -77,7 +78,7 @@ function encryptionOf({ enabled, encoding, credentials, previous }: StoredEncryp
       defined({
         ...credentialsOf(previous.credentials),
         format: formatOf(previous.credentials, credentials?.format ?? 'text'),
-        until: dateOf(previous.until),
+        until: rfc3339(previous.until),
       }),
   });
 }
@@ -91,11 +92,8 @@ function formatOf(credentials: StoredCredentials | undefined, usual: StoredCrede
   return credentials?.format === usual ? undefined : credentials?.format;
 }
 
-/** RFC 3339, without a fraction of zero. */
-function dateOf(time: number): string;
-function dateOf(time: number | undefined): string | undefined;
 function dateOf(time: number | undefined): string | undefined {
-  return time === undefined ? undefined : new Date(time).toISOString().replace('.000Z', 'Z');
+  return time === undefined ? undefined : rfc3339(time);
 }
 
 function defined(members: Members): Members {

@@ -11,16 +11,15 @@ import type { Vault } from './vault.ts';
 // The rules of every change, whatever the store: from an account as it is to the account as it shall be. All times are
 // epoch milliseconds; what is refused is thrown as an AccountsError.
 
-/** The account with this id. @throws `account_unknown` */
-export function existing(accounts: ReadonlyMap<string, StoredAccount>, id: string): StoredAccount {
-  const account = accounts.get(id);
+/** The account that was found by this id. @throws `account_unknown` */
+export function existing(account: StoredAccount | undefined, id: string): StoredAccount {
   if (account === undefined) throw new AccountsError('account_unknown', `there is no account ${id}`);
   return account;
 }
 
-/** A new account without keys. @throws `account_exists` */
-export function newAccount(accounts: ReadonlyMap<string, StoredAccount>, id: string, name: string): StoredAccount {
-  if (accounts.has(id)) throw new AccountsError('account_exists', `there is an account ${id} already`);
+/** A new account without keys. @param found by this id @throws `account_exists` */
+export function newAccount(found: StoredAccount | undefined, id: string, name: string): StoredAccount {
+  if (found !== undefined) throw new AccountsError('account_exists', `there is an account ${id} already`);
   return { id, name, active: true, keys: [], encryption: {} };
 }
 
@@ -97,7 +96,7 @@ export interface EnableOptions {
   readonly encoding: Encoding | undefined;
   /** How long what was valid before is accepted besides, in milliseconds; undefined: it stops at once. */
   readonly grace: number | undefined;
-  /** Whether credentials in use are replaced. */
+  /** Whether credentials in use may be replaced. */
   readonly replace: boolean;
 }
 

@@ -1,9 +1,9 @@
-import type { Encoding } from '../envelope/encoding.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import * as changes from './changes.ts';
+import { rfc3339 } from './dates.ts';
 import type { AuditAction, AuditEvent, Decision, Once, Store, StoredAccount } from './store.ts';
 import type { Vault } from './vault.ts';
-import { rfc3339, viewAccount, viewEncryption, viewKey } from './views.ts';
+import { viewAccount, viewEncryption, viewKey } from './views.ts';
 import type { AccountView, EnabledView, EncryptionView, IssuedKeyView, KeyView, Viewing } from './views.ts';
 
 /** What operations are carried out with. */
@@ -28,15 +28,6 @@ export interface KeyWishes {
   readonly kind: KeyKind;
   /** How long it lives, in milliseconds; undefined: it does not expire. */
   readonly lifetime: number | undefined;
-}
-
-export interface EncryptionWishes {
-  /** Undefined: as it was, or hex. */
-  readonly encoding: Encoding | undefined;
-  /** How long what was valid before is accepted besides, in milliseconds; undefined: it stops at once. */
-  readonly grace: number | undefined;
-  /** Whether credentials that are in use may be replaced. */
-  readonly replace: boolean;
 }
 
 /** What a decision says of the change it made. */
@@ -66,9 +57,8 @@ export class Operations {
   }
 
   async show(id: string): Promise<AccountView> {
-    const account = await this.#store.read(id);
-    const found = changes.existing(new Map(account && [[id, account]]), id);
-    return viewAccount(found, this.#viewing());
+    const account = changes.existing(await this.#store.read(id), id);
+    return viewAccount(account, this.#viewing());
   }
 
   async showEncryption(id: string, environment: EnvironmentName): Promise<EncryptionView> {
@@ -76,16 +66,16 @@ export class Operations {
   }
 
   async add(id: string, name: string, request: Request): Promise<AccountView> {
-    return this.#change(id, request, 'account_added', (accounts, viewing) => {
-      const account = changes.newAccount(accounts, id, name);
+    return this.#change(id, request, 'account_added', (found, viewing) => {
+      const account = changes.newAccount(found, id, name);
       return { account, view: viewAccount(account, viewing), details: { name } };
     });
   }
 
   /** To activate what is active changes nothing. */
   async setActive(id: string, active: boolean, request: Request): Promise<AccountView> {
-    return this.#change(id, request, active ? 'account_activated' : 'account_deactivated', (accounts, viewing) => {
-      const before = changes.existing(accounts, id);
+    return this.#change(id, request, active ? 'account_activated' : 'account_deactivated', (found, viewing) => {
+      const before = changes.existing(found, id);
       const account = { ...before, active };
       return {
         account: before.active === active ? undefined : account,
@@ -96,10 +86,10 @@ export class Operations {
   }
 
   async issueKey(id: string, wishes: KeyWishes, request: Request): Promise<IssuedKeyView> {
-    return this.#change(id, request, 'key_issued', (accounts, viewing) => {
+    return this.#change(id, request, 'key_issued', (found, viewing) => {
       const { environment, kind, lifetime } = wishes;
       const expiresAt = lifetime === undefined ? undefined : viewing.now + lifetime;
-      const before = changes.existing(accounts, id);
+      const before = changes.existing(found, id);
       const { account, key, secret } = changes.issueKey(before, { environment, kind, expiresAt }, viewing.now);
       const view = { ...viewKey(id, key, viewing), secret_shown: false };
       return { account, view, secret: { key: secret }, details: { key: key.id, environment, kind } };
@@ -108,8 +98,8 @@ export class Operations {
 
   /** @param overlap how long the old key lives on, in milliseconds */
   async rotateKey(id: string, keyId: string, overlap: number, request: Request): Promise<IssuedKeyView> {
-    return this.#change(id, request, 'key_rotated', (accounts, viewing) => {
-      const before = changes.existing(accounts, id);
+    return this.#change(id, request, 'key_rotated', (found, viewing) => {
+      const before = changes.existing(found, id);
       const { account, key, secret, oldEndsAt } = changes.rotateKey(before, keyId, overlap, viewing.now);
       const replaces = { id: keyId, expires_at: rfc3339(oldEndsAt) };
       const view = { ...viewKey(id, key, viewing), replaces, secret_shown: false };
@@ -119,8 +109,8 @@ export class Operations {
   }
 
   async revokeKey(id: string, keyId: string, request: Request): Promise<KeyView> {
-    return this.#change(id, request, 'key_revoked', (accounts, viewing) => {
-      const account = changes.revokeKey(changes.existing(accounts, id), keyId, viewing.now);
+    return this.#change(id, request, 'key_revoked', (found, viewing) => {
+      const account = changes.revokeKey(changes.existing(found, id), keyId, viewing.now);
       return { account, view: viewKey(id, changes.keyOf(account, keyId), viewing), details: { key: keyId } };
     });
   }
@@ -128,11 +118,11 @@ export class Operations {
   async enableEncryption(
     id: string,
     environment: EnvironmentName,
-    wishes: EncryptionWishes,
+    wishes: changes.EnableOptions,
     request: Request,
   ): Promise<EnabledView> {
-    return this.#change(id, request, 'encryption_enabled', (accounts, viewing) => {
-      const before = changes.existing(accounts, id);
+    return this.#change(id, request, 'encryption_enabled', (found, viewing) => {
+      const before = changes.existing(found, id);
       const { account, credentials } = changes.enableEncryption(before, environment, wishes, viewing.now, this.#vault);
       const view = { ...viewEncryption(account, environment, viewing), secret_shown: false };
       const details = {
@@ -145,8 +135,8 @@ export class Operations {
   }
 
   async disableEncryption(id: string, environment: EnvironmentName, request: Request): Promise<EncryptionView> {
-    return this.#change(id, request, 'encryption_disabled', (accounts, viewing) => {
-      const account = changes.disableEncryption(changes.existing(accounts, id), environment);
+    return this.#change(id, request, 'encryption_disabled', (found, viewing) => {
+      const account = changes.disableEncryption(changes.existing(found, id), environment);
       return { account, view: viewEncryption(account, environment, viewing), details: { environment } };
     });
   }
@@ -170,13 +160,13 @@ export class Operations {
     id: string,
     { actor, once }: Request,
     action: AuditAction,
-    decide: (accounts: ReadonlyMap<string, StoredAccount>, viewing: Viewing) => Made<View, Secret>,
+    decide: (found: StoredAccount | undefined, viewing: Viewing) => Made<View, Secret>,
   ): Promise<View & Secret> {
     const viewing = this.#viewing();
     const changed = await this.#store.change(
       [id],
       (accounts): Decision<{ shown: View & Secret; events: readonly AuditEvent[] }> => {
-        const { account, view, secret, details } = decide(accounts, viewing);
+        const { account, view, secret, details } = decide(accounts.get(id), viewing);
         const event: AuditEvent = { at: viewing.now, actor, action, account: id, details };
         const events = account === undefined ? [] : [event];
         const receipt = JSON.stringify('secret_shown' in view ? { ...view, secret_shown: true } : view);

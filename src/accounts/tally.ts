@@ -10,6 +10,9 @@ export type Rotation = (typeof rotations)[number];
 /** In which environments an account encrypts. */
 export type EncryptionLabel = 'none' | 'test' | 'live' | 'both';
 
+/** Which keys are counted together. */
+export type KeyLabel = `${EnvironmentName} ${KeyKind} ${Rotation}`;
+
 /** Numbers of accounts, of API keys that are valid, and of credentials in use, by what operators watch. */
 export interface Tally {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
@@ -20,7 +23,7 @@ export interface Tally {
 /** Counts by their labels; what is missing is none. */
 export interface Counts {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
-  readonly apiKeys: ReadonlyMap<`${EnvironmentName} ${KeyKind} ${Rotation}`, number>;
+  readonly apiKeys: ReadonlyMap<KeyLabel, number>;
   readonly credentials: ReadonlyMap<`${EnvironmentName} ${Rotation}`, number>;
 }
 
@@ -52,7 +55,7 @@ export function tallyOfCounts({ accounts, apiKeys, credentials }: Counts): Tally
 export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
   const counts = {
     accounts: new Map<EncryptionLabel, number>(),
-    apiKeys: new Map<`${EnvironmentName} ${KeyKind} ${Rotation}`, number>(),
+    apiKeys: new Map<KeyLabel, number>(),
     credentials: new Map<`${EnvironmentName} ${Rotation}`, number>(),
   };
   for (const { keys, encryption } of accounts) {

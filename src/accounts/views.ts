@@ -3,6 +3,7 @@ import { credentialFormats } from '../envelope/credentials.ts';
 import { encodings } from '../envelope/encoding.ts';
 import { environmentNames, environmentOf, keyKinds, kindOf } from './api-key.ts';
 import type { EnvironmentName } from './api-key.ts';
+import { rfc3339 } from './dates.ts';
 import type { StoredAccount, StoredEncryption, StoredKey } from './store.ts';
 
 // What programs are told of accounts: by `--json` and by the operators' API alike. Dates are RFC 3339, null where there
@@ -116,9 +117,9 @@ export function viewKey(account: string, key: StoredKey, { now, recordsUse }: Vi
     state:
       revokedAt !== undefined && now >= revokedAt ? 'revoked' : now >= (expiresAt ?? Infinity) ? 'expired' : 'valid',
     created_at: rfc3339(createdAt),
-    expires_at: expiresAt === undefined ? null : rfc3339(expiresAt),
-    revoked_at: revokedAt === undefined ? null : rfc3339(revokedAt),
-    ...(recordsUse && { last_used_at: lastUsedAt === undefined ? null : rfc3339(lastUsedAt) }),
+    expires_at: dateOrNull(expiresAt),
+    revoked_at: dateOrNull(revokedAt),
+    ...(recordsUse && { last_used_at: dateOrNull(lastUsedAt) }),
   };
 }
 
@@ -135,15 +136,13 @@ export function viewEncryption(
     enabled,
     encoding,
     format: enabled && credentials !== undefined ? credentials.format : null,
-    created_at: !enabled || credentials?.createdAt === undefined ? null : rfc3339(credentials.createdAt),
+    created_at: enabled ? dateOrNull(credentials?.createdAt) : null,
     previous: !isGrace
       ? null
       : {
           accepts: previous.credentials === undefined ? 'plaintext' : 'credentials',
           until: rfc3339(previous.until),
-          ...(recordsUse && {
-            last_used_at: previous.lastUsedAt === undefined ? null : rfc3339(previous.lastUsedAt),
-          }),
+          ...(recordsUse && { last_used_at: dateOrNull(previous.lastUsedAt) }),
         },
   };
 }
@@ -151,7 +150,6 @@ export function viewEncryption(
 /** Encryption where it was never enabled. */
 const never: StoredEncryption = { enabled: false, encoding: 'hex', credentials: undefined, previous: undefined };
 
-/** Without a fraction of zero. */
-export function rfc3339(time: number): string {
-  return new Date(time).toISOString().replace('.000Z', 'Z');
+function dateOrNull(time: number | undefined): string | null {
+  return time === undefined ? null : rfc3339(time);
 }

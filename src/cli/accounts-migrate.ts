@@ -1,38 +1,20 @@
 import type { Command } from 'commander';
-import { AccountsError } from '../accounts/accounts-error.ts';
 import { migrate } from '../accounts/postgres/migrate.ts';
-import { loadConfig } from '../config/load.ts';
-import { complain } from './complain.ts';
-import { invalidConfiguration } from './invalid-configuration.ts';
+import { CommandFailed } from './command-failed.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { storeCommand, type Ended, type StoreOptions } from './store-command.ts';
+import { onStore, storeCommand, type Ended, type StoreOptions } from './store-command.ts';
 
 /** Adds `accounts migrate`. */
 export function addMigrateCommand(accounts: Command, io: CliIo, ended: Ended): void {
-  storeCommand(accounts, io, 'migrate', 'make or renew the tables in PostgreSQL').action(
-    async (options: StoreOptions) => {
-      ended(await migrateStore(io, options));
-    },
+  storeCommand(accounts, io, 'migrate', 'make or renew the tables in PostgreSQL').action((options: StoreOptions) =>
+    onStore(io, ended, 'accounts migrate', options, async ({ settings, show }) => {
+      if (settings.kind !== 'postgres') {
+        throw new CommandFailed('the accounts are kept in a file, which has no tables', exitCodes.configuration);
+      }
+      const migrations = await migrate(settings.url);
+      show({ migrations }, () => {
+        return migrations.length === 0 ? 'The tables are up to date.\n' : `Carried out ${migrations.join(', ')}.\n`;
+      });
+    }),
   );
-}
-
-/** @returns the exit code */
-async function migrateStore(io: CliIo, { config, json }: StoreOptions): Promise<number> {
-  const loaded = loadConfig(config, io.env);
-  if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
-  const { store } = loaded.config;
-  if (store.kind !== 'postgres') {
-    complain(io, 'accounts migrate: the accounts are kept in a file, which has no tables\n');
-    return exitCodes.configuration;
-  }
-  try {
-    const migrations = await migrate(store.url);
-    const text = migrations.length === 0 ? 'The tables are up to date.' : `Carried out ${migrations.join(', ')}.`;
-    io.stdout.write(`${json ? JSON.stringify({ migrations }) : text}\n`);
-    return exitCodes.done;
-  } catch (error) {
-    if (!(error instanceof AccountsError)) throw error;
-    complain(io, `accounts migrate: ${error.message} (${error.code})\n`);
-    return exitCodes.failed;
-  }
 }

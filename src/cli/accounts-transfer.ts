@@ -8,8 +8,9 @@ import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.
 import { Importer } from '../accounts/transfer/importer.ts';
 import { linesOf } from '../accounts/transfer/lines.ts';
 import { Vault, parseMasterKeys } from '../accounts/vault.ts';
-import { formatProblem, loadConfig } from '../config/load.ts';
+import { loadConfig } from '../config/load.ts';
 import { openStore } from '../config/open-store.ts';
+import { formatProblem } from '../yaml/problem.ts';
 import { CommandFailed } from './command-failed.ts';
 import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
@@ -25,29 +26,27 @@ export function addTransferCommands(accounts: Command, io: CliIo, ended: Ended):
   storeCommand(accounts, io, 'import', 'add the accounts of a file; those that are there are skipped')
     .argument('<file>', 'CSV where its name ends in .csv, otherwise NDJSON')
     .action(async (file: string, options: StoreOptions) => {
-      ended(await onStore(io, 'accounts import', options, (session) => importFile(session, file)));
+      await onStore(io, ended, 'accounts import', options, (session) => importFile(session, file));
     });
 
   storeCommand(accounts, io, 'export', 'write all accounts to stdout as NDJSON, credentials as they are stored').action(
     async (options: StoreOptions) => {
-      ended(
-        await onStore(io, 'accounts export', options, async ({ store }) => {
-          for await (const account of store.list()) io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
-        }),
-      );
+      await onStore(io, ended, 'accounts export', options, async ({ store }) => {
+        for await (const account of store.list()) io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
+      });
     },
   );
 
   storeCommand(accounts, io, 'copy', 'add all accounts to the store of another configuration')
     .requiredOption('--to <file>', 'the other configuration')
     .action(async (options: StoreOptions & { to: string }) => {
-      ended(await onStore(io, 'accounts copy', options, (session) => copyTo(session, options.to)));
+      await onStore(io, ended, 'accounts copy', options, (session) => copyTo(session, options.to));
     });
 
   storeCommand(accounts, io, 'rekey', 'seal all credentials with another master key')
     .requiredOption('--new-master-key-file <file>', '32 bytes in base64 or hex')
     .action(async (options: StoreOptions & { newMasterKeyFile: string }) => {
-      ended(await onStore(io, 'accounts rekey', options, (session) => rekey(session, options.newMasterKeyFile)));
+      await onStore(io, ended, 'accounts rekey', options, (session) => rekey(session, options.newMasterKeyFile));
     });
 }
 

@@ -18,20 +18,18 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
   const accounts = program.command('accounts').description('add, list and switch accounts; import, export, rekey');
 
   storeCommand(accounts, io, 'list', 'list all accounts').action(async (options: StoreOptions) => {
-    ended(
-      await onStore(io, 'accounts list', options, (session) => (options.json ? listJson(session) : listTable(session))),
+    await onStore(io, ended, 'accounts list', options, (session) =>
+      options.json ? listJson(session) : listTable(session),
     );
   });
 
   storeCommand(accounts, io, 'show', 'show an account with its keys and its encryption')
     .addArgument(accountArgument('<id>'))
     .action(async (id: string, options: StoreOptions) => {
-      ended(
-        await onStore(io, 'accounts show', options, async ({ operations, show }) => {
-          const view = await operations.show(id);
-          show(view, () => accountText(view));
-        }),
-      );
+      await onStore(io, ended, 'accounts show', options, async ({ operations, show }) => {
+        const view = await operations.show(id);
+        show(view, () => accountText(view));
+      });
     });
 
   storeCommand(accounts, io, 'add', 'add an account, active and without keys')
@@ -40,12 +38,10 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
       new Option('--name <name>', 'the merchant, for people').argParser(readAs(accountName)).makeOptionMandatory(),
     )
     .action(async (id: string, options: StoreOptions & { name: string }) => {
-      ended(
-        await onStore(io, 'accounts add', options, async ({ operations, actor, show }) => {
-          const added = await operations.add(id, options.name, { actor });
-          show(added, () => `Added ${id}.\nNext: keys issue ${id} --environment test --kind secret\n`);
-        }),
-      );
+      await onStore(io, ended, 'accounts add', options, async ({ operations, actor, show }) => {
+        const added = await operations.add(id, options.name, { actor });
+        show(added, () => `Added ${id}.\nNext: keys issue ${id} --environment test --kind secret\n`);
+      });
     });
 
   for (const [name, isActive, description] of [
@@ -55,12 +51,10 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     storeCommand(accounts, io, name, description)
       .addArgument(accountArgument('<id>'))
       .action(async (id: string, options: StoreOptions) => {
-        ended(
-          await onStore(io, `accounts ${name}`, options, async ({ operations, actor, show }) => {
-            const view = await operations.setActive(id, isActive, { actor });
-            show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
-          }),
-        );
+        await onStore(io, ended, `accounts ${name}`, options, async ({ operations, actor, show }) => {
+          const view = await operations.setActive(id, isActive, { actor });
+          show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
+        });
       });
   }
 

@@ -1,4 +1,5 @@
-import { formatProblem, loadConfig } from '../config/load.ts';
+import { loadConfig } from '../config/load.ts';
+import { formatProblem } from '../yaml/problem.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /** `check`: `OK`, after any warnings, or every problem of the configuration's files. Returns the exit code. */

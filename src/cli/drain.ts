@@ -10,7 +10,7 @@ import { exitCodes, type CliIo } from './io.ts';
 export async function drain(io: CliIo, configFile: string): Promise<number> {
   const admin = loadAdmin(configFile, io.env);
   if (!('port' in admin)) return invalidConfiguration(io, admin);
-  const result = await post(loopbackOf(admin.host), admin.port, '/drain');
+  const result = await post(loopbackOf(admin.host), admin.port);
   if (result === 200) return exitCodes.done;
   io.stderr.write(`drain: ${typeof result === 'number' ? `the admin listener answered ${result}` : result}\n`);
   return exitCodes.failed;
@@ -22,9 +22,9 @@ function loopbackOf(host: string): string {
   return host === '::' ? '::1' : host;
 }
 
-function post(host: string, port: number, path: string): Promise<number | string> {
+function post(host: string, port: number): Promise<number | string> {
   return new Promise((resolve) => {
-    request({ host, port, path, method: 'POST', agent: false }, (res) => {
+    request({ host, port, path: '/drain', method: 'POST', agent: false }, (res) => {
       res.resume();
       resolve(res.statusCode ?? 0);
     })

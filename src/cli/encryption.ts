@@ -25,33 +25,27 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
     .option('--replace', 'replace credentials that are in use')
     .action(async (id: string, options: EnableOptions) => {
       const { environment, encoding, grace } = options;
-      ended(
-        await onStore(io, 'encryption enable', options, async ({ operations, actor, show }) => {
-          const wishes = { encoding, grace, replace: options.replace === true };
-          const enabled = await operations.enableEncryption(id, environment, wishes, { actor });
-          show(enabled, () => enabledText(enabled));
-        }),
-      );
+      await onStore(io, ended, 'encryption enable', options, async ({ operations, actor, show }) => {
+        const wishes = { encoding, grace, replace: options.replace === true };
+        const enabled = await operations.enableEncryption(id, environment, wishes, { actor });
+        show(enabled, () => enabledText(enabled));
+      });
     });
 
   command('disable', 'accept and answer plaintext; the key and the IV are forgotten').action(
     async (id: string, options: Options) => {
-      ended(
-        await onStore(io, 'encryption disable', options, async ({ operations, actor, show }) => {
-          const disabled = await operations.disableEncryption(id, options.environment, { actor });
-          show(disabled, () => `Encryption of ${id} is off in ${options.environment}.\n`);
-        }),
-      );
+      await onStore(io, ended, 'encryption disable', options, async ({ operations, actor, show }) => {
+        const disabled = await operations.disableEncryption(id, options.environment, { actor });
+        show(disabled, () => `Encryption of ${id} is off in ${options.environment}.\n`);
+      });
     },
   );
 
   command('show', 'show how an account encrypts, without the key').action(async (id: string, options: Options) => {
-    ended(
-      await onStore(io, 'encryption show', options, async ({ operations, show }) => {
-        const view = await operations.showEncryption(id, options.environment);
-        show(view, () => members(pairsOf(view)));
-      }),
-    );
+    await onStore(io, ended, 'encryption show', options, async ({ operations, show }) => {
+      const view = await operations.showEncryption(id, options.environment);
+      show(view, () => members(pairsOf(view)));
+    });
   });
 }
 

@@ -1,6 +1,6 @@
-import { formatProblem, type Problem } from '../config/load.ts';
 import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
+import { formatProblem, type Problem } from '../yaml/problem.ts';
 
 /** Says on stderr all that is wrong with a configuration. Returns the exit code. */
 export function invalidConfiguration(io: Pick<CliIo, 'stderr'>, problems: readonly Problem[]): number {

@@ -22,23 +22,19 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
     .option('--expires <duration>', 'how long it lives, such as 180d (default: until it is revoked)', readAs(lifetime))
     .action(async (id: string, options: StoreOptions & IssueOptions) => {
       const { environment, kind, expires } = options;
-      ended(
-        await onStore(io, 'keys issue', options, async ({ operations, actor, show }) => {
-          const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
-          show(issued, () => issuedText(issued));
-        }),
-      );
+      await onStore(io, ended, 'keys issue', options, async ({ operations, actor, show }) => {
+        const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
+        show(issued, () => issuedText(issued));
+      });
     });
 
   storeCommand(keys, io, 'list', 'list the keys of an account')
     .addArgument(accountArgument('<account>'))
     .action(async (id: string, options: StoreOptions) => {
-      ended(
-        await onStore(io, 'keys list', options, async ({ operations, show }) => {
-          const { keys } = await operations.show(id);
-          show(keys, () => keysTable(keys));
-        }),
-      );
+      await onStore(io, ended, 'keys list', options, async ({ operations, show }) => {
+        const { keys } = await operations.show(id);
+        show(keys, () => keysTable(keys));
+      });
     });
 
   storeCommand(keys, io, 'rotate', 'make the successor of a key; the old one lives on for a while')
@@ -50,26 +46,22 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
         .default(7 * 86_400_000, '7d'),
     )
     .action(async (id: string, named: string, options: StoreOptions & { overlap: number }) => {
-      ended(
-        await onStore(io, 'keys rotate', options, async (session) => {
-          const { operations, actor, show } = session;
-          const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
-          show(issued, () => issuedText(issued));
-        }),
-      );
+      await onStore(io, ended, 'keys rotate', options, async (session) => {
+        const { operations, actor, show } = session;
+        const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
+        show(issued, () => issuedText(issued));
+      });
     });
 
   storeCommand(keys, io, 'revoke', 'end a key, at once and for good')
     .addArgument(accountArgument('<account>'))
     .addArgument(key())
     .action(async (id: string, named: string, options: StoreOptions) => {
-      ended(
-        await onStore(io, 'keys revoke', options, async (session) => {
-          const { operations, actor, show } = session;
-          const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
-          show(revoked, () => `${revoked.id} is revoked.\n`);
-        }),
-      );
+      await onStore(io, ended, 'keys revoke', options, async (session) => {
+        const { operations, actor, show } = session;
+        const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
+        show(revoked, () => `${revoked.id} is revoked.\n`);
+      });
     });
 }
 
@@ -82,8 +74,7 @@ interface IssueOptions {
 /** Who has found a leaked key has the key, not its id. */
 async function keyIdOf({ store }: StoreSession, id: string, named: string): Promise<string> {
   if (!isWellFormed(named)) return named;
-  const account = await store.read(id);
-  const { keys } = existing(new Map(account && [[id, account]]), id);
+  const { keys } = existing(await store.read(id), id);
   const hash = hashOf(named);
   const found = keys.find((key) => key.id === named || key.hash === hash);
   if (found !== undefined) return found.id;

@@ -1,9 +1,9 @@
 import { Command, CommanderError, Option } from 'commander';
-import { credentialFormats, type CredentialFormat } from '../envelope/credentials.ts';
+import { credentialFormats } from '../envelope/credentials.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { addAccountCommands } from './accounts.ts';
 import { check } from './check.ts';
-import { open, seal } from './cipher.ts';
+import { open, seal, type CipherOptions } from './cipher.ts';
 import { complain } from './complain.ts';
 import { configOption } from './config-option.ts';
 import { demo } from './demo.ts';
@@ -70,14 +70,12 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
       );
   cipherCommand('seal', 'JSON on stdin to an envelope on stdout')
     .addOption(new Option('--encoding <encoding>', 'of the ciphertext').choices(encodings).default('hex'))
-    .action(async (options: { keyFile?: string; ivFile?: string; format: CredentialFormat; encoding: Encoding }) => {
+    .action(async (options: CipherOptions & { encoding: Encoding }) => {
       exitCode = await seal(io, options);
     });
-  cipherCommand('open', 'an envelope on stdin to its plaintext on stdout').action(
-    async (options: { keyFile?: string; ivFile?: string; format: CredentialFormat }) => {
-      exitCode = await open(io, options);
-    },
-  );
+  cipherCommand('open', 'an envelope on stdin to its plaintext on stdout').action(async (options: CipherOptions) => {
+    exitCode = await open(io, options);
+  });
 
   try {
     await program.parseAsync(args, { from: 'user' });

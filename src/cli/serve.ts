@@ -1,8 +1,9 @@
 import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
-import { formatProblem, loadConfig } from '../config/load.ts';
+import { loadConfig } from '../config/load.ts';
 import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
+import { formatProblem } from '../yaml/problem.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 

@@ -2,6 +2,7 @@ import { userInfo } from 'node:os';
 import type { Command } from 'commander';
 import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-error.ts';
 import { Operations, type OperationsOptions } from '../accounts/operations.ts';
+import type { StoreSettings } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
 import { openStore } from '../config/open-store.ts';
 import { auditTo } from '../telemetry/audit.ts';
@@ -16,6 +17,8 @@ import { exitCodes, type CliIo } from './io.ts';
 export interface StoreSession extends OperationsOptions {
   readonly io: CliIo;
   readonly operations: Operations;
+  /** Of the store. */
+  readonly settings: StoreSettings;
   /** For the log: whoever runs the command. */
   readonly actor: string;
   /** Shows a result: as JSON where programs asked for it, else as these lines. */
@@ -43,10 +46,19 @@ export function storeCommand(group: Command, io: CliIo, usage: string, descripti
 /**
  * Runs a command on the accounts of the configured store. Changes are told in the log, on stderr: stdout is for the
  * result.
- *
- * @returns the exit code
  */
 export async function onStore(
+  io: CliIo,
+  ended: Ended,
+  name: string,
+  options: StoreOptions,
+  work: (session: StoreSession) => Promise<void>,
+): Promise<void> {
+  ended(await carryOut(io, name, options, work));
+}
+
+/** @returns the exit code */
+async function carryOut(
   io: CliIo,
   name: string,
   options: StoreOptions,
@@ -54,14 +66,15 @@ export async function onStore(
 ): Promise<number> {
   const loaded = loadConfig(options.config, io.env);
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
-  const { store, vault } = openStore(loaded.config.store, io.env, { besideTraffic: false });
+  const settings = loaded.config.store;
+  const { store, vault } = openStore(settings, io.env, { besideTraffic: false });
   const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
   const show = (result: unknown, lines: () => string): void => {
     io.stdout.write(options.json ? `${JSON.stringify(result)}\n` : lines());
   };
   try {
-    await work({ ...parts, io, operations: new Operations(parts), actor: `user:${userName()}`, show });
+    await work({ ...parts, io, operations: new Operations(parts), settings, actor: `user:${userName()}`, show });
     return exitCodes.done;
   } catch (error) {
     if (error instanceof AccountsError) {

@@ -2,8 +2,8 @@ import type { KeyObject } from 'node:crypto';
 import type { Account, Encryption } from '../accounts/account.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { Credentials } from '../envelope/credentials.ts';
+import type { Problem } from '../yaml/problem.ts';
 import type { Config } from './config.ts';
-import type { Problem } from './load.ts';
 
 /** What the loading thread tells, in this order: batches of accounts, then the rest; or that there is nothing valid. */
 export type WorkerMessage =

@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { loadConfig, type Env } from './load.ts';
+import type { Env } from '../yaml/values.ts';
+import { loadConfig } from './load.ts';
 import { packAccount, type WorkerMessage } from './load-messages.ts';
 
 /** Accounts in one message: few enough that taking them in never holds the request thread up. */

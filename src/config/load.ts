@@ -19,10 +19,6 @@ import { masterKeys } from './kinds.ts';
 import { sidecarSchema } from './schema.ts';
 import type { SidecarFile } from './schema.ts';
 
-export { formatProblem } from '../yaml/problem.ts';
-export type { Problem } from '../yaml/problem.ts';
-export type { Env } from '../yaml/values.ts';
-
 /** `files`: absolute paths of all files read or tried, for watching. */
 export type LoadResult =
   | {

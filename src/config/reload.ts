@@ -2,8 +2,9 @@ import { statSync, watch, type FSWatcher, type Stats } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import type { Account } from '../accounts/account.ts';
+import type { Env } from '../yaml/values.ts';
 import { unpackAccount, type WorkerMessage } from './load-messages.ts';
-import type { Env, LoadResult } from './load.ts';
+import type { LoadResult } from './load.ts';
 
 /** A file is often written in several steps; so long after the last one it is read. Milliseconds. */
 const settleTime = 100;

@@ -41,7 +41,7 @@ export interface Endpoint {
   readonly input: z.ZodObject;
   readonly answer: { readonly status: 200 | 201; readonly view: ViewName };
   /** Whether it makes a secret, so that an `Idempotency-Key` is heeded. */
-  readonly makesSecret: boolean;
+  readonly makesSecret?: true;
   /** @param input of this endpoint's schema */
   readonly run: (operations: Operations, input: never, request: Request) => Promise<object>;
 }
@@ -52,13 +52,12 @@ const environment = textValue(oneOf(environmentNames));
 
 /** Keeps an endpoint's function to the type of its input. */
 function endpoint<Input extends z.ZodObject>(
-  row: Omit<Endpoint, 'input' | 'run' | 'makesSecret'> & {
+  row: Omit<Endpoint, 'input' | 'run'> & {
     readonly input: Input;
-    readonly makesSecret?: true;
     readonly run: (operations: Operations, input: z.output<Input>, request: Request) => Promise<object>;
   },
 ): Endpoint {
-  return { ...row, makesSecret: row.makesSecret ?? false };
+  return row;
 }
 
 /** How many accounts a page has at most. */

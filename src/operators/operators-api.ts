@@ -41,7 +41,7 @@ export class OperatorsApi {
     return createOperatorsListener({ state, log, count, tls });
   }
 
-  /** Takes over tokens and store. A store whose settings are the same stays: it remembers idempotency keys. */
+  /** Takes over tokens and store. A store whose settings are the same stays, with its connections. */
   configure(config: Config): void {
     this.#tokens = config.operators?.tokens ?? [];
     if (isDeepStrictEqual(this.#settings, config.store)) return;

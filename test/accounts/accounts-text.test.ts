@@ -24,7 +24,7 @@ function read(text: string): StoredAccount[] {
 function changed(text: string, id: string, change: (account: StoredAccount) => StoredAccount): string {
   const before = read(text);
   const account = before.find((each) => each.id === id);
-  const after = change(account ?? newAccount(new Map(), id, `Account ${id}`));
+  const after = change(account ?? newAccount(undefined, id, `Account ${id}`));
   const result = changedText(text, before, [after]);
   const expected = account === undefined ? [...before, after] : before.map((each) => (each.id === id ? after : each));
   expect(read(result).map(membersOf)).toEqual(expected.map(membersOf));

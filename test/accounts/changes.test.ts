@@ -19,7 +19,7 @@ import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
 const now = Date.parse('2026-11-21T10:00:00Z');
 const clear = new Vault([]);
 const sealing = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
-const plain = newAccount(new Map(), 'acme', 'Acme');
+const plain = newAccount(undefined, 'acme', 'Acme');
 const usual: EnableOptions = { encoding: undefined, grace: undefined, replace: false };
 
 function refusal(code: AccountsErrorCode): unknown {
@@ -37,7 +37,7 @@ describe('a new account', () => {
   });
 
   test('is refused where its id is taken', () => {
-    expect(() => newAccount(new Map([['acme', plain]]), 'acme', 'Other')).toThrow(refusal('account_exists'));
+    expect(() => newAccount(plain, 'acme', 'Other')).toThrow(refusal('account_exists'));
   });
 });
 

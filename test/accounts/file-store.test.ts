@@ -29,13 +29,13 @@ function storeOn(folder: Folder, Kind: Kind = FileStore, env: Record<string, str
 async function add(store: Store, id: string, meanwhile: () => void = () => {}): Promise<unknown> {
   return store.change([id], (found) => {
     meanwhile();
-    return { accounts: [newAccount(found, id, id)], events: [], result: undefined };
+    return { accounts: [newAccount(found.get(id), id, id)], events: [], result: undefined };
   });
 }
 
 async function deactivate(store: Store, id: string): Promise<unknown> {
   return store.change([id], (found) => ({
-    accounts: [{ ...existing(found, id), active: false }],
+    accounts: [{ ...existing(found.get(id), id), active: false }],
     events: [],
     result: undefined,
   }));
@@ -130,7 +130,7 @@ describe('a file', () => {
     const change = storeOn(folder).change(['a'], (found) => ({
       accounts: [
         enableEncryption(
-          existing(found, 'a'),
+          existing(found.get('a'), 'a'),
           'test',
           { encoding: undefined, grace: undefined, replace: true },
           0,

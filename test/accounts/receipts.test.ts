@@ -56,7 +56,7 @@ describe('a file remembers idempotency keys', () => {
     const add = (receipt: string): Promise<unknown> =>
       storeOn(folder).change(
         ['b'],
-        (found) => ({ accounts: [newAccount(found, 'b', 'b')], events: [], result: undefined, receipt }),
+        (found) => ({ accounts: [newAccount(found.get('b'), 'b', 'b')], events: [], result: undefined, receipt }),
         { key: 'k', request: '' },
       );
     folder.fill(16_384);

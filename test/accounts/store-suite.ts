@@ -109,7 +109,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       const changes = Array.from({ length: 8 }, (_, i) => {
         const ids = i % 2 === 0 ? ['a', 'b'] : ['b', 'a'];
         return (stores[i % 2] as Store).change(ids, (found) => ({
-          accounts: ids.map((id) => withKey(existing(found, id))),
+          accounts: ids.map((id) => withKey(existing(found.get(id), id))),
           events: [event],
           result: undefined,
         }));
@@ -122,7 +122,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       const storage = await makeStorage();
       const add = (store: Store): Promise<unknown> =>
         store.change(['a'], (found) => ({
-          accounts: [newAccount(found, 'a', 'A')],
+          accounts: [newAccount(found.get('a'), 'a', 'A')],
           events: [event],
           result: undefined,
         }));
@@ -300,7 +300,7 @@ function issue(
   return store.change(
     [id],
     (found) => ({
-      accounts: [withKey(existing(found, id))],
+      accounts: [withKey(existing(found.get(id), id))],
       events: [event],
       result: 'secret',
       receipt: '{"no":"secret"}',

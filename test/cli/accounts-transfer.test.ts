@@ -117,6 +117,22 @@ describe('accounts import', () => {
     expect(stderr).not.toContain(aes);
   });
 
+  test.each([
+    ['encryption.live.key,encryption.live.key.x', '1  .  column 4: names the same member as column 3, or one inside'],
+    ['keys.0.id,keys.length', '2  keys  expected a list'],
+    ['keys.0.id,keys.x', '2  keys  expected a list'],
+    ['keys.00.id,active', '2  keys  expected a list'],
+    ['encryption.live.iv,encryption.live.iv', '1  .  column 4: names the same member as column 3, or one inside'],
+  ])('says on which line the columns %s are wrong, and not what their cells hold', async (columns, problem) => {
+    const desk = new Desk();
+    const secret = '5ecret'.repeat(4);
+    const result = await desk.import([`id,name,${columns}`, `acme,Acme,${secret},${secret}`], 'lines.csv');
+    expect(result).toMatchObject({ code: 1, stdout: '0 added, 0 there already, 1 refused.\n' });
+    expect(result.stderr).toContain(`${desk.folder.file('lines.csv')}:${problem}`);
+    expect(result.stderr).not.toContain('5ecret');
+    expect(desk.text).toBe('accounts: []\n');
+  });
+
   test('seals what it adds', async () => {
     const desk = new Desk(masterKey);
     await desk.import([acme]);

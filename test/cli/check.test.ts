@@ -4,7 +4,7 @@ import { PassThrough } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { check } from '../../src/cli/check.ts';
-import type { Env } from '../../src/config/load.ts';
+import type { Env } from '../../src/yaml/values.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from '../config/files.ts';
 
 async function run(configFile: string, env: Env = {}): Promise<{ code: number; stdout: string }> {

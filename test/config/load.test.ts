@@ -2,7 +2,7 @@ import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import type { Env } from '../../src/config/load.ts';
+import type { Env } from '../../src/yaml/values.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from './files.ts';
 
 function load(sidecar: string, files: Readonly<Record<string, string>> = {}, env: Env = {}): Config {

@@ -1,9 +1,11 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { hashOf } from '../../src/accounts/api-key.ts';
-import { formatProblem, loadConfig, type Env } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/config.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
+import { formatProblem } from '../../src/yaml/problem.ts';
+import type { Env } from '../../src/yaml/values.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from './files.ts';
 
 const token = 'operators-token-of-a-test-0123456789';

@@ -1,7 +1,9 @@
 import { createSecretKey } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { formatProblem, loadConfig, type Env } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { formatProblem } from '../../src/yaml/problem.ts';
+import type { Env } from '../../src/yaml/values.ts';
 import { filesIn } from './files.ts';
 
 const bytes = Buffer.alloc(32, 7);

@@ -33,7 +33,6 @@ export interface EncryptionJson {
   readonly previous_key: string | null;
   readonly previous_iv: string | null;
   readonly previous_format: CredentialFormat | null;
-  readonly previous_created_at: number | null;
   readonly previous_until: number | null;
   readonly used_at: number | null;
 }
@@ -54,7 +53,6 @@ export const encryptionJson = `(
     'environment', e.environment, 'enabled', e.enabled, 'encoding', e.encoding,
     'key', e.key, 'iv', e.iv, 'format', e.format, 'created_at', ${milliseconds('e.created_at')},
     'previous_key', e.previous_key, 'previous_iv', e.previous_iv, 'previous_format', e.previous_format,
-    'previous_created_at', ${milliseconds('e.previous_created_at')},
     'previous_until', ${milliseconds('e.previous_until')}, 'used_at', ${milliseconds('p.used_at')})), '[]')
   FROM envelope_sidecar.encryption e
   LEFT JOIN envelope_sidecar.previous_uses p
@@ -94,7 +92,7 @@ export function keyOf(row: KeyJson): StoredKey {
 function encryptionOf(row: EncryptionJson): StoredEncryption {
   const { enabled, encoding } = row;
   const credentials = credentialsOf(row.key, row.iv, row.format, row.created_at);
-  const before = credentialsOf(row.previous_key, row.previous_iv, row.previous_format, row.previous_created_at);
+  const before = credentialsOf(row.previous_key, row.previous_iv, row.previous_format, null);
   const previous: StoredPrevious | undefined =
     row.previous_until === null
       ? undefined

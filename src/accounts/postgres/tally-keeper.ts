@@ -1,10 +1,11 @@
 import type { Pool } from 'pg';
-import { environmentOf, kindOf, type EnvironmentName, type KeyKind, type KeyPrefix } from '../api-key.ts';
+import { environmentOf, kindOf, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
 import {
   encryptionLabel,
   rotationAge,
   tallyOfCounts,
   type EncryptionLabel,
+  type KeyLabel,
   type Rotation,
   type Tally,
 } from '../tally.ts';
@@ -75,8 +76,6 @@ export class TallyKeeper {
     });
   }
 }
-
-type KeyLabel = `${EnvironmentName} ${KeyKind} ${Rotation}`;
 
 /** Accounts by where they encrypt; those that do nowhere are the rest of all. */
 const countAccounts = `

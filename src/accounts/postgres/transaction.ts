@@ -64,7 +64,7 @@ async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<
   try {
     await run('BEGIN');
     const result = await work(run);
-    await commit(client, pool, run);
+    lost = await commit(client, pool, run);
     return result;
   } catch (error) {
     lost = await client.query('ROLLBACK').then(
@@ -88,16 +88,19 @@ async function connect(pool: Pool): Promise<PoolClient> {
   }
 }
 
-async function commit(client: ClientBase, pool: Pool, run: Query): Promise<void> {
-  // Undefined where nothing was written: there is nothing to lose then.
+/** Commits; returns whether the connection was lost over it, which is of no use then. */
+async function commit(client: ClientBase, pool: Pool, run: Query): Promise<boolean> {
+  // Null where nothing was written: there is nothing to lose then.
   const [{ id } = { id: null }] = await run<{ id: string | null }>(
     'SELECT pg_current_xact_id_if_assigned()::text AS id',
   );
   try {
     await client.query('COMMIT');
+    return false;
   } catch (error) {
     if (id === null || !isConnectionLost(error)) fail(error);
     if (!(await wasCommitted(pool, id, error))) fail(error);
+    return true;
   }
 }
 

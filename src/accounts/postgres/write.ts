@@ -63,7 +63,6 @@ const tables: readonly Table[] = [
       previous_key: 'text',
       previous_iv: 'text',
       previous_format: 'text',
-      previous_created_at: 'timestamptz',
       previous_until: 'timestamptz',
     },
     rowsOf: ({ id, encryption }) =>
@@ -79,6 +78,7 @@ function encryptionRow({ enabled, encoding, credentials, previous }: StoredEncry
     enabled,
     encoding,
     ...credentialsRow('', credentials),
+    created_at: timestamp(credentials?.createdAt),
     ...credentialsRow('previous_', previous?.credentials),
     previous_until: timestamp(previous?.until),
   };
@@ -89,7 +89,6 @@ function credentialsRow(prefix: string, credentials: StoredCredentials | undefin
     [`${prefix}key`]: credentials?.key ?? null,
     [`${prefix}iv`]: credentials?.iv ?? null,
     [`${prefix}format`]: credentials?.format ?? null,
-    [`${prefix}created_at`]: timestamp(credentials?.createdAt),
   };
 }
 

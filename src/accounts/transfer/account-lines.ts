@@ -48,10 +48,11 @@ export async function* csvAccounts(lines: AsyncIterable<string>, vault: Vault): 
     if (cells === undefined) {
       yield { line, account: undefined, problems: ['.  not CSV: a quote is missing, or stands inside a cell'] };
     } else if (paths === undefined) {
-      paths = cells.map((name) => name.trim().split('.'));
-      const wrong = paths.findIndex((path) => !path.every((step) => /^[A-Za-z0-9]{1,20}$/.test(step)));
-      if (wrong === -1) continue;
-      yield { line, account: undefined, problems: [`.  column ${wrong + 1}: expected the path of a member`] };
+      const names = cells.map((name) => name.trim());
+      const problem = problemOf(names);
+      paths = names.map((name) => name.split('.'));
+      if (problem === undefined) continue;
+      yield { line, account: undefined, problems: [problem] };
       return;
     } else if (cells.length !== paths.length) {
       yield { line, account: undefined, problems: [`.  expected ${paths.length} cells, as in the first line`] };
@@ -88,21 +89,56 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
   };
 }
 
-/** An object with members at these paths; a step that is a number is an index. */
-function nested(paths: readonly (readonly string[])[], cells: readonly string[]): unknown {
-  const root: Record<string, unknown> = {};
+/** What is wrong with the first line; undefined: nothing. Its cells are not repeated: it may be an account instead. */
+function problemOf(names: readonly string[]): string | undefined {
+  const wrong = names.findIndex((name) => !memberPath.test(name));
+  if (wrong !== -1) return `.  column ${wrong + 1}: expected the path of a member`;
+  for (const [i, name] of names.entries()) {
+    const other = names.findIndex((each, j) => j < i && (isWithin(each, name) || isWithin(name, each)));
+    if (other !== -1) {
+      return `.  column ${i + 1}: names the same member as column ${other + 1}, or one inside the other`;
+    }
+  }
+  return undefined;
+}
+
+/** No member lies deeper. */
+const memberPath = /^[A-Za-z0-9]{1,20}(?:\.[A-Za-z0-9]{1,20}){0,5}$/;
+
+function isWithin(path: string, other: string): boolean {
+  return `${path}.`.startsWith(`${other}.`);
+}
+
+interface Members {
+  [name: string]: unknown;
+}
+
+/** An object with members at these paths, none of which lies inside another. */
+function nested(paths: readonly (readonly string[])[], cells: readonly string[]): Members {
+  const root: Members = {};
   for (const [i, path] of paths.entries()) {
     const text = cells[i] ?? '';
     if (text === '') continue;
     const last = path.at(-1) ?? '';
     let parent = root;
-    for (const [depth, step] of path.slice(0, -1).entries()) {
-      const isList = /^[0-9]{1,3}$/.test(path[depth + 1] ?? '');
-      // Own members only: a column may be named as what every object or list inherits.
-      if (!Object.hasOwn(parent, step)) parent[step] = isList ? [] : {};
-      parent = parent[step] as Record<string, unknown>;
+    for (const step of path.slice(0, -1)) {
+      // Own members only: a column may be named as what every object inherits.
+      if (!Object.hasOwn(parent, step)) parent[step] = {};
+      parent = parent[step] as Members;
     }
     parent[last] = (last === 'active' || last === 'enabled') && /^(?:true|false)$/.test(text) ? text === 'true' : text;
   }
-  return root;
+  return withLists(root);
+}
+
+/** With lists for the objects inside all of whose members are named by an index. */
+function withLists(members: Members): Members {
+  return Object.fromEntries(
+    Object.entries(members).map(([name, value]) => {
+      if (typeof value !== 'object') return [name, value];
+      const inner = withLists(value as Members);
+      const isList = Object.keys(inner).every((step) => /^(?:0|[1-9][0-9]{0,2})$/.test(step));
+      return [name, isList ? Object.assign([], inner) : inner];
+    }),
+  );
 }

@@ -35,7 +35,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
           encoding: 'base64',
           credentials: credentials && { ...credentials, format: 'base64', createdAt: 1_700_000_000_001 },
           previous: {
-            credentials: credentials && { ...credentials, createdAt: 1_600_000_000_001 },
+            credentials: credentials && { ...credentials, createdAt: undefined },
             until: 1_800_000_000_001,
             lastUsedAt: undefined,
           },
@@ -280,6 +280,25 @@ describeWithPostgres('the store when its database fails', () => {
     };
     expect(await add(store)).toEqual({ outcome: 'changed', result: 'done' });
     expect(await openStore(url).read('acme')).toBeDefined();
+  });
+
+  test('does not use a connection again on which the commit was not answered', async () => {
+    const url = await postgres.createDatabase();
+    const proxy = await postgres.proxy(url);
+    const store = openStore(`${proxy.url}?query_timeout=2000`);
+    proxy.onSent = (data) => {
+      if (!data.includes('COMMIT')) return;
+      proxy.onSent = undefined;
+      proxy.hold();
+    };
+    const added = add(store);
+    await expect.poll(() => proxy.held, { timeout: 10_000 }).toContain('COMMIT');
+    // What was held is never passed on; the connection stands.
+    proxy.swallowNotifications();
+    expect(await added).toEqual({ outcome: 'changed', result: 'done' });
+    expect(proxy.connections).toBe(2);
+    await expect.poll(() => proxy.open).toBe(1);
+    expect(await add(store)).toEqual({ outcome: 'changed', result: 'done' });
   });
 
   test('finds out that the commit never arrived', async () => {

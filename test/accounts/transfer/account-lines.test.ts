@@ -141,6 +141,43 @@ acme,"Acme, Inc.",false,a,${key},${createdAt},true,${aes},${iv}`,
     },
   );
 
+  test.each([
+    ['name,id,name', 3, 1],
+    ['id,encryption.live.key,encryption.live.key.x', 3, 2],
+    ['id,encryption.live.key.x.y,keys.0.id,encryption.live.key', 4, 2],
+  ])('takes no two columns for one member, or one inside the other: %s', async (header, column, other) => {
+    const lines = await csv(`${header}\n${header.replaceAll(/[^,]+/g, '5ecret')}`);
+    const problem = `.  column ${column}: names the same member as column ${other}, or one inside the other`;
+    expect(lines).toEqual([{ line: 1, account: undefined, problems: [problem] }]);
+  });
+
+  test('takes members for two whose names begin alike', async () => {
+    const [line] = await csv(`id,name,nam,name1\na,A,,`);
+    expect(line).toMatchObject({ problems: [], account: { id: 'a', name: 'A' } });
+  });
+
+  test.each(['keys.0.id,keys.length', 'keys.0.id,keys.x', 'keys.00.id', 'keys.0.id,keys.00.id', 'keys.1000.id'])(
+    'takes only indexes for the items of a list: %s',
+    async (header) => {
+      const [line] = await csv(`id,name,${header}\na,A,${header.replaceAll(/[^,]+/g, '5ecret')}`);
+      expect(line).toEqual({ line: 2, account: undefined, problems: ['keys  expected a list'] });
+    },
+  );
+
+  test('takes items of a list in any order', async () => {
+    const [line] = await csv(
+      `id,name,keys.1.id,keys.1.key,keys.1.createdAt,keys.0.id,keys.0.key,keys.0.createdAt
+a,A,second,${key},${createdAt},first,${key}2,${createdAt}`,
+    );
+    expect(line?.account?.keys.map(({ id }) => id)).toEqual(['first', 'second']);
+  });
+
+  test('does not take a path for one that goes deeper than any member', async () => {
+    const path = Array.from({ length: 7 }, () => 'a').join('.');
+    const [line] = await csv(`id,${path}\na,5ecret`);
+    expect(line?.problems).toEqual(['.  column 2: expected the path of a member']);
+  });
+
   test.each(['constructor.polluted', 'keys.constructor.polluted', 'keys.0.toString'])(
     'takes %s for a member like any other, that is unknown',
     async (path) => {

@@ -34,7 +34,6 @@ CREATE TABLE encryption (
   previous_key text CHECK (previous_key LIKE 'sealed:v1:%'),
   previous_iv text CHECK (previous_iv LIKE 'sealed:v1:%'),
   previous_format text CHECK (previous_format IN ('text', 'base64')),
-  previous_created_at timestamptz,
   previous_until timestamptz,
   PRIMARY KEY (account_id, environment),
   CHECK (num_nulls(key, iv, format) IN (0, 3)),
