@@ -68,6 +68,8 @@ export class Gateway {
 
   /** Handles one request; never throws and never rejects. */
   handle(req: IncomingMessage, res: ServerResponse): void {
+    // Behind an answer that ends the connection nothing is a request any more (RFC 9112 §9.6).
+    if (req.socket.writableEnded) return;
     const answer = (): void => {
       const request = this.inFlight.open(req, res);
       this.#answer(request).catch((error: unknown) => request.fail(error));
@@ -91,7 +93,7 @@ export class Gateway {
   /** Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. */
   takesUpgrade(req: IncomingMessage): boolean {
     if (req.headers.upgrade?.toLowerCase() !== 'websocket' || req.method !== 'GET') return false;
-    if (this.inFlight.lastOn(req.socket) !== undefined) return false;
+    if (req.socket.writableEnded || this.inFlight.lastOn(req.socket) !== undefined) return false;
     const path = pathOf(req.url ?? '');
     return path !== undefined && routesOf(this.inFlight.rules.router.match(path, 'GET')).some((route) => route.upgrade);
   }

@@ -34,6 +34,9 @@ export class SealedAnswer extends AnswerRelay {
   #head: AnswerHead | undefined;
   #decoder: Transform | undefined;
   #decoderFull = false;
+  /** Whether the coding has said that it ends; what the upstream sends behind it belongs to nothing. */
+  #decoded = false;
+  #upstreamEnded = false;
   /** Present while a short answer is collected. */
   #pieces: Buffer[] | undefined;
   #sealer: Sealer | undefined;
@@ -68,7 +71,7 @@ export class SealedAnswer extends AnswerRelay {
     this.waitForUpstream();
     if (this.#decoder === undefined) {
       this.#onPlain(chunk);
-    } else if (!this.#decoder.write(chunk) && !this.#decoderFull) {
+    } else if (!this.#decoded && !this.#decoder.write(chunk) && !this.#decoderFull) {
       this.#decoderFull = true;
       this.request.call?.pause();
       this.#decoder.once('drain', () => {
@@ -80,7 +83,8 @@ export class SealedAnswer extends AnswerRelay {
 
   override onEnd(): void {
     this.request.upstreamEnds();
-    if (this.#decoder === undefined) this.#onPlainEnd();
+    this.#upstreamEnded = true;
+    if (this.#decoder === undefined || this.#decoded) this.#onPlainEnd();
     else this.#decoder.end();
   }
 
@@ -97,9 +101,16 @@ export class SealedAnswer extends AnswerRelay {
     }
     this.#decoder = create()
       .on('data', (chunk: Buffer) => this.#unlessRefused(() => this.#onPlain(chunk)))
-      .on('end', () => this.#unlessRefused(() => this.#onPlainEnd()))
+      .on('end', () => this.#unlessRefused(() => this.#onDecoded()))
       .on('error', () => this.#unlessRefused(() => this.#fail()));
     this.request.res.once('close', () => this.#decoder?.destroy());
+  }
+
+  /** A coding may end before the answer does, which is whole only then. */
+  #onDecoded(): void {
+    this.#decoded = true;
+    if (this.#upstreamEnded) this.#onPlainEnd();
+    else this.request.call?.resume();
   }
 
   /** What the decoder still holds may come after a refusal; and what its events throw would end the process. */

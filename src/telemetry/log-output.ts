@@ -1,5 +1,5 @@
 import { writeSync } from 'node:fs';
-import { setTimeout } from 'node:timers/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { createLogger } from './logger.ts';
 
@@ -9,6 +9,10 @@ const lastLinesTime = 2_000;
 /** How long a try to write is apart from the next where the reader takes nothing. Milliseconds. */
 const pause = 100;
 
+/** How much is gathered, in characters, and how long, in milliseconds: a write for each line costs a tenth of a request. */
+const gathered = 65_536;
+const gatheringTime = 100;
+
 /** What may wait for whoever reads the log. Bytes; what comes then is lost, and counted. */
 const mostWaiting = 4 * 1_048_576;
 
@@ -16,6 +20,10 @@ const mostWaiting = 4 * 1_048_576;
 export class LogOutput {
   readonly #fd: number;
   readonly #destination: ReturnType<typeof pino.destination>;
+  /** Gathered here: pino's own destination looks at all it has gathered again for each line. */
+  readonly #lines: string[] = [];
+  #length = 0;
+  #timer: NodeJS.Timeout | undefined;
   #lost = 0;
   #failing = false;
   #ended = false;
@@ -23,17 +31,17 @@ export class LogOutput {
 
   constructor(fd: number) {
     this.#fd = fd;
-    // Lines go out some at a time, the last ones after a moment: a write for each costs a tenth of a request.
     this.#destination = pino.destination({
       dest: fd,
       sync: false,
-      minLength: 65_536,
-      maxWrite: 131_072,
-      periodicFlush: 100,
+      // What could not be written is tried again then; only with a minimum length is there such a time.
+      periodicFlush: pause,
+      minLength: 1,
+      maxWrite: 2 * gathered,
       maxLength: mostWaiting,
       retryEAGAIN: () => this.#tries-- > 0,
     });
-    this.#destination.on('drop', () => (this.#lost += 1));
+    this.#destination.on('drop', (lines: string) => (this.#lost += lines.split('\n').length - 1));
     this.#destination.on('drain', () => this.#tellLost());
     this.#destination.on('write', () => (this.#failing = false));
     // What could not be written stays and is tried again; traffic matters more than its log.
@@ -41,16 +49,30 @@ export class LogOutput {
   }
 
   write(line: string): void {
-    if (!this.#ended) this.#destination.write(line);
+    if (this.#ended) return;
+    this.#lines.push(line);
+    this.#length += line.length;
+    if (this.#length >= gathered) this.#passOn();
+    else this.#timer ??= setTimeout(() => this.#passOn(), gatheringTime).unref();
+  }
+
+  #passOn(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#length === 0) return;
+    this.#destination.write(this.#lines.join(''));
+    this.#lines.length = 0;
+    this.#length = 0;
   }
 
   /** Resolves when all lines are written, or when the reader has had its time. What comes now is not written any more. */
   async end(): Promise<void> {
     this.#tellLost();
+    this.#passOn();
     this.#ended = true;
     const written = new Promise((resolve) => void this.#destination.once('close', resolve));
     this.#destination.end();
-    await Promise.race([written, setTimeout(lastLinesTime)]);
+    await Promise.race([written, sleep(lastLinesTime)]);
     this.#destroy();
   }
 
@@ -63,6 +85,7 @@ export class LogOutput {
     this.#tries = lastLinesTime / pause;
     try {
       createLogger('fatal', { write: (line) => this.#writeNow(line) }).fatal({ err: error }, 'crash');
+      this.#passOn();
       if (!this.#failing) this.#destination.flushSync();
     } finally {
       this.#destroy();

@@ -1,0 +1,31 @@
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+
+/** A server that is nothing but bytes, as the sidecar's upstream. */
+export interface ByteServer {
+  readonly origin: string;
+  close(): Promise<void>;
+}
+
+/** @param onData called with all bytes of a connection that were not taken yet; gives back those that it leaves */
+export async function startByteServer(onData: (bytes: string, socket: Socket) => string): Promise<ByteServer> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    let left = '';
+    socket.setNoDelay(true);
+    socket.on('error', () => {});
+    socket.on('close', () => sockets.delete(socket));
+    socket.on('data', (chunk: Buffer) => {
+      left = onData(left + chunk.toString('latin1'), socket);
+    });
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  return {
+    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        for (const socket of sockets) socket.destroy();
+      }),
+  };
+}

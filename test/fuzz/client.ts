@@ -1,0 +1,103 @@
+import { connect, type Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
+import type { Addresses } from './addresses.ts';
+
+/** How long a connection may be neither answered on nor closed, in milliseconds. */
+const patience = 30_000;
+
+/** What came back on a connection. */
+export interface Received {
+  readonly text: string;
+  /** How it ended: `open` where it is still there, `hung` where nothing came for so long that something is wrong. */
+  readonly ending: 'open' | 'end' | 'reset' | 'hung';
+}
+
+/** A kept-alive connection to the sidecar, from an address of its own. */
+export class Client {
+  readonly #port: number;
+  readonly #addresses: Addresses;
+  #socket: Socket | undefined;
+  #text = '';
+  #ending: Received['ending'] = 'open';
+  #changed = (): void => {};
+  address = '';
+
+  constructor(port: number, addresses: Addresses) {
+    this.#port = port;
+    this.#addresses = addresses;
+  }
+
+  /** Connects, unless the connection of the case before is still good. */
+  async ready(): Promise<void> {
+    if (this.#socket !== undefined && this.#ending === 'open') return;
+    this.#text = '';
+    this.#ending = 'open';
+    this.address = this.#addresses.next();
+    const { address: localAddress } = this;
+    await new Promise<void>((resolve) => {
+      const socket = connect({ port: this.#port, host: '127.0.0.1', localAddress }, resolve);
+      this.#socket = socket;
+      socket.setNoDelay(true);
+      const end = (ending: Received['ending']): void => {
+        if (this.#socket !== socket) return;
+        if (this.#ending === 'open') this.#ending = ending;
+        resolve();
+        this.#changed();
+      };
+      socket.on('data', (chunk: Buffer) => {
+        this.#text += chunk.toString('latin1');
+        this.#changed();
+      });
+      socket.on('end', () => end('end'));
+      socket.on('error', () => end('reset'));
+      socket.on('close', () => end('end'));
+    });
+  }
+
+  /** Writes the pieces one after the other, each for itself. */
+  async write(parts: readonly string[]): Promise<void> {
+    for (const part of parts) {
+      this.#socket?.write(part, 'latin1');
+      await turn();
+    }
+  }
+
+  /** Ends the sending side, as who has said all. */
+  finish(): void {
+    this.#socket?.end();
+  }
+
+  /** Gives what came so far, as soon as it is enough or the connection is over; then it is forgotten. */
+  async receive(enough: (text: string) => boolean): Promise<Received> {
+    let hung = false;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      timer = setTimeout(() => {
+        hung = true;
+        resolve();
+      }, patience);
+      this.#changed = () => {
+        if (this.#ending !== 'open' || enough(this.#text)) resolve();
+      };
+      this.#changed();
+    });
+    clearTimeout(timer);
+    this.#changed = () => {};
+    const received = { text: this.#text, ending: hung ? 'hung' : this.#ending } as const;
+    this.#text = '';
+    return received;
+  }
+
+  /** Cuts the connection. */
+  cut(): void {
+    // A reset while the end is under way fails, and leaves the socket open.
+    if (this.#ending === 'open' && this.#socket?.writableEnded === false) this.#socket.resetAndDestroy();
+    else this.#socket?.destroy();
+    this.#ending = 'reset';
+  }
+
+  /** What came although nothing was asked for. */
+  get unasked(): string {
+    return this.#text;
+  }
+}

@@ -1,0 +1,37 @@
+import { framingOf, readChunked, readHead, readSized, valuesOf, type Head, type Unread } from './message.ts';
+
+/** An answer, read strictly. */
+export interface Answer extends Head {
+  readonly status: number;
+  readonly body: string;
+}
+
+const statusLine = /^HTTP\/1\.[01] (\d{3})(?: [\t\x20-\x7e\x80-\xff]*)?$/;
+
+/**
+ * Reads the answer that begins at a place.
+ *
+ * @param bodyless whether it has no body, because its request was a HEAD
+ * @param ended    whether the connection ended behind the text, in good order
+ */
+export function readAnswer(text: string, at: number, bodyless: boolean, ended: boolean): Answer | Unread {
+  const head = readHead(text, at);
+  if (typeof head === 'string') return head;
+  const status = Number(statusLine.exec(head.startLine)?.[1] ?? 'NaN');
+  if (!(status >= 100 && status <= 599)) return 'faulty';
+  // RFC 9112 §6.3: an informational answer has no body, whatever it says.
+  if (status < 200) return { ...head, status, body: '' };
+  const framing = framingOf(head);
+  if (framing === 'faulty') return 'faulty';
+  if (status === 204 || status === 304 || bodyless) return { ...head, status, body: '' };
+  if (framing === 'unstated') {
+    return ended ? { ...head, status, body: text.slice(head.end), end: text.length } : 'incomplete';
+  }
+  const read = framing === 'chunked' ? readChunked(text, head.end, /^/) : readSized(text, head.end, framing);
+  return typeof read === 'string' ? read : { ...head, status, ...read };
+}
+
+/** Whether the connection ends with this answer. */
+export function isLast(answer: Answer): boolean {
+  return valuesOf(answer, 'connection').some((value) => /\bclose\b/i.test(value));
+}

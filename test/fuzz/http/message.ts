@@ -1,0 +1,93 @@
+/**
+ * A strict reading of HTTP/1.1 messages (RFC 9112), written apart from the sidecar's: what it does not take for a
+ * message, nobody may take for one. Bytes are characters of a string.
+ */
+
+type Header = readonly [name: string, value: string];
+
+export interface Head {
+  readonly startLine: string;
+  /** Names in lower case. */
+  readonly headers: readonly Header[];
+  /** Where the body begins. */
+  readonly end: number;
+}
+
+/** `incomplete`: with more bytes it may become one. */
+export type Unread = 'incomplete' | 'faulty';
+
+const headerLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)$/;
+
+/** Reads start line and headers. */
+export function readHead(text: string, at: number): Head | Unread {
+  const end = text.indexOf('\r\n\r\n', at);
+  if (end === -1) return 'incomplete';
+  const [startLine = '', ...lines] = text.slice(at, end).split('\r\n');
+  const headers: Header[] = [];
+  for (const line of lines) {
+    const match = headerLine.exec(line);
+    if (match === null) return 'faulty';
+    headers.push([(match[1] ?? '').toLowerCase(), (match[2] ?? '').replaceAll(/^[\t ]+|[\t ]+$/g, '')]);
+  }
+  return { startLine, headers, end: end + 4 };
+}
+
+/** All values of a header. */
+export function valuesOf({ headers }: Pick<Head, 'headers'>, name: string): string[] {
+  return headers.flatMap(([each, value]) => (each === name ? [value] : []));
+}
+
+/** How a message says where its body ends (RFC 9112 §6.3), if it says so once and plainly. */
+export function framingOf(head: Head): number | 'chunked' | 'unstated' | 'faulty' {
+  const lengths = valuesOf(head, 'content-length');
+  const codings = valuesOf(head, 'transfer-encoding');
+  if (lengths.length + codings.length > 1) return 'faulty';
+  const [length] = lengths;
+  if (length !== undefined) return /^\d{1,18}$/.test(length) ? Number(length) : 'faulty';
+  const [coding] = codings;
+  if (coding === undefined) return 'unstated';
+  return coding.toLowerCase() === 'chunked' && !head.startLine.includes('HTTP/1.0') ? 'chunked' : 'faulty';
+}
+
+export interface Body {
+  readonly body: string;
+  /** Where the next message begins. */
+  readonly end: number;
+}
+
+/** Reads a body of stated length. */
+export function readSized(text: string, at: number, length: number): Body | Unread {
+  return text.length - at < length ? 'incomplete' : { body: text.slice(at, at + length), end: at + length };
+}
+
+/**
+ * Reads a body in chunks, trailers and all.
+ *
+ * @param trailerLine what a trailer must be: one that is dropped unread may be anything
+ */
+export function readChunked(text: string, at: number, trailerLine = headerLine): Body | Unread {
+  let body = '';
+  let from = at;
+  for (;;) {
+    const lineEnd = text.indexOf('\r\n', from);
+    if (lineEnd === -1) return 'incomplete';
+    const size = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/.exec(text.slice(from, lineEnd))?.[1];
+    if (size === undefined) return 'faulty';
+    const length = Number.parseInt(size, 16);
+    from = lineEnd + 2;
+    if (length === 0) return readTrailers(text, from, body, trailerLine);
+    const chunkEnd = from + length;
+    if (text.length < chunkEnd + 2) return 'incomplete';
+    if (text.slice(chunkEnd, chunkEnd + 2) !== '\r\n') return 'faulty';
+    body += text.slice(from, chunkEnd);
+    from = chunkEnd + 2;
+  }
+}
+
+function readTrailers(text: string, at: number, body: string, line: RegExp): Body | Unread {
+  if (text.startsWith('\r\n', at)) return { body, end: at + 2 };
+  const end = text.indexOf('\r\n\r\n', at);
+  if (end === -1) return 'incomplete';
+  const lines = text.slice(at, end).split('\r\n');
+  return lines.every((each) => line.test(each)) ? { body, end: end + 4 } : 'faulty';
+}

@@ -1,0 +1,48 @@
+import type * as fc from 'fast-check';
+
+/** Counts what came of the cases, by kind. */
+export class Tally {
+  readonly counts = new Map<string, number>();
+
+  count(kind: string): void {
+    this.counts.set(kind, (this.counts.get(kind) ?? 0) + 1);
+  }
+}
+
+/** One part of the fuzzing. A case is JSON, so that one that failed can be kept in a file; bytes are characters of a string. */
+export interface Part<Case> {
+  readonly name: string;
+  /** How many of a hundred cases are of this part. */
+  readonly share: number;
+  /** Cases under way at once. */
+  readonly lanes: number;
+  readonly cases: fc.Arbitrary<Case>;
+  open(tally: Tally): Promise<OpenPart<Case>>;
+}
+
+/** A part with all that it needs running. */
+export interface OpenPart<Case> {
+  /**
+   * @param lane  which of those that run beside each other; has one case at a time
+   * @param alone whether no other lane runs: what goes wrong inside, even later, is this case's
+   * @throws where a property does not hold
+   */
+  check(this: void, one: Case, lane: number, alone: boolean): void | Promise<void>;
+  close(this: void): Promise<void>;
+}
+
+/** What a case violates. */
+export class Violation extends Error {
+  override readonly name = 'Violation';
+}
+
+/** Throws where a property does not hold. */
+export function ensure(holds: boolean, property: string, ...shown: readonly unknown[]): asserts holds {
+  if (!holds) throw new Violation([property, ...shown.map(abbreviated)].join('\n  '));
+}
+
+/** The case itself is shown in whole; of what came of it, this tells enough. */
+function abbreviated(shown: unknown): string {
+  const text = JSON.stringify(shown) ?? 'undefined';
+  return text.length > 2_000 ? `${text.slice(0, 2_000)}…` : text;
+}
