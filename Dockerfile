@@ -54,5 +54,5 @@ COPY --from=build /app/dist dist
 USER 65532:65532
 EXPOSE 8080 9090
 # The heap follows the container's memory limit. Bodies are outside the heap, so that most of the memory is left for them.
-ENTRYPOINT ["node", "--disable-sigusr1", "--disable-warning=DEP0060", "--max-semi-space-size=16", "--max-old-space-size-percentage=35", "/app/dist/main.js"]
+ENTRYPOINT ["node", "--disable-sigusr1", "--disable-warning=DEP0060", "--max-semi-space-size=32", "--max-old-space-size-percentage=35", "/app/dist/main.js"]
 CMD ["serve", "--config", "/etc/envelope-sidecar/sidecar.yaml"]
