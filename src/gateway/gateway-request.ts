@@ -200,8 +200,8 @@ export class GatewayRequest {
   answer(status: number, headers: string[], body: string | Buffer): void {
     const sent = this.head?.method === 'HEAD' ? undefined : body;
     if (sent !== undefined) {
-      headers.push('Content-Length', String(Buffer.byteLength(sent)));
-      this.bytesOut += Buffer.byteLength(sent);
+      headers.push('Content-Length', String(sent.length));
+      this.bytesOut += sent.length;
     }
     this.res.writeHead(status, headers);
     this.end(sent);

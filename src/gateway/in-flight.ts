@@ -72,7 +72,7 @@ export class InFlight {
   }
 
   #close(request: GatewayRequest): void {
-    if (!this.#requests.delete(request)) return;
+    this.#requests.delete(request);
     request.close();
     this.#onClosed(request);
   }

@@ -1,5 +1,6 @@
 import type { Encryption } from '../accounts/account.ts';
 import { isEnvelope } from '../envelope/envelope.ts';
+import { isWhiteSpace } from '../envelope/json.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import { PlainAnswer } from './plain-answer.ts';
 import { collect, concat, isEncoded, PassingBody } from './request-body.ts';
@@ -63,7 +64,7 @@ export async function passThrough(
 /** Whether a body begins like a JSON object. */
 function mayBeJsonObject(first: Buffer): boolean {
   for (const byte of first) {
-    if (byte !== 0x20 && byte !== 0x09 && byte !== 0x0a && byte !== 0x0d) return byte === 0x7b;
+    if (!isWhiteSpace(byte)) return byte === 0x7b;
   }
   return true;
 }

@@ -57,7 +57,6 @@ export class Connection {
   /** Sends a request; the connection must be idle. */
   send({ method, head, body, chunked }: OutgoingRequest, events: RequestEvents): void {
     this.#events = events;
-    this.#bodySent = true;
     this.#parser = new AnswerParser(method, {
       onInformation: (status, headers) => events.onInformation(status, headers),
       onHead: (status, headers) => events.onHead(status, headers),
