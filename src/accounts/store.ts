@@ -121,19 +121,17 @@ export interface StoredPrevious {
   readonly lastUsedAt: number | undefined;
 }
 
-export const auditActions = [
-  'account_added',
-  'account_imported',
-  'account_activated',
-  'account_deactivated',
-  'key_issued',
-  'key_rotated',
-  'key_revoked',
-  'encryption_enabled',
-  'encryption_disabled',
-  'master_key_changed',
-] as const;
-export type AuditAction = (typeof auditActions)[number];
+export type AuditAction =
+  | 'account_added'
+  | 'account_imported'
+  | 'account_activated'
+  | 'account_deactivated'
+  | 'key_issued'
+  | 'key_rotated'
+  | 'key_revoked'
+  | 'encryption_enabled'
+  | 'encryption_disabled'
+  | 'master_key_changed';
 
 /** Who did what, when. Never a secret. */
 export interface AuditEvent {

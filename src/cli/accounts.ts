@@ -13,7 +13,7 @@ import { members, table } from './table.ts';
 /** Rows of a table that are laid out together: a million accounts need not fit into memory. */
 const page = 1_000;
 
-/** Adds `accounts list|show|add|activate|deactivate|import|export|copy|rekey`. */
+/** Adds `accounts list|show|add|activate|deactivate|import|export|copy|rekey|migrate`. */
 export function addAccountCommands(program: Command, io: CliIo, ended: Ended): void {
   const accounts = program.command('accounts').description('add, list and switch accounts; import, export, rekey');
 

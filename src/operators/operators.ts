@@ -81,14 +81,9 @@ export async function createOperatorsListener({ state, log, count, tls }: Operat
     noteOf(request).token = token;
   });
   app.addHook('onResponse', async (request, reply) => {
-    const { operation } = request.routeOptions.config as Partial<Named>;
-    count(operation ?? 'none', reply.statusCode);
-    const line = {
-      request_id: request.id,
-      operation: operation ?? 'none',
-      status: reply.statusCode,
-      ...noteOf(request),
-    };
+    const { operation = 'none' } = request.routeOptions.config as Partial<Named>;
+    count(operation, reply.statusCode);
+    const line = { request_id: request.id, operation, status: reply.statusCode, ...noteOf(request) };
     log.info({ ...line, duration_ms: Math.round(reply.elapsedTime * 1_000) / 1_000 }, 'operator request');
   });
 

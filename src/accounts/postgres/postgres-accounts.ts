@@ -29,7 +29,6 @@ export class PostgresAccounts {
   readonly directory: PostgresDirectory;
   readonly #uses: UseRecorder;
   readonly #tally: TallyKeeper;
-  readonly #url: string;
   #pool: Promise<Pool> | undefined;
 
   /** @param clock epoch milliseconds; @param stopwatch milliseconds on a steady scale */
@@ -39,8 +38,7 @@ export class PostgresAccounts {
     stopwatch: () => number,
     monitor: Monitor,
   ) {
-    this.#url = url;
-    const pool = (): Promise<Pool> => this.#background();
+    const pool = (): Promise<Pool> => (this.#pool ??= changePool(url, 1));
     this.#uses = new UseRecorder(pool);
     this.#tally = new TallyKeeper(pool, clock, stopwatch);
     const vault = new Vault(masterKeys);
@@ -68,10 +66,5 @@ export class PostgresAccounts {
     const pool = this.#pool;
     this.#pool = undefined;
     void (await pool)?.end();
-  }
-
-  #background(): Promise<Pool> {
-    this.#pool ??= changePool(this.#url, 1);
-    return this.#pool;
   }
 }

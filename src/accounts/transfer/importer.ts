@@ -28,7 +28,7 @@ export class Importer {
 
   /** Adds accounts, together; what became of each, in their order. @throws AccountsError where the store fails */
   async add(accounts: readonly StoredAccount[]): Promise<readonly Imported[]> {
-    const { store, vault, clock } = this.#options;
+    const { store, clock } = this.#options;
     const ids = accounts.map(({ id }) => id);
     try {
       const changed = await store.change(ids, (existing) => {
@@ -36,11 +36,10 @@ export class Importer {
         const added: StoredAccount[] = [];
         const outcomes = accounts.map((account): Imported => {
           const outcome = this.#outcomeOf(account, known.get(account.id));
-          if (outcome !== 'added') return outcome;
-          const sealed = reseal(account, this.#from, vault);
-          known.set(account.id, sealed);
-          added.push(sealed);
-          return outcome;
+          if (outcome === 'unchanged' || outcome instanceof AccountsError) return outcome;
+          known.set(account.id, outcome);
+          added.push(outcome);
+          return 'added';
         });
         const events = added.map(({ id }) => this.#event(id, clock()));
         return { accounts: added, events, result: outcomes };
@@ -57,11 +56,12 @@ export class Importer {
     }
   }
 
-  #outcomeOf(account: StoredAccount, existing: StoredAccount | undefined): Imported {
+  /** The account as it is to be stored, or why it is not. */
+  #outcomeOf(account: StoredAccount, existing: StoredAccount | undefined): StoredAccount | Exclude<Imported, 'added'> {
     try {
       if (existing === undefined) {
         refuseEqual(account, this.#from);
-        return 'added';
+        return reseal(account, this.#from, this.#options.vault);
       }
       if (plain(account, this.#from) === plain(existing, this.#options.vault)) return 'unchanged';
       return new AccountsError('account_differs', `account ${account.id} exists and is not the same`);

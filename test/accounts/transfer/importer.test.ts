@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import { enableEncryption, newAccount } from '../../../src/accounts/changes.ts';
+import { FileStore } from '../../../src/accounts/file-store.ts';
+import { Importer } from '../../../src/accounts/transfer/importer.ts';
+import { parseMasterKeys, Vault } from '../../../src/accounts/vault.ts';
+import { Folder } from '../../support/folder.ts';
+
+const vaultOf = (byte: string): Vault => new Vault(parseMasterKeys(byte.repeat(32)) ?? []);
+const now = Date.parse('2026-11-01');
+
+test.each(['test', 'live'] as const)(
+  'an account whose %s credentials do not open is refused by itself, and the others are added',
+  async (environment) => {
+    const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+    const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+    const encrypting = newAccount(undefined, 'sealed-otherwise', 'Sealed otherwise');
+    const wishes = { encoding: 'hex', grace: undefined, replace: false } as const;
+    const { account } = enableEncryption(encrypting, environment, wishes, now, vaultOf('11'));
+    const options = { store, vault: new Vault([]), clock: () => now, audit: () => {} };
+
+    const imported = await new Importer(options, vaultOf('22'), 'somebody').add([
+      newAccount(undefined, 'plain', 'Plain'),
+      account,
+    ]);
+    expect(imported).toEqual(['added', expect.objectContaining({ code: 'master_key_wrong' })]);
+    expect(await store.read('plain')).toMatchObject({ name: 'Plain' });
+    expect(await store.read('sealed-otherwise')).toBeUndefined();
+  },
+);
