@@ -8,8 +8,8 @@ export interface Request extends Head {
   readonly body: string;
 }
 
-// Some spaces before the target are as good as one (RFC 9112 §3): what is forwarded has one.
-const requestLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+) +([!-~\x80-\xff]+) HTTP\/(1\.[01])$/;
+// Some spaces between its parts are as good as one (RFC 9112 §3): what is forwarded has one.
+const requestLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+) +([!-~\x80-\xff]+) +HTTP\/(1\.[01])$/;
 
 /** Reads the request that begins at a place; its `end` is where the next one begins. */
 export function readRequest(text: string, at = 0): Request | Unread {
