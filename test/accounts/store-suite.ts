@@ -143,6 +143,9 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       const thief = { ...accountOf('b'), keys: [{ ...key('', ''), ...same }] };
       await expect(put(store, accountOf('c'), thief)).rejects.toMatchObject({ code: 'key_exists' });
       expect(await all(store)).toEqual([owner]);
+      const other = (await makeStorage()).open();
+      await expect(put(other, owner, thief)).rejects.toMatchObject({ code: 'key_exists' });
+      expect(await all(other)).toEqual([]);
     });
 
     describe('with an idempotency key', () => {

@@ -15,6 +15,8 @@ const schema = 'envelope_sidecar';
 export async function migrate(url: string): Promise<string[]> {
   const { runner } = await import('node-pg-migrate');
   const client = await migrationClient(url);
+  // A connection that is lost fails the statement under way; without a listener it would end the process besides.
+  client.on('error', () => {});
   try {
     await client.connect();
     const done = await runner({

@@ -5,8 +5,8 @@ import type { Query } from './transaction.ts';
 /** A row to be written; times as RFC 3339. */
 type Row = Readonly<Record<string, string | boolean | null>>;
 
-/** Rows of one table by their primary key, in the order in which they are to be inserted. */
-type Rows = ReadonlyMap<string, Row>;
+/** Rows of one table, each behind its primary key, in the order in which they are to be inserted. */
+type Rows = readonly (readonly [key: string, row: Row])[];
 
 interface Table {
   readonly name: string;
@@ -103,11 +103,14 @@ export async function writeAccounts(
   after: readonly StoredAccount[],
 ): Promise<void> {
   const changes = tables.map((table) => {
-    const [old, wanted] = [rowsOf(table, before), rowsOf(table, after)];
-    const changed = [...wanted].filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
+    const old = new Map(rowsOf(table, before));
+    // Not by its key: where one is wanted twice, the database has to refuse it.
+    const wanted = rowsOf(table, after);
+    const kept = new Set(wanted.map(([key]) => key));
+    const changed = wanted.filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
     return {
       table,
-      removed: [...old].filter(([key]) => !wanted.has(key)).map(([, row]) => row),
+      removed: [...old].filter(([key]) => !kept.has(key)).map(([, row]) => row),
       updated: changed.filter(([key]) => old.has(key)).map(([, row]) => row),
       inserted: changed.filter(([key]) => !old.has(key)).map(([, row]) => row),
     };
@@ -121,9 +124,7 @@ export async function writeAccounts(
 }
 
 function rowsOf({ key, rowsOf: rows }: Table, accounts: readonly StoredAccount[]): Rows {
-  return new Map(
-    accounts.flatMap(rows).map((row) => [key.map((column) => String(row[column])).join(' '), row] as const),
-  );
+  return accounts.flatMap(rows).map((row) => [key.map((column) => String(row[column])).join(' '), row] as const);
 }
 
 /** Carries out a statement on any number of rows, which come as one JSON text in $1. */

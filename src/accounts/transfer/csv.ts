@@ -15,7 +15,8 @@ export async function* csvRecords(lines: AsyncIterable<string>): AsyncIterable<C
   for await (const text of lines) {
     line += 1;
     const record = begun === undefined ? { line, text } : { line: begun.line, text: `${begun.text}\n${text}` };
-    const isOpen = (record.text.split('"').length - 1) % 2 === 1;
+    // Of this line only: a quote that is never closed would have all behind it counted again for each line.
+    const isOpen = text.split('"').length % 2 === (begun === undefined ? 0 : 1);
     begun = isOpen ? record : undefined;
     if (!isOpen && record.text !== '') yield { line: record.line, cells: cellsOf(record.text) };
   }
