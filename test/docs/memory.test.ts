@@ -30,8 +30,8 @@ test('its second example fits the smallest container it names', () => {
 
 test.each(['base', 'overlays/test', 'overlays/live'])('its third example is deploy/%s, and fits its pod', (folder) => {
   const { limits } = parse(readFileSync(`deploy/${folder}/sidecar.yaml`, 'utf8')) as { limits: unknown };
-  expect(limits).toEqual({ buffered: '16MiB', inFlight: 192 });
-  expect(examples[2]).toMatchObject({ buffered: 16 * 1_048_576, inFlight: 192 });
+  expect(limits).toEqual({ buffered: '16MiB', inFlight: 64 });
+  expect(examples[2]).toMatchObject({ buffered: 16 * 1_048_576, inFlight: 64 });
   const patch = readFileSync('deploy/components/envelope-sidecar/deployment-patch.yaml', 'utf8');
   const [, pod = ''] = /limits: \{ memory: (\d+)Mi \}/.exec(patch) ?? [];
   expect(examples[2]?.mebibytes).toBeLessThan(Number(pod));

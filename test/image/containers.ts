@@ -90,6 +90,18 @@ export class SidecarContainer extends HardenedContainer {
   }
 }
 
+/** What starts the sidecar in a small container: a young generation of the image's size would fill half of it. */
+export const smallEntrypoint = [
+  'node',
+  '--max-semi-space-size=8',
+  '--max-old-space-size-percentage=35',
+  '/app/dist/main.js',
+  // Whoever replaces an image's entry point replaces its command, too.
+  'serve',
+  '--config',
+  '/etc/envelope-sidecar/sidecar.yaml',
+];
+
 /** The payment core of these tests, at `http://core:3000` in its network. */
 export function coreContainer({ base }: Image, network: StartedNetwork): GenericContainer {
   return new GenericContainer(base)

@@ -5,7 +5,14 @@ import { expect, onTestFinished, test, vi } from 'vitest';
 import { envelopeOf, send, type Answer } from '../support/client.ts';
 import { describeWhere } from '../support/describe-where.ts';
 import { workedExamples } from '../support/memory-bound.ts';
-import { MountedFolder, SidecarContainer, buildImage, coreContainer, missingEngine } from './containers.ts';
+import {
+  MountedFolder,
+  SidecarContainer,
+  buildImage,
+  coreContainer,
+  missingEngine,
+  smallEntrypoint,
+} from './containers.ts';
 
 const key = 'sk_test_image_acme_not_a_secret';
 const credentials = { key: 'image-key-of-acme-not-a-secret-3', iv: 'image-iv-of-acme' };
@@ -53,7 +60,9 @@ describeWhere(await missingEngine(), 'the image, with the limits that docs/opera
     onTestFinished(async () => void (await network.stop()));
     const core = await coreContainer(image, network).start();
     onTestFinished(async () => void (await core.stop()));
-    const limited = new SidecarContainer(image, network, config, accounts).withResourcesQuota({ memory: 128 / 1_024 });
+    const limited = new SidecarContainer(image, network, config, accounts)
+      .withEntrypoint(smallEntrypoint)
+      .withResourcesQuota({ memory: 128 / 1_024 });
     const sidecar = await limited.start();
     onTestFinished(async () => void (await sidecar.stop()));
     const { container: engine } = await getContainerRuntimeClient();

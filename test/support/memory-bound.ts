@@ -3,6 +3,8 @@ const mib = 1_024 * kib;
 
 /** What decides how much memory the sidecar may need: its limits, and how many clients and accounts there are. Bytes. */
 interface MemoryTerms {
+  /** Of Node's flag `--max-semi-space-size`. */
+  readonly semiSpace: number;
   readonly requestBody: number;
   readonly buffered: number;
   readonly header: number;
@@ -12,9 +14,18 @@ interface MemoryTerms {
 }
 
 /** The most memory the sidecar needs, in bytes, by the sum in docs/operators.md. */
-export function memoryBound({ requestBody, buffered, header, inFlight, connections, accounts }: MemoryTerms): number {
+export function memoryBound({
+  semiSpace,
+  requestBody,
+  buffered,
+  header,
+  inFlight,
+  connections,
+  accounts,
+}: MemoryTerms): number {
   return (
     60 * mib +
+    3 * (semiSpace - 8 * mib) +
     1.5 * (buffered + Math.max(requestBody, buffered / 8)) +
     inFlight * 340 * kib +
     connections * (10 * kib + header) +
@@ -26,11 +37,21 @@ export function memoryBound({ requestBody, buffered, header, inFlight, connectio
 
 /** The worked examples of docs/operators.md, and the MiB it gives for each. */
 export function workedExamples(guide: string): (MemoryTerms & { readonly mebibytes: number })[] {
-  const row = /^\| +(\d+)MiB +\| +(\d+)MiB +\| +(\d+)KiB +\| +([\d,]+) +\| +([\d,]+) +\| +([\d,]+) +\| +(\d+) +\|$/gm;
+  const row =
+    /^\| +(\d+) +\| +(\d+)MiB +\| +(\d+)MiB +\| +(\d+)KiB +\| +([\d,]+) +\| +([\d,]+) +\| +([\d,]+) +\| +(\d+) +\|$/gm;
   return [...guide.matchAll(row)].map(([, ...cells]) => {
-    const [requestBody = 0, buffered = 0, header = 0, inFlight = 0, connections = 0, accounts = 0, mebibytes = 0] =
-      cells.map((cell) => Number(cell.replaceAll(',', '')));
+    const [
+      semiSpace = 0,
+      requestBody = 0,
+      buffered = 0,
+      header = 0,
+      inFlight = 0,
+      connections = 0,
+      accounts = 0,
+      mebibytes = 0,
+    ] = cells.map((cell) => Number(cell.replaceAll(',', '')));
     return {
+      semiSpace: semiSpace * mib,
       requestBody: requestBody * mib,
       buffered: buffered * mib,
       header: header * kib,
