@@ -45,11 +45,11 @@ if ! command -v kubectl >/dev/null; then
   if ! apt-cache show kubectl &>/dev/null; then
     next=$(mktemp -d)
     chown _apt "$next"
-    mkdir -p "$next/sources" "$next/lists/partial"
-    for file in /etc/apt/sources.list /etc/apt/sources.list.d/debian.sources; do
-      if [[ -e $file ]]; then sed s/bookworm/trixie/g "$file" >"$next/sources/${file##*/}"; fi
-    done
-    options=(-o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$next/sources" -o Dir::State::Lists="$next/lists")
+    mkdir -p "$next/lists/partial"
+    debian=$(apt-get indextargets --format '$(ORIGIN) $(CODENAME) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+      sed -n 's/^Debian bookworm main //p' | head -n 1)
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $debian trixie main" >"$next/sources.list"
+    options=(-o Dir::Etc::SourceList="$next/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State::Lists="$next/lists")
     apt-get -qq "${options[@]}" update
     (cd "$next" && apt-get -qq "${options[@]}" download kubectl)
     kubectl=$(echo "$next"/kubectl_*.deb)
