@@ -40,7 +40,8 @@ export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags:
   // JSON is YAML.
   writeFileSync(join(directory, 'sidecar.yaml'), JSON.stringify(configuration));
   const serve = [join(checkout, 'dist/main.js'), 'serve', '--config', join(directory, 'sidecar.yaml')];
-  return { command: process.execPath, args: [...shippedFlags(checkout), ...nodeFlags, ...serve] };
+  const args = [...shippedFlags(checkout), ...nodeFlags, ...serve];
+  return { command: process.execPath, args, env: { MALLOC_ARENA_MAX: '1' } };
 }
 
 /** The flags between `node` and the program in the image's entry point. */

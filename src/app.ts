@@ -14,7 +14,7 @@ import type { Config, Listener, StoreSettings } from './config/config.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { createListener, secureContextOf, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
-import { OperatorsApi } from './operators/operators-api.ts';
+import type { OperatorsApi } from './operators/operators-api.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { Metrics } from './telemetry/metrics.ts';
@@ -40,6 +40,7 @@ export interface AppDependencies {
 export class App {
   readonly #log: Logger;
   readonly #clock: () => number;
+  readonly #env: Env;
   readonly #gateway: Gateway;
   readonly #operation: OperationMetrics;
   readonly #merchantsListener: Server;
@@ -49,7 +50,7 @@ export class App {
   /** The accounts in a database, where they are in one. */
   #database: { readonly settings: StoreSettings; readonly accounts: PostgresAccounts } | undefined;
   #monitor: DirectoryMonitor | undefined;
-  readonly #operators: OperatorsApi | undefined;
+  #operators: OperatorsApi | undefined;
   #operatorsListener: Server | undefined;
   /** Says what cannot change while running. */
   readonly #fixed: Readonly<Record<string, unknown>>;
@@ -60,11 +61,11 @@ export class App {
   #drainEnds = 0;
 
   constructor(config: Config, { log, clock, version, env }: AppDependencies) {
-    const { operators } = config;
     this.#fixed = fixedOf(config);
     this.#config = config;
     this.#log = log;
     this.#clock = clock;
+    this.#env = env;
     const registry = this.#registry;
     const metrics = new Metrics(registry, () => this.#gateway.inFlight.size);
     this.#operation = new OperationMetrics(registry, version, () =>
@@ -73,9 +74,6 @@ export class App {
     this.#gateway = new Gateway(this.#rulesOf(config), log, metrics, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
     this.#adminListener = createAdminListener({ registry, isReady: () => this.#ready, drain: () => this.drain() });
-    if (operators !== undefined) {
-      this.#operators = new OperatorsApi(config, { log, count: operatorsMetrics(registry), clock, env });
-    }
   }
 
   /**
@@ -88,8 +86,9 @@ export class App {
     await open('admin', this.#adminListener, admin, this.#log);
     try {
       if (operators !== undefined) {
-        this.#operatorsListener = await this.#operators?.listener(operators.tls && tlsOptionsOf(operators.tls));
-        if (this.#operatorsListener) await open('operators', this.#operatorsListener, operators, this.#log);
+        this.#operators = await this.#createOperatorsApi();
+        this.#operatorsListener = await this.#operators.listener(operators.tls && tlsOptionsOf(operators.tls));
+        await open('operators', this.#operatorsListener, operators, this.#log);
       }
       await this.#database?.accounts.open();
       await open('merchants', this.#merchantsListener, this.#config.listen, this.#log);
@@ -196,6 +195,13 @@ export class App {
     for (const { upstream } of this.#upstreams.values()) upstream.close();
     await this.#database?.accounts.close();
     this.#log.info('stopped');
+  }
+
+  async #createOperatorsApi(): Promise<OperatorsApi> {
+    // Loaded here: who leaves the API off does not give it memory.
+    const { OperatorsApi } = await import('./operators/operators-api.ts');
+    const count = operatorsMetrics(this.#registry);
+    return new OperatorsApi(this.#config, { log: this.#log, count, clock: this.#clock, env: this.#env });
   }
 
   /** The rules of a configuration; an upstream whose settings are the same keeps its connections. */

@@ -17,7 +17,7 @@ const layers: readonly (readonly string[])[] = [
   ['telemetry/'],
   ['accounts/'],
   ['envelope/', 'yaml/'],
-  ['errors.ts'],
+  ['errors.ts', 'http.ts'],
 ];
 
 /** The longest file that can be read in one sitting. */
@@ -136,6 +136,11 @@ describe('src/', () => {
 
   test('errors.ts imports nothing', () => {
     expect(specifiers(sources.get('errors.ts') ?? 'missing')).toEqual([]);
+  });
+
+  // As a whole it takes 16 MB that nobody here uses.
+  test('only http.ts has node:http loaded, and not as a whole', () => {
+    expect(mentions(/^import (?!type ).*from 'node:http'/, () => false)).toEqual([]);
   });
 
   test('only main.ts exits and reads the environment and the arguments', () => {

@@ -1,6 +1,7 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { isIPv4 } from 'node:net';
 import type { Registry } from 'prom-client';
+import { http } from '../http.ts';
 
 /** What the admin listener tells and starts. */
 export interface AdminDependencies {
@@ -13,7 +14,7 @@ export interface AdminDependencies {
 
 /** The admin listener: health, metrics and the begin of the drain. Nothing secret. */
 export function createAdminListener(dependencies: AdminDependencies): Server {
-  return createServer({ maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 }, (req, res) => {
+  return http.createServer({ maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 }, (req, res) => {
     respond(req, res, dependencies).catch(() => res.destroy());
   });
 }

@@ -1,5 +1,5 @@
-import { request } from 'node:http';
 import { loadAdmin } from '../config/load.ts';
+import { http } from '../http.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
@@ -24,10 +24,11 @@ function loopbackOf(host: string): string {
 
 function post(host: string, port: number): Promise<number | string> {
   return new Promise((resolve) => {
-    request({ host, port, path: '/drain', method: 'POST', agent: false }, (res) => {
-      res.resume();
-      resolve(res.statusCode ?? 0);
-    })
+    http
+      .request({ host, port, path: '/drain', method: 'POST', agent: false }, (res) => {
+        res.resume();
+        resolve(res.statusCode ?? 0);
+      })
       // Where a name has several addresses, the message is empty.
       .on('error', (error: Error & { code?: string }) => resolve(error.message || (error.code ?? error.name)))
       .end();

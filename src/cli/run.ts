@@ -1,16 +1,7 @@
-import { Command, CommanderError, Option } from 'commander';
-import { credentialFormats } from '../envelope/credentials.ts';
-import { encodings, type Encoding } from '../envelope/encoding.ts';
-import { addAccountCommands } from './accounts.ts';
-import { check } from './check.ts';
-import { open, seal, type CipherOptions } from './cipher.ts';
+import { Command, CommanderError } from 'commander';
 import { complain } from './complain.ts';
 import { configOption } from './config-option.ts';
-import { demo } from './demo.ts';
-import { drain } from './drain.ts';
-import { addEncryptionCommands } from './encryption.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { addKeyCommands } from './keys.ts';
 import { serve } from './serve.ts';
 
 /**
@@ -31,51 +22,13 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
     .description('run the sidecar')
     .addOption(configOption(io))
     .action(async ({ config }: { config: string }) => {
-      exitCode = await serve(io, config);
+      ended(await serve(io, config));
     });
-  program
-    .command('check')
-    .description('validate the configuration: OK, or every problem')
-    .addOption(configOption(io))
-    .action(({ config }: { config: string }) => {
-      exitCode = check(io, config);
-    });
-  program
-    .command('demo')
-    .description('start a stand-in payment core and the sidecar on config/, and print curl commands to paste')
-    .option('--free-ports', 'take free ports instead of the configured ones')
-    .action(async ({ freePorts }: { freePorts?: true }) => {
-      exitCode = await demo(io, { freePorts: freePorts === true });
-    });
-  program
-    .command('drain')
-    .description('begin the drain of the running sidecar and wait until nothing is in flight')
-    .addOption(configOption(io))
-    .action(async ({ config }: { config: string }) => {
-      exitCode = await drain(io, config);
-    });
-
-  addAccountCommands(program, io, ended);
-  addKeyCommands(program, io, ended);
-  addEncryptionCommands(program, io, ended);
-
-  const cipherCommand = (name: string, description: string): Command =>
-    program
-      .command(name)
-      .description(description)
-      .option('--key-file <file>', 'the key (default: SIDECAR_KEY)')
-      .option('--iv-file <file>', 'the IV (default: SIDECAR_IV)')
-      .addOption(
-        new Option('--format <format>', 'how key and IV are written').choices(credentialFormats).default('text'),
-      );
-  cipherCommand('seal', 'JSON on stdin to an envelope on stdout')
-    .addOption(new Option('--encoding <encoding>', 'of the ciphertext').choices(encodings).default('hex'))
-    .action(async (options: CipherOptions & { encoding: Encoding }) => {
-      exitCode = await seal(io, options);
-    });
-  cipherCommand('open', 'an envelope on stdin to its plaintext on stdout').action(async (options: CipherOptions) => {
-    exitCode = await open(io, options);
-  });
+  // What is not needed beside a payment core takes no memory there.
+  if (args[0] !== 'serve') {
+    const { addOtherCommands } = await import('./other-commands.ts');
+    addOtherCommands(program, io, ended);
+  }
 
   try {
     await program.parseAsync(args, { from: 'user' });

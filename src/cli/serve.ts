@@ -1,6 +1,6 @@
 import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
-import { loadConfig } from '../config/load.ts';
+import { loadInThread } from '../config/load-in-thread.ts';
 import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { formatProblem } from '../yaml/problem.ts';
@@ -9,15 +9,15 @@ import { exitCodes, type CliIo } from './io.ts';
 
 /** `serve`: runs the sidecar until a signal ends it. Returns the exit code. */
 export async function serve(io: CliIo, configFile: string): Promise<number> {
+  // As long as there is nothing to be reloaded it only must not end the process.
+  let reloader: Reloader | undefined;
+  io.onSignal('SIGHUP', () => reloader?.reload());
   const readSince = io.clock();
-  const loaded = loadConfig(configFile, io.env);
+  const loaded = await loadInThread(configFile, io.env, []);
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const log = createLogger(loaded.config.log.level, io.log);
   for (const warning of loaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
   const signals = stopSignals(io);
-  // As long as there is nothing to be reloaded it only must not end the process.
-  let reloader: Reloader | undefined;
-  io.onSignal('SIGHUP', () => reloader?.reload());
   const app = await startApp(io, 'serve', loaded.config, log);
   if (app === undefined) return exitCodes.failed;
 

@@ -1,9 +1,7 @@
 import { statSync, watch, type FSWatcher, type Stats } from 'node:fs';
-import { dirname, extname, join } from 'node:path';
-import { Worker } from 'node:worker_threads';
-import type { Account } from '../accounts/account.ts';
+import { dirname, join } from 'node:path';
 import type { Env } from '../yaml/values.ts';
-import { unpackAccount, type WorkerMessage } from './load-messages.ts';
+import { loadInThread } from './load-in-thread.ts';
 import type { LoadResult } from './load.ts';
 
 /** A file is often written in several steps; so long after the last one it is read. Milliseconds. */
@@ -85,7 +83,7 @@ export class Reloader {
     this.#loading = true;
     this.#again = false;
     const readSince = this.#clock();
-    const loaded = await this.#load();
+    const loaded = await loadInThread(this.#file, this.#env, [...this.#files]);
     this.#loading = false;
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
@@ -115,36 +113,6 @@ export class Reloader {
     const reload = (): void => this.reload();
     this.#settling = setTimeout(reload, settleTime).unref();
     this.#settlingAtMost ??= setTimeout(reload, longestSettleTime).unref();
-  }
-
-  #load(): Promise<LoadResult> {
-    return new Promise((resolve) => {
-      const accounts: Account[] = [];
-      const worker = new Worker(new URL(`./load-worker${extname(import.meta.url)}`, import.meta.url), {
-        workerData: { file: this.#file, env: { ...this.#env } },
-      });
-      worker.on('message', (message: WorkerMessage) => {
-        // Whatever else waits comes first: messages that are there already are taken in without a pause.
-        setImmediate(() => worker.postMessage('next'));
-        if (message.kind === 'accounts') {
-          accounts.push(...message.accounts.map(unpackAccount));
-        } else if (message.kind === 'loaded') {
-          const { config, warnings, files } = message;
-          resolve({ ok: true, config: { ...config, accounts }, warnings, files });
-        } else {
-          const { problems, files } = message;
-          resolve({ ok: false, problems, files });
-        }
-      });
-      // Whatever the files do to the thread that reads them, this one goes on. The error's message could quote them.
-      const brokenOff = (cause: string): void => {
-        const message = `loading broke off (${cause}): "check" tells more`;
-        const problem = { file: this.#file, line: 1, column: 1, path: '.', message };
-        resolve({ ok: false, problems: [problem], files: [...this.#files] });
-      };
-      worker.on('error', (error: Error & { code?: string }) => brokenOff(error.code ?? error.name));
-      worker.on('exit', (code) => brokenOff(`exit code ${code}`));
-    });
   }
 }
 

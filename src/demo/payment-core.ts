@@ -1,5 +1,6 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { z } from 'zod';
+import { http } from '../http.ts';
 import { Ledger, type Answer } from './ledger.ts';
 
 /** Bytes of a body that are read; a longer one is answered with 413. */
@@ -63,7 +64,7 @@ export function createPaymentCore(log: (line: string) => void): Server {
     log(printable(`${answer.status} ${request.method} ${request.url} ${account} ${text ?? '(too large)'}`));
   };
 
-  return createServer((request, response) => {
+  return http.createServer((request, response) => {
     // Reading fails when the client leaves: there is nobody left to answer.
     handle(request, response).catch(() => response.destroy());
   });

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { ServerResponse, type IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { KeyHolder } from '../accounts/directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
+import { http } from '../http.ts';
 import { accessLine } from './access-line.ts';
 import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
 import { clientOf } from './client-address.ts';
@@ -100,7 +101,7 @@ export class Gateway {
 
   /** Handles a WebSocket handshake: the same admission, then the two connections are coupled. */
   upgrade(req: IncomingMessage, socket: Socket, firstBytes: Buffer): void {
-    const res = new ServerResponse(req);
+    const res = new http.ServerResponse(req);
     res.assignSocket(socket);
     res.shouldKeepAlive = false;
     res.once('finish', () => socket.destroySoon());

@@ -1,9 +1,10 @@
-import { createServer as createHttpServer, type Server, type ServerOptions } from 'node:http';
-import { createServer as createHttpsServer } from 'node:https';
+import type { Server, ServerOptions } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import type { Config, ServerTls } from '../config/config.ts';
 import type { RefusalCode } from '../errors.ts';
+import { http } from '../http.ts';
 import type { Gateway } from './gateway.ts';
 
 /** The merchants' listener: Node's HTTP server with the limits of the configuration, all its events led to the gateway. */
@@ -24,8 +25,8 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   const { tls } = listen;
   const server: Server =
     tls === undefined
-      ? createHttpServer(options)
-      : createHttpsServer({ ...options, ...tlsOptionsOf(tls), handshakeTimeout: timeouts.header });
+      ? http.createServer(options)
+      : createTlsServer({ ...options, ...tlsOptionsOf(tls), handshakeTimeout: timeouts.header });
   // Node drops headers beyond a number without a word; the size limit bounds them already.
   server.maxHeadersCount = 0;
   server.on('request', (req, res) => gateway.handle(req, res));

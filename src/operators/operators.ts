@@ -1,11 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { createServer, type Server } from 'node:http';
+import type { Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import type { Operations } from '../accounts/operations.ts';
 import type { OperatorsToken } from '../config/config.ts';
+import { http } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/operators-metrics.ts';
 import { apiRoot, endpoints, type Endpoint } from './endpoints.ts';
@@ -44,7 +45,7 @@ export async function createOperatorsListener({ state, log, count, tls }: Operat
   const options = { maxHeaderSize: 8_192, headersTimeout: 5_000, requestTimeout: 10_000 };
   const app = fastify({
     serverFactory: (handle) =>
-      tls === undefined ? createServer(options, handle) : createTlsServer({ ...options, ...tls }, handle),
+      tls === undefined ? http.createServer(options, handle) : createTlsServer({ ...options, ...tls }, handle),
     bodyLimit,
     exposeHeadRoutes: false,
     genReqId: ({ headers }) => requestIdOf(headers['x-request-id']),

@@ -43,6 +43,18 @@ async function statusWith(sidecar: Serving, key: string): Promise<number> {
   return (await send(sidecar, 'GET /x', { key })).status;
 }
 
+/** Node's options for a module that comes before the program. */
+function preloaded(source: string): string[] {
+  return ['--import', `data:text/javascript,${encodeURIComponent(source)}`];
+}
+
+/** Node's options with which each thread that loads breaks off, as soon as there is a file `break` in the folder. */
+function breakOffOnceThere(folder: Folder): string[] {
+  return preloaded(`import { isMainThread } from 'node:worker_threads';
+    import { existsSync } from 'node:fs';
+    if (!isMainThread && existsSync('${folder.file('break')}')) throw new TypeError('secret canary');`);
+}
+
 const ended = { code: 0, signal: null };
 
 describe('serve', () => {
@@ -104,6 +116,36 @@ describe('serve', () => {
     expect(sidecar.stdout).toBe('');
     expect(sidecar.stderr.split('\n')).toEqual([...problemsOf(folder), '']);
     expect(problemsOf(folder)).toHaveLength(3);
+  });
+
+  test('does not start where reading the configuration breaks off: 78, and one line on stderr', async () => {
+    const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), break: '' });
+    const file = folder.file('sidecar.yaml');
+    const sidecar = startCommand(['serve', '--config', file], { nodeOptions: breakOffOnceThere(folder) });
+    expect(await sidecar.ended()).toEqual({ code: 78, signal: null });
+    expect(sidecar.stderr).toBe(`${file}:1:1  .  loading broke off (TypeError): "check" tells more\n`);
+  });
+
+  test('keeps nothing in memory that only other commands, loading, or parts that are off need', async () => {
+    const listing = `import { writeSync } from 'node:fs';
+      import { isMainThread } from 'node:worker_threads';
+      import { registerHooks } from 'node:module';
+      const load = (url, context, next) => (writeSync(2, url + '\\n'), next(url, context));
+      if (isMainThread) registerHooks({ load });
+      if (isMainThread) process.on('exit', () => writeSync(2, process.moduleLoadList.join('\\n')));`;
+    const { origin } = await startUpstream();
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile(origin),
+      'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+    });
+    const sidecar = await startServe(folder.file('sidecar.yaml'), { nodeOptions: preloaded(listing) });
+    expect(await statusWith(sidecar, keys.globex)).toBe(200);
+    await sidecar.signal('SIGTERM').ended();
+    const modules = sidecar.stderr.replace(/.*\/node_modules\//g, '');
+    expect(modules).toMatch(/^pino\//m);
+    expect(modules).toMatch(/^NativeModule _http_server$/m);
+    expect(modules).not.toMatch(/^(?:zod|yaml|fastify|pg|node-pg-migrate)\//m);
+    expect(modules).not.toMatch(/undici|sqlite/);
   });
 
   test.each([
@@ -256,12 +298,7 @@ describe('a reload', () => {
       'sidecar.yaml': sidecarFile(origin),
       'accounts.yaml': accountsFile(globexEntry(keys.globex)),
     });
-    const source = `import { isMainThread } from 'node:worker_threads';
-      import { existsSync } from 'node:fs';
-      if (!isMainThread && existsSync('${folder.file('break')}')) throw new TypeError('secret canary');`;
-    const sidecar = await startServe(folder.file('sidecar.yaml'), {
-      nodeOptions: ['--import', `data:text/javascript,${encodeURIComponent(source)}`],
-    });
+    const sidecar = await startServe(folder.file('sidecar.yaml'), { nodeOptions: breakOffOnceThere(folder) });
     folder.write({ break: '' });
     sidecar.signal('SIGHUP');
     const [entry] = await sidecar.untilEntries('configuration not valid, the running one stays');

@@ -1,15 +1,10 @@
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig, type LoadResult } from '../../src/config/load.ts';
 import { Reloader } from '../../src/config/reload.ts';
-import { openEnvelope } from '../../src/envelope/envelope.ts';
 import type { Env } from '../../src/yaml/values.ts';
-import { envelopeOf, send } from '../support/client.ts';
-import { accountsFile, acmeEntry, Folder, globexEntry, MountedFolder, sidecarFile } from '../support/folder.ts';
-import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
+import { accountsFile, Folder, globexEntry, MountedFolder, sidecarFile } from '../support/folder.ts';
+import { keys } from '../support/sidecar.ts';
 
 /** A reloader of one file, and all that it has handed over. */
 class Followed {
@@ -209,89 +204,6 @@ describe('reload', () => {
     followed.reloader.reload();
     const loaded = await followed.until(() => true);
     expect(loaded.ok && loaded.config.accounts[0]?.keys[0]?.prefix).toBe('pk_test_');
-  });
-});
-
-describe('what the other thread has loaded', () => {
-  const previous = { ...acmeLive, until: '2036-01-01' };
-  const entry = {
-    ...acmeEntry,
-    encryption: {
-      test: { enabled: true, ...acmeTest, encoding: 'base64', createdAt: '2026-11-01', previous },
-      live: { enabled: true, key: 'x'.repeat(32), iv: 'y'.repeat(16), previous: { until: '2036-01-01' } },
-    },
-  };
-
-  test('is what this one would have loaded', async () => {
-    const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry, globexEntry(keys.globex)) });
-    const followed = new Followed(folder.file('sidecar.yaml'));
-    followed.reloader.reload();
-    expect(await followed.until(() => true)).toEqual(loadConfig(folder.file('sidecar.yaml'), {}));
-  });
-
-  test('opens envelopes with the current credentials and with previous ones', async () => {
-    const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry) });
-    const followed = new Followed(folder.file('sidecar.yaml'));
-    followed.reloader.reload();
-    const loaded = await followed.until(() => true);
-    const { credentials, grace } = (loaded.ok && loaded.config.accounts[0]?.encryption.test) || {};
-    const candidates = [credentials, grace?.previous].filter((each) => each !== undefined);
-    expect(candidates).toHaveLength(2);
-    for (const sealedWith of [acmeTest, acmeLive]) {
-      const opened = openEnvelope(Buffer.from(envelopeOf(sealedWith, '{"amount":1}')), candidates);
-      expect(opened).toMatchObject({ plaintext: Buffer.from('{"amount":1}') });
-    }
-  });
-});
-
-describe('while 10,000 accounts are loaded', () => {
-  const accounts = Array.from({ length: 10_000 }, (_, i) => {
-    const digits = String(i).padStart(16, '0');
-    const key = `sk_test_${digits}`;
-    return {
-      id: `account-${i}`,
-      name: `Account ${i}`,
-      keys: [{ id: `key-${i}`, key, createdAt: '2026-11-01' }],
-      encryption: { test: { enabled: true, key: `key-${digits}-of-32-bytes`, iv: digits } },
-    };
-  });
-
-  test('this thread goes on answering, and takes them in a few at a time', async () => {
-    const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
-    const server = createServer((_req, res) => res.end('answered'));
-    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void server.close());
-    const { port } = server.address() as AddressInfo;
-
-    // The order in which this thread has turned to its other work, and to what the other thread sent.
-    let turning = true;
-    const turn = vi.fn<() => void>(() => {
-      if (turning) setImmediate(turn);
-    });
-    const emit = vi.spyOn(Worker.prototype, 'emit');
-    onTestFinished(() => {
-      turning = false;
-      emit.mockRestore();
-    });
-    turn();
-
-    const followed = new Followed(folder.file('sidecar.yaml'));
-    followed.reloader.reload();
-    let answered = 0;
-    while (followed.applied.length === 0) {
-      expect((await send({ port }, 'GET /')).body).toBe('answered');
-      answered += 1;
-    }
-    expect(hasKeys(10_000)(await followed.until(() => true))).toBe(true);
-    // Loading takes hundreds of times as long as a request.
-    expect(answered).toBeGreaterThan(20);
-    const messages = emit.mock.invocationCallOrder.filter((_, i) => String(emit.mock.calls[i]?.[0]) === 'message');
-    expect(messages).toHaveLength(101);
-    const turns = turn.mock.invocationCallOrder;
-    const withoutTurn = messages
-      .slice(1)
-      .filter((at, i) => !turns.some((each) => each < at && each > (messages[i] ?? 0)));
-    expect(withoutTurn).toEqual([]);
   });
 });
 

@@ -95,6 +95,7 @@ export const smallEntrypoint = [
   'node',
   '--max-semi-space-size=8',
   '--max-old-space-size-percentage=35',
+  '--no-memory-pool-share-memory-on-teardown',
   '/app/dist/main.js',
   // Whoever replaces an image's entry point replaces its command, too.
   'serve',

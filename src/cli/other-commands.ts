@@ -1,0 +1,60 @@
+import { Option, type Command } from 'commander';
+import { credentialFormats } from '../envelope/credentials.ts';
+import { encodings, type Encoding } from '../envelope/encoding.ts';
+import { addAccountCommands } from './accounts.ts';
+import { check } from './check.ts';
+import { open, seal, type CipherOptions } from './cipher.ts';
+import { configOption } from './config-option.ts';
+import { demo } from './demo.ts';
+import { drain } from './drain.ts';
+import { addEncryptionCommands } from './encryption.ts';
+import type { CliIo } from './io.ts';
+import { addKeyCommands } from './keys.ts';
+import type { Ended } from './store-command.ts';
+
+/** Adds all commands but `serve`. */
+export function addOtherCommands(program: Command, io: CliIo, ended: Ended): void {
+  program
+    .command('check')
+    .description('validate the configuration: OK, or every problem')
+    .addOption(configOption(io))
+    .action(({ config }: { config: string }) => {
+      ended(check(io, config));
+    });
+  program
+    .command('demo')
+    .description('start a stand-in payment core and the sidecar on config/, and print curl commands to paste')
+    .option('--free-ports', 'take free ports instead of the configured ones')
+    .action(async ({ freePorts }: { freePorts?: true }) => {
+      ended(await demo(io, { freePorts: freePorts === true }));
+    });
+  program
+    .command('drain')
+    .description('begin the drain of the running sidecar and wait until nothing is in flight')
+    .addOption(configOption(io))
+    .action(async ({ config }: { config: string }) => {
+      ended(await drain(io, config));
+    });
+
+  addAccountCommands(program, io, ended);
+  addKeyCommands(program, io, ended);
+  addEncryptionCommands(program, io, ended);
+
+  const cipherCommand = (name: string, description: string): Command =>
+    program
+      .command(name)
+      .description(description)
+      .option('--key-file <file>', 'the key (default: SIDECAR_KEY)')
+      .option('--iv-file <file>', 'the IV (default: SIDECAR_IV)')
+      .addOption(
+        new Option('--format <format>', 'how key and IV are written').choices(credentialFormats).default('text'),
+      );
+  cipherCommand('seal', 'JSON on stdin to an envelope on stdout')
+    .addOption(new Option('--encoding <encoding>', 'of the ciphertext').choices(encodings).default('hex'))
+    .action(async (options: CipherOptions & { encoding: Encoding }) => {
+      ended(await seal(io, options));
+    });
+  cipherCommand('open', 'an envelope on stdin to its plaintext on stdout').action(async (options: CipherOptions) => {
+    ended(await open(io, options));
+  });
+}
