@@ -1,10 +1,11 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { AccountsDatabase } from './accounts-database.ts';
 import { cpuSeconds, residentMemory } from './cpu-time.ts';
 import { knownMerchants, requestsOf } from './exchanges.ts';
 import { memoryWhileSealing, memoryWithConnections } from './held-memory.ts';
 import { runLoad, writeRequests } from './load.ts';
-import { merchantsOf } from './merchants.ts';
+import { merchantOf, merchantsOf } from './merchants.ts';
 import { freePort, type Running } from './processes.ts';
 import type { Pace } from './rounds.ts';
 import { envelopedRoute, project, sidecarCommand, type SidecarSetup } from './sidecar.ts';
@@ -39,10 +40,21 @@ interface Figures {
 
 const small = '/api/s2s/answers/156';
 
-/** The sidecar's costs as its tasks grow. @param say told what is being measured */
+type GrowthPace = Pick<Pace, 'rounds' | 'seconds' | 'warmUp'>;
+
+const cost = ({ perRequest }: Figures): number => perRequest;
+const megabytes = (bytes: number): number => bytes / 1024 ** 2;
+
+/**
+ * The sidecar's costs as its tasks grow.
+ *
+ * @param postgres the URL of an empty database, or undefined: without accounts in PostgreSQL
+ * @param say told what is being measured
+ */
 export async function growth(
   stage: Stage,
-  pace: Pick<Pace, 'rounds' | 'seconds' | 'warmUp'>,
+  pace: GrowthPace,
+  postgres: string | undefined,
   say: (what: string) => void,
 ): Promise<Curve[]> {
   say('accounts');
@@ -56,16 +68,47 @@ export async function growth(
   say('a very large answer');
   const sealing = await held(stage, memoryWhileSealing, 1);
 
-  const cost = ({ perRequest }: Figures): number => perRequest;
-  const megabytes = (bytes: number): number => bytes / 1024 ** 2;
   return [
-    curve('An enveloped exchange of 350 B', 'accounts', 'µs CPU', accounts, cost),
-    curve('From start to ready', 'accounts', 'ms', accounts, ({ startUp }) => startUp),
-    curve('Memory before the first request', 'accounts', 'MB', accounts, ({ idleMemory }) => megabytes(idleMemory)),
+    ...accountsCurves('accounts', accounts),
+    ...(postgres === undefined ? [] : await postgresCurves(stage, pace, postgres, say)),
     curve('An enveloped exchange of 350 B', 'routes', 'µs CPU', routes, cost),
     curve('An enveloped exchange, both ways', 'bytes of body', 'µs CPU', bodies, cost),
     curve('Memory with idle connections', 'connections', 'MB', connections, megabytes),
     curve('Memory while an answer of 1 GB is sealed', 'MB sealed', 'MB', sealing, megabytes),
+  ];
+}
+
+function accountsCurves(size: string, accounts: ReadonlyMap<number, readonly Figures[]>): Curve[] {
+  return [
+    curve('An enveloped exchange of 350 B', size, 'µs CPU', accounts, cost),
+    curve('From start to ready', size, 'ms', accounts, ({ startUp }) => startUp),
+    curve('Memory before the first request', size, 'MB', accounts, ({ idleMemory }) => megabytes(idleMemory)),
+  ];
+}
+
+async function postgresCurves(
+  stage: Stage,
+  pace: GrowthPace,
+  url: string,
+  say: (what: string) => void,
+): Promise<Curve[]> {
+  const database = await AccountsDatabase.open(url);
+  const accounts = new Map<number, Figures[]>();
+  const lookUps = new Map<number, number[]>();
+  for (const at of [10_000, 100_000, 1_000_000]) {
+    say(`${at.toLocaleString('en-US')} accounts in PostgreSQL`);
+    await database.fillTo(at);
+    lookUps.set(at, await database.lookUps());
+    const senders = Array.from({ length: 100 }, (_, i) => merchantOf(Math.floor((i * at) / 100), 'encrypting'));
+    const setup = { merchants: [], postgres: { url, masterKey: database.masterKey } };
+    const point = { at, setup, requests: requestsOf(senders, small, 350), connections: 32 };
+    for (const [, figures] of await figuresOf(stage, [point], pace)) accounts.set(at, figures);
+  }
+  await database.close();
+  const size = 'accounts in PostgreSQL';
+  return [
+    ...accountsCurves(size, accounts),
+    curve('Looking up a key that is not held', size, 'ms', lookUps, (milliseconds) => milliseconds),
   ];
 }
 
@@ -106,7 +149,7 @@ function bodiesPoint(at: number): Point {
 async function figuresOf(
   stage: Stage,
   points: readonly Point[],
-  { rounds, seconds, warmUp }: Pick<Pace, 'rounds' | 'seconds' | 'warmUp'>,
+  { rounds, seconds, warmUp }: GrowthPace,
 ): Promise<Map<number, Figures[]>> {
   const figures = new Map<number, Figures[]>(points.map(({ at }) => [at, []]));
   for (let round = 0; round < rounds; round += 1) {

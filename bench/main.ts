@@ -61,8 +61,11 @@ function present(all: readonly Peer[], names: readonly string[] | undefined): Pe
   });
 }
 
-async function grow(stage: Stage, { rounds = 3, seconds, warmUp }: Options): Promise<NonNullable<Report['growth']>> {
-  const curves = await growth(stage, { rounds, seconds, warmUp }, (what) => say(`measuring ${what}`));
+async function grow(
+  stage: Stage,
+  { rounds = 3, seconds, warmUp, postgres }: Options,
+): Promise<NonNullable<Report['growth']>> {
+  const curves = await growth(stage, { rounds, seconds, warmUp }, postgres, (what) => say(`measuring ${what}`));
   for (const { title, size, unit, points } of curves) {
     const lines = points.map(({ at, figure }) => [
       at.toLocaleString('en-US'),

@@ -9,17 +9,22 @@ export interface Merchant {
   readonly encryption?: { readonly key: string; readonly iv: string };
 }
 
-/** So many merchants, the same each time; everything about them is made of their numbers. */
+/** One that encrypts. */
+export type EncryptingMerchant = Merchant & Required<Pick<Merchant, 'encryption'>>;
+
+/** A merchant, the same each time: everything about it is made of its number. */
+export function merchantOf(i: number, kind: 'encrypting' | 'plain'): EncryptingMerchant {
+  const id = `${kind}-${i}`;
+  const letters = hash('sha256', id);
+  const encryption = { key: letters.slice(0, 32), iv: letters.slice(32, 48) };
+  return { id, apiKey: `sk_test_${letters.slice(16, 48)}`, encryption };
+}
+
+/** So many merchants. */
 export function merchantsOf(count: number, kind: 'encrypting' | 'plain'): Merchant[] {
   return Array.from({ length: count }, (_, i) => {
-    const id = `${kind}-${i}`;
-    const letters = hash('sha256', id);
-    const encryption = { key: letters.slice(0, 32), iv: letters.slice(32, 48) };
-    return {
-      id,
-      apiKey: `sk_test_${letters.slice(16, 48)}`,
-      ...(kind === 'encrypting' && { encryption }),
-    };
+    const { encryption, ...plain } = merchantOf(i, kind);
+    return kind === 'plain' ? plain : { ...plain, encryption };
   });
 }
 

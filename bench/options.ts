@@ -18,6 +18,7 @@ options
   --rate N           requests a second for latencies, of all peers alike (half of what each can do, 10,000 at most)
   --no-latency       throughput only
   --json FILE        all figures of all rounds
+  --postgres URL     for growth: an empty database, for up to a million accounts; it is left full
   --write-docs       puts tables and charts into docs/performance.md
 `;
 
@@ -32,6 +33,7 @@ export interface Options {
   readonly warmUp: number;
   readonly rate: number | undefined;
   readonly latency: boolean;
+  readonly postgres: string | undefined;
   readonly json: string | undefined;
   readonly writeDocs: boolean;
 }
@@ -51,6 +53,7 @@ export function parseOptions(args: readonly string[]): Options {
       'warm-up': { type: 'string', default: '5' },
       rate: { type: 'string' },
       latency: { type: 'boolean', default: true },
+      postgres: { type: 'string' },
       json: { type: 'string' },
       'write-docs': { type: 'boolean', default: false },
     },
@@ -67,6 +70,7 @@ export function parseOptions(args: readonly string[]): Options {
     warmUp: whole('warm-up', values['warm-up'], 0),
     rate: values.rate === undefined ? undefined : whole('rate', values.rate),
     latency: values.latency,
+    postgres: values.postgres,
     json: values.json,
     writeDocs: values['write-docs'],
   };

@@ -14,6 +14,8 @@ export interface SidecarSetup {
   readonly port: number;
   readonly upstream: number;
   readonly merchants: readonly Merchant[];
+  /** Where the accounts are, if not in a file. */
+  readonly postgres?: { readonly url: string; readonly masterKey: string };
   readonly routes?: readonly Readonly<Record<string, unknown>>[];
   readonly requestBody?: string;
 }
@@ -27,13 +29,13 @@ export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
  * @param checkout the project, or another checkout of it, with `dist/` in it
  */
 export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags: readonly string[] = []): Command {
-  const { directory, port, upstream, merchants, routes = [envelopedRoute], requestBody = '1MiB' } = setup;
+  const { directory, port, upstream, merchants, postgres, routes = [envelopedRoute], requestBody = '1MiB' } = setup;
   writeFileSync(join(directory, 'accounts.yaml'), accountsYaml(merchants));
   const configuration = {
     listen: { host: '127.0.0.1', port },
     admin: { host: '127.0.0.1', port: 0 },
     environments: { test: { upstream: `http://127.0.0.1:${upstream}` } },
-    accounts: { file: 'accounts.yaml' },
+    accounts: postgres === undefined ? { file: 'accounts.yaml' } : { postgres },
     routes,
     limits: { failedKeys: '999999999/1m', requestBody },
   };
