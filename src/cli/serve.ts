@@ -12,12 +12,14 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   // As long as there is nothing to be reloaded it only must not end the process.
   let reloader: Reloader | undefined;
   io.onSignal('SIGHUP', () => reloader?.reload());
+  const signals = stopSignals(io);
   const readSince = io.clock();
-  const loaded = await loadInThread(configFile, io.env, []);
+  const loaded = await Promise.race([loadInThread(configFile, io.env, []), signals.first]);
+  // Asked to stop before anything has begun.
+  if (loaded === undefined) return exitCodes.done;
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const log = createLogger(loaded.config.log.level, io.log);
   for (const warning of loaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
-  const signals = stopSignals(io);
   const app = await startApp(io, 'serve', loaded.config, log);
   if (app === undefined) return exitCodes.failed;
 

@@ -215,6 +215,21 @@ describe('a signal', () => {
     expect(sidecar.entries('request')).toMatchObject([{ status: 499 }]);
   });
 
+  test('that comes while the configuration is read ends it, with 0', async () => {
+    const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() });
+    const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')], {
+      nodeOptions: preloaded(`import { isMainThread } from 'node:worker_threads';
+        import { writeSync } from 'node:fs';
+        if (!isMainThread) {
+          writeSync(2, 'reading');
+          Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 20_000);
+        }`),
+    });
+    await sidecar.until(() => sidecar.stderr === 'reading');
+    expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
+    expect(sidecar.stdout).toBe('');
+  });
+
   test('that comes a second time ends it at once, with 1', async () => {
     const upstream = await startUpstream(() => {});
     // Longer than this test may take.

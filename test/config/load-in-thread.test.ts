@@ -6,6 +6,7 @@ import { loadConfig, type LoadResult } from '../../src/config/load.ts';
 import { loadInThread } from '../../src/config/load-in-thread.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { envelopeOf, send } from '../support/client.ts';
+import { startCommand } from '../support/command.ts';
 import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
 
@@ -41,6 +42,29 @@ describe('what the other thread has loaded', () => {
     const loaded = await loadInThread(file, { HERE: 'http://127.0.0.1:7' }, []);
     expect(loaded.ok && loaded.config.environments[0]?.upstream.origin).toBe('http://127.0.0.1:7');
     expect((await loadInThread(file, {}, [])).ok).toBe(false);
+  });
+
+  test('is nothing, and a problem, where there can be no other thread', async () => {
+    const folder = new Folder(files);
+    const file = folder.file('sidecar.yaml');
+    // What cannot be handed over ends the attempt in the same way as a system that grants no more threads.
+    const env = { HERE: (() => 'canary') as unknown as string };
+    const message = 'loading broke off (DataCloneError): "check" tells more';
+    expect(await loadInThread(file, env, ['/watched'])).toEqual({
+      ok: false,
+      problems: [{ file, line: 1, column: 1, path: '.', message }],
+      files: ['/watched'],
+    });
+  });
+
+  test('is nothing, and a problem that names memory, where there is too little', async () => {
+    const accounts = Array.from({ length: 20_000 }, (_, i) => ({ id: `account-${i}`, name: 'n'.repeat(40) }));
+    const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
+    const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')], {
+      nodeOptions: ['--max-old-space-size=40'],
+    });
+    expect(await sidecar.ended()).toEqual({ code: 78, signal: null });
+    expect(sidecar.stderr).toContain(`${folder.file('sidecar.yaml')}:1:1  .  there is too little memory to load it\n`);
   });
 
   test('opens envelopes with the current credentials and with previous ones', async () => {
