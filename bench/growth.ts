@@ -83,7 +83,7 @@ function accountsCurves(size: string, accounts: ReadonlyMap<number, readonly Fig
   return [
     curve('An enveloped exchange of 350 B', size, 'µs CPU', accounts, cost),
     curve('From start to ready', size, 'ms', accounts, ({ startUp }) => startUp),
-    curve('Memory before the first request, two seconds after the start', size, 'MB', accounts, ({ idleMemory }) => megabytes(idleMemory)),
+    curve('Memory two seconds after the start', size, 'MB', accounts, ({ idleMemory }) => megabytes(idleMemory)),
   ];
 }
 
