@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { AnswerReader } from './answer-reader.ts';
+import { AnswerReader } from './response-reader.ts';
 import { percentile } from './statistics.ts';
 
 /**

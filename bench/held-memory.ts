@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AnswerReader } from './answer-reader.ts';
+import { AnswerReader } from './response-reader.ts';
 import { knownMerchants, requestsOf } from './exchanges.ts';
 
 /** How many sockets are opened at a time: no more than a listener's queue takes. */

@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { AnswerReader, headerOf, type Answer } from './answer-reader.ts';
+import { AnswerReader, headerOf, type Answer } from './response-reader.ts';
 import { brokenRequests, exchangesOf, type Expected } from './exchanges.ts';
 import type { Workload } from './workloads.ts';
 

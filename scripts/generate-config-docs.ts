@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
 import { z } from 'zod';
-import { accountsSchema } from '../src/accounts/accounts-schema.ts';
+import { accountsSchema } from '../src/accounts/file/schema.ts';
 import { sidecarSchema } from '../src/config/schema.ts';
 import { openApi } from '../src/operators/openapi.ts';
 import { Files } from '../src/yaml/files.ts';

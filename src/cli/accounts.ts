@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import { accountName } from '../accounts/accounts-schema.ts';
+import { accountName } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { AccountView } from '../accounts/views.ts';
 import type { CliIo } from './io.ts';

@@ -1,5 +1,5 @@
 import { Argument, InvalidArgumentError, Option } from 'commander';
-import { identifier } from '../accounts/accounts-schema.ts';
+import { identifier } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { Kind } from '../yaml/kinds.ts';
 

@@ -1,7 +1,7 @@
 import type { KeyObject } from 'node:crypto';
 import type { EnvironmentName, KeyKind } from '../accounts/api-key.ts';
 import type { Account } from '../accounts/account.ts';
-import type { PostgresSettings } from '../accounts/postgres/postgres-accounts.ts';
+import type { PostgresSettings } from '../accounts/postgres/accounts.ts';
 
 /** A validated configuration: what the rest of the house may rely on. Durations are milliseconds, sizes bytes. */
 export interface Config {

@@ -1,6 +1,6 @@
 import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
-import { readAccounts } from '../accounts/accounts-file.ts';
+import { readAccounts } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { openAccount } from '../accounts/open-account.ts';
 import type { StoredAccount } from '../accounts/store.ts';

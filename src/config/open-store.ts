@@ -1,6 +1,6 @@
-import { FileStore } from '../accounts/file-store.ts';
+import { FileStore } from '../accounts/file/store.ts';
 import { PostgresStore } from '../accounts/postgres/store.ts';
-import { ThreadedFileStore } from '../accounts/threaded-file-store.ts';
+import { ThreadedFileStore } from '../accounts/file/threaded-store.ts';
 import type { Store } from '../accounts/store.ts';
 import { Vault } from '../accounts/vault.ts';
 import type { Env } from '../yaml/values.ts';

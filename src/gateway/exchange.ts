@@ -3,11 +3,11 @@ import { hasEnvelopeShape, openEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import type { FailureLimiter } from './failure-limiter.ts';
-import { PlainAnswer } from './plain-answer.ts';
+import { PlainAnswer } from './plain-response.ts';
 import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
-import { SealedAnswer } from './sealed-answer.ts';
+import { SealedAnswer } from './sealed-response.ts';
 import { chooseByCredentials, plain } from './sealing.ts';
 import { upstreamHeaders } from './upstream-headers.ts';
 

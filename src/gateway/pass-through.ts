@@ -2,7 +2,7 @@ import type { Encryption } from '../accounts/account.ts';
 import { isEnvelope } from '../envelope/envelope.ts';
 import { isWhiteSpace } from '../envelope/json.ts';
 import type { GatewayRequest } from './gateway-request.ts';
-import { PlainAnswer } from './plain-answer.ts';
+import { PlainAnswer } from './plain-response.ts';
 import { collect, concat, isEncoded, PassingBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';

@@ -1,5 +1,5 @@
 import type { GatewayRequest } from './gateway-request.ts';
-import { PlainAnswer } from './plain-answer.ts';
+import { PlainAnswer } from './plain-response.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { upstreamHeaders } from './upstream-headers.ts';

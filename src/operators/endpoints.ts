@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { accountName, identifier } from '../accounts/accounts-schema.ts';
+import { accountName, identifier } from '../accounts/file/schema.ts';
 import { environmentNames, keyKinds } from '../accounts/api-key.ts';
 import { grace, lifetime, overlap } from '../accounts/durations.ts';
 import type { Operations, Request } from '../accounts/operations.ts';

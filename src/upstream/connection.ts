@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Socket } from 'node:net';
-import { AnswerParser, type AnswerEvents } from './answer-parser.ts';
+import { AnswerParser, type AnswerEvents } from './response-parser.ts';
 
 /** A request in the form it goes out in. */
 export interface OutgoingRequest {

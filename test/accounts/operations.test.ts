@@ -1,4 +1,4 @@
-import { FileStore } from '../../src/accounts/file-store.ts';
+import { FileStore } from '../../src/accounts/file/store.ts';
 import { parseMasterKeys } from '../../src/accounts/vault.ts';
 import { Folder } from '../support/folder.ts';
 import { describeOperations } from './operations-suite.ts';

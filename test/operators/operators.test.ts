@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { hashOf } from '../../src/accounts/api-key.ts';
-import { lockFile } from '../../src/accounts/file-lock.ts';
+import { lockFile } from '../../src/accounts/file/lock.ts';
 import { parseMasterKeys } from '../../src/accounts/vault.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { mayMount, Mount } from '../support/mount.ts';

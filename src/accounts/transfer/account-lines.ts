@@ -1,8 +1,8 @@
 import { formatPath, type MemberPath } from '../../yaml/member-path.ts';
 import { valuesIn } from '../../yaml/values.ts';
 import { WrongValue } from '../../yaml/wrong-value.ts';
-import { accountsIn } from '../accounts-file.ts';
-import { accountsSchema } from '../accounts-schema.ts';
+import { accountsIn } from '../file/read.ts';
+import { accountsSchema } from '../file/schema.ts';
 import type { StoredAccount } from '../store.ts';
 import type { Vault } from '../vault.ts';
 import { csvRecords } from './csv.ts';

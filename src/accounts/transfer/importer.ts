@@ -1,5 +1,5 @@
 import { AccountsError } from '../accounts-error.ts';
-import { membersOf } from '../accounts-text.ts';
+import { membersOf } from '../file/edit.ts';
 import { refuseEqual, reseal } from '../changes.ts';
 import type { OperationsOptions } from '../operations.ts';
 import type { AuditEvent, StoredAccount } from '../store.ts';

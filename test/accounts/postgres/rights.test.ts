@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { hashOf } from '../../../src/accounts/api-key.ts';
-import { PostgresAccounts } from '../../../src/accounts/postgres/postgres-accounts.ts';
+import { PostgresAccounts } from '../../../src/accounts/postgres/accounts.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import {
   keyNamed,

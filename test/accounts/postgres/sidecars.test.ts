@@ -1,7 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
 import { Operations } from '../../../src/accounts/operations.ts';
-import type { PostgresSettings } from '../../../src/accounts/postgres/postgres-accounts.ts';
+import type { PostgresSettings } from '../../../src/accounts/postgres/accounts.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { envelopeOf, expectPlainRefusal, opened, send } from '../../support/client.ts';
 import { scrape } from '../../support/metrics.ts';

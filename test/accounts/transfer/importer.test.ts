@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { enableEncryption, newAccount } from '../../../src/accounts/changes.ts';
-import { FileStore } from '../../../src/accounts/file-store.ts';
+import { FileStore } from '../../../src/accounts/file/store.ts';
 import { Importer } from '../../../src/accounts/transfer/importer.ts';
 import { parseMasterKeys, Vault } from '../../../src/accounts/vault.ts';
 import { Folder } from '../../support/folder.ts';

@@ -1,0 +1,224 @@
+import { Document, isCollection, isMap, isNode, isPair, isScalar, isSeq, parseDocument, visit } from 'yaml';
+import type { Node, Range, YAMLMap, YAMLSeq } from 'yaml';
+import { environmentNames } from '../api-key.ts';
+import { rfc3339 } from '../dates.ts';
+import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
+
+/** As `undefined` members are left out, what is missing is missing in the same way everywhere. */
+type Plain = string | boolean | readonly Plain[] | { readonly [name: string]: Plain | undefined };
+type Members = Readonly<Record<string, Plain | undefined>>;
+
+const layout = { lineWidth: 0 } as const;
+
+/**
+ * The text of an accounts' file in which accounts are changed. Only what differs is touched, so that references, comments
+ * and the order of the rest stay. Where the accounts are a block list, as they usually are, all other accounts stay as
+ * they are to the byte; else the file is laid out anew.
+ *
+ * @param before  the accounts of the text, in its order
+ * @param changed accounts to be written; those with a new id come last
+ */
+export function changedText(text: string, before: readonly StoredAccount[], changed: readonly StoredAccount[]): string {
+  const document = parseDocument(text, { schema: 'core', stringKeys: true, uniqueKeys: false });
+  const list = document.get('accounts');
+  if (!isSeq(list)) throw new Error('a text that was read as accounts has none');
+
+  const isLines = list.flow !== true && before.length > 0 && !hasAliases(document);
+  const spans = isLines ? list.items.map((item) => spanOf(text, item)) : [];
+  const places = new Map(before.map(({ id }, i) => [id, i]));
+  const touched: number[] = [];
+  for (const account of changed) {
+    const place = places.get(account.id);
+    const old = place === undefined ? undefined : before[place];
+    if (place === undefined || old === undefined) {
+      add(list, document.createNode(membersOf(account)));
+    } else {
+      touched.push(place);
+      change(document, list, place, membersOf(old), membersOf(account));
+    }
+  }
+  const result = isLines ? spliced(text, list, spans, touched) : document.toString(layout);
+  return text.includes('\r\n') ? result.replaceAll(/\r?\n/g, '\r\n') : result;
+}
+
+/** An account as it is written in the file. */
+export function membersOf(account: StoredAccount): Members {
+  const encryption: Record<string, Plain> = {};
+  for (const environment of environmentNames) {
+    const one = account.encryption[environment];
+    if (one !== undefined) encryption[environment] = encryptionOf(one);
+  }
+  return defined({
+    id: account.id,
+    name: account.name,
+    active: account.active,
+    keys: account.keys.map(({ id, prefix, hash, createdAt, expiresAt, revokedAt }) =>
+      defined({
+        id,
+        prefix,
+        sha256: hash,
+        createdAt: rfc3339(createdAt),
+        expiresAt: dateOf(expiresAt),
+        revokedAt: dateOf(revokedAt),
+      }),
+    ),
+    encryption: Object.keys(encryption).length === 0 ? undefined : encryption,
+  });
+}
+
+function encryptionOf({ enabled, encoding, credentials, previous }: StoredEncryption): Members {
+  return defined({
+    enabled,
+    ...credentialsOf(credentials),
+    encoding,
+    format: formatOf(credentials, 'text'),
+    createdAt: dateOf(credentials?.createdAt),
+    previous:
+      previous &&
+      defined({
+        ...credentialsOf(previous.credentials),
+        format: formatOf(previous.credentials, credentials?.format ?? 'text'),
+        until: rfc3339(previous.until),
+      }),
+  });
+}
+
+function credentialsOf(credentials: StoredCredentials | undefined): Members {
+  return { key: credentials?.key, iv: credentials?.iv };
+}
+
+/** What need not be written is left out. */
+function formatOf(credentials: StoredCredentials | undefined, usual: StoredCredentials['format']): string | undefined {
+  return credentials?.format === usual ? undefined : credentials?.format;
+}
+
+function dateOf(time: number | undefined): string | undefined {
+  return time === undefined ? undefined : rfc3339(time);
+}
+
+function defined(members: Members): Members {
+  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
+}
+
+/** Makes of `collection[step]`, which says `before`, what says `after`. */
+function change(
+  document: Document,
+  collection: YAMLMap | YAMLSeq,
+  step: string | number,
+  before: Plain | undefined,
+  after: Plain | undefined,
+): void {
+  if (JSON.stringify(before) === JSON.stringify(after)) return;
+  const node: unknown = collection.get(step, true);
+  if (after === undefined) {
+    collection.delete(step);
+  } else if (isMap(node) && isMembers(before) && isMembers(after)) {
+    for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+      change(document, node, name, before[name], after[name]);
+    }
+  } else if (isSeq(node) && isList(before) && isList(after)) {
+    for (const [i, item] of after.entries()) {
+      if (i < before.length) change(document, node, i, before[i], item);
+      else add(node, document.createNode(item));
+    }
+  } else if (isScalar(node) && !isMembers(after) && !isList(after)) {
+    node.value = after;
+  } else {
+    collection.set(step, document.createNode(after));
+  }
+}
+
+/** A list written empty, `[]`, grows in lines. */
+function add(list: YAMLSeq, item: Node): void {
+  if (list.items.length === 0) list.flow = false;
+  list.add(item);
+}
+
+function isMembers(value: Plain | undefined): value is Members {
+  return typeof value === 'object' && !isList(value);
+}
+
+function isList(value: Plain | undefined): value is readonly Plain[] {
+  return Array.isArray(value);
+}
+
+function hasAliases(document: Document): boolean {
+  let found = false;
+  visit(document, {
+    Alias: () => {
+      found = true;
+      return visit.BREAK;
+    },
+  });
+  return found;
+}
+
+/** The text with these items of the list written anew, each in its place; new ones behind the last. */
+function spliced(text: string, list: YAMLSeq, spans: readonly Span[], changed: readonly number[]): string {
+  const [first, second] = spans;
+  const last = list.items[spans.length - 1];
+  const end = endOfLine(text, hasRange(last) ? last.range[2] : text.length);
+  const isSpaced = first !== undefined && second !== undefined && /\n\s*\n/.test(text.slice(first.to - 1, second.from));
+  let added = text.slice(0, end).endsWith('\n') ? '' : '\n';
+  for (const item of list.items.slice(spans.length)) {
+    const dash = columnOf(text, list.range?.[0] ?? 0);
+    added += `${isSpaced ? '\n' : ''}${' '.repeat(dash)}- ${render(item, dash + 2)}\n`;
+  }
+  let result = list.items.length === spans.length ? text : text.slice(0, end) + added + text.slice(end);
+  // From the last one on, so that the places of those before stay as they are.
+  for (const i of changed.toSorted((a, b) => b - a)) {
+    const span = spans[i];
+    if (span === undefined) continue;
+    const newline = text[span.to - 1] === '\n' ? '\n' : '';
+    const lines = render(list.items[i], columnOf(text, span.from));
+    result = result.slice(0, span.from) + lines + newline + result.slice(span.to);
+  }
+  return result;
+}
+
+/** Where an item stands in the text. */
+interface Span {
+  readonly from: number;
+  /** The end of its last line that is not a comment only. */
+  readonly to: number;
+}
+
+/**
+ * Where an item stands, without the comments before and behind it. Those behind are taken off the nodes they were
+ * given to, however deep, because they stay in the text.
+ */
+function spanOf(text: string, item: unknown): Span {
+  if (!hasRange(item)) throw new Error('an item that was read stands nowhere');
+  item.commentBefore = null;
+  item.spaceBefore = false;
+  let node: Node = item;
+  for (let last: unknown = item; isNode(last);) {
+    node = last;
+    if (!isCollection(node) || node.flow === true) break;
+    node.comment = null;
+    const inner: unknown = node.items.at(-1);
+    last = isPair(inner) ? (hasRange(inner.value) ? inner.value : inner.key) : inner;
+  }
+  return { from: item.range[0], to: endOfLine(text, node.range?.[1] ?? item.range[1]) };
+}
+
+/** Behind the newline of the line that ends at `offset` or after it. */
+function endOfLine(text: string, offset: number): number {
+  return text[offset - 1] === '\n' ? offset : text.indexOf('\n', offset) + 1 || text.length;
+}
+
+function hasRange(item: unknown): item is Node & { range: Range } {
+  return isNode(item) && item.range != null;
+}
+
+/** An item's own lines, the first without indentation. */
+function render(item: unknown, indent: number): string {
+  return new Document(item)
+    .toString(layout)
+    .trimEnd()
+    .replaceAll(/\n(?!\n)/g, `\n${' '.repeat(indent)}`);
+}
+
+function columnOf(text: string, offset: number): number {
+  return offset - (text.lastIndexOf('\n', offset - 1) + 1);
+}

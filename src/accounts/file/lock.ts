@@ -1,0 +1,67 @@
+import { accessSync, chmodSync, chownSync, closeSync, constants, openSync, rmSync, statSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as pause } from 'node:timers/promises';
+import { AccountsError } from '../accounts-error.ts';
+
+/** How often a taken lock is tried again, in milliseconds. */
+const interval = 20;
+/** SQLITE_BUSY. */
+const busy = 5;
+
+/**
+ * Takes the lock of a file for whoever wants to rewrite it, and returns what lets go of it. The lock is an empty SQLite
+ * database beside the file, and an exclusive transaction on it: a lock of the kernel, which ends with its process however
+ * that ends. A lock that is a file itself would have to be told from one that a killed process left behind.
+ *
+ * @param patience how long to wait for another writer, in milliseconds
+ * @throws AccountsError `store_locked`; the file system's error where the lock cannot be made
+ */
+export async function lockFile(path: string, patience: number): Promise<() => void> {
+  const lock = join(dirname(path), `.${basename(path)}.lock`);
+  makeLock(lock, path);
+  const database = new DatabaseSync(lock, { timeout: 0 });
+  try {
+    for (let waited = 0; !taken(database); waited += interval) {
+      if (waited >= patience) throw new AccountsError('store_locked', `${path} is being changed by somebody else`);
+      await pause(interval);
+    }
+  } catch (error) {
+    database.close();
+    throw error;
+  }
+  return () => database.close();
+}
+
+function taken(database: DatabaseSync): boolean {
+  try {
+    // A journal would be another file; there is never anything to roll back.
+    database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
+    return true;
+  } catch (error) {
+    if ((error as { errcode?: unknown }).errcode === busy) return false;
+    throw error;
+  }
+}
+
+/** Whoever may write the file may take its lock, and nobody else. */
+function makeLock(lock: string, path: string): void {
+  // A file that may not be written could still be replaced by whoever may write its folder.
+  accessSync(path, constants.W_OK);
+  try {
+    closeSync(openSync(lock, 'wx'));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
+    throw error;
+  }
+  try {
+    const { mode, uid, gid } = statSync(path);
+    chmodSync(lock, mode);
+    const own = statSync(lock);
+    if (own.uid !== uid || own.gid !== gid) chownSync(lock, uid, gid);
+  } catch (error) {
+    // It would keep out those who may.
+    rmSync(lock);
+    throw error;
+  }
+}

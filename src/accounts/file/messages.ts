@@ -1,0 +1,26 @@
+import type { AccountsErrorCode } from '../accounts-error.ts';
+import type { FileStoreOptions } from './store.ts';
+import type { Once, StoredAccount } from '../store.ts';
+
+/** What a thread is started for. */
+export interface FileTask {
+  readonly options: FileStoreOptions;
+  readonly task:
+    | { readonly kind: 'read'; readonly id: string }
+    | { readonly kind: 'list'; readonly after: string | undefined }
+    | { readonly kind: 'change'; readonly ids: readonly string[]; readonly once: Once | undefined };
+}
+
+/**
+ * What the thread tells. After `accounts` it waits for a reply: they are what was read, some of what is listed, or those
+ * about to be changed. The other two are its last.
+ */
+export type FileMessage =
+  | { readonly kind: 'accounts'; readonly accounts: readonly StoredAccount[] }
+  /** `receipt`: of a change that was made before and is not made again. */
+  | { readonly kind: 'done'; readonly receipt: string | undefined }
+  | { readonly kind: 'failed'; readonly code: AccountsErrorCode; readonly message: string };
+
+/** Goes on, with the accounts to be written if it is a change, or gives up. */
+export type FileReply =
+  { readonly accounts: readonly StoredAccount[]; readonly receipt?: string | undefined } | 'enough';

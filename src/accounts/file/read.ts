@@ -1,0 +1,222 @@
+import { parseCredentials, sameCredentials } from '../../envelope/credentials.ts';
+import type { Credentials } from '../../envelope/credentials.ts';
+import { formatPath } from '../../yaml/member-path.ts';
+import type { MemberPath } from '../../yaml/member-path.ts';
+import { validate } from '../../yaml/validate.ts';
+import type { Partly, Subject } from '../../yaml/validate.ts';
+import { valuesIn } from '../../yaml/values.ts';
+import type { Env } from '../../yaml/values.ts';
+import type { YamlFile } from '../../yaml/yaml-file.ts';
+import { AccountsError } from '../accounts-error.ts';
+import { accountsSchema } from './schema.ts';
+import type { AccountsFile } from './schema.ts';
+import { environmentNames, hashOf, prefixOf } from '../api-key.ts';
+import type { EnvironmentName } from '../api-key.ts';
+import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
+import { isSealed } from '../vault.ts';
+import type { Place, Vault } from '../vault.ts';
+
+type AccountEntry = Partly<AccountsFile['accounts'][number]>;
+type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;
+type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encryption']['test']>>;
+
+/** A file with accounts, or something that stands for one. */
+export type AccountsSource = Subject & Pick<YamlFile, 'isWrong' | 'warn'>;
+
+/** Credentials, the texts they were made of, and where their key stands. */
+interface Placed {
+  readonly credentials: Credentials;
+  readonly stored: StoredCredentials;
+  readonly path: MemberPath;
+}
+
+/**
+ * Reads the accounts of their file, in its order. What is wrong is reported to the file; an account is complete where
+ * nothing was. Sealed texts stay sealed in what is returned.
+ *
+ * @param vault opens them to be checked; undefined: they are not checked
+ */
+export function readAccounts(file: YamlFile, env: Env, vault: Vault | undefined): StoredAccount[] {
+  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault);
+}
+
+/** Reads accounts of whatever is written as their file is; see `readAccounts`. */
+export function accountsIn(
+  file: AccountsSource,
+  schema: ReturnType<typeof accountsSchema>,
+  vault: Vault | undefined,
+): StoredAccount[] {
+  const content = validate(file, schema);
+  const reader = new AccountsReader(file, vault);
+  const accounts: StoredAccount[] = [];
+  for (const [i, entry] of (content?.accounts ?? []).entries()) {
+    const account = entry && reader.account(entry, ['accounts', i]);
+    if (account !== undefined) accounts.push(account);
+  }
+  reader.end();
+  return accounts;
+}
+
+/** Whose credentials they are; the account's id may be what is wrong with the file. */
+interface Owner {
+  readonly account: string | undefined;
+  readonly environment: EnvironmentName;
+}
+
+/** Makes accounts of entries that may be incomplete, and holds each against those before it. */
+class AccountsReader {
+  readonly #file: AccountsSource;
+  readonly #vault: Vault | undefined;
+  readonly #accountIds = new Map<string, MemberPath>();
+  readonly #keyIds = new Map<string, MemberPath>();
+  readonly #keyHashes = new Map<string, MemberPath>();
+  readonly #credentialKeys = new Map<string, MemberPath>();
+  readonly #sealed: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
+
+  constructor(file: AccountsSource, vault: Vault | undefined) {
+    this.#file = file;
+    this.#vault = vault;
+  }
+
+  account(entry: AccountEntry, path: MemberPath): StoredAccount | undefined {
+    const { id, name, active } = entry;
+    this.#once(this.#accountIds, id, [...path, 'id'], 'id');
+    const keys = (entry.keys ?? []).map((key, i) => key && this.#key(key, [...path, 'keys', i]));
+    const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
+    const placed: Record<EnvironmentName, Placed[]> = { test: [], live: [] };
+    for (const environment of environmentNames) {
+      const written = entry.encryption?.[environment];
+      if (written === undefined) continue;
+      const read = this.#encryption(written, [...path, 'encryption', environment], { account: id, environment });
+      placed[environment] = read.placed;
+      if (read.stored !== undefined) encryption[environment] = read.stored;
+    }
+    this.#differ(placed.test, placed.live);
+    this.#warnOfSharing([...placed.test, ...placed.live], path);
+
+    if (id === undefined || name === undefined || active === undefined || keys.includes(undefined)) return undefined;
+    return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
+  }
+
+  /** Reports what did not open. With the wrong master key nothing does: once is enough to say it. */
+  end(): void {
+    const failed = this.#sealed.filter(({ error }) => error !== undefined);
+    const [first] = failed;
+    if (first?.error?.code === 'master_key_missing') {
+      this.#file.report(first.path, 'sealed: set accounts.masterKey to the master key');
+    } else if (first !== undefined && failed.length > 1 && failed.length === this.#sealed.length) {
+      this.#file.report(first.path, 'does not open, nor does any other sealed value: expected another master key');
+    } else {
+      for (const { path } of failed) this.#file.report(path, 'does not open: sealed for another place or master key');
+    }
+  }
+
+  #key(entry: KeyEntry, path: MemberPath): StoredKey | undefined {
+    const { id, key, sha256, createdAt } = entry;
+    this.#once(this.#keyIds, id, [...path, 'id'], 'id');
+    if (key !== undefined) {
+      for (const member of ['prefix', 'sha256'] as const) {
+        if (entry[member] !== undefined) this.#file.report([...path, member], 'not beside "key": remove one of them');
+      }
+    } else if (sha256 === undefined && !this.#file.isWrong([...path, 'sha256'])) {
+      this.#file.report([...path, 'key'], 'missing: expected "key", or "sha256" with "prefix"');
+    } else if (entry.prefix === undefined) {
+      this.#file.report([...path, 'prefix'], 'missing: a key kept as "sha256" needs it');
+    }
+    const hash = key === undefined ? sha256 : hashOf(key);
+    const prefix = key === undefined ? entry.prefix : prefixOf(key);
+    this.#once(this.#keyHashes, hash, [...path, key === undefined ? 'sha256' : 'key'], 'key');
+
+    if (id === undefined || prefix === undefined || hash === undefined || createdAt === undefined) return undefined;
+    const { expiresAt, revokedAt } = entry;
+    return { id, prefix, hash, createdAt, expiresAt, revokedAt, lastUsedAt: undefined };
+  }
+
+  #encryption(
+    entry: EncryptionEntry,
+    path: MemberPath,
+    owner: Owner,
+  ): { stored: StoredEncryption | undefined; placed: Placed[] } {
+    const { enabled, encoding, format, createdAt, previous } = entry;
+    const isGiven = enabled || entry.key !== undefined || entry.iv !== undefined;
+    const current = isGiven ? this.#credentials({ ...entry, format, createdAt }, path, owner) : undefined;
+    const before =
+      previous?.key !== undefined || previous?.iv !== undefined
+        ? this.#credentials(
+            { ...previous, format: previous.format ?? format, createdAt: undefined },
+            [...path, 'previous'],
+            owner,
+          )
+        : undefined;
+
+    const placed = [current, before].filter((each): each is Placed => each !== undefined && 'credentials' in each);
+    if (enabled === undefined || encoding === undefined) return { stored: undefined, placed };
+    const grace =
+      previous?.until === undefined
+        ? undefined
+        : { credentials: before?.stored, until: previous.until, lastUsedAt: undefined };
+    return { stored: { enabled, encoding, credentials: current?.stored, previous: grace }, placed };
+  }
+
+  /** The credentials of a key and an IV, of which neither may be missing. */
+  #credentials(
+    { key, iv, format, createdAt }: Pick<EncryptionEntry, 'key' | 'iv' | 'format' | 'createdAt'>,
+    path: MemberPath,
+    owner: Owner,
+  ): Placed | Omit<Placed, 'credentials'> | undefined {
+    if (key === undefined) this.#file.report([...path, 'key'], 'missing: expected the AES key');
+    if (iv === undefined) this.#file.report([...path, 'iv'], 'missing: expected the IV');
+    if (key === undefined || iv === undefined || format === undefined) return undefined;
+    const stored = { stored: { key, iv, format, createdAt }, path: [...path, 'key'] };
+    if (this.#vault === undefined && (isSealed(key) || isSealed(iv))) return stored;
+    const openedKey = this.#opened(key, [...path, 'key'], { ...owner, member: 'key' });
+    const openedIv = this.#opened(iv, [...path, 'iv'], { ...owner, member: 'iv' });
+    if (openedKey === undefined || openedIv === undefined) return undefined;
+    const credentials = parseCredentials(openedKey, openedIv, format);
+    if (!Array.isArray(credentials)) return { ...stored, credentials };
+    for (const { member, message } of credentials) this.#file.report([...path, member], message);
+    return undefined;
+  }
+
+  #opened(
+    text: string,
+    path: MemberPath,
+    { account = '', ...place }: Owner & Pick<Place, 'member'>,
+  ): string | undefined {
+    if (!isSealed(text)) return text;
+    try {
+      const opened = this.#vault?.open(text, { account, ...place });
+      this.#sealed.push({ path, error: undefined });
+      return opened;
+    } catch (error) {
+      if (!(error instanceof AccountsError)) throw error;
+      this.#sealed.push({ path, error });
+      return undefined;
+    }
+  }
+
+  /** Reports a text that must stand once in the file. */
+  #once(seen: Map<string, MemberPath>, text: string | undefined, path: MemberPath, what: string): void {
+    if (text === undefined) return;
+    const first = seen.get(text);
+    if (first === undefined) seen.set(text, path);
+    else this.#file.report(path, `the same ${what} as ${formatPath(first)}`);
+  }
+
+  /** A test key that leaked would otherwise read live traffic through the test environment. */
+  #differ(test: readonly Placed[], live: readonly Placed[]): void {
+    for (const { credentials, path } of live) {
+      const same = test.find((other) => sameCredentials(other.credentials, credentials));
+      if (same !== undefined) this.#file.report(path, `the same key as ${formatPath(same.path)}: live needs its own`);
+    }
+  }
+
+  #warnOfSharing(placed: readonly Placed[], account: MemberPath): void {
+    for (const { credentials, path } of placed) {
+      const key = credentials.key.export().toString('latin1');
+      const first = this.#credentialKeys.get(key);
+      if (first === undefined) this.#credentialKeys.set(key, path);
+      else if (first[1] !== account[1]) this.#file.warn(path, `the same key as ${formatPath(first)}`);
+    }
+  }
+}

@@ -1,0 +1,53 @@
+import { readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { z } from 'zod';
+import { displayName } from '../../yaml/files.ts';
+import { AccountsError } from '../accounts-error.ts';
+import type { Companion } from './replace.ts';
+import type { Once } from '../store.ts';
+
+/** How many are kept: the oldest is forgotten for the next. */
+const most = 1_000;
+
+/** By idempotency key, the oldest first. */
+const keptForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), receipt: z.string() })]));
+type Kept = Map<string, { request: string; receipt: string }>;
+
+/**
+ * Receipts of changes that must be made once only, in a file beside the accounts' file: so that all who change that file
+ * know them, and still do when they were started again. Whoever uses them holds the file's lock.
+ */
+export class Receipts {
+  readonly #path: string;
+
+  /** @param accounts the path of the accounts' file, not of a symbolic link to it */
+  constructor(accounts: string) {
+    this.#path = join(dirname(accounts), `.${basename(accounts)}.receipts`);
+  }
+
+  /** The receipt of a request that was carried out. @throws AccountsError `idempotency_key_reused`, `store_invalid` */
+  find({ key, request }: Once): string | undefined {
+    const kept = this.#read().get(key);
+    if (kept !== undefined && kept.request !== request) {
+      throw new AccountsError('idempotency_key_reused', 'this idempotency key stands for another request');
+    }
+    return kept?.receipt;
+  }
+
+  /** The file as it shall be with one more. */
+  with({ key, request }: Once, receipt: string): Companion {
+    const kept = [...this.#read().set(key, { request, receipt })];
+    return { path: this.#path, text: `${JSON.stringify(kept.slice(-most))}\n` };
+  }
+
+  #read(): Kept {
+    try {
+      return new Map(keptForm.parse(JSON.parse(readFileSync(this.#path, 'utf8'))));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map();
+      if (!(error instanceof SyntaxError || error instanceof z.ZodError)) throw error;
+      const name = displayName(this.#path);
+      throw new AccountsError('store_invalid', `${name} was changed by hand and cannot be read: remove it`, error);
+    }
+  }
+}

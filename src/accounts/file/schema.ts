@@ -1,0 +1,102 @@
+import { z } from 'zod';
+import { credentialFormats } from '../../envelope/credentials.ts';
+import { encodings } from '../../envelope/encoding.ts';
+import { instant, oneOf, text } from '../../yaml/kinds.ts';
+import type { Kind } from '../../yaml/kinds.ts';
+import type { Values } from '../../yaml/values.ts';
+import { isWellFormed, keyPrefixes } from '../api-key.ts';
+
+/** The ids of accounts and API keys: they travel in headers and stand in logs. */
+export const identifier: Kind<string> = {
+  name: 'id',
+  expected: '1 to 64 letters, digits, ".", "_" or "-"',
+  pattern: /^[A-Za-z0-9._-]{1,64}$/,
+  read: (text) => text,
+};
+
+export const accountName: Kind<string> = {
+  name: 'text',
+  expected: '1 to 200 characters without control characters',
+  pattern: /./,
+  read: (text) => (/^\P{Cc}{1,200}$/u.test(text) ? text : undefined),
+};
+
+const apiKey: Kind<string> = {
+  name: 'API key',
+  expected: 'pk_test_, pk_live_, sk_test_ or sk_live_ and 16 to 200 letters, digits, "_" or "-"',
+  pattern: /^[ps]k_(?:test|live)_/,
+  read: (text) => (isWellFormed(text) ? text : undefined),
+};
+
+const sha256: Kind<string> = {
+  name: 'SHA-256',
+  expected: '64 hex digits in lower case',
+  pattern: /^[0-9a-f]{64}$/,
+  read: (text) => text,
+};
+
+/** The accounts' file as it is written. The descriptions are its documentation. */
+export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;
+
+export function accountsSchema({ value }: Values) {
+  const key = z.strictObject({
+    id: value(identifier).describe('Names the key in logs and to the upstream. Unique in the file.'),
+    key: value(apiKey).optional().describe('The key itself. For development: a key in use is better kept as `sha256`.'),
+    prefix: value(oneOf(keyPrefixes)).optional().describe('Kind and environment of a key kept as `sha256`.'),
+    sha256: value(sha256)
+      .optional()
+      .describe('Hash of the whole key, in place of `key`: `printf %s "$KEY" | sha256sum`.'),
+    createdAt: value(instant).describe('When the key was made. Its age is watched, for rotation.'),
+    expiresAt: value(instant).optional().describe('The key is refused from then on.'),
+    revokedAt: value(instant).optional().describe('The key is refused from then on.'),
+  });
+
+  const encryption = z.strictObject({
+    enabled: z.boolean().describe('Whether the account encrypts in this environment.'),
+    key: value(text)
+      .optional()
+      .describe('The AES key; see `format`. Required where encryption is enabled. May be sealed, as may the IV.'),
+    iv: value(text).optional().describe('The IV; see `format`. Required where encryption is enabled.'),
+    encoding: value(oneOf(encodings))
+      .prefault('hex')
+      .describe('How answers are encoded. Requests may come in either encoding.'),
+    format: value(oneOf(credentialFormats))
+      .prefault('text')
+      .describe(
+        '`text`: the key is 32 bytes of UTF-8, the IV the first 16 characters of its text. ' +
+          '`base64`: both are base64, of 32 and 16 bytes.',
+      ),
+    createdAt: value(instant)
+      .optional()
+      .describe('When the credentials were made. Their age is watched, for rotation.'),
+    previous: z
+      .strictObject({
+        key: value(text).optional().describe('The key before.'),
+        iv: value(text).optional().describe('The IV before. Without `key` and `iv`, plaintext is accepted.'),
+        format: value(oneOf(credentialFormats))
+          .optional()
+          .describe('Where it is another than that of the current ones.'),
+        until: value(instant).describe('The end of the grace.'),
+      })
+      .optional()
+      .describe('What is accepted besides, for a time after a change.'),
+  });
+
+  const account = z.strictObject({
+    id: value(identifier).describe('Names the account in logs and to the upstream. Unique in the file.'),
+    name: value(accountName).describe('The merchant, for people.'),
+    active: z.boolean().default(true).describe('Requests of an account that is not active are refused.'),
+    keys: z.array(key).prefault([]).describe('API keys. Several may be valid at a time, to rotate them.'),
+    encryption: z
+      .strictObject({
+        test: encryption.optional().describe('Credentials for the test environment.'),
+        live: encryption.optional().describe('Credentials for the live environment. Others than those for test.'),
+      })
+      .prefault({})
+      .describe('AES encryption, by environment.'),
+  });
+
+  return z.strictObject({
+    accounts: z.array(account).describe('The accounts, with their API keys and credentials.'),
+  });
+}

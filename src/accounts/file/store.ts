@@ -1,0 +1,197 @@
+import type { KeyObject } from 'node:crypto';
+import { realpathSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { Files, displayName } from '../../yaml/files.ts';
+import { formatProblem, type Problem } from '../../yaml/problem.ts';
+import type { Env } from '../../yaml/values.ts';
+import { WrongValue } from '../../yaml/wrong-value.ts';
+import { YamlFile } from '../../yaml/yaml-file.ts';
+import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
+import { readAccounts } from './read.ts';
+import { changedText, membersOf } from './edit.ts';
+import { lockFile } from './lock.ts';
+import { Receipts } from './receipts.ts';
+import { replaceFile, versionOf, type Companion } from './replace.ts';
+import type { AuditEvent, Changed, Decide, Once, Store, StoredAccount } from '../store.ts';
+import { Vault } from '../vault.ts';
+
+/** How long to wait for another writer, in milliseconds. */
+const patience = 10_000;
+/** How often a change is begun again because the file was changed underneath, by hand for instance. */
+const attempts = 3;
+
+export interface FileStoreOptions {
+  /** Of the accounts' file. May be a symbolic link: what it leads to is rewritten. */
+  readonly file: string;
+  /** For references in the file. */
+  readonly env: Env;
+  /** A file whose sealed texts do not open is not touched. */
+  readonly masterKeys: readonly KeyObject[];
+}
+
+/** As `Decide`, and perhaps with a promise. */
+type Deciding<T> = (...existing: Parameters<Decide<T>>) => ReturnType<Decide<T>> | Promise<ReturnType<Decide<T>>>;
+
+/** The accounts' file as a store. It is read whole each time, so that it is always what is there. */
+export class FileStore implements Store {
+  readonly recordsUse = false;
+  readonly #file: string;
+  readonly #env: Env;
+  readonly #vault: Vault;
+
+  constructor({ file, env, masterKeys }: FileStoreOptions) {
+    this.#file = file;
+    this.#env = env;
+    this.#vault = new Vault(masterKeys);
+  }
+
+  async read(id: string): Promise<StoredAccount | undefined> {
+    return this.#read(this.#target()).accounts.find((account) => account.id === id);
+  }
+
+  async *list(after = ''): AsyncIterable<StoredAccount> {
+    const { accounts } = this.#read(this.#target());
+    // Ids are ASCII: the order of their UTF-16 code units is that of their bytes.
+    yield* accounts.filter(({ id }) => id > after).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** @param decide may take its time: the lock is held meanwhile */
+  async change<T>(ids: readonly string[], decide: Deciding<T>, once?: Once): Promise<Changed<T>> {
+    return this.#locked(async (path) => {
+      const receipts = new Receipts(path);
+      const receipt = once && receipts.find(once);
+      if (receipt !== undefined) return { outcome: 'repeated', receipt };
+      for (let attempt = 1; ; attempt++) {
+        const read = this.#read(path);
+        const asked = read.accounts.filter(({ id }) => ids.includes(id));
+        const decision = await decide(new Map(asked.map((account) => [account.id, account])));
+        const isKept = once !== undefined && decision.receipt !== undefined;
+        const kept = isKept ? receipts.with(once, decision.receipt) : undefined;
+        if (this.#write(path, read, decision.accounts, attempt, kept)) {
+          return { outcome: 'changed', result: decision.result };
+        }
+      }
+    });
+  }
+
+  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, _event: AuditEvent): Promise<number> {
+    return this.#locked(async (path) => {
+      for (let attempt = 1; ; attempt++) {
+        const read = this.#read(path);
+        const different = read.accounts
+          .map((account) => [account, rewrite(account)] as const)
+          .filter(([before, after]) => !isDeepStrictEqual(before, after));
+        const changed = different.map(([, after]) => after);
+        if (this.#write(path, read, changed, attempt)) return changed.length;
+      }
+    });
+  }
+
+  async close(): Promise<void> {}
+
+  /** What the path leads to: replacing a symbolic link would leave the file itself as it is. */
+  #target(): string {
+    try {
+      return realpathSync(this.#file);
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  async #locked<T>(work: (path: string) => Promise<T>): Promise<T> {
+    const path = this.#target();
+    let release: (() => void) | undefined;
+    try {
+      release = await lockFile(path, patience);
+      return await work(path);
+    } catch (error) {
+      throw this.#failure(error);
+    } finally {
+      release?.();
+    }
+  }
+
+  #read(path: string): Read {
+    try {
+      // Before the text: what changes in between is noticed when the text is to be replaced.
+      const version = versionOf(path);
+      const { text, accounts, problems } = this.#parse(path, this.#vault);
+      const [first] = problems;
+      if (first === undefined) return { version, text, accounts };
+      const others = problems.length === 1 ? '' : ` (and ${problems.length - 1} more: run "check")`;
+      throw new AccountsError('store_invalid', formatProblem(first) + others);
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  #parse(path: string, vault?: Vault): Pick<Read, 'text' | 'accounts'> & { readonly problems: readonly Problem[] } {
+    const file = new YamlFile(path, new Files(), dirname(this.#file));
+    const accounts = readAccounts(file, this.#env, vault);
+    return { text: file.text, accounts, problems: file.problems };
+  }
+
+  /** Returns false where the file was changed meanwhile, as often as it is worth trying again. */
+  #write(path: string, read: Read, changed: readonly StoredAccount[], attempt: number, receipts?: Companion): boolean {
+    if (changed.length === 0 && receipts === undefined) return true;
+    const wanted = [...new Map([...read.accounts, ...changed].map((account) => [account.id, account])).values()];
+    refuseTwice(wanted);
+    const text = changed.length === 0 ? read.text : changedText(read.text, read.accounts, changed);
+    const check = (candidate: string): void => {
+      // Without opening what is sealed: it may be with another master key from now on.
+      const { accounts, problems } = this.#parse(candidate);
+      if (problems.length === 0 && isDeepStrictEqual(accounts.map(membersOf), wanted.map(membersOf))) return;
+      throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
+    };
+    const written = replaceFile(path, text, read.version, check, receipts);
+    if (!written && attempt === attempts) {
+      throw new AccountsError('store_changed', `${displayName(path)} is being changed by hand: try again`);
+    }
+    return written;
+  }
+
+  #failure(error: unknown): unknown {
+    if (error instanceof AccountsError) return error;
+    const name = displayName(this.#file);
+    if (error instanceof WrongValue) return new AccountsError('store_unavailable', `${name}: ${error.message}`, error);
+    const system = (error as NodeJS.ErrnoException).code ?? '';
+    const [code, reason] = failures[system] ?? [];
+    return code === undefined ? error : new AccountsError(code, `${name} ${reason}`, error);
+  }
+}
+
+/** A version of the file that was read and found valid. */
+interface Read {
+  readonly version: string;
+  readonly text: string;
+  readonly accounts: readonly StoredAccount[];
+}
+
+const entangled = 'would be changed in more than was asked for: write out its aliases (*name) first';
+
+const cannotWrite = 'make the change where the file comes from';
+
+const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> = {
+  EROFS: ['store_read_only', `is on a read-only file system: ${cannotWrite}`],
+  EACCES: ['store_read_only', `or its folder may not be written by this user: ${cannotWrite}`],
+  EPERM: ['store_read_only', `belongs to another user: ${cannotWrite}, or as that user`],
+  ENOSPC: ['disk_full', 'was not changed: no space is left on the device'],
+  EDQUOT: ['disk_full', 'was not changed: the disk quota is used up'],
+  ENOENT: ['store_unavailable', 'does not exist'],
+};
+
+/** @throws AccountsError `key_exists` where two keys would have the same id, or be the same key */
+function refuseTwice(accounts: readonly StoredAccount[]): void {
+  const seen = new Set<string>();
+  for (const account of accounts) {
+    for (const { id, hash } of account.keys) {
+      for (const name of [`id ${id}`, `hash ${hash}`]) {
+        if (seen.has(name)) {
+          throw new AccountsError('key_exists', `a key of account ${account.id} is in the store already: ${id}`);
+        }
+        seen.add(name);
+      }
+    }
+  }
+}

@@ -1,0 +1,113 @@
+import { on } from 'node:events';
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { AccountsError } from '../accounts-error.ts';
+import type { FileMessage, FileReply, FileTask } from './messages.ts';
+import { FileStore, type FileStoreOptions } from './store.ts';
+import type { Changed, Decide, Once, StoredAccount } from '../store.ts';
+
+/**
+ * The accounts' file as a store beside merchants' traffic: reading and writing it takes a second for some thousand
+ * accounts, so each operation has a thread of its own, one at a time. What is decided is decided here.
+ */
+export class ThreadedFileStore extends FileStore {
+  readonly #options: FileStoreOptions;
+  /** Resolves when the operation before is over. */
+  #turn: Promise<void> = Promise.resolve();
+
+  constructor(options: FileStoreOptions) {
+    super(options);
+    this.#options = options;
+  }
+
+  override async read(id: string): Promise<StoredAccount | undefined> {
+    let found: StoredAccount | undefined;
+    await this.#run({ kind: 'read', id }, (accounts) => {
+      [found] = accounts;
+      return 'enough';
+    });
+    return found;
+  }
+
+  override async *list(after?: string): AsyncIterable<StoredAccount> {
+    for await (const [accounts, reply] of this.#conversation({ kind: 'list', after })) {
+      yield* accounts;
+      reply({ accounts: [] });
+    }
+  }
+
+  override async change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
+    let changed: Changed<T> | undefined;
+    const answer = (existing: readonly StoredAccount[]): FileReply => {
+      const { accounts, result, receipt } = decide(new Map(existing.map((account) => [account.id, account])));
+      changed = { outcome: 'changed', result };
+      return { accounts, receipt };
+    };
+    await this.#run({ kind: 'change', ids, once }, answer, (receipt) => {
+      if (receipt !== undefined) changed = { outcome: 'repeated', receipt };
+    });
+    if (changed === undefined) throw new Error('a change that nobody decided on');
+    return changed;
+  }
+
+  /**
+   * Carries a task out, answering what its thread asks. What `answer` throws ends it and is thrown on.
+   *
+   * @param done called where it was carried out, with the receipt of what was not made again
+   */
+  async #run(
+    task: FileTask['task'],
+    answer: (accounts: readonly StoredAccount[]) => FileReply,
+    done?: (receipt: string | undefined) => void,
+  ): Promise<void> {
+    for await (const [accounts, reply] of this.#conversation(task, done)) reply(answer(accounts));
+  }
+
+  /** What a thread asks, and how to reply. Whoever leaves it early still waits until the thread has let go of the file. */
+  async *#conversation(task: FileTask['task'], done?: (receipt: string | undefined) => void): AsyncGenerator<Question> {
+    const leave = await this.#enter();
+    try {
+      const receipt = yield* this.#withThread(task);
+      done?.(receipt);
+    } finally {
+      leave();
+    }
+  }
+
+  async *#withThread(task: FileTask['task']): AsyncGenerator<Question, string | undefined> {
+    const { file, env, masterKeys } = this.#options;
+    const worker = new Worker(new URL(`./worker${extname(import.meta.url)}`, import.meta.url), {
+      workerData: { options: { file, env: { ...env }, masterKeys }, task } satisfies FileTask,
+    });
+    const exited = new Promise((resolve) => worker.once('exit', resolve));
+    let isAnswered = true;
+    const reply = (answer: FileReply): void => {
+      isAnswered = true;
+      worker.postMessage(answer);
+    };
+    try {
+      for await (const [message] of on(worker, 'message', { close: ['exit'] }) as AsyncIterable<[FileMessage]>) {
+        if (message.kind === 'done') return message.receipt;
+        if (message.kind === 'failed') throw new AccountsError(message.code, message.message);
+        isAnswered = false;
+        yield [message.accounts, reply];
+      }
+      throw new Error('a thread that ended before its task');
+    } finally {
+      if (!isAnswered) reply('enough');
+      await exited;
+    }
+  }
+
+  /** Waits for its turn; what is returned ends it. */
+  async #enter(): Promise<() => void> {
+    const before = this.#turn;
+    let leave = (): void => {};
+    this.#turn = new Promise((resolve) => (leave = resolve));
+    await before;
+    return leave;
+  }
+}
+
+/** Accounts that a thread has, and how to tell it what to do with them. */
+type Question = readonly [accounts: readonly StoredAccount[], reply: (reply: FileReply) => void];

@@ -1,0 +1,58 @@
+import { once } from 'node:events';
+import { parentPort, workerData } from 'node:worker_threads';
+import { AccountsError } from '../accounts-error.ts';
+import type { FileMessage, FileReply, FileTask } from './messages.ts';
+import { FileStore } from './store.ts';
+import type { StoredAccount } from '../store.ts';
+
+/** Accounts in one message: few enough that taking them in never holds the other thread up. */
+const batch = 100;
+
+/** Thrown where the other thread wants no more. */
+class Enough extends Error {}
+
+const port = parentPort;
+if (port === null) throw new Error('started as a program');
+const post = (message: FileMessage): void => port.postMessage(message);
+const { options, task } = workerData as FileTask;
+
+try {
+  post({ kind: 'done', receipt: await carryOut(new FileStore(options)) });
+} catch (error) {
+  if (error instanceof AccountsError) post({ kind: 'failed', code: error.code, message: error.message });
+  else if (error instanceof Enough) post({ kind: 'done', receipt: undefined });
+  else throw error;
+}
+
+/** The receipt of a change that was made before. */
+async function carryOut(store: FileStore): Promise<string | undefined> {
+  if (task.kind === 'change') {
+    const decide = async (existing: ReadonlyMap<string, StoredAccount>) => {
+      return { ...(await asked([...existing.values()])), events: [], result: undefined };
+    };
+    const changed = await store.change(task.ids, decide, task.once);
+    return changed.outcome === 'repeated' ? changed.receipt : undefined;
+  }
+  if (task.kind === 'read') {
+    const account = await store.read(task.id);
+    await asked(account === undefined ? [] : [account]);
+  } else {
+    let next: StoredAccount[] = [];
+    for await (const account of store.list(task.after)) {
+      next.push(account);
+      if (next.length < batch) continue;
+      await asked(next);
+      next = [];
+    }
+    await asked(next);
+  }
+  return undefined;
+}
+
+/** Shows accounts to the other thread and waits for what it makes of them. */
+async function asked(accounts: readonly StoredAccount[]): Promise<Exclude<FileReply, 'enough'>> {
+  post({ kind: 'accounts', accounts });
+  const [reply] = (await once(port as NonNullable<typeof port>, 'message')) as [FileReply];
+  if (reply === 'enough') throw new Enough();
+  return reply;
+}

@@ -1,0 +1,49 @@
+import { mayHaveBody } from '../upstream/response-parser.ts';
+import { readAnswerHead } from './response-headers.ts';
+import { AnswerRelay } from './response-relay.ts';
+
+/** An answer that goes to the client as it is, as fast as the client takes it. */
+export class PlainAnswer extends AnswerRelay {
+  /** Bytes that a body of stated length still lacks. */
+  #awaited: number | undefined;
+
+  override onInformation(status: number, headers: readonly string[]): void {
+    // RFC 9110 §15.2: passed on, but to HTTP/1.0, which does not know them.
+    if (this.request.req.httpVersionMinor === 0) return;
+    const early = readAnswerHead(status, headers);
+    this.request.res.writeInformation(status, early.headers);
+  }
+
+  override onHead(status: number, raw: readonly string[]): void {
+    const { request } = this;
+    const { res } = request;
+    const head = readAnswerHead(status, raw);
+    request.writeHead(status, [...request.answerHeaders(), ...head.headers, ...head.bodyHeaders]);
+    this.#awaited = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
+    this.waitForUpstream();
+    // The head travels with the first bytes where they are here already, and at once where they are not: whoever
+    // listens to a stream of events waits for it.
+    if (this.#awaited !== 0) {
+      process.nextTick(() => {
+        if (!res.writableEnded) res.flushHeaders();
+      });
+    }
+  }
+
+  override onData(chunk: Buffer): void {
+    if (this.#awaited === chunk.length) {
+      // The whole rest, in one write with the head where it is the first piece, too.
+      this.#awaited = undefined;
+      this.end(chunk);
+      return;
+    }
+    if (this.#awaited !== undefined) this.#awaited -= chunk.length;
+    this.waitForUpstream();
+    this.write(chunk, this.request.call);
+  }
+
+  override onEnd(): void {
+    this.request.upstreamEnds();
+    if (!this.ended) this.end();
+  }
+}

@@ -1,0 +1,203 @@
+import type { Transform } from 'node:stream';
+import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
+import type { EnvironmentName } from '../accounts/api-key.ts';
+import { Sealer, sealedLength, sealEnvelope } from '../envelope/envelope.ts';
+import type { Metrics } from '../telemetry/metrics.ts';
+import { mayHaveBody } from '../upstream/response-parser.ts';
+import type { UpstreamFailure } from '../upstream/failure.ts';
+import { readAnswerHead, type AnswerHead } from './response-headers.ts';
+import { AnswerRelay } from './response-relay.ts';
+import type { GatewayRequest } from './gateway-request.ts';
+import { concat } from './request-body.ts';
+import type { Sealing } from './sealing.ts';
+
+/** Answers up to this size are sealed in one piece. */
+const inOnePiece = 65_536;
+
+/** Content codings that are undone before sealing; for an upstream that compresses although it was asked not to. */
+const decoders = new Map<string, () => Transform>([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+  ['br', createBrotliDecompress],
+  ['zstd', createZstdDecompress],
+]);
+
+/**
+ * An answer that goes to the client sealed. Short answers of known length are sealed in one piece; all else streams
+ * through the cipher. Once a byte has gone out, a failure can only be shown by breaking the connection.
+ */
+export class SealedAnswer extends AnswerRelay {
+  readonly #sealing: Sealing;
+  readonly #environment: EnvironmentName;
+  readonly #metrics: Metrics;
+  #head: AnswerHead | undefined;
+  #decoder: Transform | undefined;
+  #decoderFull = false;
+  /** Whether the coding has said that it ends; what the upstream sends behind it belongs to nothing. */
+  #decoded = false;
+  #upstreamEnded = false;
+  /** Present while a short answer is collected. */
+  #pieces: Buffer[] | undefined;
+  #sealer: Sealer | undefined;
+  #sealTime = 0;
+
+  constructor(request: GatewayRequest, sealing: Sealing, environment: EnvironmentName, metrics: Metrics) {
+    super(request);
+    this.#sealing = sealing;
+    this.#environment = environment;
+    this.#metrics = metrics;
+  }
+
+  // Informational answers say things about a body that the client will not see as it is.
+  override onInformation(): void {}
+
+  override onHead(status: number, raw: readonly string[]): void {
+    const { request } = this;
+    const head = readAnswerHead(status, raw);
+    this.#head = head;
+    this.waitForUpstream();
+    if (!mayHaveBody(request.head?.method ?? '', status) || head.contentLength === 0) return;
+    const coding = head.contentEncoding?.toLowerCase() ?? 'identity';
+    if (coding !== 'identity') {
+      this.#decodeWith(decoders.get(coding));
+      return;
+    }
+    const { contentLength } = head;
+    if (contentLength !== undefined && contentLength <= inOnePiece && request.hold(contentLength)) this.#pieces = [];
+  }
+
+  override onData(chunk: Buffer): void {
+    this.waitForUpstream();
+    if (this.#decoder === undefined) {
+      this.#onPlain(chunk);
+    } else if (!this.#decoded && !this.#decoder.write(chunk) && !this.#decoderFull) {
+      this.#decoderFull = true;
+      this.request.call?.pause();
+      this.#decoder.once('drain', () => {
+        this.#decoderFull = false;
+        this.request.call?.resume();
+      });
+    }
+  }
+
+  override onEnd(): void {
+    this.request.upstreamEnds();
+    this.#upstreamEnded = true;
+    if (this.#decoder === undefined || this.#decoded) this.#onPlainEnd();
+    else this.#decoder.end();
+  }
+
+  override onFailure(failure: UpstreamFailure): void {
+    // What the decoder still holds would come after the refusal.
+    this.#decoder?.destroy();
+    super.onFailure(failure);
+  }
+
+  #decodeWith(create: (() => Transform) | undefined): void {
+    if (create === undefined) {
+      this.#fail();
+      return;
+    }
+    this.#decoder = create()
+      .on('data', (chunk: Buffer) => this.#unlessRefused(() => this.#onPlain(chunk)))
+      .on('end', () => this.#unlessRefused(() => this.#onDecoded()))
+      .on('error', () => this.#unlessRefused(() => this.#fail()));
+    this.request.res.once('close', () => this.#decoder?.destroy());
+  }
+
+  /** A coding may end before the answer does, which is whole only then. */
+  #onDecoded(): void {
+    this.#decoded = true;
+    if (this.#upstreamEnded) this.#onPlainEnd();
+    else this.request.call?.resume();
+  }
+
+  /** What the decoder still holds may come after a refusal; and what its events throw would end the process. */
+  #unlessRefused(work: () => void): void {
+    if (this.request.refusal !== undefined || this.request.over) return;
+    try {
+      work();
+    } catch (error) {
+      this.onError(error);
+    }
+  }
+
+  #onPlain(chunk: Buffer): void {
+    if (this.#pieces !== undefined) {
+      this.#pieces.push(chunk);
+      return;
+    }
+    const source = this.#decoder ?? this.request.call;
+    const sealed = this.#timed(() => this.#startedSealer().update(chunk));
+    if (sealed !== '') this.write(sealed, source);
+  }
+
+  #onPlainEnd(): void {
+    if (this.#pieces !== undefined) {
+      const plaintext = concat(this.#pieces);
+      const sealed = this.#timed(() => sealEnvelope(plaintext, this.#sealing.credentials, this.#sealing.encoding));
+      this.#writeHead(sealed.length);
+      this.end(sealed);
+    } else if (this.#sealer === undefined) {
+      // Not a single byte: nothing to seal.
+      this.#writeHead(undefined);
+      this.end();
+      return;
+    } else {
+      const sealer = this.#sealer;
+      this.end(this.#timed(() => sealer.end()));
+    }
+    this.#observe('ok');
+  }
+
+  /** The head waits for the first byte of the body: only then is it known that there is something to seal. */
+  #startedSealer(): Sealer {
+    if (this.#sealer !== undefined) return this.#sealer;
+    const { credentials, encoding } = this.#sealing;
+    this.#sealer = new Sealer(credentials, encoding);
+    const length = this.#decoder === undefined ? this.#head?.contentLength : undefined;
+    this.#writeHead(length === undefined ? 'unknown' : sealedLength(length, encoding));
+    return this.#sealer;
+  }
+
+  /** @param length of the sealed body, or undefined where there is none */
+  #writeHead(length: number | 'unknown' | undefined): void {
+    const { request } = this;
+    const { status = 200, headers = [], contentType } = this.#head ?? {};
+    const answer = [...request.answerHeaders(), ...headers];
+    if (length === undefined) {
+      if (contentType !== undefined) answer.push('Content-Type', contentType);
+      if (mayHaveBody(request.head?.method ?? '', status)) answer.push('Content-Length', '0');
+    } else {
+      answer.push('Content-Type', 'application/json', 'Envelope', 'sealed');
+      if (contentType !== undefined && !isJsonType(contentType)) answer.push('Envelope-Content-Type', contentType);
+      if (length !== 'unknown') answer.push('Content-Length', String(length));
+    }
+    request.writeHead(status, answer);
+  }
+
+  #timed<T>(work: () => T): T {
+    const before = performance.now();
+    const result = work();
+    this.#sealTime += performance.now() - before;
+    return result;
+  }
+
+  /** What cannot be sealed is not sent. */
+  #fail(): void {
+    this.#observe('failed');
+    this.request.call?.abort();
+    this.request.giveUp('sealing_failed');
+  }
+
+  #observe(outcome: 'ok' | 'failed'): void {
+    this.request.envelopeTime += this.#sealTime;
+    this.#metrics.envelope(this.#environment, 'seal', outcome, this.#sealTime / 1_000);
+  }
+}
+
+/** `application/json`, whatever its parameters: what a client takes an opened envelope for. */
+function isJsonType(contentType: string): boolean {
+  return /^application\/json\s*(?:;|$)/i.test(contentType);
+}

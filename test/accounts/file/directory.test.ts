@@ -1,0 +1,29 @@
+import { expect, test } from 'vitest';
+import type { Account } from '../../../src/accounts/account.ts';
+import { hashOf } from '../../../src/accounts/api-key.ts';
+import type { ApiKey } from '../../../src/accounts/api-key.ts';
+import { memoryDirectory } from '../../../src/accounts/file/directory.ts';
+
+function key(id: string): ApiKey {
+  return { id, prefix: 'sk_test_', hash: hashOf(id), createdAt: 0, expiresAt: undefined, revokedAt: undefined };
+}
+
+function account(id: string, keys: readonly ApiKey[]): Account {
+  return { id, name: id, active: true, keys, encryption: {} };
+}
+
+const one = account('one', [key('a'), key('b')]);
+const two = account('two', [key('c')]);
+const directory = memoryDirectory([one, account('none', []), two]);
+
+test.each([
+  ['a', one, 0],
+  ['b', one, 1],
+  ['c', two, 0],
+])('the key %s is found by its hash, with its account', (id, holder, index) => {
+  expect(directory.find(hashOf(id))).toEqual({ account: holder, key: holder.keys[index] });
+});
+
+test.each([[hashOf('d')], [''], ['__proto__'], ['a']])('nothing is found by %j', (hash) => {
+  expect(directory.find(hash)).toBeUndefined();
+});

@@ -1,0 +1,257 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { changedText, membersOf } from '../../../src/accounts/file/edit.ts';
+import { readAccounts } from '../../../src/accounts/file/read.ts';
+import { disableEncryption, enableEncryption, issueKey, newAccount, revokeKey } from '../../../src/accounts/changes.ts';
+import type { StoredAccount } from '../../../src/accounts/store.ts';
+import { Vault } from '../../../src/accounts/vault.ts';
+import { Files } from '../../../src/yaml/files.ts';
+import { YamlFile } from '../../../src/yaml/yaml-file.ts';
+import { Folder } from '../../support/folder.ts';
+
+const now = Date.parse('2026-11-21T10:00:00Z');
+const clear = new Vault([]);
+
+/** The accounts of a text, which must be valid. */
+function read(text: string): StoredAccount[] {
+  const file = new YamlFile(new Folder({ 'accounts.yaml': text }).file('accounts.yaml'), new Files());
+  const accounts = readAccounts(file, { AES: 'k'.repeat(32) }, clear);
+  expect(file.problems).toEqual([]);
+  return accounts;
+}
+
+/** The text after a change of the account with this id, or of none. */
+function changed(text: string, id: string, change: (account: StoredAccount) => StoredAccount): string {
+  const before = read(text);
+  const account = before.find((each) => each.id === id);
+  const after = change(account ?? newAccount(undefined, id, `Account ${id}`));
+  const result = changedText(text, before, [after]);
+  const expected = account === undefined ? [...before, after] : before.map((each) => (each.id === id ? after : each));
+  expect(read(result).map(membersOf)).toEqual(expected.map(membersOf));
+  return result;
+}
+
+const deactivated = (account: StoredAccount): StoredAccount => ({ ...account, active: false });
+const unchanged = (account: StoredAccount): StoredAccount => account;
+
+/** What differs, as `diff` shows it. */
+function diff(before: string, after: string): string[] {
+  const [old, fresh] = [before.split('\n'), after.split('\n')];
+  return [
+    ...old.filter((line) => !fresh.includes(line)).map((line) => `-${line}`),
+    ...fresh.filter((line) => !old.includes(line)).map((line) => `+${line}`),
+  ];
+}
+
+const file = `# Our accounts.
+
+accounts: # in the order in which they came
+
+  # The first.
+  - id: acme   # aligned
+    name:   "Acme Stores"
+    active: true # since May
+    keys:
+      # On the server.
+      - { id: a-1, key: sk_test_0123456789abcdef,   createdAt: 2026-11-01 } # old
+      - id: a-2
+        key: 'pk_test_0123456789abcdef'
+        createdAt: 2026-11-01
+    encryption:
+      test: { enabled: true, key: "\${AES}", iv: 0123456789abcdef } # from the environment
+    # Nothing in live.
+
+  # The second.
+  - {id: globex,  name:   Globex}
+
+# The end.
+`;
+
+describe('only what differs is written', () => {
+  test('a switch changes its word', () => {
+    const text = file.replace('acme   # aligned', 'acme # aligned').replace('name:   "Acme', 'name: "Acme');
+    const tidy = text.replace('cdef,   createdAt', 'cdef, createdAt');
+    expect(diff(tidy, changed(tidy, 'acme', deactivated))).toEqual([
+      '-    active: true # since May',
+      '+    active: false # since May',
+    ]);
+  });
+
+  test('a member that is not written yet comes last', () => {
+    expect(changed(file, 'globex', deactivated)).toBe(
+      file.replace('{id: globex,  name:   Globex}', '{ id: globex, name: Globex, active: false }'),
+    );
+  });
+
+  test('a new account is written behind the last, with a line between where there is one between others', () => {
+    const added = `  - {id: globex,  name:   Globex}
+
+  - id: new
+    name: Account new
+    active: true
+    keys: []
+`;
+    expect(changed(file, 'new', unchanged)).toBe(file.replace('  - {id: globex,  name:   Globex}\n', added));
+    const dense = 'accounts:\n- id: a\n  name: A\n- id: b\n  name: B';
+    expect(changed(dense, 'c', unchanged)).toBe(`${dense}\n- id: c\n  name: Account c\n  active: true\n  keys: []\n`);
+  });
+
+  test('a key gets its end, in the style it is written in', () => {
+    const text = changed(file, 'acme', (account) => revokeKey(revokeKey(account, 'a-1', now), 'a-2', now));
+    expect(text).toContain(
+      '- { id: a-1, key: sk_test_0123456789abcdef, createdAt: 2026-11-01, revokedAt: 2026-11-21T10:00:00Z } # old\n',
+    );
+    expect(text).toContain(
+      "key: 'pk_test_0123456789abcdef'\n        createdAt: 2026-11-01\n        revokedAt: 2026-11",
+    );
+  });
+
+  test('references stay, comments too', () => {
+    const text = changed(file, 'acme', (account) => revokeKey(account, 'a-1', now));
+    expect(text).toContain('key: "${AES}", iv: 0123456789abcdef } # from the environment\n    # Nothing in live.\n');
+    expect(text).not.toContain('kkkk');
+    expect(commentsOf(text)).toEqual(commentsOf(file));
+  });
+
+  test('credentials that are replaced take the place of a reference', () => {
+    const options = { encoding: undefined, grace: 1_000, replace: true };
+    const text = changed(file, 'acme', (account) => enableEncryption(account, 'test', options, now, clear).account);
+    expect(text).not.toContain('"${AES}"');
+    expect(commentsOf(text)).toEqual(commentsOf(file));
+    const off = changed(text, 'acme', (account) => disableEncryption(account, 'test'));
+    expect(off).toContain('test: { enabled: false } # from the environment');
+  });
+
+  test('all other accounts and all around them stay as they are to the byte', () => {
+    const [head = '', ...items] = file.split('  # The second.');
+    expect(changed(file, 'globex', deactivated).startsWith(head)).toBe(true);
+    expect(changed(file, 'acme', deactivated).endsWith(`\n\n  # The second.${items.join('')}`)).toBe(true);
+  });
+});
+
+describe('other ways to write a file', () => {
+  test.each([
+    ['accounts: []\n', 'accounts:\n  - id: new\n    name: Account new\n    active: true\n    keys: []\n'],
+    [
+      '# Ours.\naccounts: [] # none yet\n',
+      '# Ours.\naccounts:\n  - id: new\n    name: Account new\n    active: true\n    keys: []\n  # none yet\n',
+    ],
+  ])('an empty list grows in lines: %j', (text, expected) => {
+    expect(changed(text, 'new', unchanged)).toBe(expected);
+  });
+
+  test('a list in brackets goes on in brackets', () => {
+    expect(changed('{ "accounts": [{ "id": "a", "name": "A" }] }', 'b', unchanged)).toBe(
+      '{ "accounts": [ { "id": "a", "name": "A" }, { id: b, name: Account b, active: true, keys: [] } ] }\n',
+    );
+  });
+
+  test('lines that end in carriage return and newline go on so', () => {
+    const text = changed(file.replaceAll('\n', '\r\n'), 'new', unchanged);
+    expect(text.replaceAll('\r\n', '')).not.toMatch(/[\r\n]/);
+    expect(commentsOf(text.replaceAll('\r', ''))).toEqual(commentsOf(file));
+  });
+
+  test('an alias is resolved where the file has any', () => {
+    const text = `accounts:
+  - { id: a, name: &name Same }
+  - { id: b, name: *name }
+`;
+    expect(changed(text, 'a', deactivated)).toBe(`accounts:
+  - { id: a, name: &name Same, active: false }
+  - { id: b, name: *name }
+`);
+  });
+
+  test.each([
+    ['quotes and signs', 'O\'Neill & "Sons": #1 {x} [y] *z &a !b %c @d'],
+    ['what looks like something else', 'null'],
+    ['a number', '0123'],
+    ['a date', '2026-11-01'],
+    ['spaces at both ends', '  x  '],
+    ['other alphabets', 'Łódź 東京 ☂ 😀'],
+  ])('a name may hold %s', (_, name) => {
+    const text = changed(file, 'new', (account) => ({ ...account, name }));
+    expect(read(text).at(-1)?.name).toBe(name);
+  });
+});
+
+test('however a file is written, a change keeps its comments and all other accounts', () => {
+  fc.assert(
+    fc.property(fileOf(), fc.nat(3), fc.constantFrom('off', 'key', 'revoke', 'encrypt'), (text, target, what) => {
+      const accounts = read(text);
+      const id = accounts[target]?.id ?? 'new';
+      const result = changed(text, id, changes[what] ?? unchanged);
+      expect(commentsOf(result)).toEqual(commentsOf(text));
+    }),
+    { numRuns: 100 },
+  );
+});
+
+const changes: Readonly<Record<string, (account: StoredAccount) => StoredAccount>> = {
+  off: deactivated,
+  key: (account) => issueKey(account, { environment: 'test', kind: 'secret', expiresAt: undefined }, now).account,
+  revoke: (account) => account.keys.reduce((each, { id }) => revokeKey(each, id, now), account),
+  encrypt: (account) =>
+    enableEncryption(account, 'test', { encoding: undefined, grace: 9, replace: true }, now, clear).account,
+};
+
+function commentsOf(text: string): string[] {
+  return [...text.matchAll(/#.*$/gm)].map(([comment]) => comment.trim());
+}
+
+/** Files of up to three accounts with comments, blank lines and spaces wherever they may stand. */
+function fileOf(): fc.Arbitrary<string> {
+  let comments = 0;
+  const trail = fc.boolean().map((is) => (is ? `  # ${(comments += 1)}` : ''));
+  const between = (indent: number): fc.Arbitrary<string> =>
+    fc
+      .array(
+        fc.boolean().map((is) => (is ? `${' '.repeat(indent)}# ${(comments += 1)}\n` : '\n')),
+        { maxLength: 2 },
+      )
+      .map((lines) => lines.join(''));
+  const line = (indent: number, text: string): fc.Arbitrary<string> =>
+    fc.tuple(between(indent), trail).map(([before, after]) => `${before}${' '.repeat(indent)}${text}${after}\n`);
+
+  const account = (dash: number, i: number): fc.Arbitrary<string> => {
+    const inner = dash + 2;
+    const id = line(dash, `- id:  account-${i}`);
+    const optional = (lines: fc.Arbitrary<string>): fc.Arbitrary<string> => fc.oneof(fc.constant(''), lines);
+    const flowKey = `- {id: k${i}-1,  key: "sk_test_0123456789abcde${i}" , createdAt: 2026-11-01}`;
+    const blockKey = fc
+      .tuple(
+        line(inner + 2, `- id: k${i}-2`),
+        line(inner + 4, `key: 'sk_test_0123456789abcdx${i}'`),
+        line(inner + 4, 'createdAt:   2026-11-01'),
+      )
+      .map((lines) => lines.join(''));
+    const keys = fc
+      .tuple(line(inner, 'keys:'), fc.oneof(line(inner + 2, flowKey), blockKey))
+      .map((lines) => lines.join(''));
+    const encryption = fc
+      .tuple(
+        line(inner, 'encryption:'),
+        line(inner + 2, 'test:'),
+        line(inner + 6, 'enabled: true'),
+        line(inner + 6, `key: "0123456789abcdefghijklmnopqrstu${i}"`),
+        line(inner + 6, 'iv: 0123456789abcdef'),
+      )
+      .map((lines) => lines.join(''));
+    return fc
+      .tuple(
+        id,
+        line(inner, `name: Name ${i}`),
+        optional(keys),
+        optional(line(inner, 'active:  true')),
+        optional(encryption),
+      )
+      .map((lines) => lines.join(''));
+  };
+  return fc
+    .tuple(fc.constantFrom(0, 2, 4), fc.integer({ min: 1, max: 3 }))
+    .chain(([dash, count]) =>
+      fc.tuple(line(0, 'accounts:'), ...Array.from({ length: count }, (_, i) => account(dash, i)), between(0)),
+    )
+    .map((parts) => parts.join(''));
+}

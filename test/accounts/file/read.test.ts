@@ -1,0 +1,191 @@
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { readAccounts } from '../../../src/accounts/file/read.ts';
+import type { Account } from '../../../src/accounts/account.ts';
+import { hashOf } from '../../../src/accounts/api-key.ts';
+import type { Credentials } from '../../../src/envelope/credentials.ts';
+import { openAccount } from '../../../src/accounts/open-account.ts';
+import { Vault } from '../../../src/accounts/vault.ts';
+import { Files } from '../../../src/yaml/files.ts';
+import type { Env } from '../../../src/yaml/values.ts';
+import { YamlFile } from '../../../src/yaml/yaml-file.ts';
+import { filesIn } from '../../config/files.ts';
+
+const aes = '0123456789abcdefghijklmnopqrstuv';
+const otherAes = 'vutsrqponmlkjihgfedcba9876543210';
+const iv = 'ABCDEFGHIJKLMNOP';
+
+/** The accounts of a file, and the paths of the members that are wrong. */
+function read(text: string, env: Env = {}): { accounts: Account[]; problems: string[] } {
+  const file = new YamlFile(join(filesIn({ 'accounts.yaml': text }), 'accounts.yaml'), new Files());
+  const vault = new Vault([]);
+  const stored = readAccounts(file, env, vault);
+  const problems = file.problems.map(({ path }) => path);
+  return { accounts: problems.length > 0 ? [] : stored.map((each) => openAccount(each, vault)), problems };
+}
+
+function problemsOf(text: string): string[] {
+  return read(text).problems;
+}
+
+/** One account, `acme`, of which these lines say more. */
+function acme(lines: string, env?: Env): Account {
+  const { accounts, problems } = read(`accounts:\n  - id: acme\n    name: Acme\n${lines}`, env);
+  if (accounts[0] === undefined || problems.length > 0) throw new Error(problems.join());
+  return accounts[0];
+}
+
+function bytesOf({ key, iv }: Credentials): { key: string; iv: string } {
+  return { key: key.export().toString(), iv: iv.toString() };
+}
+
+test('an account has neither keys nor encryption where none is written, and is active', () => {
+  expect(acme('')).toEqual({ id: 'acme', name: 'Acme', active: true, keys: [], encryption: {} });
+  expect(acme('    active: false\n').active).toBe(false);
+});
+
+test('a file may hold no accounts', () => {
+  expect(read('accounts: []')).toEqual({ accounts: [], problems: [] });
+});
+
+describe('API keys', () => {
+  const key = 'sk_live_0123456789abcdef';
+
+  test('are kept as prefix and hash, however they are written', () => {
+    const { keys } = acme(`    keys:
+      - { id: a, key: ${key}, createdAt: 2026-11-01 }
+      - { id: b, prefix: pk_test_, sha256: ${hashOf('x')}, createdAt: 2026-11-01T01:00:00+01:00, expiresAt: 2027-01-01, revokedAt: 2026-12-01 }
+`);
+    const createdAt = Date.parse('2026-11-01T00:00:00Z');
+    expect(keys).toEqual([
+      { id: 'a', prefix: 'sk_live_', hash: hashOf(key), createdAt, expiresAt: undefined, revokedAt: undefined },
+      {
+        id: 'b',
+        prefix: 'pk_test_',
+        hash: hashOf('x'),
+        createdAt,
+        expiresAt: Date.parse('2027-01-01T00:00:00Z'),
+        revokedAt: Date.parse('2026-12-01T00:00:00Z'),
+      },
+    ]);
+  });
+
+  test('are found to be the same whether in the clear or as a hash', () => {
+    const keys = [`key: ${key}`, `prefix: sk_live_, sha256: ${hashOf(key)}`].map(
+      (written, i) => `      - { id: k${i}, ${written}, createdAt: 2026-11-01 }\n`,
+    );
+    expect(problemsOf(`accounts:\n  - id: a\n    name: A\n    keys:\n${keys.join('')}`)).toEqual([
+      'accounts[0].keys[1].sha256',
+    ]);
+  });
+
+  test('have ids that are unique over all accounts', () => {
+    const account = (id: string, last: string): string =>
+      `  - { id: ${id}, name: A, keys: [ { id: same, key: sk_test_0123456789abcde${last}, createdAt: 2026-11-01 } ] }\n`;
+    expect(problemsOf(`accounts:\n${account('a', '1')}${account('b', '2')}`)).toEqual(['accounts[1].keys[0].id']);
+  });
+
+  test.each([
+    ['a'.repeat(15), ['accounts[0].keys[0].key']],
+    ['a'.repeat(16), []],
+    ['a'.repeat(200), []],
+    ['a'.repeat(201), ['accounts[0].keys[0].key']],
+    ['aaaaaaaaaaaaaaa.', ['accounts[0].keys[0].key']],
+  ])('have 16 to 200 characters of their own: %s', (rest, problems) => {
+    const key = `{ id: k, key: pk_live_${rest}, createdAt: 2026-11-01 }`;
+    expect(problemsOf(`accounts: [ { id: a, name: A, keys: [ ${key} ] } ]`)).toEqual(problems);
+  });
+});
+
+describe('ids and names', () => {
+  test.each([
+    ['id', 'a', []],
+    ['id', 'a'.repeat(64), []],
+    ['id', 'a'.repeat(65), ['accounts[0].id']],
+    ['id', 'A.b_c-9', []],
+    ['id', 'a b', ['accounts[0].id']],
+    ['id', 'ä', ['accounts[0].id']],
+    ['id', '', ['accounts[0].id']],
+    ['name', 'N'.repeat(200), []],
+    ['name', 'N'.repeat(201), ['accounts[0].name']],
+    ['name', '🏪'.repeat(200), []],
+    ['name', '', ['accounts[0].name']],
+    ['name', 'Müller & Söhne “Nord”', []],
+    ['name', String.raw`a\tb`, ['accounts[0].name']],
+    ['name', String.raw`a\u007f`, ['accounts[0].name']],
+    ['name', String.raw`a\u0085`, ['accounts[0].name']],
+  ])('the %s "%s" has the problems %j', (member, text, problems) => {
+    const other = member === 'id' ? 'name: A' : 'id: a';
+    expect(problemsOf(`accounts: [ { ${other}, ${member}: "${text}" } ]`)).toEqual(problems);
+  });
+});
+
+describe('encryption', () => {
+  const enabled = `enabled: true, key: ${aes}, iv: ${iv}`;
+
+  test('is there where it is enabled', () => {
+    const { encryption } = acme(`    encryption: { test: { ${enabled} }, live: { enabled: false } }\n`);
+    expect(Object.keys(encryption)).toEqual(['test']);
+    expect(encryption.test).toMatchObject({ encoding: 'hex', createdAt: undefined, grace: undefined });
+    expect(encryption.test && bytesOf(encryption.test.credentials)).toEqual({ key: aes, iv });
+  });
+
+  test('may be disabled with its credentials still there', () => {
+    expect(acme(`    encryption: { live: { enabled: false, key: ${aes}, iv: ${iv} } }\n`).encryption).toEqual({});
+  });
+
+  test('takes base64', () => {
+    const [key64, iv64] = [aes, iv].map((text) => Buffer.from(text).toString('base64'));
+    const written = `enabled: true, format: base64, key: "${key64}", iv: "${iv64}", encoding: base64, createdAt: 2026-11-01`;
+    const { encryption } = acme(`    encryption: { live: { ${written} } }\n`);
+    expect(encryption.live).toMatchObject({ encoding: 'base64', createdAt: Date.parse('2026-11-01T00:00:00Z') });
+    expect(encryption.live && bytesOf(encryption.live.credentials)).toEqual({ key: aes, iv });
+  });
+
+  test('takes references, and cuts a longer IV', () => {
+    const lines = '    encryption: { test: { enabled: true, key: "${KEY}", iv: "${IV}" } }\n';
+    const { encryption } = acme(lines, { KEY: aes, IV: `${iv}QRSTUVWX` });
+    expect(encryption.test && bytesOf(encryption.test.credentials)).toEqual({ key: aes, iv });
+  });
+
+  test('has a grace with the previous credentials', () => {
+    const previous = `previous: { key: ${otherAes}, iv: ${iv}, until: 2026-12-01T00:00:00Z }`;
+    const grace = acme(`    encryption: { test: { ${enabled}, ${previous} } }\n`).encryption.test?.grace;
+    expect(grace?.until).toBe(Date.parse('2026-12-01T00:00:00Z'));
+    expect(grace?.previous && bytesOf(grace.previous)).toEqual({ key: otherAes, iv });
+  });
+
+  test('has a grace with plaintext where no previous credentials are written', () => {
+    const { encryption } = acme(`    encryption: { test: { ${enabled}, previous: { until: 2020-01-01 } } }\n`);
+    expect(encryption.test?.grace).toEqual({ previous: undefined, until: Date.parse('2020-01-01T00:00:00Z') });
+  });
+
+  test.each([
+    ['enabled: true', ['key', 'iv']],
+    [`enabled: true, key: ${aes}`, ['iv']],
+    [`enabled: false, iv: ${iv}`, ['key']],
+    [`key: ${aes}, iv: ${iv}`, ['enabled']],
+    [`enabled: true, key: ${aes.slice(1)}, iv: ${iv.slice(1)}`, ['key', 'iv']],
+    [`${enabled}, previous: { key: ${otherAes}, until: 2026-11-01 }`, ['previous.iv']],
+    [`${enabled}, previous: { iv: ${iv}, until: 2026-11-01 }`, ['previous.key']],
+    [`${enabled}, previous: { key: x, iv: ${iv}, until: 2026-11-01 }`, ['previous.key']],
+    [`${enabled}, previous: { key: ${otherAes}, iv: ${iv} }`, ['previous.until']],
+  ])('is incomplete: %s', (written, members) => {
+    expect(problemsOf(`accounts: [ { id: a, name: A, encryption: { test: { ${written} } } } ]`)).toEqual(
+      members.map((member) => `accounts[0].encryption.test.${member}`),
+    );
+  });
+
+  test('differs between test and live, whatever the IVs are', () => {
+    const live = (key: string): string => `enabled: true, key: ${key}, iv: PONMLKJIHGFEDCBA`;
+    const both = (key: string, more = ''): string[] =>
+      problemsOf(
+        `accounts: [ { id: a, name: A, encryption: { test: { ${enabled}${more} }, live: { ${live(key)} } } } ]`,
+      );
+    expect(both(otherAes)).toEqual([]);
+    expect(both(aes)).toEqual(['accounts[0].encryption.live.key']);
+    expect(both(otherAes, `, previous: { key: ${otherAes}, iv: ${iv}, until: 2020-01-01 }`)).toEqual([
+      'accounts[0].encryption.live.key',
+    ]);
+  });
+});

@@ -1,0 +1,69 @@
+import { chmodSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { describe, expect, test } from 'vitest';
+import { newAccount } from '../../../src/accounts/changes.ts';
+import { FileStore } from '../../../src/accounts/file/store.ts';
+import { Folder } from '../../support/folder.ts';
+import { mayMount, Mount } from '../../support/mount.ts';
+
+function storeOn(folder: Folder): FileStore {
+  return new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+}
+
+function text(folder: Folder): string {
+  return readFileSync(folder.file('accounts.yaml'), 'utf8');
+}
+
+const one = 'accounts:\n  - { id: a, name: A }\n';
+
+describe('a file remembers idempotency keys', () => {
+  const beside = '.accounts.yaml.receipts';
+  const ask = (folder: Folder, i: number): Promise<unknown> =>
+    storeOn(folder).change([], () => ({ accounts: [], events: [], result: i, receipt: String(i) }), {
+      key: String(i),
+      request: '',
+    });
+
+  test('beside it, as readable as it is itself, and changes nothing else', async () => {
+    const folder = new Folder({ 'accounts.yaml': one });
+    chmodSync(folder.file('accounts.yaml'), 0o640);
+    expect(await ask(folder, 0)).toEqual({ outcome: 'changed', result: 0 });
+    expect(await ask(folder, 0)).toEqual({ outcome: 'repeated', receipt: '0' });
+    expect(statSync(folder.file(beside)).mode & 0o777).toBe(0o640);
+    expect(text(folder)).toBe(one);
+    expect(readdirSync(folder.path).toSorted()).toEqual(['.accounts.yaml.lock', beside, 'accounts.yaml']);
+  });
+
+  test('the last thousand of them', async () => {
+    const kept = Array.from({ length: 1_000 }, (_, i) => [String(i), { request: '', receipt: String(i) }]);
+    const folder = new Folder({ 'accounts.yaml': one, [beside]: kept });
+    expect(await ask(folder, 0)).toEqual({ outcome: 'repeated', receipt: '0' });
+    await ask(folder, 1_000);
+    expect(await ask(folder, 1)).toEqual({ outcome: 'repeated', receipt: '1' });
+    expect(await ask(folder, 0)).toEqual({ outcome: 'changed', result: 0 });
+  });
+
+  test.each(['{', '7'])('and changes nothing where somebody made %j of them', async (written) => {
+    const folder = new Folder({ 'accounts.yaml': one, [beside]: written });
+    await expect(ask(folder, 0)).rejects.toMatchObject({
+      code: 'store_invalid',
+      message: `${folder.file(beside)} was changed by hand and cannot be read: remove it`,
+    });
+    expect(text(folder)).toBe(one);
+  });
+
+  test.skipIf(!mayMount)('and makes no change that there is no room to remember', async () => {
+    const folder = new Mount({ 'accounts.yaml': one }, 'size=64k');
+    const add = (receipt: string): Promise<unknown> =>
+      storeOn(folder).change(
+        ['b'],
+        (found) => ({ accounts: [newAccount(found.get('b'), 'b', 'b')], events: [], result: undefined, receipt }),
+        { key: 'k', request: '' },
+      );
+    folder.fill(16_384);
+    await expect(add('x'.repeat(16_384))).rejects.toMatchObject({ code: 'disk_full' });
+    expect(text(folder)).toBe(one);
+    expect(readdirSync(folder.path).toSorted()).toEqual(['.accounts.yaml.lock', 'accounts.yaml', 'filler']);
+    await add('short');
+    expect(text(folder)).toContain('id: b');
+  });
+});

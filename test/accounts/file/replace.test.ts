@@ -1,0 +1,173 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { lockFile } from '../../../src/accounts/file/lock.ts';
+import { replaceFile, versionOf } from '../../../src/accounts/file/replace.ts';
+import { Folder } from '../../support/folder.ts';
+
+const writer = fileURLToPath(new URL('file-writer.ts', import.meta.url));
+const isRoot = process.getuid?.() === 0;
+const agree = (): void => {};
+
+describe('a file that is replaced', () => {
+  test('has the new text, and nothing is left beside it', () => {
+    const folder = new Folder({ file: 'old' });
+    const path = folder.file('file');
+    expect(replaceFile(path, 'new', versionOf(path), agree)).toBe(true);
+    expect(readFileSync(path, 'utf8')).toBe('new');
+    expect(readdirSync(folder.path)).toEqual(['file']);
+  });
+
+  test.each([0o600, 0o640, 0o664])('keeps its mode: %o', (mode) => {
+    const path = new Folder({ file: 'old' }).file('file');
+    chmodSync(path, mode);
+    replaceFile(path, 'new', versionOf(path), agree);
+    expect(statSync(path).mode & 0o7777).toBe(mode);
+  });
+
+  test.skipIf(!isRoot)('keeps its owner, whoever rewrites it', () => {
+    const path = new Folder({ file: 'old' }).file('file');
+    chownSync(path, 12_345, 23_456);
+    replaceFile(path, 'new', versionOf(path), agree);
+    expect(statSync(path)).toMatchObject({ uid: 12_345, gid: 23_456 });
+  });
+
+  test('stays as it is where it is not the version any more that the text was made from', () => {
+    const folder = new Folder({ file: 'old' });
+    const path = folder.file('file');
+    const version = versionOf(path);
+    writeFileSync(path, 'own');
+    expect(replaceFile(path, 'new', version, agree)).toBe(false);
+    expect(readFileSync(path, 'utf8')).toBe('own');
+    expect(readdirSync(folder.path)).toEqual(['file']);
+  });
+
+  test('is another version after any change, of the same length and time as well', () => {
+    const path = new Folder({ file: 'old' }).file('file');
+    const { atime, mtime } = statSync(path);
+    const version = versionOf(path);
+    writeFileSync(path, 'own');
+    utimesSync(path, atime, mtime);
+    expect(versionOf(path)).not.toBe(version);
+  });
+
+  test('stays as it is where the new one does not please', () => {
+    const folder = new Folder({ file: 'old' });
+    const path = folder.file('file');
+    const refuse = (written: string): void => {
+      expect(readFileSync(written, 'utf8')).toBe('new');
+      throw new Error('no');
+    };
+    expect(() => replaceFile(path, 'new', versionOf(path), refuse)).toThrow('no');
+    expect(readFileSync(path, 'utf8')).toBe('old');
+    expect(readdirSync(folder.path)).toEqual(['file']);
+  });
+
+  test('takes another one along, which may not be there yet', () => {
+    const folder = new Folder({ file: 'old' });
+    const path = folder.file('file');
+    chmodSync(path, 0o640);
+    for (const text of ['first', 'second']) {
+      expect(replaceFile(path, `new ${text}`, versionOf(path), agree, { path: folder.file('beside'), text })).toBe(
+        true,
+      );
+      expect(readFileSync(path, 'utf8')).toBe(`new ${text}`);
+      expect(readFileSync(folder.file('beside'), 'utf8')).toBe(text);
+      expect(statSync(folder.file('beside')).mode & 0o7777).toBe(0o640);
+    }
+    const version = versionOf(path);
+    writeFileSync(path, 'own');
+    expect(replaceFile(path, 'new', version, agree, { path: folder.file('beside'), text: 'third' })).toBe(false);
+    expect(readFileSync(folder.file('beside'), 'utf8')).toBe('second');
+    expect(readdirSync(folder.path).toSorted()).toEqual(['beside', 'file']);
+  });
+
+  test('does not stumble over what a killed process has left', () => {
+    const folder = new Folder({ file: 'old', '.file.new': 'half' });
+    chmodSync(folder.file('.file.new'), 0o400);
+    replaceFile(folder.file('file'), 'new', versionOf(folder.file('file')), agree);
+    expect(readFileSync(folder.file('file'), 'utf8')).toBe('new');
+    expect(readdirSync(folder.path)).toEqual(['file']);
+  });
+
+  test('is whole at any moment, however often its writer is killed', async () => {
+    const path = new Folder({ file: '' }).file('file');
+    let versions = 0;
+    for (let round = 0; round < 25; round++) {
+      const child = spawn(process.execPath, [writer, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+      onTestFinished(() => void child.kill('SIGKILL'));
+      await once(child.stdout, 'data');
+      const exited = once(child, 'exit');
+      const until = Date.now() + 10 + Math.random() * 40;
+      while (Date.now() < until) {
+        const text = readFileSync(path, 'utf8');
+        const [line = ''] = text.split('\n', 1);
+        expect(text === '' || text === `${line}\n`.repeat(20_000)).toBe(true);
+        await new Promise((resolve) => void setTimeout(resolve, 1));
+      }
+      child.kill('SIGKILL');
+      await exited;
+      const text = readFileSync(path, 'utf8');
+      const [line = ''] = text.split('\n', 1);
+      expect(text).toBe(`${line}\n`.repeat(20_000));
+      versions += Number(/\d+/.exec(line)?.[0]);
+      // The lock has gone with the process.
+      (await lockFile(path, 0))();
+    }
+    expect(versions).toBeGreaterThan(25);
+  });
+});
+
+describe('the lock of a file', () => {
+  test('is held by one at a time, and waited for', async () => {
+    const path = new Folder({ file: '' }).file('file');
+    const release = await lockFile(path, 0);
+    await expect(lockFile(path, 0)).rejects.toMatchObject({ code: 'store_locked' });
+    const next = lockFile(path, 10_000);
+    release();
+    (await next)();
+  });
+
+  test('holds between processes', async () => {
+    const path = new Folder({ file: '' }).file('file');
+    const child = spawn(process.execPath, [writer, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+    onTestFinished(() => void child.kill('SIGKILL'));
+    await once(child.stdout, 'data');
+    await expect(lockFile(path, 100)).rejects.toMatchObject({
+      code: 'store_locked',
+      message: `${path} is being changed by somebody else`,
+    });
+    child.kill('SIGKILL');
+    (await lockFile(path, 10_000))();
+  });
+
+  test('is not held by a file that lies there', async () => {
+    const folder = new Folder({ file: '', '.file.lock': '' });
+    (await lockFile(folder.file('file'), 0))();
+    expect(existsSync(folder.file('.file.lock'))).toBe(true);
+  });
+
+  test.skipIf(!isRoot)('may be taken by whoever may write the file', async () => {
+    const folder = new Folder({ file: '' });
+    chmodSync(folder.path, 0o777);
+    chmodSync(folder.file('file'), 0o660);
+    chownSync(folder.file('file'), 65_534, 65_534);
+    (await lockFile(folder.file('file'), 0))();
+    const script = `import { lockFile } from ${JSON.stringify(fileURLToPath(new URL('../../../src/accounts/file/lock.ts', import.meta.url)))};
+      (await lockFile(${JSON.stringify(folder.file('file'))}, 0))();`;
+    execFileSync(process.execPath, ['--input-type=module', '-e', script], { uid: 65_534, gid: 65_534 });
+    mkdirSync(folder.file('x'));
+  });
+});

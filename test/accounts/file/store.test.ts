@@ -1,0 +1,248 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { enableEncryption, existing, newAccount } from '../../../src/accounts/changes.ts';
+import { lockFile } from '../../../src/accounts/file/lock.ts';
+import { FileStore, type FileStoreOptions } from '../../../src/accounts/file/store.ts';
+import type { Store } from '../../../src/accounts/store.ts';
+import { ThreadedFileStore } from '../../../src/accounts/file/threaded-store.ts';
+import { parseMasterKeys, Vault } from '../../../src/accounts/vault.ts';
+import { Folder } from '../../support/folder.ts';
+import { mayMount, Mount } from '../../support/mount.ts';
+import { describeStore, type Storage } from '../store-suite.ts';
+
+type Kind = new (options: FileStoreOptions) => FileStore;
+
+function storageOf(Kind: Kind): () => Promise<Storage> {
+  return async () => {
+    const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+    return { open: () => storeOn(folder, Kind) };
+  };
+}
+
+function storeOn(folder: Folder, Kind: Kind = FileStore, env: Record<string, string> = {}): FileStore {
+  return new Kind({ file: folder.file('accounts.yaml'), env, masterKeys: [] });
+}
+
+/** Adds an account; `meanwhile` happens while it is decided on. */
+async function add(store: Store, id: string, meanwhile: () => void = () => {}): Promise<unknown> {
+  return store.change([id], (found) => {
+    meanwhile();
+    return { accounts: [newAccount(found.get(id), id, id)], events: [], result: undefined };
+  });
+}
+
+async function deactivate(store: Store, id: string): Promise<unknown> {
+  return store.change([id], (found) => ({
+    accounts: [{ ...existing(found.get(id), id), active: false }],
+    events: [],
+    result: undefined,
+  }));
+}
+
+function text(folder: Folder): string {
+  return readFileSync(folder.file('accounts.yaml'), 'utf8');
+}
+
+const one = 'accounts:\n  - { id: a, name: A }\n';
+const added = `${one}  - id: b\n    name: b\n    active: true\n    keys: []\n`;
+
+describeStore('a file', storageOf(FileStore));
+describeStore('a file, beside traffic', storageOf(ThreadedFileStore));
+
+describe('a file', () => {
+  test('that a symbolic link leads to is rewritten, and the link stays', async () => {
+    const folder = new Folder({});
+    mkdirSync(folder.file('data'));
+    writeFileSync(folder.file('data/real.yaml'), one);
+    symlinkSync('data/real.yaml', folder.file('accounts.yaml'));
+    await add(storeOn(folder), 'b');
+    expect(lstatSync(folder.file('accounts.yaml')).isSymbolicLink()).toBe(true);
+    expect(readFileSync(folder.file('data/real.yaml'), 'utf8')).toBe(added);
+  });
+
+  test('has its references read and left alone, relative to where it is named', async () => {
+    const reference = `accounts:
+  - id: a
+    name: A
+    encryption: { test: { enabled: true, key: { file: aes }, iv: "\${IV}" } }
+`;
+    const folder = new Folder({ aes: `${'k'.repeat(32)}\n` });
+    mkdirSync(folder.file('data'));
+    writeFileSync(folder.file('data/real.yaml'), reference);
+    symlinkSync('data/real.yaml', folder.file('accounts.yaml'));
+    const store = storeOn(folder, FileStore, { IV: 'i'.repeat(16) });
+    expect((await store.read('a'))?.encryption.test?.credentials).toMatchObject({ key: 'k'.repeat(32) });
+    await add(store, 'b');
+    expect(text(folder)).toBe(reference + added.slice(one.length));
+  });
+
+  test('that was changed by hand meanwhile is read again, and decided on again', async () => {
+    const folder = new Folder({ 'accounts.yaml': one });
+    let times = 0;
+    await add(storeOn(folder), 'b', () => {
+      times += 1;
+      if (times === 1) folder.write({ 'accounts.yaml': one.replace('A }', 'By hand }') });
+    });
+    expect(times).toBe(2);
+    expect(text(folder)).toBe(added.replace('A }', 'By hand }'));
+  });
+
+  test('that is changed by hand again and again is left alone in the end', async () => {
+    const folder = new Folder({ 'accounts.yaml': one });
+    let times = 0;
+    const change = add(storeOn(folder), 'b', () => folder.replace({ 'accounts.yaml': `${one}# ${(times += 1)}\n` }));
+    await expect(change).rejects.toMatchObject({ code: 'store_changed' });
+    expect(text(folder)).toBe(`${one}# 3\n`);
+  });
+
+  test.each([
+    ['is no YAML', 'accounts: [', 'accounts.yaml:1:'],
+    ['has a mistake', 'accounts: [{ id: a, nam: A, active: 1 }]', '(and 2 more: run "check")'],
+    ['has a sealed text and no master key', sealedFile(), 'sealed: set accounts.masterKey'],
+  ])('that %s is neither read nor changed', async (_, content, message) => {
+    const folder = new Folder({ 'accounts.yaml': content });
+    const refused = { code: 'store_invalid', message: expect.stringContaining(message) as string };
+    const store = storeOn(folder);
+    await expect(store.read('a')).rejects.toMatchObject(refused);
+    await expect(add(store, 'b')).rejects.toMatchObject(refused);
+    await expect(store.list()[Symbol.asyncIterator]().next()).rejects.toMatchObject(refused);
+    expect(text(folder)).toBe(content);
+  });
+
+  test('that is not there is unavailable', async () => {
+    const store = storeOn(new Folder({}));
+    const missing = {
+      code: 'store_unavailable',
+      message: expect.stringMatching(/accounts\.yaml does not exist$/) as string,
+    };
+    await expect(store.read('a')).rejects.toMatchObject(missing);
+    await expect(add(store, 'b')).rejects.toMatchObject(missing);
+  });
+
+  test('is not changed where the change would reach others through an alias', async () => {
+    const content = `accounts:
+  - { id: a, name: A, encryption: { test: &test { enabled: true, key: &k ${'k'.repeat(32)}, iv: ${'i'.repeat(16)} } } }
+  - { id: b, name: B, encryption: { test: *test } }
+`;
+    const folder = new Folder({ 'accounts.yaml': content });
+    const change = storeOn(folder).change(['a'], (found) => ({
+      accounts: [
+        enableEncryption(
+          existing(found.get('a'), 'a'),
+          'test',
+          { encoding: undefined, grace: undefined, replace: true },
+          0,
+          new Vault([]),
+        ).account,
+      ],
+      events: [],
+      result: undefined,
+    }));
+    await expect(change).rejects.toMatchObject({
+      code: 'store_invalid',
+      message: expect.stringContaining('write out its aliases') as string,
+    });
+    expect(text(folder)).toBe(content);
+  });
+
+  test.skipIf(!mayMount)('on a read-only file system is read, and says why it cannot be changed', async () => {
+    const folder = new Mount({ 'accounts.yaml': one }, 'size=64k');
+    folder.protect();
+    const store = storeOn(folder);
+    expect((await store.read('a'))?.name).toBe('A');
+    await expect(add(store, 'b')).rejects.toMatchObject({
+      code: 'store_read_only',
+      message: expect.stringMatching(/accounts\.yaml is on a read-only file system: make the change where/) as string,
+    });
+  });
+
+  test.skipIf(!mayMount)('on a full disk stays whole and as it is, and is changed once there is room', async () => {
+    const folder = new Mount({ 'accounts.yaml': one, ballast: 'x'.repeat(4_096) }, 'size=64k');
+    const store = storeOn(folder);
+    await deactivate(store, 'a');
+    const before = text(folder);
+    folder.fill();
+    await expect(add(store, 'b')).rejects.toMatchObject({
+      code: 'disk_full',
+      message: expect.stringMatching(/accounts\.yaml was not changed: no space is left on the device$/) as string,
+    });
+    expect(text(folder)).toBe(before);
+    expect(readdirSync(folder.path).toSorted()).toEqual(['.accounts.yaml.lock', 'accounts.yaml', 'ballast', 'filler']);
+    writeFileSync(folder.file('ballast'), '');
+    await add(store, 'b');
+    expect((await store.read('b'))?.id).toBe('b');
+  });
+
+  test.skipIf(!mayMount)('on a disk without room for the lock stays as it is', async () => {
+    const folder = new Mount({ 'accounts.yaml': one }, 'size=64k,nr_inodes=2');
+    await expect(add(storeOn(folder), 'b')).rejects.toMatchObject({ code: 'disk_full' });
+    expect(text(folder)).toBe(one);
+  });
+
+  test.skipIf(!mayMount).each([
+    ['the file', (folder: Folder) => chmodSync(folder.file('accounts.yaml'), 0o444)],
+    ['its folder', (folder: Folder) => chmodSync(folder.path, 0o755)],
+  ])('is not changed by a user who may not write %s', async (_, protect) => {
+    const folder = new Folder({ 'accounts.yaml': one });
+    chmodSync(folder.path, 0o777);
+    chmodSync(folder.file('accounts.yaml'), 0o666);
+    protect(folder);
+    const fileStore = fileURLToPath(new URL('../../../src/accounts/file/store.ts', import.meta.url));
+    const script = `
+      import { FileStore } from ${JSON.stringify(fileStore)};
+      const store = new FileStore({ file: process.argv[2], env: {}, masterKeys: [] });
+      const name = 'b';
+      await store
+        .change([name], () => ({ accounts: [{ id: name, name, active: true, keys: [], encryption: {} }], events: [] }))
+        .catch(({ code, message }) => console.log(code, message));`;
+    const program = new Folder({ 'program.mjs': script });
+    chmodSync(program.path, 0o755);
+    const { stdout, stderr } = spawnSync(
+      process.execPath,
+      [program.file('program.mjs'), folder.file('accounts.yaml')],
+      {
+        uid: 65_534,
+        gid: 65_534,
+        encoding: 'utf8',
+      },
+    );
+    expect(stderr).toBe('');
+    expect(stdout).toMatch(/^store_read_only .*accounts\.yaml or its folder may not be written by this user: make/);
+    expect(text(folder)).toBe(one);
+    expect(readdirSync(folder.path)).toEqual(['accounts.yaml']);
+  });
+});
+
+test.skipIf(!mayMount)('beside traffic, what a file refuses is refused in the same words', async () => {
+  const folder = new Mount({ 'accounts.yaml': one }, 'size=64k');
+  const store = storeOn(folder, ThreadedFileStore);
+  folder.fill();
+  await expect(add(store, 'b')).rejects.toMatchObject({
+    code: 'disk_full',
+    message: expect.stringMatching(/accounts\.yaml was not changed: no space is left on the device$/) as string,
+  });
+  folder.protect();
+  await expect(add(store, 'b')).rejects.toMatchObject({ code: 'store_read_only' });
+});
+
+test('a change waits for another one, whoever makes it', async () => {
+  const folder = new Folder({ 'accounts.yaml': one });
+  const release = await lockFile(folder.file('accounts.yaml'), 0);
+  const change = add(storeOn(folder), 'b');
+  folder.write({ 'accounts.yaml': one.replace('name: A', 'name: Other') });
+  release();
+  await change;
+  expect(text(folder)).toBe(added.replace('name: A', 'name: Other'));
+});
+
+function sealedFile(): string {
+  const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
+  const place = { account: 'a', environment: 'test' } as const;
+  const [key, iv] = [
+    vault.seal('k'.repeat(32), { ...place, member: 'key' }),
+    vault.seal('i'.repeat(16), { ...place, member: 'iv' }),
+  ];
+  return `accounts: [{ id: a, name: A, encryption: { test: { enabled: true, key: "${key}", iv: "${iv}" } } }]\n`;
+}

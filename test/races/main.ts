@@ -1,4 +1,0 @@
-import { runCommandLine } from '../support/load/command-line.ts';
-import { runRaces } from './races.ts';
-
-await runCommandLine('races', 10_000, runRaces);

@@ -1,4 +1,0 @@
-import { runCommandLine } from '../support/load/command-line.ts';
-import { runRestarts } from './restarts.ts';
-
-await runCommandLine('loops', 100, runRestarts);

@@ -1,4 +1,0 @@
-import { runCommandLine } from '../support/load/command-line.ts';
-import { runSoak } from './soak.ts';
-
-await runCommandLine('minutes', 10, runSoak);

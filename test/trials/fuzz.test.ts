@@ -1,0 +1,70 @@
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import { runPart } from '../../trials/fuzz/campaign.ts';
+import { runners } from '../../trials/fuzz/parts.ts';
+import { ensure, type Part } from '../../trials/fuzz/part.ts';
+import * as fc from 'fast-check';
+
+describe('a short run', () => {
+  const cases: Readonly<Record<string, number>> = { envelope: 2_000, request: 700, answer: 1_000 };
+
+  test.each(runners)('of $name finds nothing, and does what it is there for', async ({ name, run }) => {
+    const report = await run(cases[name] ?? 0, 1);
+    expect(report.failure).toBeUndefined();
+    expect(report.cases).toBeGreaterThanOrEqual(cases[name] ?? Infinity);
+    const done = ['opened', 'forwarded, answered sealed', 'answered sealed'].flatMap(
+      (kind) => report.counts.get(kind) ?? [],
+    );
+    expect(done.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(20);
+  });
+});
+
+describe('runPart', () => {
+  /** A part whose cases are numbers, and that finds fault with those above 20. */
+  function partOf(check: (one: number, alone: boolean) => void): Part<number> {
+    return {
+      name: 'envelope',
+      share: 1,
+      lanes: 3,
+      cases: fc.nat(1_000),
+      open: () => Promise.resolve({ check: (one, _lane, alone) => check(one, alone), close: () => Promise.resolve() }),
+    };
+  }
+
+  test('runs as many cases as it is told', async () => {
+    let run = 0;
+    const report = await runPart(
+      partOf(() => (run += 1)),
+      100,
+      1,
+    );
+    expect(run).toBe(100);
+    expect(report).toMatchObject({ cases: 100, failure: undefined });
+  });
+
+  test('shows the smallest case that fails', async () => {
+    const report = await runPart(
+      partOf((one) => ensure(one <= 20, 'is small', one)),
+      100,
+      1,
+    );
+    expect(report.failure).toBe('Violation: is small\n  21\n21');
+  });
+
+  test('says so where a failure does not come back alone', async () => {
+    const report = await runPart(
+      partOf((one, alone) => ensure(alone || one <= 20, 'is small', one)),
+      100,
+      1,
+    );
+    expect(report.failure).toMatch(/^not when run alone\nViolation: is small/);
+  });
+});
+
+test('an unknown part is an error of usage', () => {
+  const main = fileURLToPath(new URL('main.ts', import.meta.url));
+  const { status, stderr } = spawnSync(process.execPath, [main, '--part', 'nothing'], { encoding: 'utf8' });
+  expect(status).toBe(2);
+  expect(stderr).toContain('--part envelope|request|answer');
+});

@@ -1,0 +1,145 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { AnswerParser, type AnswerFault } from '../../src/upstream/response-parser.ts';
+
+/** What was understood of some bytes. */
+interface Understood {
+  information: number[];
+  status: number | undefined;
+  headers: readonly string[];
+  body: string;
+  /** Whether the connection may carry on; undefined while the answer is not complete. */
+  reusable: boolean | undefined;
+  fault: AnswerFault | undefined;
+}
+
+/** Parses the pieces one after the other, as they might come from a socket. */
+function parse(pieces: readonly string[], method = 'POST'): Understood {
+  const understood: Understood = {
+    information: [],
+    status: undefined,
+    headers: [],
+    body: '',
+    reusable: undefined,
+    fault: undefined,
+  };
+  const parser = new AnswerParser(method, {
+    onInformation: (status) => understood.information.push(status),
+    onHead: (status, headers) => Object.assign(understood, { status, headers }),
+    onBody: (chunk) => (understood.body += chunk.toString('latin1')),
+    onComplete: (reusable) => Object.assign(understood, { reusable }),
+  });
+  for (const piece of pieces) understood.fault ??= parser.push(Buffer.from(piece, 'latin1'));
+  return understood;
+}
+
+/** A text cut at the given places. */
+function cut(text: string, places: readonly number[]): string[] {
+  const ends = [...new Set(places.map((place) => place % (text.length + 1)))].toSorted((a, b) => a - b);
+  return [0, ...ends].map((from, i) => text.slice(from, ends[i] ?? text.length)).filter((piece) => piece !== '');
+}
+
+const ok = 'HTTP/1.1 200 OK\r\n';
+const chunked = `${ok}Transfer-Encoding: chunked\r\n\r\n`;
+
+describe('an answer is understood', () => {
+  test.each([
+    ['with a length', `${ok}Content-Length: 5\r\n\r\nhello`, { status: 200, body: 'hello', reusable: true }],
+    ['of no bytes', `${ok}Content-Length: 0\r\n\r\n`, { status: 200, body: '', reusable: true }],
+    ['in chunks', `${chunked}5\r\nhello\r\n0\r\n\r\n`, { body: 'hello', reusable: true }],
+    ['in chunks with extensions', `${chunked}5;a=b\r\nhello\r\n0\r\n\r\n`, { body: 'hello', reusable: true }],
+    ['in chunks with trailers, which are dropped', `${chunked}0\r\nX-Sum: 1\r\n\r\n`, { body: '', reusable: true }],
+    ['without a reason', 'HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n', { status: 200, reusable: true }],
+    ['without a body by its status', 'HTTP/1.1 204 No Content\r\n\r\n', { status: 204, reusable: true }],
+    ['that closes', `${ok}Connection: close\r\nContent-Length: 2\r\n\r\nok`, { body: 'ok', reusable: false }],
+    ['of HTTP/1.0 with a length', 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', { body: 'ok', reusable: false }],
+    [
+      'behind 100, which is dropped',
+      `HTTP/1.1 100 Continue\r\n\r\n${ok}Content-Length: 0\r\n\r\n`,
+      { information: [] },
+    ],
+    [
+      'behind 103',
+      `HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${ok}Content-Length: 0\r\n\r\n`,
+      { information: [103] },
+    ],
+    ['with the least status', 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n', { status: 200 }],
+    ['with the greatest status', 'HTTP/1.1 599 Odd\r\nContent-Length: 0\r\n\r\n', { status: 599 }],
+  ])('%s', (_name, text, expected) => {
+    expect(parse([text])).toMatchObject({ ...expected, fault: undefined });
+  });
+
+  test('to HEAD without a body, whatever length it states', () => {
+    expect(parse([`${ok}Content-Length: 500\r\n\r\n`], 'HEAD')).toMatchObject({ body: '', reusable: true });
+  });
+
+  test('with names and values as they were sent, in their order', () => {
+    const { headers } = parse([`${ok}X-B:  two \r\nx-a:\r\nX-B: \xe9\r\nContent-Length: 0\r\n\r\n`]);
+    expect(headers).toEqual(['X-B', 'two', 'x-a', '', 'X-B', '\xe9', 'Content-Length', '0']);
+  });
+
+  test('alike however the bytes are cut', () => {
+    const body = fc.array(fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 40 }), { maxLength: 5 });
+    fc.assert(
+      fc.property(body, fc.boolean(), fc.array(fc.nat(), { maxLength: 12 }), (parts, inChunks, places) => {
+        const whole = parts.join('');
+        const framed = inChunks
+          ? `${chunked}${parts.map((part) => `${part.length.toString(16)}\r\n${part}\r\n`).join('')}0\r\nT: 1\r\n\r\n`
+          : `${ok}Content-Length: ${whole.length}\r\n\r\n${whole}`;
+        const text = `HTTP/1.1 103 Early Hints\r\n\r\n${framed}`;
+        expect(parse(cut(text, places))).toEqual({ ...parse([text]), body: whole, reusable: true, fault: undefined });
+      }),
+    );
+  });
+});
+
+describe('what is no plain answer is refused', () => {
+  test.each<[string, string, AnswerFault]>([
+    ['without a length', `${ok}\r\nhello`, 'NO_LENGTH'],
+    ['with two lengths', `${ok}Content-Length: 2\r\nContent-Length: 2\r\n\r\nok`, 'BAD_LENGTH'],
+    ['with a list of lengths', `${ok}Content-Length: 2, 2\r\n\r\nok`, 'BAD_LENGTH'],
+    ['with a signed length', `${ok}Content-Length: +2\r\n\r\nok`, 'BAD_LENGTH'],
+    ['with a negative length', `${ok}Content-Length: -2\r\n\r\nok`, 'BAD_LENGTH'],
+    ['with an empty length', `${ok}Content-Length:\r\n\r\n`, 'BAD_LENGTH'],
+    ['with a hexadecimal length', `${ok}Content-Length: 0x2\r\n\r\nok`, 'BAD_LENGTH'],
+    ['with a length and chunks', `${ok}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n`, 'BAD_LENGTH'],
+    ['with another coding', `${ok}Transfer-Encoding: gzip, chunked\r\n\r\n`, 'BAD_LENGTH'],
+    ['with two codings', `${ok}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n`, 'BAD_LENGTH'],
+    ['in chunks on HTTP/1.0', 'HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', 'BAD_LENGTH'],
+    ['that is longer than it says', `${ok}Content-Length: 2\r\n\r\nokay`, 'BAD_LENGTH'],
+    ['with a body on 204', 'HTTP/1.1 204 No Content\r\n\r\nhello', 'BAD_LENGTH'],
+    ['with status 099', 'HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n', 'BAD_STATUS'],
+    ['with status 101', 'HTTP/1.1 101 Switching Protocols\r\n\r\n', 'BAD_STATUS'],
+    ['with status 600', 'HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n', 'BAD_STATUS'],
+    ['with a status of two digits', 'HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n', 'BAD_HEAD'],
+    ['of HTTP/2', 'HTTP/2.0 200 OK\r\nContent-Length: 0\r\n\r\n', 'BAD_HEAD'],
+    ['with a control character in the reason', 'HTTP/1.1 200 O\x07K\r\nContent-Length: 0\r\n\r\n', 'BAD_HEAD'],
+    ['with a NUL in a value', `${ok}X: a\0b\r\nContent-Length: 0\r\n\r\n`, 'BAD_HEAD'],
+    ['with a bare line feed', `${ok}X: a\nY: b\r\nContent-Length: 0\r\n\r\n`, 'BAD_HEAD'],
+    ['with a bare carriage return', `${ok}X: a\rY: b\r\nContent-Length: 0\r\n\r\n`, 'BAD_HEAD'],
+    ['with a folded line', `${ok}X: a\r\n b\r\nContent-Length: 0\r\n\r\n`, 'BAD_HEAD'],
+    ['with a space before the colon', `${ok}X : a\r\nContent-Length: 0\r\n\r\n`, 'BAD_HEAD'],
+    ['with a line without a colon', `${ok}nothing\r\nContent-Length: 0\r\n\r\n`, 'BAD_HEAD'],
+    ['in another protocol', 'SSH-2.0-OpenSSH_9.2\r\n\r\n', 'BAD_HEAD'],
+    ['with an empty chunk size', `${chunked}\r\nhello`, 'BAD_CHUNK'],
+    ['with a signed chunk size', `${chunked}+5\r\nhello\r\n`, 'BAD_CHUNK'],
+    ['with a chunk size that is no number', `${chunked}5g\r\nhello\r\n`, 'BAD_CHUNK'],
+    ['with a chunk that is longer than it says', `${chunked}2\r\nhello\r\n`, 'BAD_CHUNK'],
+    ['with a chunk ended by a line feed', `${chunked}2\r\nok\n0\r\n\r\n`, 'BAD_CHUNK'],
+    ['with an endless chunk extension', `${chunked}5;${'a'.repeat(300)}`, 'BAD_CHUNK'],
+    ['with an endless head', `${ok}X: ${'a'.repeat(33_000)}`, 'HEAD_TOO_LARGE'],
+    ['with endless trailers', `${chunked}0\r\n${`X: ${'a'.repeat(200)}\r\n`.repeat(200)}`, 'HEAD_TOO_LARGE'],
+  ])('%s', (_name, text, fault) => {
+    expect(parse([text]).fault).toBe(fault);
+    // However it is cut, nothing else becomes of it.
+    expect(parse(text.split('')).fault).toBe(fault);
+  });
+
+  test('and bytes of no form at all neither throw nor count as an answer', () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: 'binary-ascii' })), (pieces) => {
+        expect(parse(pieces).reusable).toBeUndefined();
+      }),
+    );
+  });
+});

@@ -1,0 +1,20 @@
+import { answerPart } from './response/response.ts';
+import { runPart, type PartReport } from './campaign.ts';
+import { envelopePart } from './envelope/envelope.ts';
+import type { Part } from './part.ts';
+import { requestPart } from './request/request.ts';
+
+/** A part that is ready to be run. */
+export interface Runner {
+  readonly name: string;
+  /** How many of a hundred cases are of this part. */
+  readonly share: number;
+  run(this: void, cases: number, seed: number): Promise<PartReport>;
+}
+
+function runner<Case>(part: Part<Case>): Runner {
+  return { name: part.name, share: part.share, run: (cases, seed) => runPart(part, cases, seed) };
+}
+
+/** All parts, in the order they are run in. */
+export const runners: readonly Runner[] = [runner(envelopePart), runner(requestPart), runner(answerPart)];

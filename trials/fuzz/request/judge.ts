@@ -1,0 +1,239 @@
+import { refusalOf, refusals, type RefusalCode } from '../../../src/errors.ts';
+import { unsealed, verdictOf, type Secrets } from '../envelope/oracle.ts';
+import { isLast, type Answer } from '../http/responses.ts';
+import { valuesOf } from '../http/message.ts';
+import type { Request, Requests } from '../http/requests.ts';
+import { ensure, Violation, type Tally } from '../part.ts';
+import { keyIn, type KnownKey } from './accounts.ts';
+import type { Seen } from './upstream.ts';
+
+/** What happened on a connection: what was sent, read strictly; what came back; and what the upstream saw of it. */
+export interface Exchanged {
+  readonly sent: Requests;
+  /** Final answers, in order. */
+  readonly answers: readonly Answer[];
+  readonly seen: readonly Seen[];
+  /** The client's address. */
+  readonly address: string;
+  /** Whether the client waited for the answers, and got all of the last one. */
+  readonly waited: boolean;
+}
+
+/** Holds what happened against every property. */
+export function judge(exchanged: Exchanged, tally: Tally): void {
+  const { sent, answers, seen, address, waited } = exchanged;
+  const { requests } = sent;
+  const clean = sent.rest === '';
+  ensure(answers.length <= requests.length + (clean ? 0 : 1), 'there is at most one answer to a request');
+  let next = 0;
+  for (const [index, answer] of answers.entries()) {
+    const request = requests[index];
+    const [number] = valuesOf(answer, 'x-seen');
+    if (number === undefined) {
+      judgeOwn(answer, request ?? sent.broken, tally);
+      continue;
+    }
+    const forwarded = seen[next];
+    next += 1;
+    ensure(request !== undefined, 'nothing is forwarded that is no request', forwarded?.request);
+    ensure(forwarded?.number === number, 'answers come in the order of their requests', forwarded, number);
+    judgeForwarded(request, forwarded.request, address);
+    judgeAnswer(request, forwarded, answer, tally);
+  }
+  const unanswered = seen.slice(next);
+  const shown = answers.map(({ startLine, headers, body }) => [startLine, headers, body]);
+  ensure(
+    !waited || unanswered.length === 0,
+    'what is refused is not forwarded, and what is forwarded is answered',
+    seen,
+    shown,
+  );
+  // A client that left may have been heard; what was refused meanwhile is not known.
+  let from = answers.length;
+  for (const { request: forwarded } of unanswered) {
+    const of = requests.findIndex((request, index) => index >= from && mayBeOf(request, forwarded, address));
+    ensure(of !== -1, 'nothing is forwarded that is no request', requests, forwarded);
+    from = of + 1;
+  }
+  if (waited && answers.at(-1) !== undefined && !isLast(answers.at(-1) as Answer)) {
+    ensure(!clean || answers.length === requests.length, 'every request on an open connection is answered');
+  }
+  for (const [index, answer] of answers.entries()) {
+    if (index < answers.length - 1) ensure(!isLast(answer), 'nothing comes behind an answer that is the last');
+    const request = requests[index];
+    // How long it takes depends on the machine.
+    if (request === undefined || answer.status === 408 || !isExemplary(request)) continue;
+    ensure(valuesOf(answer, 'x-seen').length === 1, 'what is as it should be is forwarded', request, answer);
+  }
+}
+
+/** What is as every merchant sends it has no reason to be refused. */
+function isExemplary(request: Request): boolean {
+  const key = soleKey(request);
+  if (!isEnveloped(request) || key?.kind !== 'secret' || !key.active || key.environment !== 'test') return false;
+  const secrets = secretsOf(key);
+  return (
+    request.method === 'POST' &&
+    request.target === '/api/s2s/pay' &&
+    request.version === '1.1' &&
+    valuesOf(request, 'host').join() === 'sandbox.pay.example' &&
+    valuesOf(request, 'content-encoding').length === 0 &&
+    valuesOf(request, 'transfer-encoding').length === 0 &&
+    request.body.length > 0 &&
+    JSON.stringify(request.headers).length < 8_000 &&
+    'plaintext' in verdictOf(Buffer.from(request.body, 'latin1'), secrets)
+  );
+}
+
+/** An answer of the sidecar's own: a refusal, or what a test endpoint says. */
+function judgeOwn(answer: Answer, request: Request | undefined, tally: Tally): void {
+  const key = request === undefined ? undefined : soleKey(request);
+  const isSealed = valuesOf(answer, 'envelope').length > 0;
+  const body = isSealed ? opened(answer, key) : answer.body;
+  if (answer.status === 200 && request !== undefined && isCipherTest(request)) {
+    ensure(!isSealed, 'a test endpoint answers in plain', answer);
+    tally.count('200 of a test endpoint');
+    return;
+  }
+  ensure(answer.status >= 400, 'an answer of its own is a refusal', answer);
+  if (body === '') {
+    ensure(request === undefined || request.method === 'HEAD', 'a refusal says what it is', answer);
+    tally.count(`${answer.status} to HEAD`);
+    return;
+  }
+  const { code } = JSON.parse(body) as { readonly code: string };
+  ensure(Object.hasOwn(refusals, code), 'a refusal is one of the table', body);
+  const row = refusalOf(code as RefusalCode);
+  ensure(row.status === answer.status, 'a refusal has the status of its row', answer);
+  ensure(answer.status < 500 || code === 'overloaded', 'nothing fails inside', answer, body);
+  ensure(row.sealed || !isSealed, 'a refusal that all may read is plain', answer);
+  if (request !== undefined && row.sealed && isEnveloped(request) && key?.encryption?.grace !== 'plaintext') {
+    ensure(isSealed, 'a refusal that only its caller may read is sealed', request, answer);
+  }
+  tally.count(code);
+}
+
+function mayBeOf(request: Request, forwarded: Request, address: string): boolean {
+  try {
+    judgeForwarded(request, forwarded, address);
+    return true;
+  } catch (error) {
+    if (error instanceof Violation) return false;
+    throw error;
+  }
+}
+
+/** What the upstream got of a request, and what it was told about it. */
+function judgeForwarded(request: Request, forwarded: Request, address: string): void {
+  const shown = [request, forwarded];
+  ensure(
+    forwarded.method === request.method && forwarded.target === request.target,
+    'the request line stays',
+    ...shown,
+  );
+  const [authorization] = valuesOf(forwarded, 'authorization');
+  const key = soleKey(request);
+  ensure(key?.active !== false, 'an inactive account is refused', ...shown);
+  const isPreflight = request.method === 'OPTIONS' && authorization === undefined;
+  ensure(key !== undefined || isPreflight, 'what has no key is refused', ...shown);
+  const identity: Record<string, string | undefined> = {
+    'x-account-id': isPreflight ? undefined : key?.account,
+    'x-api-key-id': isPreflight ? undefined : key?.keyId,
+    'x-api-key-kind': isPreflight ? undefined : key?.kind,
+    'x-environment': isPreflight ? undefined : key?.environment,
+    'x-forwarded-for': address,
+  };
+  for (const [name, value] of Object.entries(identity)) {
+    const said = forwarded.headers.flatMap(([each, is]) => (each.replaceAll(/[^a-z0-9]/g, '-') === name ? [is] : []));
+    ensure(said.join('|') === (value ?? ''), `${name} is the sidecar's own, and once`, ...shown);
+  }
+  ensure(valuesOf(forwarded, 'host').length === 1, 'there is one Host', ...shown);
+  ensure(valuesOf(forwarded, 'x-request-id').length === 1, 'there is one request id', ...shown);
+  for (const hop of [
+    'connection',
+    'upgrade',
+    'te',
+    'keep-alive',
+    'expect',
+    'proxy-connection',
+    'envelope-credentials',
+  ]) {
+    if (hop !== 'connection' && hop !== 'upgrade') {
+      ensure(valuesOf(forwarded, hop).length === 0, `${hop} is not passed on`, ...shown);
+    }
+  }
+  const body = isEnveloped(request) && request.body !== '' ? plaintextOf(request, key) : request.body;
+  ensure(body === forwarded.body, 'the body is the plaintext, or untouched', ...shown);
+}
+
+/** What must come to the upstream of a body on an enveloped route; undefined where nothing may. */
+function plaintextOf(request: Request, key: KnownKey | undefined): string | undefined {
+  const verdict = verdictOf(Buffer.from(request.body, 'latin1'), secretsOf(key));
+  if ('plaintext' in verdict) return verdict.plaintext.toString('latin1');
+  return key?.encryption?.grace === 'plaintext' ? request.body : undefined;
+}
+
+/** The answer of the upstream as the client got it. */
+function judgeAnswer(request: Request, seen: Seen, answer: Answer, tally: Tally): void {
+  const shown = [request, seen, answer];
+  const { status, body } = seen;
+  ensure(answer.status === status, 'the status stays', ...shown);
+  const key = soleKey(request);
+  const [says = ''] = valuesOf(answer, 'envelope');
+  const label = isEnveloped(request) ? labelOf(request, key) : undefined;
+  ensure(valuesOf(answer, 'envelope-credentials').join() === (label ?? ''), `it is answered with: ${label}`, ...shown);
+  if (!isEnveloped(request) || body === '' || label === 'none') {
+    ensure(says === '' && answer.body === body, 'the body stays', ...shown);
+  } else {
+    ensure(says === 'sealed', 'what an encrypting account gets is sealed', ...shown);
+    ensure(opened(answer, key) === body, 'what is sealed is the body', ...shown);
+  }
+  tally.count(says === '' ? 'forwarded, answered as it is' : 'forwarded, answered sealed');
+}
+
+/** With what a forwarded request is answered, where its account is in a grace. */
+function labelOf(request: Request, key: KnownKey | undefined): 'current' | 'previous' | 'none' | undefined {
+  const grace = key?.encryption?.grace;
+  if (grace === undefined) return undefined;
+  if (request.body === '') {
+    if (valuesOf(request, 'envelope-credentials').at(-1)?.toLowerCase() === 'current') return 'current';
+    return grace === 'plaintext' ? 'none' : 'previous';
+  }
+  const verdict = verdictOf(Buffer.from(request.body, 'latin1'), secretsOf(key));
+  if ('plaintext' in verdict) return verdict.by === 0 ? 'current' : 'previous';
+  return 'none';
+}
+
+/** The body of a sealed answer, which must open with what it says. */
+function opened(answer: Answer, key: KnownKey | undefined): string {
+  const encryption = key?.encryption;
+  ensure(encryption !== undefined, 'only an encrypting account gets anything sealed', answer, key);
+  const isPrevious = valuesOf(answer, 'envelope-credentials').join() === 'previous';
+  const secrets = isPrevious ? encryption.grace : encryption.current;
+  ensure(typeof secrets === 'object', 'it is sealed with credentials there are', answer);
+  const body = unsealed(answer.body, secrets, encryption.encoding);
+  ensure(body !== undefined, 'what is sealed opens', answer, key);
+  return body;
+}
+
+function secretsOf(key: KnownKey | undefined): readonly Secrets[] {
+  if (key?.encryption === undefined) return [];
+  const { current, grace } = key.encryption;
+  return typeof grace === 'object' ? [current, grace] : [current];
+}
+
+function soleKey(request: Request): KnownKey | undefined {
+  const values = valuesOf(request, 'authorization');
+  return values.length === 1 ? keyIn(values[0]) : undefined;
+}
+
+/** Whether a request goes through the enveloped exchange if it goes through at all. */
+function isEnveloped(request: Request): boolean {
+  const key = soleKey(request);
+  if (key?.environment === 'test' && isCipherTest(request)) return false;
+  return /^\/api\/s2s(?:[/?]|$)/i.test(request.target) && key?.encryption !== undefined;
+}
+
+function isCipherTest({ target }: Request): boolean {
+  return /^\/api\/s2s\/aes-(?:en|de)crypt\/?(?:\?|$)/i.test(target);
+}

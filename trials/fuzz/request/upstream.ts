@@ -1,0 +1,96 @@
+import { startByteServer, type ByteServer } from '../byte-server.ts';
+import { valuesOf } from '../http/message.ts';
+import { readRequest, type Request } from '../http/requests.ts';
+import { isLast } from '../http/responses.ts';
+import type { Socket } from 'node:net';
+
+/** A request as it came to the upstream, and what it was answered with. */
+export interface Seen {
+  readonly request: Request;
+  /** Its name: the answer has it as `X-Seen`. */
+  readonly number: string;
+  readonly status: number;
+  readonly body: string;
+}
+
+/** An upstream that reads strictly, remembers what it saw, and answers all sorts of answers. */
+export class SeeingUpstream {
+  readonly #seen = new Map<string, Seen[]>();
+  readonly #faults: string[] = [];
+  #number = 0;
+  #server: ByteServer | undefined;
+
+  async start(): Promise<string> {
+    this.#server = await startByteServer((bytes, socket) => this.#onData(bytes, socket));
+    return this.#server.origin;
+  }
+
+  async close(): Promise<void> {
+    await this.#server?.close();
+  }
+
+  /** Takes what came from a client, by its address. */
+  take(address: string): readonly Seen[] {
+    const seen = this.#seen.get(address) ?? [];
+    this.#seen.delete(address);
+    return seen;
+  }
+
+  /** Takes what no upstream may be sent. */
+  takeFaults(): readonly string[] {
+    return this.#faults.splice(0);
+  }
+
+  #onData(bytes: string, socket: Socket): string {
+    let at = 0;
+    while (at < bytes.length) {
+      const request = readRequest(bytes, at);
+      if (request === 'incomplete') break;
+      // What the reader forgives a client, the sidecar may not do.
+      if (request === 'faulty' || !/^[A-Za-z-]+ \//.test(bytes.slice(at, at + 100))) {
+        this.#faults.push(bytes);
+        socket.destroy();
+        return '';
+      }
+      at = request.end;
+      const seen = this.#answer(request);
+      const [address = ''] = valuesOf(request, 'x-forwarded-for');
+      const before = this.#seen.get(address);
+      if (before === undefined) this.#seen.set(address, [seen.seen]);
+      else before.push(seen.seen);
+      socket.write(seen.bytes, 'latin1');
+      if (isLast({ ...request, status: 200 })) socket.end();
+    }
+    return bytes.slice(at);
+  }
+
+  #answer(request: Request): { readonly seen: Seen; readonly bytes: string } {
+    this.#number += 1;
+    const number = String(this.#number);
+    const { status, body, headers } = answers[this.#number % answers.length] ?? answers[0];
+    const isChunked = headers.includes('Transfer-Encoding: chunked');
+    const hasBody = request.method !== 'HEAD' && status !== 204;
+    const lines = [`HTTP/1.1 ${status} Fuzzed`, `X-Seen: ${number}`, ...headers];
+    if (!isChunked && status !== 204) lines.push(`Content-Length: ${body.length}`);
+    const content = isChunked ? `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n` : body;
+    const bytes = `${lines.join('\r\n')}\r\n\r\n${hasBody ? content : ''}`;
+    return { seen: { request, number, status, body: hasBody ? body : '' }, bytes };
+  }
+}
+
+interface Answer {
+  readonly status: number;
+  readonly body: string;
+  readonly headers: readonly string[];
+}
+
+const answers: readonly [Answer, ...Answer[]] = [
+  { status: 200, body: '{"ok":true}', headers: ['Content-Type: application/json'] },
+  { status: 201, body: `{"note":"${'x'.repeat(300)}"}`, headers: ['Content-Type: application/json; charset=utf-8'] },
+  { status: 200, body: '<p>caf\xe9\0</p>', headers: ['Content-Type: text/html', 'ETag: "a"'] },
+  { status: 204, body: '', headers: [] },
+  { status: 422, body: '{"error":"no"}', headers: ['Content-Type: application/problem+json'] },
+  { status: 200, body: '{"chunked":true}', headers: ['Content-Type: application/json', 'Transfer-Encoding: chunked'] },
+  { status: 200, body: '', headers: ['Content-Type: application/json'] },
+  { status: 500, body: 'upstream is ill', headers: ['Envelope: sealed', 'X-Request-Id: mine'] },
+];

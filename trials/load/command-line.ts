@@ -1,0 +1,45 @@
+import { parseArgs } from 'node:util';
+import { asText, type Table } from '../../bench/table.ts';
+import { onStage, type Defer } from './stage.ts';
+
+/** What a run has found. */
+export interface Findings {
+  readonly title: string;
+  readonly tables: readonly Table[];
+  /** What should not have been; empty where all is well. */
+  readonly problems: readonly string[];
+}
+
+/** Problems that are written out; of the others only the number. */
+const written = 20;
+
+/** A command whose one option says how much is to be done. Its exit code: 0 all is well, 1 it is not, 2 usage. */
+export async function runCommandLine(
+  option: string,
+  fallback: number,
+  run: (size: number, defer: Defer) => Promise<Findings>,
+): Promise<void> {
+  const size = sizeOf(option, fallback);
+  if (size === undefined) {
+    console.error(`takes --${option} N, a number above 0 (${fallback})`);
+    process.exitCode = 2;
+    return;
+  }
+  const { title, tables, problems } = await onStage((defer) => run(size, defer));
+  console.log(title);
+  for (const table of tables) console.log(`\n${asText(table)}`);
+  for (const problem of problems.slice(0, written)) console.log(`not as it should be: ${problem}`);
+  if (problems.length > written) console.log(`… and ${problems.length - written} more`);
+  console.log(problems.length === 0 ? '\nall as it should be' : `\n${problems.length} problems`);
+  process.exitCode = problems.length === 0 ? 0 : 1;
+}
+
+function sizeOf(option: string, fallback: number): number | undefined {
+  try {
+    const { values } = parseArgs({ options: { [option]: { type: 'string', default: String(fallback) } } });
+    const size = Number(values[option]);
+    return size > 0 && Number.isFinite(size) ? size : undefined;
+  } catch {
+    return undefined;
+  }
+}

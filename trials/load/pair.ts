@@ -1,0 +1,128 @@
+import { accountsFile, globexEntry, sidecarFile, type Contents } from '../../test/support/folder.ts';
+import { acmeLive, acmeTest, keys } from '../../test/support/sidecar.ts';
+import { openedBy, sealedBy, type MerchantCredentials } from './cipher.ts';
+import type { Asked, Outcome } from './client.ts';
+import type { CoreAnswer, CountingCore } from './core.ts';
+
+/**
+ * Two configurations in which everything bears its name: the core behind, the ids of the API keys, the credentials. An
+ * answer that has parts of both shows it.
+ */
+export type Pair = readonly [Version, Version];
+
+/** One of them. */
+export interface Version {
+  readonly name: string;
+  readonly core: CountingCore;
+  readonly credentials: MerchantCredentials;
+}
+
+/** A request, and what is wrong with an answer to it; undefined where nothing is. */
+export interface Exchange {
+  readonly id: string;
+  readonly asked: Asked;
+  complaint(outcome: Outcome & { readonly kind: 'answered' }): string | undefined;
+}
+
+export function pairOf(one: CountingCore, two: CountingCore): Pair {
+  return [
+    { name: 'one', core: one, credentials: acmeTest },
+    { name: 'two', core: two, credentials: acmeLive },
+  ];
+}
+
+/**
+ * The files of one version. Its credentials have the other's as their previous ones, so that a merchant with either is
+ * served at any time, and is told by `Envelope-Credentials` which of the two this version takes them for.
+ */
+export function contentsOf(version: Version, other: Version, more: Contents = {}): Contents {
+  const until = new Date(Date.now() + 86_400_000).toISOString();
+  const acme = {
+    id: 'acme',
+    name: 'Acme Stores',
+    keys: [{ id: `acme-${version.name}`, key: keys.acme, createdAt: '2026-11-01' }],
+    encryption: { test: { enabled: true, ...version.credentials, previous: { ...other.credentials, until } } },
+  };
+  const globex = {
+    ...globexEntry(),
+    keys: [{ id: `globex-${version.name}`, key: keys.globex, createdAt: '2026-11-01' }],
+  };
+  return { 'sidecar.yaml': sidecarFile(version.core.origin, more), 'accounts.yaml': accountsFile(acme, globex) };
+}
+
+/** A charge of the account that does not encrypt. */
+export function plainCharge(pair: Pair, id: string, path: string, size = 0): Exchange {
+  const body = JSON.stringify({ id, padding: 'y'.repeat(size) });
+  return {
+    id,
+    asked: { method: 'POST', path, headers: headersOf(keys.globex, id), body },
+    complaint: (outcome) => {
+      if (outcome.status !== 200) return `status ${outcome.status}`;
+      const answer = parsed(outcome.body);
+      const version = pair.find(({ name }) => name === answer?.core);
+      return mixture(version, answer, 'globex', id, body.length);
+    },
+  };
+}
+
+/** A charge of the account that encrypts, sealed with the credentials of `sealing`. */
+export function sealedCharge(pair: Pair, sealing: Version, id: string, path: string, size = 0): Exchange {
+  const plaintext = JSON.stringify({ id, padding: 'y'.repeat(size) });
+  const body = sealedBy(sealing.credentials, plaintext);
+  return {
+    id,
+    asked: { method: 'POST', path, headers: headersOf(keys.acme, id), body },
+    complaint: ({ status, headers, body: sealed }) => {
+      if (status !== 200) return `status ${status}`;
+      const taken = headers['envelope-credentials'];
+      const version = pair.find((each) => (each === sealing) === (taken === 'current'));
+      const opened = openedBy(sealing.credentials, sealed);
+      if (opened === undefined || headers['envelope'] !== 'sealed')
+        return 'not sealed with the credentials it came with';
+      return mixture(version, parsed(opened), 'acme', id, plaintext.length);
+    },
+  };
+}
+
+/** A look by the account that encrypts: without a body, so that the version alone decides what it is sealed with. */
+export function sealedLook(pair: Pair, id: string, path: string): Exchange {
+  const headers = { ...headersOf(keys.acme, id), 'Envelope-Credentials': 'current' };
+  return {
+    id,
+    asked: { method: 'GET', path, headers },
+    complaint: ({ status, body }) => {
+      if (status !== 200) return `status ${status}`;
+      // One time in 256 what was opened with the wrong key ends like padding: only what can be read was opened.
+      const answers = pair.map(({ credentials }) => parsed(openedBy(credentials, body) ?? ''));
+      const version = pair.find((_, i) => answers[i] !== undefined);
+      return mixture(version, answers[0] ?? answers[1], 'acme', id, 0);
+    },
+  };
+}
+
+export function headersOf(key: string, id: string): Readonly<Record<string, string>> {
+  return { Authorization: `Bearer ${key}`, 'Idempotency-Key': id };
+}
+
+/** What in an answer is not of the version that gave it, or not of the request. */
+function mixture(
+  version: Version | undefined,
+  answer: CoreAnswer | undefined,
+  account: string,
+  id: string,
+  length: number,
+): string | undefined {
+  if (version === undefined || answer === undefined) return 'an answer of no version';
+  const expected = { core: version.name, apiKey: `${account}-${version.name}`, id, length };
+  const got = { core: answer.core, apiKey: answer.apiKey, id: answer.id, length: answer.length };
+  const [wanted, found] = [JSON.stringify(expected), JSON.stringify(got)];
+  return wanted === found ? undefined : `${found} instead of ${wanted}`;
+}
+
+function parsed(body: string): CoreAnswer | undefined {
+  try {
+    return JSON.parse(body) as CoreAnswer;
+  } catch {
+    return undefined;
+  }
+}

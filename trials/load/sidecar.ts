@@ -1,0 +1,77 @@
+import { spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { setTimeout } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import type { Ending, LogEntry } from '../../test/support/command.ts';
+import type { Defer } from './stage.ts';
+
+/** The project's program. */
+export const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+
+/** A sidecar in a process of its own, under a load of which it does not keep what it logs about each request. */
+export interface LoadedSidecar {
+  readonly pid: number;
+  /** Of the merchants' listener. */
+  readonly port: number;
+  readonly adminUrl: string;
+  /** Undefined where the configuration has none. */
+  readonly operatorsUrl: string | undefined;
+  /** What it has logged, the access lines left out. */
+  readonly log: readonly LogEntry[];
+  /** What it has written to stderr. */
+  errors(): string;
+  signal(name: NodeJS.Signals): void;
+  /** Resolves when it has ended, and the log is whole. */
+  readonly ended: Promise<Ending>;
+  /** Waits until there are so many entries with this message. @throws where it ends before */
+  untilEntries(msg: string, count: number): Promise<void>;
+}
+
+/** Starts `serve` and waits until it listens everywhere. */
+export async function startLoadedSidecar(
+  config: string,
+  defer: Defer,
+  { nodeOptions = [], listeners = 2 }: { readonly nodeOptions?: readonly string[]; readonly listeners?: number } = {},
+): Promise<LoadedSidecar> {
+  const child = spawn(process.execPath, [...nodeOptions, program, 'serve', '--config', config], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const log: LogEntry[] = [];
+  let stderr = '';
+  let over = false;
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+  createInterface({ input: child.stdout }).on('line', (line) => {
+    if (!line.endsWith('"msg":"request"}')) log.push(JSON.parse(line) as LogEntry);
+  });
+  const ended = new Promise<Ending>((resolve) => {
+    child.once('close', (code, signal) => {
+      over = true;
+      resolve({ code, signal });
+    });
+  });
+  defer(async () => {
+    child.kill('SIGKILL');
+    await ended;
+  });
+
+  const untilEntries = async (msg: string, count: number): Promise<void> => {
+    while (log.filter((entry) => entry['msg'] === msg).length < count) {
+      if (over) throw new Error(`ended before it logged "${msg}": ${stderr}`);
+      await setTimeout(5);
+    }
+  };
+  await untilEntries('listening', listeners);
+  const portOf = (listener: string): unknown => log.find((entry) => entry['listener'] === listener)?.['port'];
+  const operatorsPort = portOf('operators');
+  return {
+    pid: child.pid ?? 0,
+    port: Number(portOf('merchants')),
+    adminUrl: `http://127.0.0.1:${Number(portOf('admin'))}`,
+    operatorsUrl: operatorsPort === undefined ? undefined : `http://127.0.0.1:${Number(operatorsPort)}`,
+    log,
+    errors: () => stderr,
+    signal: (name) => void child.kill(name),
+    ended,
+    untilEntries,
+  };
+}

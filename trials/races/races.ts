@@ -1,0 +1,242 @@
+import { setTimeout } from 'node:timers/promises';
+import { count } from '../../bench/table.ts';
+import { keys, acmeTest } from '../../test/support/sidecar.ts';
+import { accountsFile, acmeEntry, globexEntry, sidecarFile } from '../../test/support/folder.ts';
+import type { RawAnswer } from '../../test/support/connection.ts';
+import { inFlight } from '../../test/support/metrics.ts';
+import { openedBy, sealedBy } from '../load/cipher.ts';
+import { ConfigFolder } from '../load/config-folder.ts';
+import type { Findings } from '../load/command-line.ts';
+import { startLoadedSidecar } from '../load/sidecar.ts';
+import type { Defer } from '../load/stage.ts';
+import { endConnection, endings, moments, spin, startUnkindCore, type Ending, type UnkindCore } from './unkind-core.ts';
+import { Wire } from './wire.ts';
+
+/** Merchants that race at the same time, and how many do after a rest: all connections have become doubtful then. */
+const fewLanes = [1, 2, 4, 8] as const;
+const manyLanes = 32;
+/** Longer than the sidecar takes an idle connection for good without a second look. Milliseconds. */
+const rest = 520;
+/** A body of this size comes in pieces: its head is seen before its end. */
+const manyBytes = 200_000;
+/** Requests afterwards that must all be answered. */
+const afterwards = 100;
+
+/** Those that race with nothing but what may be left of the race before. */
+const between = 'nothing, between races';
+
+/** A charge with an id that no other one has. */
+interface Charge {
+  readonly id: string;
+  readonly sealed: boolean;
+  readonly request: string;
+}
+
+interface Tally {
+  races: number;
+  answered: number;
+  refusedSeen: number;
+  refusedUnseen: number;
+}
+
+function oneOf<T>(choices: readonly [T, ...T[]]): T {
+  return choices[Math.floor(Math.random() * choices.length)] ?? choices[0];
+}
+
+/** Charges race against a core that closes the connections they are sent on. Each must be seen once at most. */
+export async function runRaces(races: number, defer: Defer): Promise<Findings> {
+  const core = await startUnkindCore(defer);
+  const folder = new ConfigFolder(
+    {
+      'sidecar.yaml': sidecarFile(core.origin, { timeouts: { upstream: '10s' } }),
+      'accounts.yaml': accountsFile(acmeEntry, globexEntry(keys.globex)),
+    },
+    defer,
+  );
+  const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer);
+  const course = new Course(core, sidecar.port);
+  defer(() => course.close());
+
+  for (let round = 1; course.raced < races; round += 1) {
+    const rested = round % 100 === 0;
+    const lanes = rested ? manyLanes : oneOf(fewLanes);
+    const ending = oneOf(endings);
+    await course.warmUp(lanes);
+    if (rested) {
+      await setTimeout(rest);
+      await course.raceIdle(`${ending} after a rest`, lanes, ending);
+    } else if (round % 5 < 3) {
+      await course.raceIdle(`${ending} while idle`, lanes, ending);
+    } else {
+      const moment = oneOf(moments);
+      await course.raceBusy(`${ending} ${moment}`, lanes, { moment, ending });
+    }
+  }
+  await course.finish(afterwards);
+  const open = await inFlight(sidecar);
+  if (open > 0) course.problems.push(`${open} requests are still in flight`);
+
+  return {
+    title: `${course.raced} races, ${course.flightTime.toFixed(2)} ms from a client to the core`,
+    tables: [course.table()],
+    problems: course.problems,
+  };
+}
+
+class Course {
+  readonly problems: string[] = [];
+  raced = 0;
+  /** How long a request takes from its client to the core, in milliseconds. */
+  flightTime = 0.5;
+  readonly #core: UnkindCore;
+  readonly #port: number;
+  readonly #wires: Wire[] = [];
+  readonly #tallies = new Map<string, Tally>();
+  #charges = 0;
+
+  constructor(core: UnkindCore, port: number) {
+    this.#core = core;
+    this.#port = port;
+  }
+
+  /** Sends a request on each lane, so that the sidecar has as many connections that are idle. */
+  async warmUp(lanes: number): Promise<void> {
+    await this.#wire(lanes);
+    const begin = performance.now();
+    const sent = this.#chargesFor(lanes).map((charge, lane) => ({ charge, answer: this.#send(lane, charge) }));
+    for (const { charge, answer } of sent) this.#judge(between, charge, await answer);
+    if (lanes === 1) this.flightTime += (this.#core.lastSeen - begin - this.flightTime) / 10;
+  }
+
+  /** The core ends its idle connections at moments around those at which the next requests are written on them. */
+  async raceIdle(kind: string, lanes: number, ending: Ending): Promise<void> {
+    await this.#wire(lanes);
+    const charges = this.#chargesFor(lanes);
+    const answers: Promise<RawAnswer | undefined>[] = [];
+    const begin = performance.now() + 0.05;
+    const sends = charges.map((charge, lane) => ({
+      at: begin + Math.random() * 0.1,
+      act: (): void => void (answers[lane] = this.#send(lane, charge)),
+    }));
+    const ends = [...this.#core.connections].map((socket) => ({
+      at: begin + Math.random() * 2 * this.flightTime,
+      act: (): void => endConnection(socket, ending),
+    }));
+    for (const { at, act } of [...sends, ...ends].toSorted((a, b) => a.at - b.at)) {
+      spin(at - performance.now());
+      act();
+    }
+    for (const [lane, charge] of charges.entries()) this.#judge(kind, charge, await answers[lane]);
+  }
+
+  /** The core ends connections in the middle of what it does, and each client sends one more request at once. */
+  async raceBusy(kind: string, lanes: number, unkindness: NonNullable<UnkindCore['unkindness']>): Promise<void> {
+    await this.#wire(lanes);
+    this.#core.unkindness = unkindness;
+    await Promise.all(
+      this.#chargesFor(lanes).map(async (charge, lane) => {
+        this.#judge(kind, charge, await this.#send(lane, charge));
+        if (this.#wires[lane]?.over !== false) return;
+        const [next] = this.#chargesFor(1);
+        if (next !== undefined) this.#judge(kind, next, await this.#send(lane, next));
+      }),
+    );
+    this.#core.unkindness = undefined;
+  }
+
+  /** So many further requests are all answered, and no more connections are open than were ever needed at a time. */
+  async finish(requests: number): Promise<void> {
+    const lanes = 10;
+    await this.#wire(lanes);
+    for (let sent = 0; sent < requests; sent += lanes) {
+      const charges = this.#chargesFor(lanes);
+      const answers = await Promise.all(charges.map((charge, lane) => this.#send(lane, charge)));
+      for (const [i, answer] of answers.entries()) {
+        if (answer?.status !== 200)
+          this.problems.push(`${charges[i]?.id} afterwards: ${answer?.status ?? 'no answer'}`);
+      }
+    }
+    const open = this.#core.connections.size;
+    if (open === 0 || open > manyLanes) this.problems.push(`${open} connections to the core afterwards`);
+    // What was seen late was seen all the same.
+    for (const [id, times] of this.#core.seen) if (times > 1) this.problems.push(`${id} was seen ${times} times`);
+  }
+
+  table(): string[][] {
+    const all = [...this.#tallies].toSorted(([a], [b]) => a.localeCompare(b));
+    const lines = all.filter(([kind]) => kind !== between);
+    const sum = (of: (tally: Tally) => number): number => lines.reduce((all, [, tally]) => all + of(tally), 0);
+    const together: Tally = {
+      races: sum(({ races }) => races),
+      answered: sum(({ answered }) => answered),
+      refusedSeen: sum(({ refusedSeen }) => refusedSeen),
+      refusedUnseen: sum(({ refusedUnseen }) => refusedUnseen),
+    };
+    const others = all.filter(([kind]) => kind === between);
+    return [
+      ['the core ends connections by', 'races', 'answered 200', 'refused, seen once', 'refused, not seen'],
+      ...lines.map(lineOf),
+      lineOf(['together', together]),
+      ...others.map(lineOf),
+    ];
+  }
+
+  close(): void {
+    for (const wire of this.#wires) wire.close();
+  }
+
+  async #wire(lanes: number): Promise<void> {
+    for (let lane = 0; lane < lanes; lane += 1) {
+      if (this.#wires[lane]?.over !== false) this.#wires[lane] = await Wire.open(this.#port);
+    }
+  }
+
+  #send(lane: number, { request }: Charge): Promise<RawAnswer | undefined> {
+    const wire = this.#wires[lane];
+    return wire === undefined ? Promise.resolve(undefined) : wire.send(request);
+  }
+
+  #chargesFor(lanes: number): Charge[] {
+    return Array.from({ length: lanes }, () => {
+      this.#charges += 1;
+      const id = `charge-${this.#charges}`;
+      const sealed = this.#charges % 2 === 0;
+      const size = this.#charges % 37 === 0 ? manyBytes : 0;
+      const json = JSON.stringify({ id, amount: 4_200, note: 'z'.repeat(size) });
+      const body = sealed ? sealedBy(acmeTest, json) : json;
+      const request = [
+        `POST ${sealed ? '/api/s2s/charges' : '/charges'} HTTP/1.1`,
+        'Host: localhost',
+        `Authorization: Bearer ${sealed ? keys.acme : keys.globex}`,
+        `Idempotency-Key: ${id}`,
+        `Content-Length: ${body.length}`,
+        '',
+        body,
+      ].join('\r\n');
+      return { id, sealed, request };
+    });
+  }
+
+  /** An answer of the core was seen once; a refusal says `upstream_unavailable`, and may have been seen, but once. */
+  #judge(kind: string, { id, sealed }: Charge, answer: RawAnswer | undefined): void {
+    this.raced += kind === between ? 0 : 1;
+    const seen = this.#core.seen.get(id) ?? 0;
+    const body = answer && (sealed ? openedBy(acmeTest, answer.body) : answer.body);
+    const tally = this.#tallies.get(kind) ?? { races: 0, answered: 0, refusedSeen: 0, refusedUnseen: 0 };
+    this.#tallies.set(kind, tally);
+    tally.races += 1;
+    if (answer?.status === 200 && seen === 1 && body === JSON.stringify({ id })) tally.answered += 1;
+    else if (answer?.status === 502 && seen <= 1 && body?.includes('"upstream_unavailable"') === true) {
+      if (seen === 1) tally.refusedSeen += 1;
+      else tally.refusedUnseen += 1;
+    } else {
+      this.problems.push(
+        `${kind}: ${id} was seen ${seen} times and got ${answer?.status ?? 'no answer'} ${body ?? ''}`,
+      );
+    }
+  }
+}
+
+function lineOf([kind, { races, answered, refusedSeen, refusedUnseen }]: readonly [string, Tally]): string[] {
+  return [kind].concat([races, answered, refusedSeen, refusedUnseen].map(count));
+}

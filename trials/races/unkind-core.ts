@@ -1,0 +1,93 @@
+import { createServer, type AddressInfo, type Socket } from 'node:net';
+import type { Defer } from '../load/stage.ts';
+
+/** How the core ends a connection; after a half-close it goes on reading. */
+export const endings = ['close', 'reset', 'half-close'] as const;
+export type Ending = (typeof endings)[number];
+
+/** When it does so, where that is not at a time of its own. */
+export const moments = ['at the head', 'after the first byte of the answer', 'with the answer'] as const;
+export type Moment = (typeof moments)[number];
+
+/** A core that ends its connections at the worst moment, and counts each charge of which it has seen the head. */
+export interface UnkindCore {
+  readonly origin: string;
+  /** How often each charge was seen, by its idempotency key. */
+  readonly seen: ReadonlyMap<string, number>;
+  /** Its open connections. */
+  readonly connections: ReadonlySet<Socket>;
+  /** When the last head was seen, on `performance.now()`'s scale. */
+  lastSeen: number;
+  /** What happens to the next requests; undefined: they are answered. */
+  unkindness: { readonly moment: Moment; readonly ending: Ending } | undefined;
+}
+
+export async function startUnkindCore(defer: Defer): Promise<UnkindCore> {
+  const seen = new Map<string, number>();
+  const connections = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+    connections.add(socket);
+    socket.on('error', () => {});
+    socket.on('end', () => socket.destroy());
+    socket.on('close', () => connections.delete(socket));
+    let received = '';
+    let counted = false;
+    socket.on('data', (chunk: Buffer) => {
+      received += chunk.toString('latin1');
+      const head = /^POST [^]*?\r\n\r\n/.exec(received)?.[0];
+      if (head === undefined) return;
+      const id = valueOf(head, 'idempotency-key');
+      if (!counted) {
+        counted = true;
+        core.lastSeen = performance.now();
+        seen.set(id, (seen.get(id) ?? 0) + 1);
+        if (core.unkindness?.moment === 'at the head') {
+          endConnection(socket, core.unkindness.ending);
+          return;
+        }
+      }
+      if (received.length < head.length + Number(valueOf(head, 'content-length'))) return;
+      received = '';
+      counted = false;
+      answer(socket, id, core.unkindness);
+    });
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  defer(() => {
+    for (const socket of connections) socket.destroy();
+    server.close();
+  });
+  const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const core: UnkindCore = { origin, seen, connections, lastSeen: 0, unkindness: undefined };
+  return core;
+}
+
+export function endConnection(socket: Socket, ending: Ending): void {
+  if (ending === 'close') socket.destroy();
+  else if (ending === 'reset') socket.resetAndDestroy();
+  else socket.end();
+}
+
+function answer(socket: Socket, id: string, unkindness: UnkindCore['unkindness']): void {
+  const body = JSON.stringify({ id });
+  const whole = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+  if (unkindness === undefined) {
+    socket.write(whole);
+    return;
+  }
+  const { moment, ending } = unkindness;
+  socket.write(moment === 'with the answer' ? whole : whole.slice(0, 1));
+  // A moment of the next request on this connection, which the answer has invited.
+  if (moment === 'with the answer') spin(Math.random() * 0.3);
+  endConnection(socket, ending);
+}
+
+/** Lets so many milliseconds pass: no timer is as exact as a race needs it. */
+export function spin(milliseconds: number): void {
+  const end = performance.now() + milliseconds;
+  while (performance.now() < end);
+}
+
+function valueOf(head: string, name: string): string {
+  return new RegExp(`^${name}: (.*)\r$`, 'im').exec(head)?.[1] ?? '';
+}

@@ -1,0 +1,100 @@
+import { spawn } from 'node:child_process';
+import { setTimeout } from 'node:timers/promises';
+import { ask, token } from '../../test/operators/api.ts';
+import { KeptClient } from '../load/client.ts';
+import { ConfigFolder } from '../load/config-folder.ts';
+import { seenTwice, startCore } from '../load/core.ts';
+import { contentsOf, headersOf, pairOf } from '../load/pair.ts';
+import { program, startLoadedSidecar } from '../load/sidecar.ts';
+import type { Defer } from '../load/stage.ts';
+import { SteadyLoad } from './load.ts';
+import type { Part } from './part.ts';
+
+/** When so many keys were given out at most, and so long after the last one, everything is killed. */
+const mostKeys = 3;
+const untilKilled = 50;
+/** How long a command takes to come as far as the accounts' file, about. */
+const commandStart = 400;
+
+/**
+ * One folder, on which so many sidecars are killed under load, while one of them issues keys and a command issues
+ * another: the next one starts as if nothing had been, every key that was given out works, and further ones are issued.
+ */
+export async function runKills(loops: number, defer: Defer): Promise<Part> {
+  const pair = pairOf(await startCore('one', defer), await startCore('two', defer));
+  const [one, two] = pair;
+  const folder = new ConfigFolder(contentsOf(one, two, { operators: { host: '127.0.0.1', port: 0, token } }), defer);
+  const config = folder.file('sidecar.yaml');
+  const problems: string[] = [];
+  const start = () => startLoadedSidecar(config, defer, { listeners: 3 });
+  let [answered, keys, slowest] = [0, 0, 0];
+  let sidecar = await start();
+  for (let loop = 1; loop <= loops; loop += 1) {
+    const load = new SteadyLoad(pair, sidecar.port, `kill-${loop}`, 'when it is killed');
+    const issue = 'keys issue acme --environment test --kind secret --json --config'.split(' ');
+    const command = spawn(process.execPath, [program, ...issue, config]);
+    let printed = '';
+    command.stdout.on('data', (text: Buffer) => (printed += text.toString()));
+    const commandEnded = new Promise<void>((resolve) => void command.once('close', () => resolve()));
+    await setTimeout(Math.random() * commandStart);
+    const issued: string[] = [];
+    const enough = Math.floor(Math.random() * (mostKeys + 1));
+    const api = `${sidecar.operatorsUrl}/api/v1`;
+    await issueKeys(api, issued, enough);
+    if (issued.length < enough) problems.push(`kill ${loop}: a key was not issued`);
+    const issuing = issueKeys(api, issued);
+    await setTimeout(Math.random() * untilKilled);
+    sidecar.signal('SIGKILL');
+    command.kill('SIGKILL');
+    await Promise.all([issuing, load.finished(), sidecar.ended, commandEnded]);
+    problems.push(...load.problems);
+    answered += load.answered;
+    const key = keyIn(printed);
+    if (key !== undefined) issued.push(key);
+    keys += issued.length;
+
+    const begin = performance.now();
+    sidecar = await start();
+    slowest = Math.max(slowest, performance.now() - begin);
+    const ready = await fetch(`${sidecar.adminUrl}/readyz`);
+    if (ready.status !== 200) problems.push(`kill ${loop}: the next one is not ready`);
+    const client = new KeptClient(sidecar.port);
+    for (const [i, each] of issued.entries()) {
+      const outcome = await client.ask({
+        method: 'GET',
+        path: '/x',
+        headers: headersOf(each, `kill-${loop}-key-${i}`),
+      });
+      const status = outcome.kind === 'answered' ? outcome.status : outcome.kind;
+      if (status !== 200) problems.push(`kill ${loop}: a key that was given out gets ${status}`);
+    }
+    client.close();
+    const next: string[] = [];
+    await issueKeys(`${sidecar.operatorsUrl}/api/v1`, next, 1);
+    if (next.length === 0) problems.push(`kill ${loop}: no key could be issued afterwards`);
+  }
+  sidecar.signal('SIGTERM');
+  const { code } = await sidecar.ended;
+  if (code !== 0) problems.push(`kills: the last one ended with ${code}`);
+  problems.push(...seenTwice(one.core, two.core));
+  return { name: 'SIGKILL under load, while keys are issued', loops, answered, notTaken: 0, keys, slowest, problems };
+}
+
+/** Has keys issued one after the other, as long as anybody answers. */
+async function issueKeys(api: string, issued: string[], most = Infinity): Promise<void> {
+  const body = { environment: 'test', kind: 'secret' };
+  while (issued.length < most) {
+    const answer = await ask(api, 'POST /accounts/acme/keys', { body }).catch(() => undefined);
+    if (answer?.status !== 201) return;
+    issued.push(String(answer.body['key']));
+  }
+}
+
+/** The key that a command has printed, if it came so far. */
+function keyIn(printed: string): string | undefined {
+  try {
+    return (JSON.parse(printed) as { key: string }).key;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,41 @@
+import { setTimeout } from 'node:timers/promises';
+import { ConfigFolder } from '../load/config-folder.ts';
+import { seenTwice, startCore } from '../load/core.ts';
+import { contentsOf, pairOf } from '../load/pair.ts';
+import { startLoadedSidecar } from '../load/sidecar.ts';
+import type { Defer } from '../load/stage.ts';
+import { SteadyLoad } from './load.ts';
+import type { Part } from './part.ts';
+
+/** One sidecar, whose configuration is changed so many times under load: no request fails, none sees parts of two. */
+export async function runReloads(loops: number, defer: Defer): Promise<Part> {
+  const pair = pairOf(await startCore('one', defer), await startCore('two', defer));
+  const [one, two] = pair;
+  const folder = new ConfigFolder(contentsOf(one, two), defer);
+  const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer);
+  const load = new SteadyLoad(pair, sidecar.port, 'reload');
+  for (let loop = 1; loop <= loops; loop += 1) {
+    folder.swap(loop % 2 === 0 ? contentsOf(one, two) : contentsOf(two, one));
+    await sidecar.untilEntries('configuration reloaded', loop);
+    // Now and then with nothing between, mostly with some requests.
+    if (loop % 4 !== 0) await setTimeout(Math.random() * 50);
+  }
+  await load.end();
+  sidecar.signal('SIGTERM');
+  const { code } = await sidecar.ended;
+  const problems = [...load.problems, ...seenTwice(one.core, two.core)];
+  if (code !== 0) problems.push(`reloads: ended with ${code} ${sidecar.errors()}`);
+  if (load.refused + load.notTaken > 0) problems.push(`reloads: ${load.refused + load.notTaken} connections not taken`);
+  const [first, second] = [one.core.seen.size, two.core.seen.size];
+  // The load has met both, or it says nothing.
+  if (Math.min(first, second) < loops) problems.push(`reloads: ${first} and ${second} requests at the two cores`);
+  return {
+    name: 'reloads under load',
+    loops,
+    answered: load.answered,
+    notTaken: 0,
+    keys: undefined,
+    slowest: undefined,
+    problems,
+  };
+}

@@ -1,0 +1,37 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { WebSocketServer } from 'ws';
+import { startCore, type CountingCore } from '../load/core.ts';
+import type { Defer } from '../load/stage.ts';
+
+/** What can go wrong behind a path that ends in `/faults/` and its name. */
+const faults: Readonly<Record<string, (req: IncomingMessage, res: ServerResponse) => void>> = {
+  reset: (req) => void req.socket.resetAndDestroy(),
+  silent: (req) => void req.resume(),
+  garbage: (req) => void req.socket.end('what is this?\r\n\r\n'),
+  short: (req, res) => {
+    res.writeHead(200, { 'Content-Length': 1_000 }).write('not all');
+    setTimeout(() => req.socket.destroy(), 5);
+  },
+  error: (req, res) => {
+    req.resume();
+    res.writeHead(500, { 'Content-Length': 2 }).end('{}');
+  },
+};
+
+/** A core that answers, has faults where it is asked to, and echoes what comes over WebSockets. */
+export async function startSoakCore(name: string, defer: Defer): Promise<CountingCore> {
+  const core = await startCore(name, defer, (req, res) => {
+    const fault = faults[/\/faults\/(\w+)$/.exec(req.url ?? '')?.[1] ?? ''];
+    fault?.(req, res);
+    return fault !== undefined;
+  });
+  const webSockets = new WebSocketServer({ server: core.server });
+  webSockets.on('connection', (socket) => {
+    socket.on('error', () => {});
+    socket.on('message', (message: Buffer) => socket.send(message.toString()));
+  });
+  defer(() => {
+    for (const socket of webSockets.clients) socket.terminate();
+  });
+  return core;
+}

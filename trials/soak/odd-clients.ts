@@ -1,0 +1,108 @@
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout } from 'node:timers/promises';
+import { WebSocket } from 'ws';
+import { parseOnly } from '../../test/support/connection.ts';
+import { headersOf, plainCharge, sealedCharge, type Exchange } from '../load/pair.ts';
+import { keys } from '../../test/support/sidecar.ts';
+import type { World } from './kinds.ts';
+
+/** How long a slow client waits between two pieces, and how long an impatient one for an answer, in milliseconds. */
+const hesitation = 20;
+
+/** A client that leaves: at one stage after the other, in good order or not. */
+export async function abort({ pair, port, id }: World, turn: number): Promise<string | undefined> {
+  const charge = turn % 2 === 0 ? plainCharge : sealedChargeOfOne;
+  const path = turn % 2 === 0 ? '/charges' : '/api/s2s/charges';
+  const [small, slow, large] = [
+    written(charge(pair, id(), path)),
+    written(charge(pair, id(), `${path}/slow`)),
+    written(charge(pair, id(), `${path}/padded/500000`)),
+  ];
+  const stages: readonly ((socket: Socket) => Promise<unknown>)[] = [
+    () => Promise.resolve(),
+    (socket) => begun(socket, small.slice(0, 40)),
+    (socket) => begun(socket, small.slice(0, -10)),
+    (socket) => Promise.resolve(socket.write(small)),
+    (socket) => begun(socket, slow),
+    (socket) => Promise.race([once(socket.end(large), 'data'), setTimeout(1_000)]),
+  ];
+  const socket = await opened(port);
+  await stages[turn % stages.length]?.(socket);
+  if (turn % 4 < 2) socket.destroy();
+  else socket.resetAndDestroy();
+  return undefined;
+}
+
+function sealedChargeOfOne(pair: World['pair'], id: string, path: string): Exchange {
+  return sealedCharge(pair, pair[0], id, path);
+}
+
+/** A client that sends in small pieces and reads in small steps. */
+export async function slowly({ pair, port, id }: World, turn: number): Promise<string | undefined> {
+  const exchange =
+    turn % 2 === 0
+      ? plainCharge(pair, id(), '/charges/padded/500000', 2_000)
+      : sealedCharge(pair, pair[1], id(), '/api/s2s/charges/padded/500000', 2_000);
+  const socket = await opened(port);
+  let received = '';
+  socket.on('data', (chunk: Buffer) => {
+    received += chunk.toString('latin1');
+    socket.pause();
+    void setTimeout(1).then(() => socket.resume());
+  });
+  const ended = once(socket, 'close');
+  const bytes = written(exchange);
+  const piece = Math.ceil(bytes.length / 10);
+  for (let at = 0; at < bytes.length; at += piece) {
+    socket.write(bytes.slice(at, at + piece), 'latin1');
+    await setTimeout(hesitation);
+  }
+  await ended;
+  try {
+    return exchange.complaint({ kind: 'answered', ...parseOnly(received) });
+  } catch (error) {
+    return String(error).slice(0, 300);
+  }
+}
+
+/** A client that talks over a WebSocket, and goes in good order or not. */
+export async function talk({ port, id }: World, turn: number): Promise<string | undefined> {
+  const socket = new WebSocket(`ws://127.0.0.1:${port}/ws`, { headers: headersOf(keys.globex, id()) });
+  try {
+    await once(socket, 'open');
+    for (const message of ['one', 'two', 'three']) {
+      const echo = once(socket, 'message') as Promise<[Buffer]>;
+      socket.send(message);
+      const [answer] = await echo;
+      if (answer.toString() !== message) return `${answer.toString()} instead of ${message}`;
+      await setTimeout(hesitation);
+    }
+    const closed = once(socket, 'close');
+    if (turn % 2 === 0) socket.close();
+    else socket.terminate();
+    await closed;
+    return undefined;
+  } catch (error) {
+    return String(error);
+  }
+}
+
+/** An exchange's request in the form it goes out in, on a connection of its own. */
+function written({ asked: { method, path, headers, body = '' } }: Exchange): string {
+  const lines = Object.entries({ ...headers, 'Content-Length': body.length, Connection: 'close' });
+  const head = lines.map(([name, value]) => `${name}: ${value}`).join('\r\n');
+  return `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n${head}\r\n\r\n${body}`;
+}
+
+async function begun(socket: Socket, bytes: string): Promise<void> {
+  socket.write(bytes, 'latin1');
+  await setTimeout(hesitation);
+}
+
+async function opened(port: number): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  await once(socket, 'connect');
+  socket.on('error', () => {});
+  return socket;
+}

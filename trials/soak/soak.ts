@@ -1,0 +1,153 @@
+import { setTimeout } from 'node:timers/promises';
+import { count } from '../../bench/table.ts';
+import type { Findings } from '../load/command-line.ts';
+import { ConfigFolder } from '../load/config-folder.ts';
+import { seenTwice } from '../load/core.ts';
+import { contentsOf, pairOf } from '../load/pair.ts';
+import { startLoadedSidecar, type LoadedSidecar } from '../load/sidecar.ts';
+import type { Defer } from '../load/stage.ts';
+import { startSoakCore } from './core.ts';
+import { Crowd } from './kinds.ts';
+import { Sampler, type Sample } from './sampler.ts';
+import { trendOf, type Series, type Trend } from './trend.ts';
+
+/** Samples in all, and after how many of them garbage is collected. */
+const samplesInAll = 240;
+const collectedEvery = 6;
+/** Reloads in all, at most one a second. */
+const reloads = 100;
+/** Descriptors more than before the load that may be open after it: what a thread or a first look-up has opened for good. */
+const keptFiles = 5;
+/** A shorter run is warm-up from its begin to its end: what it holds is shown and not judged. Minutes. */
+const judgedFrom = 2;
+/** How long after the load everything may take to be let go, in milliseconds. */
+const settling = 15_000;
+
+const mebibyte = 1_024 ** 2;
+const megabytes = (bytes: number): string => `${(bytes / mebibyte).toFixed(1)} MiB`;
+
+const settings = {
+  routes: [
+    { path: '/api/s2s/*', envelope: true },
+    { path: '/only/post', methods: ['POST'] },
+    { path: '/ws', upgrade: true },
+  ],
+  // Long enough for a busy machine, and short enough for a fault that has to be waited for.
+  timeouts: { upstream: '5s' },
+};
+
+/** Steady load by all kinds of clients on one sidecar for so many minutes; what it holds must not grow. */
+export async function runSoak(minutes: number, defer: Defer): Promise<Findings> {
+  const pair = pairOf(await startSoakCore('one', defer), await startSoakCore('two', defer));
+  const [one, two] = pair;
+  const folder = new ConfigFolder(contentsOf(one, two, settings), defer);
+  const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, {
+    nodeOptions: ['--inspect=127.0.0.1:0'],
+  });
+  const sampler = await Sampler.of(sidecar, defer);
+  const samples = [await sampler.sample(true)];
+
+  let ids = 0;
+  const crowd = new Crowd({ pair, port: sidecar.port, id: () => `soak-${(ids += 1)}` });
+  const time = minutes * 60_000;
+  const end = performance.now() + time;
+  let reloaded = 0;
+  const reloading = (async () => {
+    for (const pause = Math.max(1_000, time / reloads); performance.now() < end;) {
+      await setTimeout(pause);
+      reloaded += 1;
+      folder.swap(reloaded % 2 === 0 ? contentsOf(one, two, settings) : contentsOf(two, one, settings));
+      await sidecar.untilEntries('configuration reloaded', reloaded);
+    }
+  })();
+  while (performance.now() < end) {
+    await setTimeout(time / samplesInAll);
+    samples.push(await sampler.sample(samples.length % collectedEvery === 0));
+  }
+  await Promise.all([crowd.end(), reloading]);
+  samples.push(await settled(sampler, samples[0]));
+
+  const trends = seriesOf(samples, minutes >= judgedFrom).map(trendOf);
+  const turns = [...crowd.turns].map(([kind, done]) => [kind, count(done)]);
+  return {
+    title: `${minutes} minutes, ${count(ids)} requests, ${reloaded} reloads, ${samples.length} samples`,
+    tables: [
+      [['', 'start', 'after warm-up', 'median', 'max', 'end', 'growth in 2nd half', 'allowed'], ...trends.map(line)],
+      [['clients', 'turns'], ...turns],
+    ],
+    problems: [
+      ...crowd.problems,
+      ...seenTwice(one.core, two.core),
+      ...complaintsOf(sidecar),
+      ...leftOpen(samples),
+      ...trends.filter(grows).map(complaintOf),
+    ],
+  };
+}
+
+/** A last sample when everything has been let go, or the time for that is over. */
+async function settled(sampler: Sampler, first: Sample | undefined): Promise<Sample> {
+  for (const end = performance.now() + settling; ; await setTimeout(100)) {
+    const sample = await sampler.sample(true);
+    const free = sample.inFlight === 0 && sample.files <= (first?.files ?? 0) + keptFiles;
+    if (free || performance.now() > end) return sample;
+  }
+}
+
+function seriesOf(samples: readonly Sample[], judged: boolean): Series[] {
+  const all = (name: string, of: (sample: Sample) => number, allowed: Series['allowed']): Series => ({
+    name,
+    points: samples.map((sample) => ({ at: sample.at, value: of(sample) })),
+    allowed: judged ? allowed : undefined,
+  });
+  const collected = (name: string, of: 'heap' | 'buffers', least: number): Series => ({
+    name,
+    points: samples.flatMap((sample) =>
+      sample.collected === undefined ? [] : [{ at: sample.at, value: sample.collected[of] }],
+    ),
+    allowed: judged ? (median) => Math.max(least, median / 20) : undefined,
+  });
+  const few = (median: number): number => Math.max(3, median / 10);
+  return [
+    collected('heap after GC', 'heap', mebibyte),
+    collected('buffers after GC', 'buffers', 4 * mebibyte),
+    all(
+      'resident memory',
+      ({ rss }) => rss,
+      (median) => median / 10,
+    ),
+    all('open files', ({ files }) => files, few),
+    all('of them sockets', ({ sockets }) => sockets, few),
+    all('in flight', ({ inFlight }) => inFlight, few),
+  ];
+}
+
+function line({ name, start, warm, median, max, end, growth, allowed }: Trend): string[] {
+  const write = /heap|buffers|memory/.test(name) ? megabytes : (value: number): string => value.toFixed(0);
+  const values = [start, warm, median, max, end, growth].map(write);
+  return [name, ...values, allowed === undefined ? '' : write(allowed)];
+}
+
+/** A growth that could not be told is not taken for none. */
+function grows({ growth, allowed }: Trend): boolean {
+  return allowed !== undefined && !(growth <= allowed);
+}
+
+function complaintOf({ name, growth, allowed }: Trend): string {
+  return `${name} grows: by ${growth.toFixed(1)} in the second half, ${allowed?.toFixed(1)} are allowed`;
+}
+
+/** What the sidecar itself has complained of. */
+function complaintsOf({ log }: LoadedSidecar): string[] {
+  return log.filter(({ level }) => level !== 'info').map((entry) => JSON.stringify(entry));
+}
+
+function leftOpen(samples: readonly Sample[]): string[] {
+  const [first, last] = [samples[0], samples.at(-1)];
+  const problems: string[] = [];
+  if (last === undefined || last.inFlight > 0) problems.push(`${last?.inFlight} requests are still in flight`);
+  if (first === undefined || last === undefined || last.files > first.files + keptFiles) {
+    problems.push(`${last?.files} files are open, before the load there were ${first?.files}`);
+  }
+  return problems;
+}
