@@ -37,14 +37,14 @@ export function exchangesOf(workload: Workload, checked = false): Exchange[] {
   const merchants = kind === 'plain' ? known.plain : known.encrypting;
   const path = `${kind === 'plain' ? '/api/v1' : '/api/s2s'}/answers/${answered}${checked ? '?check' : ''}`;
   const plaintext = sent === 0 ? undefined : documentOf(sent);
-  const answer = kind === 'refused' ? undefined : documentOf(answered);
+  const response = kind === 'refused' ? undefined : documentOf(answered);
   return merchants.slice(0, sent > large ? 1 : undefined).map((merchant, i) => {
     const requestId = requestIdOf(i);
-    const apiKey = answer === undefined ? `${merchant.apiKey}-nobody` : merchant.apiKey;
+    const apiKey = response === undefined ? `${merchant.apiKey}-nobody` : merchant.apiKey;
     const body = plaintext && sealed(plaintext, merchant);
     return {
       request: requestOf(path, apiKey, requestId, body),
-      expected: () => (answer === undefined ? refusal(requestId) : forwarded(merchant, plaintext, answer)),
+      expected: () => (response === undefined ? refusal(requestId) : forwarded(merchant, plaintext, response)),
     };
   });
 }
@@ -59,12 +59,12 @@ function refusal(requestId: string): Expected {
   };
 }
 
-function forwarded(merchant: Merchant, plaintext: Buffer | undefined, answer: Buffer): Expected {
+function forwarded(merchant: Merchant, plaintext: Buffer | undefined, response: Buffer): Expected {
   return {
     status: 200,
     contentType: 'application/json',
     sealed: merchant.encryption !== undefined,
-    body: sealed(answer, merchant),
+    body: sealed(response, merchant),
     forwarded: { account: merchant.id, sha256: hash('sha256', plaintext ?? '') },
   };
 }

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
-import { AnswerReader } from './response-reader.ts';
+import { ResponseReader } from './response-reader.ts';
 import { percentile } from './statistics.ts';
 
 /**
- * Sends requests at a fixed rate, whatever becomes of the answers, and prints how long they took as a line of JSON. A program of its
+ * Sends requests at a fixed rate, whatever becomes of the responses, and prints how long they took as a line of JSON. A program of its
  * own: `node bench/fixed-rate.ts PORT REQUESTS_FILE RATE SECONDS`.
  *
  * A latency counts from the moment at which the request was due, not from when it could be sent: a server that stalls is charged
@@ -30,7 +30,7 @@ class Connection {
   constructor() {
     this.#socket = connect(port, '127.0.0.1');
     this.#socket.setNoDelay(true);
-    const reader = new AnswerReader(({ status }) => this.#answered(status), false);
+    const reader = new ResponseReader(({ status }) => this.#answered(status), false);
     this.#socket.on('data', (chunk: Buffer) => reader.push(chunk));
     this.#socket.on('close', () => {
       if (answered < total) throw new Error('the server closed a connection');

@@ -66,7 +66,7 @@ export async function growth(
   const bodies = await figuresOf(stage, [100, 1_024, 10_240, 102_400, 1_048_576].map(bodiesPoint), pace);
   say('connections');
   const connections = await held(stage, memoryWithConnections, pace.rounds);
-  say('a very large answer');
+  say('a very large response');
   const sealing = await held(stage, memoryWhileSealing, 1);
 
   return [
@@ -75,7 +75,7 @@ export async function growth(
     curve('An enveloped exchange of 350 B', 'routes', 'µs CPU', routes, cost),
     curve('An enveloped exchange, both ways', 'bytes of body', 'µs CPU', bodies, cost),
     curve('Memory with idle connections', 'connections', 'MB', connections, megabytes),
-    curve('Memory while an answer of 1 GB is sealed', 'MB sealed', 'MB', sealing, megabytes),
+    curve('Memory while a response of 1 GB is sealed', 'MB sealed', 'MB', sealing, megabytes),
   ];
 }
 

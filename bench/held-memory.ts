@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AnswerReader } from './response-reader.ts';
+import { ResponseReader } from './response-reader.ts';
 import { knownMerchants, requestsOf } from './exchanges.ts';
 
 /** How many sockets are opened at a time: no more than a listener's queue takes. */
@@ -33,7 +33,7 @@ export async function memoryWithConnections(port: number, memory: () => number):
 async function usedConnection(port: number, request: Buffer): Promise<Socket> {
   const socket = connect(port, '127.0.0.1');
   const answered = new Promise<void>((resolve, reject) => {
-    const reader = new AnswerReader(() => resolve(), false);
+    const reader = new ResponseReader(() => resolve(), false);
     socket.on('data', (chunk: Buffer) => reader.push(chunk));
     socket.once('close', () => reject(new Error('the server closed a connection')));
   });
@@ -49,7 +49,7 @@ function openFilesLimit(): number {
 const megabyte = 1_024 ** 2;
 const gigabyte = 1_024 * megabyte;
 
-/** Memory in use while an answer of 1 GB is sealed, by megabytes of it that have arrived. */
+/** Memory in use while a response of 1 GB is sealed, by megabytes of it that have arrived. */
 export async function memoryWhileSealing(port: number, memory: () => number): Promise<Map<number, number>> {
   const [request] = requestsOf(knownMerchants.slice(0, 1), `/api/s2s/answers/${gigabyte}`);
   if (request === undefined) return new Map();
@@ -66,6 +66,6 @@ export async function memoryWhileSealing(port: number, memory: () => number): Pr
   });
   socket.write(request);
   await once(socket, 'close');
-  if (received < 2 * gigabyte) throw new Error(`only ${received} bytes of a sealed answer arrived`);
+  if (received < 2 * gigabyte) throw new Error(`only ${received} bytes of a sealed response arrived`);
   return measured;
 }

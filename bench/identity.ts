@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { AnswerReader, headerOf, type Answer } from './response-reader.ts';
+import { ResponseReader, headerOf, type Response } from './response-reader.ts';
 import { brokenRequests, exchangesOf, type Expected } from './exchanges.ts';
 import type { Workload } from './workloads.ts';
 
@@ -7,7 +7,7 @@ import type { Workload } from './workloads.ts';
 const tried = 5;
 
 /**
- * Sends a server what it is about to be timed with, and holds each byte of its answers and of what reached the upstream
+ * Sends a server what it is about to be timed with, and holds each byte of its responses and of what reached the upstream
  * against what they must be.
  *
  * @param identifies whether the server knows API keys, and so tells the upstream whose request it is
@@ -29,7 +29,7 @@ export async function faultsOf(port: number, workload: Workload, identifies: boo
 
 type Comparable = string | number | boolean | undefined;
 
-function compare({ status, head, body }: Answer, expected: Expected, identifies: boolean): string[] {
+function compare({ status, head, body }: Response, expected: Expected, identifies: boolean): string[] {
   const { forwarded } = expected;
   const pairs: readonly (readonly [string, Comparable, Comparable])[] = [
     ['status', status, expected.status],
@@ -47,12 +47,12 @@ function compare({ status, head, body }: Answer, expected: Expected, identifies:
 }
 
 /** One request on a connection of its own. */
-function ask(port: number, request: Buffer): Promise<Answer> {
+function ask(port: number, request: Buffer): Promise<Response> {
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1', () => socket.write(request));
-    const reader = new AnswerReader((answer) => {
+    const reader = new ResponseReader((response) => {
       socket.destroy();
-      resolve(answer);
+      resolve(response);
     }, true);
     socket.on('data', (chunk: Buffer) => {
       try {
@@ -62,6 +62,6 @@ function ask(port: number, request: Buffer): Promise<Answer> {
       }
     });
     socket.on('error', reject);
-    socket.on('close', () => reject(new Error('the connection was closed without a whole answer')));
+    socket.on('close', () => reject(new Error('the connection was closed without a whole response')));
   });
 }

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 export interface Load {
   readonly requests: number;
   readonly seconds: number;
-  /** Answers of 400 and above. */
+  /** Responses of 400 and above. */
   readonly refused: number;
   /** Connections that broke and answers that did not come. */
   readonly failed: number;

@@ -5,7 +5,7 @@ export const usage = `npm run bench -- [COMMAND] [OPTIONS]
 
 commands
   compare (default)  the sidecar beside its peers, workload by workload
-  growth             how the sidecar's costs grow: accounts, routes, bodies, connections, one very large answer
+  growth             how the sidecar's costs grow: accounts, routes, bodies, connections, one very large response
   profile            where the sidecar's CPU time goes in an enveloped exchange
 
 options

@@ -1,13 +1,13 @@
-/** An answer's head, and its body where it was asked for. */
-export interface Answer {
+/** A response's head, and its body where it was asked for. */
+export interface Response {
   readonly status: number;
   readonly head: string;
   readonly body: Buffer;
 }
 
-/** Finds the ends of answers in what a connection receives. They state their length, as all answers of the benchmark do. */
-export class AnswerReader {
-  readonly #onAnswer: (answer: Answer) => void;
+/** Finds the ends of responses in what a connection receives. They state their length, as all responses of the benchmark do. */
+export class ResponseReader {
+  readonly #onResponse: (response: Response) => void;
   readonly #keepsBodies: boolean;
   #pending: Buffer | undefined;
   #head = '';
@@ -15,12 +15,12 @@ export class AnswerReader {
   #awaited = 0;
   #pieces: Buffer[] = [];
 
-  constructor(onAnswer: (answer: Answer) => void, keepsBodies: boolean) {
-    this.#onAnswer = onAnswer;
+  constructor(onResponse: (response: Response) => void, keepsBodies: boolean) {
+    this.#onResponse = onResponse;
     this.#keepsBodies = keepsBodies;
   }
 
-  /** @throws where an answer does not state its length */
+  /** @throws where a response does not state its length */
   push(chunk: Buffer): void {
     let rest = chunk;
     while (rest.length > 0) {
@@ -31,7 +31,7 @@ export class AnswerReader {
         if (end === -1) return;
         this.#head = rest.toString('latin1', 0, end);
         const length = /\ncontent-length: *(\d+)/i.exec(this.#head)?.[1];
-        if (length === undefined) throw new Error(`an answer without Content-Length:\n${this.#head}`);
+        if (length === undefined) throw new Error(`a response without Content-Length:\n${this.#head}`);
         this.#awaited = Number(length);
         rest = rest.subarray(end + 4);
       }
@@ -40,10 +40,10 @@ export class AnswerReader {
       this.#awaited -= part.length;
       rest = rest.subarray(part.length);
       if (this.#awaited > 0) return;
-      const answer = { status: Number(this.#head.slice(9, 12)), head: this.#head, body: Buffer.concat(this.#pieces) };
+      const response = { status: Number(this.#head.slice(9, 12)), head: this.#head, body: Buffer.concat(this.#pieces) };
       this.#head = '';
       this.#pieces = [];
-      this.#onAnswer(answer);
+      this.#onResponse(response);
     }
   }
 }

@@ -7,20 +7,20 @@ import { documentOf } from './documents.ts';
  *
  * It answers `…/SIZE` with a document of so many bytes once the request's body is in. It speaks just enough HTTP/1.1 for that, on bare
  * sockets, because it shares a core with the load and must never be what the server under test waits for. `?check` in the target adds
- * to the answer what it got: the SHA-256 of the body and the account.
+ * to the response what it got: the SHA-256 of the body and the account.
  */
 const megabyte = 1024 ** 2;
 
 /** Larger answers are not kept in memory, but made of one piece that is sent over and over. */
 const largest = 64 * megabyte;
-const answers = new Map<number, Buffer>();
+const responses = new Map<number, Buffer>();
 
-function answerOf(size: number, more: string): Buffer[] {
+function responseOf(size: number, more: string): Buffer[] {
   const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n${more}\r\n`;
-  let document = answers.get(size);
+  let document = responses.get(size);
   if (document === undefined) {
     document = documentOf(size > largest ? megabyte : size);
-    answers.set(size, document);
+    responses.set(size, document);
   }
   return [Buffer.from(head, 'latin1'), document];
 }
@@ -36,7 +36,7 @@ function serve(socket: Socket): void {
   let body: Buffer[] | undefined;
   let account = '';
 
-  const answer = (): void => {
+  const response = (): void => {
     let whole = ready.get(target);
     if (whole === undefined) {
       const size = Number(/\/(\d+)(?:\?|$)/.exec(target)?.[1] ?? 0);
@@ -44,7 +44,7 @@ function serve(socket: Socket): void {
         body === undefined
           ? ''
           : `X-Seen-Sha256: ${hash('sha256', Buffer.concat(body))}\r\nX-Seen-Account: ${account}\r\n`;
-      const [head, document] = answerOf(size, seen) as [Buffer, Buffer];
+      const [head, document] = responseOf(size, seen) as [Buffer, Buffer];
       if (size > largest) {
         socket.write(head);
         stream(socket, document, size);
@@ -81,7 +81,7 @@ function serve(socket: Socket): void {
       body?.push(part);
       awaited -= part.length;
       rest = rest.subarray(part.length);
-      if (awaited === 0) answer();
+      if (awaited === 0) response();
       else return;
     }
   });

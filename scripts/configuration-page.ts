@@ -88,7 +88,7 @@ A path is made of segments:
 - Letter case and a slash at the end make no difference, as in most frameworks that upstreams are built with: a path spelt
   otherwise must not slip past its envelope. For the same reason a segment takes no other characters: those it takes
   can be spelt in one way only, because a request that percent-encodes one of them is refused.
-- The most specific path is chosen first, whatever its methods. If none of its methods fits, the answer is 405.
+- The most specific path is chosen first, whatever its methods. If none of its methods fits, the response is 405.
 - A path may stand twice with different methods, but not with the same. \`GET\` includes \`HEAD\`.
 - What no route matches is forwarded for secret keys, without an envelope.
 
@@ -120,7 +120,7 @@ ${tables(accounts.schema)}
 Keys: add the new one beside the old, and give the old one an \`expiresAt\`, or a \`revokedAt\` in haste.
 
 Credentials: put the old ones under \`previous\` with the end of the grace. Until then requests may come sealed with either,
-and the answer is sealed with what the request came with. \`previous: { until: … }\`, without \`key\` and \`iv\`, is for an
+and the response is sealed with what the request came with. \`previous: { until: … }\`, without \`key\` and \`iv\`, is for an
 account that just begins to encrypt: plaintext is accepted until then, and answered plain. A grace that is over changes nothing and
 may stay in the file.
 

@@ -23,7 +23,7 @@ import { operatorsMetrics } from './telemetry/operators-metrics.ts';
 import { Upstream } from './upstream/upstream.ts';
 import type { Env } from './yaml/values.ts';
 
-/** How long idle connections are left open at shutdown, so that a request just sent on one still gets its answer. */
+/** How long idle connections are left open at shutdown, so that a request just sent on one still gets its response. */
 const idleLinger = 1_000;
 
 /** What the sidecar needs of the process it runs in. */
@@ -155,7 +155,7 @@ export class App {
     for (const problem of problems) this.#log.error({ problem }, 'configuration not valid, the running one stays');
   }
 
-  /** Stops being ready and closes connections with their next answer; resolves when nothing is in flight or the time is over. */
+  /** Stops being ready and closes connections with their next response; resolves when nothing is in flight or the time is over. */
   drain(): Promise<void> {
     if (this.#drained === undefined) {
       this.#ready = false;

@@ -4,7 +4,7 @@
  */
 
 interface Refusal {
-  /** HTTP status of the answer. */
+  /** HTTP status of the response. */
   readonly status: number;
   /** RFC 9457 `title`: the same words at every occurrence. */
   readonly title: string;
@@ -158,7 +158,7 @@ export const refusals = {
   upstream_unavailable: {
     status: 502,
     title: 'Upstream unavailable',
-    detail: 'The payment core did not give a usable answer. Whether it acted on the request is not known.',
+    detail: 'The payment core did not give a usable response. Whether it acted on the request is not known.',
     sealed: true,
   },
   upstream_timeout: {
@@ -170,7 +170,7 @@ export const refusals = {
   sealing_failed: {
     status: 502,
     title: 'Sealing failed',
-    detail: 'The answer of the payment core could not be sealed, so it is withheld.',
+    detail: 'The response of the payment core could not be sealed, so it is withheld.',
     sealed: false,
   },
   internal_error: {

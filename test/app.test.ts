@@ -15,9 +15,9 @@ const key = keys.globex;
 
 /** An upstream that answers when it is told to. */
 async function startPatient(): Promise<{ upstream: TestUpstream; answerAll: () => void }> {
-  const answers: (() => void)[] = [];
-  const upstream = await startUpstream((_seen, res) => void answers.push(() => void res.end('{}')));
-  return { upstream, answerAll: () => answers.splice(0).forEach((answer) => answer()) };
+  const responses: (() => void)[] = [];
+  const upstream = await startUpstream((_seen, res) => void responses.push(() => void res.end('{}')));
+  return { upstream, answerAll: () => responses.splice(0).forEach((response) => response()) };
 }
 
 async function readiness(sidecar: TestSidecar): Promise<number> {
@@ -44,8 +44,8 @@ describe('while it drains', () => {
     const drained = sidecar.app.drain();
     expect(await readiness(sidecar)).toBe(503);
     answerAll();
-    const answer = parseOnly(await client.untilEnded());
-    expect([answer.status, answer.headers['connection'], client.ending]).toEqual([200, 'close', 'end']);
+    const response = parseOnly(await client.untilEnded());
+    expect([response.status, response.headers['connection'], client.ending]).toEqual([200, 'close', 'end']);
     await drained;
   });
 
@@ -60,8 +60,8 @@ describe('while it drains', () => {
     open.send(get('/second'));
     const [, second] = (await open.untilEnded()).split('{"ok":true}');
     expect(parseOnly(`${second}{"ok":true}`).headers['connection']).toBe('close');
-    const answer = await send(sidecar, 'GET /third', { key, headers: { Connection: 'keep-alive' } });
-    expect([answer.status, answer.headers.connection]).toEqual([200, 'close']);
+    const response = await send(sidecar, 'GET /third', { key, headers: { Connection: 'keep-alive' } });
+    expect([response.status, response.headers.connection]).toEqual([200, 'close']);
     const refused = await send(sidecar, 'GET /fourth', { headers: { Connection: 'keep-alive' } });
     expect([refused.status, refused.headers.connection]).toEqual([401, 'close']);
     expect(upstream.heads()).toBe(3);

@@ -7,7 +7,7 @@ export interface PeerSettings {
   readonly accessLog: string;
   /** By lower-case hex SHA-256 of the API key. */
   readonly accounts: Readonly<Record<string, PeerAccount>>;
-  /** Answers in place of the upstream's, by code; the body in two parts, between which the request's id stands. */
+  /** Responses in place of the upstream's, by code; the body in two parts, between which the request's id stands. */
   readonly refusals: Readonly<Record<'invalid_api_key' | 'envelope_malformed' | 'decryption_failed', PeerRefusal>>;
 }
 

@@ -67,7 +67,7 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       {
         kind: 'stat',
         title: 'Time of a request, p99',
-        description: 'From its head to the last byte of its answer, the payment core included.',
+        description: 'From its head to the last byte of its response, the payment core included.',
         unit: 's',
         queries: [['', `histogram_quantile(0.99, sum by (le) (${rate('request_duration_seconds_bucket')}))`]],
       },
@@ -103,7 +103,7 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       {
         kind: 'timeseries',
         title: 'Requests by status',
-        description: '499: there was no whole answer, because the client left or the end of a drain broke it off.',
+        description: '499: there was no whole response, because the client left or the end of a drain broke it off.',
         unit: 'reqps',
         stacked: true,
         queries: [['{{status}}', `sum by (status) (${rate('requests_total')})`]],
@@ -120,7 +120,7 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       {
         kind: 'timeseries',
         title: 'Refusals by code',
-        description: 'Answers the sidecar gave itself. docs/errors.md explains each code.',
+        description: 'Responses the sidecar gave itself. docs/errors.md explains each code.',
         unit: 'reqps',
         stacked: true,
         queries: [['{{code}}', `sum by (code) (${rate('refusals_total')})`]],
@@ -133,14 +133,14 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       {
         kind: 'timeseries',
         title: 'Time of a request',
-        description: 'From its head to the last byte of its answer, the payment core included.',
+        description: 'From its head to the last byte of its response, the payment core included.',
         unit: 's',
         queries: quantiles('request_duration_seconds'),
       },
       {
         kind: 'timeseries',
         title: 'Time of the payment core',
-        description: 'From handing the request on to the last byte of the answer.',
+        description: 'From handing the request on to the last byte of the response.',
         unit: 's',
         queries: quantiles('upstream_duration_seconds'),
       },
@@ -193,7 +193,7 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       {
         kind: 'timeseries',
         title: 'In flight',
-        description: 'Requests whose answer is not complete. At limits.inFlight, 1024 by default, more are refused.',
+        description: 'Requests whose response is not complete. At limits.inFlight, 1024 by default, more are refused.',
         unit: 'none',
         queries: [['{{pod}}', `max by (pod) (envelope_sidecar_requests_in_flight{${pods}})`]],
       },

@@ -5,7 +5,7 @@ import type { ApiKey, EnvironmentName } from './api-key.ts';
 /** How one account encrypts in one environment. Present only while encryption is enabled there. */
 export interface Encryption {
   readonly credentials: Credentials;
-  /** The encoding of sealed answers; requests may use either. */
+  /** The encoding of sealed responses; requests may use either. */
   readonly encoding: Encoding;
   /** When the credentials were made, epoch milliseconds; undefined where the file does not say. */
   readonly createdAt: number | undefined;

@@ -28,7 +28,7 @@ export interface Store {
    *
    * `decide` gets those of them that exist, by id, and returns those to be written, new or replaced in whole; it may
    * only return accounts with ids asked for. What it throws aborts the change and is thrown on. It is pure but for
-   * randomness and is called again where the attempt lost a race, so only the last answer counts.
+   * randomness and is called again where the attempt lost a race, so only the last response counts.
    *
    * With `once`, a change that was made under the same idempotency key is not made again: its receipt is returned,
    * and `decide` is not called. Receipt and change are kept together or not at all.

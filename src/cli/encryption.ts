@@ -20,7 +20,9 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
       .addOption(environmentOption());
 
   command('enable', 'make a key and an IV and show them, once; others stop at once')
-    .addOption(new Option('--encoding <encoding>', 'of sealed answers (default: as before, or hex)').choices(encodings))
+    .addOption(
+      new Option('--encoding <encoding>', 'of sealed responses (default: as before, or hex)').choices(encodings),
+    )
     .option('--grace <duration>', 'accept what was valid before for so long, such as 24h', readAs(grace))
     .option('--replace', 'replace credentials that are in use')
     .action(async (id: string, options: EnableOptions) => {

@@ -11,7 +11,7 @@ import { serve } from './serve.ts';
 export async function run(args: readonly string[], io: CliIo): Promise<number> {
   let exitCode: number = exitCodes.done;
   const program = new Command('envelope-sidecar')
-    .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals answers.')
+    .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals responses.')
     .version(io.version)
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.stdout.write(text), writeErr: (text) => complain(io, text) });
@@ -35,7 +35,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
     return exitCode;
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    // Help that was asked for is an answer; everything else that commander throws is wrong usage.
+    // Help that was asked for is a response; everything else that commander throws is wrong usage.
     return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
   }
 }

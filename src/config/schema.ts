@@ -201,7 +201,7 @@ export function sidecarSchema({ value, pem }: Values) {
           .describe('For an enveloped body to arrive in whole; elsewhere the longest silence while a body comes in.'),
         upstream: value(timeLimit)
           .prefault('30s')
-          .describe("Until the head of the upstream's answer, then the longest silence within it."),
+          .describe("Until the head of the upstream's response, then the longest silence within it."),
         idle: value(timeLimit)
           .prefault('75s')
           .describe('How long an idle client connection is kept. Longer than the gateway in front keeps it.'),

@@ -27,7 +27,7 @@ export function demoCommands(base: string, { accounts }: DemoAccounts): string {
   return `
 Paste these into another terminal.
 
-# ${encrypting?.id} encrypts: seal a charge, send it, see the sealed answer, open it.
+# ${encrypting?.id} encrypts: seal a charge, send it, see the sealed response, open it.
 hex() { od -An -v -tx1 | tr -d ' \\n'; }
 aes() { openssl enc -aes-256-cbc -K "$KEY_HEX" -iv "$IV_HEX" "$@"; }
 KEY_HEX=$(printf %s '${credentials?.key}' | hex)

@@ -1,5 +1,5 @@
-/** An answer of the core: its status and its JSON, undefined for none. */
-export interface Answer {
+/** A response of the core: its status and its JSON, undefined for none. */
+export interface Response {
   readonly status: number;
   readonly body: unknown;
 }
@@ -40,15 +40,15 @@ export class Ledger {
   readonly #webhooks = new Map<string, Webhook>();
   #count = 0;
 
-  initialize(account: string, payment: Payment): Answer {
+  initialize(account: string, payment: Payment): Response {
     return this.#add(account, payment, 'pending');
   }
 
-  charge(account: string, payment: Payment): Answer {
+  charge(account: string, payment: Payment): Response {
     return this.#add(account, payment, 'succeeded');
   }
 
-  refund(account: string, refund: { readonly transaction: string; readonly amount?: number | undefined }): Answer {
+  refund(account: string, refund: { readonly transaction: string; readonly amount?: number | undefined }): Response {
     const transaction = this.#find(account, refund.transaction);
     if (transaction === undefined) return notFound(refund.transaction);
     if (transaction.status !== 'succeeded') return conflict('not_charged', 'The transaction has not been charged.');
@@ -60,26 +60,26 @@ export class Ledger {
     return created({ id: this.#id('rfd'), object: 'refund', status: 'succeeded', transaction: of, amount, currency });
   }
 
-  showTransaction(account: string, id: string): Answer {
+  showTransaction(account: string, id: string): Response {
     const transaction = this.#find(account, id);
     return transaction === undefined ? notFound(id) : { status: 200, body: transactionBody(transaction) };
   }
 
-  listTransactions(account: string): Answer {
+  listTransactions(account: string): Response {
     return list([...this.#transactions.values()].filter((each) => each.account === account).map(transactionBody));
   }
 
-  addWebhook(account: string, { url, events }: Pick<Webhook, 'url' | 'events'>): Answer {
+  addWebhook(account: string, { url, events }: Pick<Webhook, 'url' | 'events'>): Response {
     const webhook = { id: this.#id('whk'), account, url, events };
     keep(this.#webhooks, webhook);
     return created(webhookBody(webhook));
   }
 
-  listWebhooks(account: string): Answer {
+  listWebhooks(account: string): Response {
     return list([...this.#webhooks.values()].filter((each) => each.account === account).map(webhookBody));
   }
 
-  #add(account: string, payment: Payment, status: Transaction['status']): Answer {
+  #add(account: string, payment: Payment, status: Transaction['status']): Response {
     const { amount, currency, reference = null } = payment;
     const transaction = { id: this.#id('txn'), account, status, amount, amountRefunded: 0, currency, reference };
     keep(this.#transactions, transaction);
@@ -111,20 +111,20 @@ function webhookBody({ id, url, events }: Webhook): object {
   return { id, object: 'webhook', url, events };
 }
 
-function created(body: object): Answer {
+function created(body: object): Response {
   return { status: 201, body };
 }
 
 /** The newest first. */
-function list(items: readonly object[]): Answer {
+function list(items: readonly object[]): Response {
   const data = items.slice(-listed).toReversed();
   return { status: 200, body: { object: 'list', data, has_more: items.length > listed } };
 }
 
-function notFound(id: string): Answer {
+function notFound(id: string): Response {
   return { status: 404, body: { error: { code: 'transaction_not_found', message: `There is no transaction ${id}.` } } };
 }
 
-function conflict(code: string, message: string): Answer {
+function conflict(code: string, message: string): Response {
   return { status: 409, body: { error: { code, message } } };
 }

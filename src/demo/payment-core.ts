@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { http } from '../http.ts';
-import { Ledger, type Answer } from './ledger.ts';
+import { Ledger, type Response } from './ledger.ts';
 
 /** Bytes of a body that are read; a longer one is answered with 413. */
 const bodyLimit = 1_048_576;
@@ -30,7 +30,7 @@ interface Call {
 export function createPaymentCore(log: (line: string) => void): Server {
   const ledger = new Ledger();
   const initialize = '/api/v1/transactions/initialize';
-  const operations = new Map<string, (call: Call) => Answer>([
+  const operations = new Map<string, (call: Call) => Response>([
     [`POST ${initialize}`, (call) => withBody(payment, call, (body) => ledger.initialize(call.account, body))],
     ['GET /api/v1/transactions', ({ account }) => ledger.listTransactions(account)],
     ['GET /api/v1/transactions/:id', ({ account, id }) => ledger.showTransaction(account, id)],
@@ -41,7 +41,7 @@ export function createPaymentCore(log: (line: string) => void): Server {
     ['POST /api/s2s/webhooks', (call) => withBody(webhook, call, (body) => ledger.addWebhook(call.account, body))],
   ]);
 
-  const answerTo = (request: IncomingMessage, path: string, text: string | undefined): Answer => {
+  const responseTo = (request: IncomingMessage, path: string, text: string | undefined): Response => {
     const method = request.method === 'HEAD' ? 'GET' : (request.method ?? '');
     if (method === 'OPTIONS' && path === initialize) return { status: 204, body: undefined };
 
@@ -57,11 +57,11 @@ export function createPaymentCore(log: (line: string) => void): Server {
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const text = await readText(request);
     const [path = ''] = (request.url ?? '').split('?', 1);
-    const answer = answerTo(request, path, text);
+    const reply = responseTo(request, path, text);
     if (path === initialize) allowBrowsers(response);
-    send(response, answer);
+    send(response, reply);
     const account = accountOf(request) ?? '(no account)';
-    log(printable(`${answer.status} ${request.method} ${request.url} ${account} ${text ?? '(too large)'}`));
+    log(printable(`${reply.status} ${request.method} ${request.url} ${account} ${text ?? '(too large)'}`));
   };
 
   return http.createServer((request, response) => {
@@ -70,11 +70,11 @@ export function createPaymentCore(log: (line: string) => void): Server {
   });
 }
 
-function failure(status: number, code: string, message: string): Answer {
+function failure(status: number, code: string, message: string): Response {
   return { status, body: { error: { code, message } } };
 }
 
-function withBody<T>(schema: z.ZodType<T>, { body }: Call, operation: (body: T) => Answer): Answer {
+function withBody<T>(schema: z.ZodType<T>, { body }: Call, operation: (body: T) => Response): Response {
   if (body === undefined) return failure(400, 'invalid_json', 'The body must be a JSON document.');
   const parsed = schema.safeParse(body);
   if (parsed.success) return operation(parsed.data);
@@ -87,7 +87,7 @@ function accountOf(request: IncomingMessage): string | undefined {
   return typeof account === 'string' && account !== '' ? account : undefined;
 }
 
-/** The whole body, undefined when it is too long. It is read to its end all the same, so that the answer can be. */
+/** The whole body, undefined when it is too long. It is read to its end all the same, so that the response can be. */
 async function readText(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -107,7 +107,7 @@ function parseJson(text: string): unknown {
   }
 }
 
-function send(response: ServerResponse, { status, body }: Answer): void {
+function send(response: ServerResponse, { status, body }: Response): void {
   if (body === undefined) {
     response.writeHead(status).end();
     return;

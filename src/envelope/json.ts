@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer';
 /** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. */
 export function isJson(bytes: Buffer): boolean {
   // Latin-1 is enough: beyond ASCII all is the same to the parser, fine in a string and nowhere else. What is not UTF-8 is
-  // parsed too, and made to fail there: refusing it at once would show in the time of an answer.
+  // parsed too, and made to fail there: refusing it at once would show in the time of a response.
   const text = bytes.toString('latin1');
   try {
     JSON.parse(isUtf8(bytes) ? text : `${text}\0`);

@@ -1,7 +1,7 @@
 import type { GatewayRequest } from './gateway-request.ts';
 import { traceIdOf } from './request-head.ts';
 
-/** The status of a request whose client left before its answer was complete, or that was broken off before it began. */
+/** The status of a request whose client left before its response was complete, or that was broken off before it began. */
 const clientLeft = 499;
 
 /** What the log says of a request: these members and no others. No path, query, header, body, address or key. */
@@ -29,7 +29,7 @@ export interface AccessLine {
 /** The access line of a request that is over. Durations in milliseconds, to the microsecond. */
 export function accessLine(request: GatewayRequest): AccessLine {
   const { res, head, holder } = request;
-  // An upgraded connection has a status without an answer; a broken answer has one from its head on.
+  // An upgraded connection has a status without a response; a broken response has one from its head on.
   const hasStatus = request.answeredInWhole || res.statusCode === 101 || (request.brokenOff && request.answered);
   return {
     request_id: request.id,

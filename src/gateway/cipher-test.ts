@@ -17,7 +17,7 @@ export function cipherTestOf(path: string): 'encrypt' | 'decrypt' | undefined {
   return endpoints[path.toLowerCase().replace(/\/$/, '')];
 }
 
-/** Answers a test endpoint: the caller's own key and IV, its own data; nothing is looked up and nothing forwarded. */
+/** Responses a test endpoint: the caller's own key and IV, its own data; nothing is looked up and nothing forwarded. */
 export async function answerCipherTest(
   request: GatewayRequest,
   head: RequestHead,
@@ -68,7 +68,7 @@ function answerDecrypt(request: GatewayRequest, credentials: Credentials, body: 
 }
 
 function answerJson(request: GatewayRequest, body: string | Buffer): void {
-  const headers = request.answerHeaders();
+  const headers = request.responseHeaders();
   headers.push('Content-Type', 'application/json', 'Cache-Control', 'no-store');
   request.answer(200, headers, body);
 }

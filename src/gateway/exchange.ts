@@ -3,11 +3,11 @@ import { hasEnvelopeShape, openEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import type { FailureLimiter } from './failure-limiter.ts';
-import { PlainAnswer } from './plain-response.ts';
+import { PlainResponse } from './plain-response.ts';
 import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
-import { SealedAnswer } from './sealed-response.ts';
+import { SealedResponse } from './sealed-response.ts';
 import { chooseByCredentials, plain } from './sealing.ts';
 import { upstreamHeaders } from './upstream-headers.ts';
 
@@ -19,7 +19,7 @@ export interface ExchangeDependencies {
 }
 
 /**
- * The enveloped exchange: the request's envelope is opened, the plaintext forwarded byte for byte, the answer sealed.
+ * The enveloped exchange: the request's envelope is opened, the plaintext forwarded byte for byte, the response sealed.
  * What cannot be opened is not forwarded.
  */
 export async function exchange(
@@ -62,7 +62,7 @@ function open(
     request.choose(plain);
     return sent;
   }
-  // In test the answers help anyway; in live, whoever may ask often enough learns from answers that never differ.
+  // In test the responses help anyway; in live, whoever may ask often enough learns from responses that never differ.
   const { failedKeys } = request.rules.limits;
   const subject = environment.name === 'live' ? request.holder?.key.id : undefined;
   const before = performance.now();
@@ -90,7 +90,7 @@ function open(
     if (subject !== undefined) openFailures.failed(subject, failedKeys.window, before);
   }
   request.reason = opened.reason;
-  // In live there is one answer to all that may be wrong with a ciphertext: differences are a padding oracle.
+  // In live there is one response to all that may be wrong with a ciphertext: differences are a padding oracle.
   request.refuse(opened.code, environment.name === 'test' ? { hint: opened.hint } : {});
   return undefined;
 }
@@ -111,7 +111,9 @@ function forward(
     if (body !== undefined) headers.push('Content-Type', 'application/json');
   }
   if (head.hasBody || head.contentLength !== undefined) headers.push('Content-Length', String(body?.length ?? 0));
-  const answer =
-    sealing === undefined ? new PlainAnswer(request) : new SealedAnswer(request, sealing, environment.name, metrics);
-  request.forward(environment.upstream, { method: head.method, target: head.target, headers, body }, answer);
+  const response =
+    sealing === undefined
+      ? new PlainResponse(request)
+      : new SealedResponse(request, sealing, environment.name, metrics);
+  request.forward(environment.upstream, { method: head.method, target: head.target, headers, body }, response);
 }

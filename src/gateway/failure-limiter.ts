@@ -8,7 +8,7 @@ export class FailureLimiter {
   readonly #failures = new LRUCache<string, { count: number; readonly until: number }>({ max: remembered });
 
   /**
-   * @param limit failures in a window that still get their own answer
+   * @param limit failures in a window that still get their own response
    * @param now   milliseconds on any steady scale, as everywhere here
    * @returns seconds until the subject is heard again, or undefined while it is within its limit
    */

@@ -5,7 +5,7 @@ import type { KeyHolder } from '../accounts/directory.ts';
 import { sealEnvelope, type OpenReason } from '../envelope/envelope.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
-import type { AnswerHandler, Upstream, UpstreamCall, UpstreamRequest } from '../upstream/upstream.ts';
+import type { ResponseHandler, Upstream, UpstreamCall, UpstreamRequest } from '../upstream/upstream.ts';
 import { Share, type Budgets } from './budgets.ts';
 import { timeFor, type Expiry } from './deadline.ts';
 import { closing, problem, type RefusalDetails } from './refusal.ts';
@@ -20,7 +20,7 @@ const worthReading = 65_536;
 const inOneWrite = 16_384;
 
 /**
- * One request of a merchant from its head to the end of its answer: what is known of it (for the access line and the
+ * One request of a merchant from its head to the end of its response: what is known of it (for the access line and the
  * metrics), what is waited for, and the ways to answer. Created at the head, over when `res` has closed.
  */
 export class GatewayRequest {
@@ -51,9 +51,9 @@ export class GatewayRequest {
   upstreamFailure: UpstreamFailure | undefined;
   /** What should never have happened. */
   error: unknown;
-  /** Whether its answer is complete or its client has left. */
+  /** Whether its response is complete or its client has left. */
   over = false;
-  /** Whether the sidecar itself ended the connection in the middle of the answer. */
+  /** Whether the sidecar itself ended the connection in the middle of the response. */
   brokenOff = false;
   bytesIn = 0;
   bytesOut = 0;
@@ -81,7 +81,7 @@ export class GatewayRequest {
     this.id = head?.requestId ?? randomUUID();
   }
 
-  /** From now on the connection is closed with the answer. */
+  /** From now on the connection is closed with the response. */
   drain(): void {
     this.res.shouldKeepAlive = false;
   }
@@ -92,12 +92,12 @@ export class GatewayRequest {
     this.grace = grace;
   }
 
-  /** Whether the answer has begun or is complete. */
+  /** Whether the response has begun or is complete. */
   get answered(): boolean {
     return this.res.headersSent;
   }
 
-  /** Whether the client was sent all of its answer. */
+  /** Whether the client was sent all of its response. */
   get answeredInWhole(): boolean {
     return this.res.writableFinished || (this.#lingering && this.res.writableLength === 0);
   }
@@ -113,7 +113,7 @@ export class GatewayRequest {
     this.deadline = Infinity;
     if (this.#expiry === 'rest_unread') {
       this.#end();
-      // Nobody watches any more what else comes: the connection ends when the answer is out.
+      // Nobody watches any more what else comes: the connection ends when the response is out.
       this.req.socket.destroySoon();
       return;
     }
@@ -138,11 +138,11 @@ export class GatewayRequest {
     if (this.#upstreamSince !== undefined) this.upstreamTime = performance.now() - this.#upstreamSince;
   }
 
-  /** Sends this request on; from now on it ends with the upstream's answer, with a failure, or when the client leaves. */
-  forward(upstream: Upstream, forwarded: UpstreamRequest, answer: AnswerHandler): void {
+  /** Sends this request on; from now on it ends with the upstream's response, with a failure, or when the client leaves. */
+  forward(upstream: Upstream, forwarded: UpstreamRequest, response: ResponseHandler): void {
     this.wait('upstream_timeout');
     this.#upstreamSince = performance.now();
-    this.call = upstream.send(forwarded, answer);
+    this.call = upstream.send(forwarded, response);
   }
 
   /** The end of this request, come what may: gives back what it holds and ends what it still waits for. */
@@ -153,7 +153,7 @@ export class GatewayRequest {
     this.call?.abort();
   }
 
-  /** Something unforeseen: an answer that says no more than that, where there is still one to give. Logged at the end. */
+  /** Something unforeseen: a response that says no more than that, where there is still one to give. Logged at the end. */
   fail(error: unknown): void {
     this.error = error;
     this.call?.abort();
@@ -168,35 +168,35 @@ export class GatewayRequest {
     this.breakOff();
   }
 
-  /** Says that there will be no answer, or, where one has begun, that it will not be whole. */
+  /** Says that there will be no response, or, where one has begun, that it will not be whole. */
   giveUp(code: RefusalCode): void {
     if (this.answered) this.breakOff();
     else this.refuse(code);
   }
 
-  /** Ends the client's connection so that nobody can take what it got for a whole answer. */
+  /** Ends the client's connection so that nobody can take what it got for a whole response. */
   breakOff(): void {
     this.brokenOff = true;
     const { socket } = this.req;
-    // An answer to HTTP/1.0 may be framed by the connection's end; only a reset tells a broken one from a whole one.
+    // A response to HTTP/1.0 may be framed by the connection's end; only a reset tells a broken one from a whole one.
     if (this.req.httpVersionMinor === 0 && !('encrypted' in socket)) socket.resetAndDestroy();
     else socket.destroy();
   }
 
-  /** The headers that each answer carries, as a flat list to be continued. */
-  answerHeaders(): string[] {
+  /** The headers that each response carries, as a flat list to be continued. */
+  responseHeaders(): string[] {
     const headers = ['X-Request-Id', this.id];
     if (this.grace !== undefined) headers.push('Envelope-Credentials', this.grace);
     return headers;
   }
 
-  /** Begins the answer. One that comes before the end of the request closes the connection: its rest may never come. */
+  /** Begins the response. One that comes before the end of the request closes the connection: its rest may never come. */
   writeHead(status: number, headers: string[]): void {
     if (this.bodyPending) this.res.shouldKeepAlive = false;
     this.res.writeHead(status, headers);
   }
 
-  /** Answers with a whole body; a string's characters are ASCII. */
+  /** Responses with a whole body; a string's characters are ASCII. */
   answer(status: number, headers: string[], body: string | Buffer): void {
     const sent = this.head?.method === 'HEAD' ? undefined : body;
     if (sent !== undefined) {
@@ -208,9 +208,9 @@ export class GatewayRequest {
   }
 
   /**
-   * Ends the answer; what the client has not taken yet it may take within `timeouts.idle`. Where the request is still
+   * Ends the response; what the client has not taken yet it may take within `timeouts.idle`. Where the request is still
    * coming, its rest is read for a while and thrown away: closing a connection on which the client still sends resets
-   * it, and the reset can overtake the answer (RFC 9112 §9.6).
+   * it, and the reset can overtake the response (RFC 9112 §9.6).
    */
   end(last?: Buffer | string): void {
     if (!this.bodyPending) {
@@ -237,16 +237,16 @@ export class GatewayRequest {
     else this.res.end(last, 'latin1');
   }
 
-  /** Answers with a refusal, sealed where its row and this request ask for it. */
+  /** Responses with a refusal, sealed where its row and this request ask for it. */
   refuse(code: RefusalCode, details: RefusalDetails = {}): void {
     if (this.answered) return;
     this.refusal = code;
     this.release();
     const row = refusalOf(code);
-    // An answer to HEAD has no body to seal.
+    // A response to HEAD has no body to seal.
     const sealing = row.sealed && this.head?.method !== 'HEAD' ? this.sealing : undefined;
     if (sealing === undefined && this.grace !== undefined) this.grace = 'none';
-    const headers = this.answerHeaders();
+    const headers = this.responseHeaders();
     let body = problem(code, this.id, details.hint);
     if (sealing === undefined) {
       headers.push('Content-Type', 'application/problem+json');

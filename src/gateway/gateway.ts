@@ -48,7 +48,7 @@ export class Gateway {
   readonly #log: Logger;
   readonly #metrics: Metrics;
   readonly #clock: () => number;
-  /** The requests whose answer is not complete. */
+  /** The requests whose response is not complete. */
   readonly inFlight: InFlight;
   /** Unknown API keys, by client. */
   readonly #guesses = new FailureLimiter();
@@ -69,14 +69,14 @@ export class Gateway {
 
   /** Handles one request; never throws and never rejects. */
   handle(req: IncomingMessage, res: ServerResponse): void {
-    // Behind an answer that ends the connection nothing is a request any more (RFC 9112 §9.6).
+    // Behind a response that ends the connection nothing is a request any more (RFC 9112 §9.6).
     if (req.socket.writableEnded) return;
-    const answer = (): void => {
+    const response = (): void => {
       const request = this.inFlight.open(req, res);
       this.#answer(request).catch((error: unknown) => request.fail(error));
     };
     if (res.socket !== null) {
-      answer();
+      response();
       return;
     }
     // Pipelined requests take their turns (RFC 9112 §9.3.2): the one before may end the connection, and two that write
@@ -87,7 +87,7 @@ export class Gateway {
     if (waiting > mostPipelined) socket.destroy();
     res.once('socket', () => {
       this.#waiting.set(socket, (this.#waiting.get(socket) ?? 1) - 1);
-      answer();
+      response();
     });
   }
 
@@ -110,7 +110,7 @@ export class Gateway {
     this.#answer(request, firstBytes).catch((error: unknown) => request.fail(error));
   }
 
-  /** Answers what Node's parser could not make a request of, behind what is still to be answered on the connection. */
+  /** Responses what Node's parser could not make a request of, behind what is still to be answered on the connection. */
   refuseUnparsed(socket: Socket, code: RefusalCode): void {
     const request = this.inFlight.lastOn(socket);
     if (request === undefined) {

@@ -6,7 +6,7 @@ import { budgetsOf, resizeBudgets, type Budgets } from './budgets.ts';
 import { GatewayRequest } from './gateway-request.ts';
 import type { Rules } from './rules.ts';
 
-/** The requests whose answer is not complete: how many there are, what they hold, how long they wait. */
+/** The requests whose response is not complete: how many there are, what they hold, how long they wait. */
 export class InFlight {
   readonly #requests = new Set<GatewayRequest>();
   readonly #budgets: Budgets;
@@ -15,7 +15,7 @@ export class InFlight {
   #sweep: NodeJS.Timeout | undefined;
   #draining = false;
 
-  /** @param onClosed called once for each request, when its answer is complete or its client has left */
+  /** @param onClosed called once for each request, when its response is complete or its client has left */
   constructor(rules: Rules, onClosed: (request: GatewayRequest) => void) {
     this.#rules = rules;
     this.#budgets = budgetsOf(rules.limits);
@@ -59,7 +59,7 @@ export class InFlight {
     return false;
   }
 
-  /** From now on every answer closes its connection. */
+  /** From now on every response closes its connection. */
   drain(): void {
     this.#draining = true;
     for (const request of this.#requests) request.drain();

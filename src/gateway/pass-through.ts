@@ -2,7 +2,7 @@ import type { Encryption } from '../accounts/account.ts';
 import { isEnvelope } from '../envelope/envelope.ts';
 import { isWhiteSpace } from '../envelope/json.ts';
 import type { GatewayRequest } from './gateway-request.ts';
-import { PlainAnswer } from './plain-response.ts';
+import { PlainResponse } from './plain-response.ts';
 import { collect, concat, isEncoded, PassingBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
@@ -57,7 +57,7 @@ export async function passThrough(
   request.forward(
     environment.upstream,
     { method: head.method, target: head.target, headers, body },
-    new PlainAnswer(request),
+    new PlainResponse(request),
   );
 }
 

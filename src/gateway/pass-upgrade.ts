@@ -1,10 +1,10 @@
 import type { GatewayRequest } from './gateway-request.ts';
-import { PlainAnswer } from './plain-response.ts';
+import { PlainResponse } from './plain-response.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { upstreamHeaders } from './upstream-headers.ts';
 
-/** Hands an admitted WebSocket handshake to the upstream. An answer other than 101 goes to the client like any other. */
+/** Hands an admitted WebSocket handshake to the upstream. A response other than 101 goes to the client like any other. */
 export function passUpgrade(
   request: GatewayRequest,
   head: RequestHead,
@@ -16,7 +16,7 @@ export function passUpgrade(
   request.wait('upstream_timeout');
   const headers = [...upstreamHeaders(request, head, environment.name), ...head.plainHeaders];
   const handshake = { req, socket, firstBytes, target: head.target, headers, requestId: request.id };
-  const relay = new PlainAnswer(request);
+  const relay = new PlainResponse(request);
   const abort = environment.upstream.upgrade(handshake, {
     onSwitch: () => {
       request.deadline = Infinity;
@@ -25,12 +25,16 @@ export function passUpgrade(
       socket.once('close', () => res.emit('close'));
       socket.setTimeout(rules.timeouts.idle, () => socket.destroy());
     },
-    onAnswer: (status, answerHeaders, answer) => {
-      request.call = { abort: () => answer.destroy(), pause: () => answer.pause(), resume: () => answer.resume() };
-      relay.onHead(status, answerHeaders);
-      answer.on('data', (chunk: Buffer) => relay.onData(chunk));
-      answer.on('end', () => relay.onEnd());
-      answer.on('error', () => relay.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));
+    onResponse: (status, responseHeaders, response) => {
+      request.call = {
+        abort: () => response.destroy(),
+        pause: () => response.pause(),
+        resume: () => response.resume(),
+      };
+      relay.onHead(status, responseHeaders);
+      response.on('data', (chunk: Buffer) => relay.onData(chunk));
+      response.on('end', () => relay.onEnd());
+      response.on('error', () => relay.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));
     },
     onFailure: (failure) => relay.onFailure(failure),
   });

@@ -1,24 +1,24 @@
 import { mayHaveBody } from '../upstream/response-parser.ts';
-import { readAnswerHead } from './response-headers.ts';
-import { AnswerRelay } from './response-relay.ts';
+import { readResponseHead } from './response-headers.ts';
+import { ResponseRelay } from './response-relay.ts';
 
-/** An answer that goes to the client as it is, as fast as the client takes it. */
-export class PlainAnswer extends AnswerRelay {
+/** A response that goes to the client as it is, as fast as the client takes it. */
+export class PlainResponse extends ResponseRelay {
   /** Bytes that a body of stated length still lacks. */
   #awaited: number | undefined;
 
   override onInformation(status: number, headers: readonly string[]): void {
     // RFC 9110 §15.2: passed on, but to HTTP/1.0, which does not know them.
     if (this.request.req.httpVersionMinor === 0) return;
-    const early = readAnswerHead(status, headers);
+    const early = readResponseHead(status, headers);
     this.request.res.writeInformation(status, early.headers);
   }
 
   override onHead(status: number, raw: readonly string[]): void {
     const { request } = this;
     const { res } = request;
-    const head = readAnswerHead(status, raw);
-    request.writeHead(status, [...request.answerHeaders(), ...head.headers, ...head.bodyHeaders]);
+    const head = readResponseHead(status, raw);
+    request.writeHead(status, [...request.responseHeaders(), ...head.headers, ...head.bodyHeaders]);
     this.#awaited = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
     this.waitForUpstream();
     // The head travels with the first bytes where they are here already, and at once where they are not: whoever

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 
-/** How long what a client still sends is read and thrown away, so that a reset does not overtake its answer (RFC 9112 §9.6). */
+/** How long what a client still sends is read and thrown away, so that a reset does not overtake its response (RFC 9112 §9.6). */
 export const lingerTime = 2_000;
 
 /** After these the connection is closed: what follows on it is not wanted, or cannot be told from the rest of the request. */
@@ -30,11 +30,11 @@ export function problem(code: RefusalCode, requestId: string, hint?: string): st
   return JSON.stringify({ type, title, status, detail, code, request_id: requestId, hint });
 }
 
-/** Answers on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */
+/** Responses on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */
 export function endWithProblem(socket: Socket, code: RefusalCode, requestId: string): void {
   const { status, title } = refusalOf(code);
   const body = problem(code, requestId);
-  const answer = [
+  const response = [
     `HTTP/1.1 ${status} ${title}`,
     'Content-Type: application/problem+json',
     `Content-Length: ${Buffer.byteLength(body)}`,
@@ -49,5 +49,5 @@ export function endWithProblem(socket: Socket, code: RefusalCode, requestId: str
     .once('close', () => clearTimeout(lingering))
     .on('error', () => {})
     .resume()
-    .end(answer);
+    .end(response);
 }

@@ -78,7 +78,7 @@ export function concat(chunks: readonly Buffer[]): Buffer {
 /**
  * A request's body on its way to the upstream: first what was looked at already, then the rest as it comes. Not the
  * request itself, because an HTTP client destroys its body when the upstream answers early, and with the request the
- * client's connection and the answer would be gone.
+ * client's connection and the response would be gone.
  */
 export class PassingBody extends Readable {
   readonly #request: GatewayRequest;
@@ -87,7 +87,7 @@ export class PassingBody extends Readable {
     this.#waitForClient();
     if (!this.push(chunk)) {
       this.#request.req.pause();
-      // Now the upstream is what is slow, and its own deadline is set by whoever waits for its answer.
+      // Now the upstream is what is slow, and its own deadline is set by whoever waits for its response.
       this.#request.wait('upstream_timeout');
     }
   };

@@ -32,7 +32,7 @@ const ofPlainBody = new Set([
 ]);
 
 /** The upstream's head, sorted into what goes to the client and what decides how. */
-export interface AnswerHead {
+export interface ResponseHead {
   readonly status: number;
   /** Flat list of end-to-end headers, without those that describe the body. */
   readonly headers: string[];
@@ -44,7 +44,7 @@ export interface AnswerHead {
 }
 
 /** Sorts the flat list of headers an upstream has sent. */
-export function readAnswerHead(status: number, raw: readonly string[]): AnswerHead {
+export function readResponseHead(status: number, raw: readonly string[]): ResponseHead {
   let headers: string[] = [];
   let bodyHeaders: string[] = [];
   let contentLength: number | undefined;

@@ -1,9 +1,9 @@
 import type { UpstreamFailure } from '../upstream/failure.ts';
-import type { AnswerHandler } from '../upstream/upstream.ts';
+import type { ResponseHandler } from '../upstream/upstream.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 
-/** Brings the upstream's answer to the client: the part that plain and sealed answers share. */
-export abstract class AnswerRelay implements AnswerHandler {
+/** Brings the upstream's response to the client: the part that plain and sealed responses share. */
+export abstract class ResponseRelay implements ResponseHandler {
   protected readonly request: GatewayRequest;
   protected ended = false;
   #stalled = false;

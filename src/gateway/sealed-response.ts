@@ -5,13 +5,13 @@ import { Sealer, sealedLength, sealEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { mayHaveBody } from '../upstream/response-parser.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
-import { readAnswerHead, type AnswerHead } from './response-headers.ts';
-import { AnswerRelay } from './response-relay.ts';
+import { readResponseHead, type ResponseHead } from './response-headers.ts';
+import { ResponseRelay } from './response-relay.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import { concat } from './request-body.ts';
 import type { Sealing } from './sealing.ts';
 
-/** Answers up to this size are sealed in one piece. */
+/** Responses up to this size are sealed in one piece. */
 const inOnePiece = 65_536;
 
 /** Content codings that are undone before sealing; for an upstream that compresses although it was asked not to. */
@@ -24,20 +24,20 @@ const decoders = new Map<string, () => Transform>([
 ]);
 
 /**
- * An answer that goes to the client sealed. Short answers of known length are sealed in one piece; all else streams
+ * A response that goes to the client sealed. Short responses of known length are sealed in one piece; all else streams
  * through the cipher. Once a byte has gone out, a failure can only be shown by breaking the connection.
  */
-export class SealedAnswer extends AnswerRelay {
+export class SealedResponse extends ResponseRelay {
   readonly #sealing: Sealing;
   readonly #environment: EnvironmentName;
   readonly #metrics: Metrics;
-  #head: AnswerHead | undefined;
+  #head: ResponseHead | undefined;
   #decoder: Transform | undefined;
   #decoderFull = false;
   /** Whether the coding has said that it ends; what the upstream sends behind it belongs to nothing. */
   #decoded = false;
   #upstreamEnded = false;
-  /** Present while a short answer is collected. */
+  /** Present while a short response is collected. */
   #pieces: Buffer[] | undefined;
   #sealer: Sealer | undefined;
   #sealTime = 0;
@@ -49,12 +49,12 @@ export class SealedAnswer extends AnswerRelay {
     this.#metrics = metrics;
   }
 
-  // Informational answers say things about a body that the client will not see as it is.
+  // Informational responses say things about a body that the client will not see as it is.
   override onInformation(): void {}
 
   override onHead(status: number, raw: readonly string[]): void {
     const { request } = this;
-    const head = readAnswerHead(status, raw);
+    const head = readResponseHead(status, raw);
     this.#head = head;
     this.waitForUpstream();
     if (!mayHaveBody(request.head?.method ?? '', status) || head.contentLength === 0) return;
@@ -106,7 +106,7 @@ export class SealedAnswer extends AnswerRelay {
     this.request.res.once('close', () => this.#decoder?.destroy());
   }
 
-  /** A coding may end before the answer does, which is whole only then. */
+  /** A coding may end before the response does, which is whole only then. */
   #onDecoded(): void {
     this.#decoded = true;
     if (this.#upstreamEnded) this.#onPlainEnd();
@@ -165,16 +165,16 @@ export class SealedAnswer extends AnswerRelay {
   #writeHead(length: number | 'unknown' | undefined): void {
     const { request } = this;
     const { status = 200, headers = [], contentType } = this.#head ?? {};
-    const answer = [...request.answerHeaders(), ...headers];
+    const response = [...request.responseHeaders(), ...headers];
     if (length === undefined) {
-      if (contentType !== undefined) answer.push('Content-Type', contentType);
-      if (mayHaveBody(request.head?.method ?? '', status)) answer.push('Content-Length', '0');
+      if (contentType !== undefined) response.push('Content-Type', contentType);
+      if (mayHaveBody(request.head?.method ?? '', status)) response.push('Content-Length', '0');
     } else {
-      answer.push('Content-Type', 'application/json', 'Envelope', 'sealed');
-      if (contentType !== undefined && !isJsonType(contentType)) answer.push('Envelope-Content-Type', contentType);
-      if (length !== 'unknown') answer.push('Content-Length', String(length));
+      response.push('Content-Type', 'application/json', 'Envelope', 'sealed');
+      if (contentType !== undefined && !isJsonType(contentType)) response.push('Envelope-Content-Type', contentType);
+      if (length !== 'unknown') response.push('Content-Length', String(length));
     }
-    request.writeHead(status, answer);
+    request.writeHead(status, response);
   }
 
   #timed<T>(work: () => T): T {

@@ -3,7 +3,7 @@ import type { Credentials } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import type { RequestHead } from './request-head.ts';
 
-/** With what an answer is sealed. */
+/** With what a response is sealed. */
 export interface Sealing {
   readonly credentials: Credentials;
   readonly encoding: Encoding;

@@ -12,7 +12,7 @@ import { textValue } from '../yaml/text-value.ts';
 /** Where the API is. */
 export const apiRoot = '/api/v1';
 
-/** What the answers are, by their names in the API's description. */
+/** What the responses are, by their names in the API's description. */
 export const views = {
   Account: accountView,
   Accounts: z
@@ -39,7 +39,7 @@ export interface Endpoint {
   readonly summary: string;
   /** Path, query and body in one: no name stands in two of them. */
   readonly input: z.ZodObject;
-  readonly answer: { readonly status: 200 | 201; readonly view: ViewName };
+  readonly response: { readonly status: 200 | 201; readonly view: ViewName };
   /** Whether it makes a secret, so that an `Idempotency-Key` is heeded. */
   readonly makesSecret?: true;
   /** @param input of this endpoint's schema */
@@ -84,7 +84,7 @@ export const endpoints: readonly Endpoint[] = [
       after: textValue(identifier).optional().describe('Begins behind the account with this id.'),
       limit: pageSize.prefault('100').meta({ type: 'integer', minimum: 1, maximum: longestPage, default: 100 }),
     }),
-    answer: { status: 200, view: 'Accounts' },
+    response: { status: 200, view: 'Accounts' },
     run: async (operations, { after, limit }) => {
       const accounts: AccountView[] = [];
       for await (const each of operations.list(after)) {
@@ -103,7 +103,7 @@ export const endpoints: readonly Endpoint[] = [
       id: textValue(identifier).describe('Names the account for good.'),
       name: textValue(accountName).describe('The merchant, for people.'),
     }),
-    answer: { status: 201, view: 'Account' },
+    response: { status: 201, view: 'Account' },
     run: (operations, { id, name }, request) => operations.add(id, name, request),
   }),
   endpoint({
@@ -112,7 +112,7 @@ export const endpoints: readonly Endpoint[] = [
     operation: 'show_account',
     summary: 'Show an account with its keys and its encryption',
     input: z.strictObject({ account }),
-    answer: { status: 200, view: 'Account' },
+    response: { status: 200, view: 'Account' },
     run: (operations, input) => operations.show(input.account),
   }),
   endpoint({
@@ -121,7 +121,7 @@ export const endpoints: readonly Endpoint[] = [
     operation: 'activate_account',
     summary: 'Let the requests of an account in again',
     input: z.strictObject({ account }),
-    answer: { status: 200, view: 'Account' },
+    response: { status: 200, view: 'Account' },
     run: (operations, input, request) => operations.setActive(input.account, true, request),
   }),
   endpoint({
@@ -130,7 +130,7 @@ export const endpoints: readonly Endpoint[] = [
     operation: 'deactivate_account',
     summary: 'Refuse all requests of an account',
     input: z.strictObject({ account }),
-    answer: { status: 200, view: 'Account' },
+    response: { status: 200, view: 'Account' },
     run: (operations, input, request) => operations.setActive(input.account, false, request),
   }),
   endpoint({
@@ -139,7 +139,7 @@ export const endpoints: readonly Endpoint[] = [
     operation: 'list_keys',
     summary: 'List the API keys of an account',
     input: z.strictObject({ account }),
-    answer: { status: 200, view: 'Keys' },
+    response: { status: 200, view: 'Keys' },
     run: async (operations, input) => ({ keys: (await operations.show(input.account)).keys }),
   }),
   endpoint({
@@ -155,7 +155,7 @@ export const endpoints: readonly Endpoint[] = [
         .optional()
         .describe('How long it lives, such as 180d. Default: until it is revoked.'),
     }),
-    answer: { status: 201, view: 'IssuedKey' },
+    response: { status: 201, view: 'IssuedKey' },
     makesSecret: true,
     run: (operations, { account, environment, kind, expires_in }, request) =>
       operations.issueKey(account, { environment, kind, lifetime: expires_in }, request),
@@ -170,7 +170,7 @@ export const endpoints: readonly Endpoint[] = [
       key,
       overlap: textValue(overlap).prefault('7d').describe('How long the old key lives on.'),
     }),
-    answer: { status: 201, view: 'IssuedKey' },
+    response: { status: 201, view: 'IssuedKey' },
     makesSecret: true,
     run: (operations, { account, key, overlap }, request) => operations.rotateKey(account, key, overlap, request),
   }),
@@ -180,7 +180,7 @@ export const endpoints: readonly Endpoint[] = [
     operation: 'revoke_key',
     summary: 'End an API key, at once and for good',
     input: z.strictObject({ account, key }),
-    answer: { status: 200, view: 'Key' },
+    response: { status: 200, view: 'Key' },
     run: (operations, { account, key }, request) => operations.revokeKey(account, key, request),
   }),
   endpoint({
@@ -189,7 +189,7 @@ export const endpoints: readonly Endpoint[] = [
     operation: 'show_encryption',
     summary: 'Show how an account encrypts, without the key',
     input: z.strictObject({ account, environment }),
-    answer: { status: 200, view: 'Encryption' },
+    response: { status: 200, view: 'Encryption' },
     run: (operations, { account, environment }) => operations.showEncryption(account, environment),
   }),
   endpoint({
@@ -200,11 +200,11 @@ export const endpoints: readonly Endpoint[] = [
     input: z.strictObject({
       account,
       environment,
-      encoding: textValue(oneOf(encodings)).optional().describe('Of sealed answers. Default: as before, or hex.'),
+      encoding: textValue(oneOf(encodings)).optional().describe('Of sealed responses. Default: as before, or hex.'),
       grace: textValue(grace).optional().describe('Accept what was valid before for so long, such as 24h.'),
       replace: z.boolean().default(false).describe('Replace credentials that are in use.'),
     }),
-    answer: { status: 201, view: 'EnabledEncryption' },
+    response: { status: 201, view: 'EnabledEncryption' },
     makesSecret: true,
     run: (operations, { account, environment, encoding, grace, replace }, request) =>
       operations.enableEncryption(account, environment, { encoding, grace, replace }, request),
@@ -215,7 +215,7 @@ export const endpoints: readonly Endpoint[] = [
     operation: 'disable_encryption',
     summary: 'Accept and answer plaintext; the key and the IV are forgotten',
     input: z.strictObject({ account, environment }),
-    answer: { status: 200, view: 'Encryption' },
+    response: { status: 200, view: 'Encryption' },
     run: (operations, { account, environment }, request) => operations.disableEncryption(account, environment, request),
   }),
 ];

@@ -64,7 +64,7 @@ export function openApi(): Json {
   };
 }
 
-function operation({ path, method, operation, summary, input, answer, makesSecret }: Endpoint): Json {
+function operation({ path, method, operation, summary, input, response, makesSecret }: Endpoint): Json {
   const schema = z.toJSONSchema(input, { io: 'input' });
   const members = Object.entries(schema.properties ?? {});
   const inPath = new Set([...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name));
@@ -94,9 +94,9 @@ function operation({ path, method, operation, summary, input, answer, makesSecre
       requestBody: { required: required.length > 0, content: { 'application/json': { schema: body } } },
     }),
     responses: {
-      [answer.status]: {
-        description: views[answer.view].description ?? answer.view,
-        content: { 'application/json': { schema: { $ref: referenceTo(answer.view) } } },
+      [response.status]: {
+        description: views[response.view].description ?? response.view,
+        content: { 'application/json': { schema: { $ref: referenceTo(response.view) } } },
       },
       default: { $ref: '#/components/responses/Problem' },
     },

@@ -95,7 +95,7 @@ export async function createOperatorsListener({ state, log, count, tls }: Operat
       config: named(endpoint.operation),
       handler: async (request, reply) => {
         const result = await carryOut(endpoint, request, noteOf(request), state().operations);
-        void reply.code(endpoint.answer.status);
+        void reply.code(endpoint.response.status);
         return result;
       },
     });

@@ -23,32 +23,32 @@ export class Metrics {
   readonly #envelopes: Counter<'environment' | 'operation' | 'outcome'>;
   readonly #envelopeSeconds: Histogram<'operation'>;
 
-  /** @param inFlight asked at each scrape: the requests whose answer is not complete */
+  /** @param inFlight asked at each scrape: the requests whose response is not complete */
   constructor(registry: Registry, inFlight: () => number) {
     const registers = [registry];
     this.#requests = new Counter({
       name: 'envelope_sidecar_requests_total',
-      help: 'Requests answered. Status 499: the client left before its answer, or the end of a drain broke it off.',
+      help: 'Requests answered. Status 499: the client left before its response, or the end of a drain broke it off.',
       labelNames: ['environment', 'route', 'method', 'status'],
       registers,
     });
     this.#requestSeconds = new Histogram({
       name: 'envelope_sidecar_request_duration_seconds',
-      help: 'From the request head to the last byte of the answer.',
+      help: 'From the request head to the last byte of the response.',
       labelNames: ['environment', 'route'],
       buckets: requestBuckets,
       registers,
     });
     this.#upstreamSeconds = new Histogram({
       name: 'envelope_sidecar_upstream_duration_seconds',
-      help: 'From handing the request to the upstream to the last byte of its answer.',
+      help: 'From handing the request to the upstream to the last byte of its response.',
       labelNames: ['environment'],
       buckets: requestBuckets,
       registers,
     });
     void new Gauge({
       name: 'envelope_sidecar_requests_in_flight',
-      help: 'Requests whose answer is not complete.',
+      help: 'Requests whose response is not complete.',
       registers,
       collect() {
         this.set(inFlight());

@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Socket } from 'node:net';
-import { AnswerParser, type AnswerEvents } from './response-parser.ts';
+import { ResponseParser, type ResponseEvents } from './response-parser.ts';
 
 /** A request in the form it goes out in. */
 export interface OutgoingRequest {
@@ -13,7 +13,7 @@ export interface OutgoingRequest {
 }
 
 /** What becomes of a request. After `onComplete` or `onBroken` nothing more is called. */
-export interface RequestEvents extends AnswerEvents {
+export interface RequestEvents extends ResponseEvents {
   /** @param cause an error's code, for the log */
   onBroken(cause: string): void;
 }
@@ -27,7 +27,7 @@ export class Connection {
   /** When it was last used, on `performance.now()`'s scale. */
   idleSince = 0;
   #events: RequestEvents | undefined;
-  #parser: AnswerParser | undefined;
+  #parser: ResponseParser | undefined;
   readonly #onIdle: (connection: Connection) => void;
   #bodySent = true;
   #cause = 'ECONNCLOSED';
@@ -57,7 +57,7 @@ export class Connection {
   /** Sends a request; the connection must be idle. */
   send({ method, head, body, chunked }: OutgoingRequest, events: RequestEvents): void {
     this.#events = events;
-    this.#parser = new AnswerParser(method, {
+    this.#parser = new ResponseParser(method, {
       onInformation: (status, headers) => events.onInformation(status, headers),
       onHead: (status, headers) => events.onHead(status, headers),
       onBody: (chunk) => events.onBody(chunk),

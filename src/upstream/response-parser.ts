@@ -1,11 +1,11 @@
 /**
- * A strict parser of HTTP/1.1 answers (RFC 9112), as an upstream of one's own sends them. An answer whose length is not
- * stated once and plainly is no answer: one that ends with its connection cannot be told from a broken one, and what
- * follows a length read in two ways could be taken for somebody else's answer.
+ * A strict parser of HTTP/1.1 answers (RFC 9112), as an upstream of one's own sends them. A response whose length is not
+ * stated once and plainly is no response: one that ends with its connection cannot be told from a broken one, and what
+ * follows a length read in two ways could be taken for somebody else's response.
  */
 
-/** Receives the parts of an answer as they are understood. */
-export interface AnswerEvents {
+/** Receives the parts of a response as they are understood. */
+export interface ResponseEvents {
   onInformation(status: number, headers: readonly string[]): void;
   onHead(status: number, headers: readonly string[]): void;
   onBody(chunk: Buffer): void;
@@ -13,10 +13,10 @@ export interface AnswerEvents {
   onComplete(reusable: boolean): void;
 }
 
-/** Why bytes are no answer; for the log. */
-export type AnswerFault = 'BAD_HEAD' | 'HEAD_TOO_LARGE' | 'BAD_LENGTH' | 'NO_LENGTH' | 'BAD_CHUNK' | 'BAD_STATUS';
+/** Why bytes are no response; for the log. */
+export type ResponseFault = 'BAD_HEAD' | 'HEAD_TOO_LARGE' | 'BAD_LENGTH' | 'NO_LENGTH' | 'BAD_CHUNK' | 'BAD_STATUS';
 
-/** Bytes an answer's head, or the head of a chunk, may have. */
+/** Bytes a response's head, or the head of a chunk, may have. */
 const longestHead = 32_768;
 const longestChunkHead = 256;
 
@@ -27,11 +27,11 @@ const chunkHeadForm = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/
 type State = 'head' | 'sized' | 'chunk_head' | 'chunk' | 'chunk_end' | 'trailer' | 'complete';
 
 /**
- * Parses one answer. Give it every chunk of the connection; it reports through `events`. A chunk may be overwritten
+ * Parses one response. Give it every chunk of the connection; it reports through `events`. A chunk may be overwritten
  * afterwards: what outlives the call is a copy.
  */
-export class AnswerParser {
-  readonly #events: AnswerEvents;
+export class ResponseParser {
+  readonly #events: ResponseEvents;
   readonly #method: string;
   #state: State = 'head';
   /** An incomplete head, chunk head or trailer line. */
@@ -40,17 +40,17 @@ export class AnswerParser {
   #keepAlive = true;
   #trailers = 0;
 
-  /** @param method of the request: an answer to HEAD has no body, whatever it says */
-  constructor(method: string, events: AnswerEvents) {
+  /** @param method of the request: a response to HEAD has no body, whatever it says */
+  constructor(method: string, events: ResponseEvents) {
     this.#events = events;
     this.#method = method;
   }
 
   /** @returns what is wrong, after which the connection is of no more use */
-  push(chunk: Buffer): AnswerFault | undefined {
+  push(chunk: Buffer): ResponseFault | undefined {
     let data = this.#pending === undefined ? chunk : Buffer.concat([this.#pending, chunk]);
     this.#pending = undefined;
-    let fault: AnswerFault | undefined;
+    let fault: ResponseFault | undefined;
     while (data.length > 0 && fault === undefined) {
       const before = data.length;
       switch (this.#state) {
@@ -96,7 +96,7 @@ export class AnswerParser {
     return fault;
   }
 
-  #onHead(head: string): AnswerFault | undefined {
+  #onHead(head: string): ResponseFault | undefined {
     if (!headForm.test(head)) return 'BAD_HEAD';
     const status = Number(head.slice(9, 12));
     const isHttp11 = head.startsWith('HTTP/1.1');
@@ -148,7 +148,7 @@ export class AnswerParser {
     return data.subarray(part.length);
   }
 
-  #onChunkHead(head: string): AnswerFault | undefined {
+  #onChunkHead(head: string): ResponseFault | undefined {
     const size = chunkHeadForm.exec(head)?.[1];
     if (size === undefined) return 'BAD_CHUNK';
     this.#remaining = Number.parseInt(size, 16);
@@ -157,7 +157,7 @@ export class AnswerParser {
   }
 
   /** Trailers are dropped: what they say is about a body that the client may not get as it is. */
-  #onTrailer(length: number): AnswerFault | undefined {
+  #onTrailer(length: number): ResponseFault | undefined {
     this.#trailers += length;
     if (this.#trailers > longestHead) return 'HEAD_TOO_LARGE';
     if (length === 0) this.#complete();
@@ -170,7 +170,7 @@ export class AnswerParser {
   }
 }
 
-/** Whether an answer has a body at all (RFC 9110 §6.4.1). */
+/** Whether a response has a body at all (RFC 9110 §6.4.1). */
 export function mayHaveBody(method: string, status: number): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 304;
 }

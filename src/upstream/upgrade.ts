@@ -9,7 +9,7 @@ export interface UpgradeHandler {
   /** The upstream switches protocols; from now on both sockets belong to each other. */
   onSwitch(): void;
   /** The upstream answers instead. Flat list of headers; the body is read from `answer`. */
-  onAnswer(status: number, headers: readonly string[], answer: IncomingMessage): void;
+  onResponse(status: number, headers: readonly string[], response: IncomingMessage): void;
   onFailure(failure: UpstreamFailure): void;
 }
 
@@ -27,7 +27,7 @@ export interface UpgradeRequest {
 
 /**
  * Hands a WebSocket handshake to the upstream with http-proxy and couples the two connections. http-proxy is given only
- * what is prepared here, and three of its habits are corrected: it rewrites paths, it writes an answer other than 101
+ * what is prepared here, and three of its habits are corrected: it rewrites paths, it writes a response other than 101
  * to the client with headers that do not fit its body, and it leaves one side open when the other vanishes.
  *
  * @param connectTimeout milliseconds for TCP and TLS together
@@ -54,11 +54,11 @@ export function upgrade(
     // What was checked is what is sent, whatever http-proxy made of it on the way.
     proxyRequest.path = path;
     limitConnect(proxyRequest, connectTimeout);
-    // http-proxy leaves an answer alone that it takes for an upgrade; Node must not take it for one, or it would couple
+    // http-proxy leaves a response alone that it takes for an upgrade; Node must not take it for one, or it would couple
     // the client to an upstream that has refused it. This listener comes before http-proxy's, the one below behind it.
-    proxyRequest.once('response', (answer: MaybeUpgrade) => (answer.upgrade = true));
-    proxyRequest.once('upgrade', (answer: IncomingMessage, upstreamSocket: Socket) => {
-      answer.headers['x-request-id'] = requestId;
+    proxyRequest.once('response', (response: MaybeUpgrade) => (response.upgrade = true));
+    proxyRequest.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
+      response.headers['x-request-id'] = requestId;
       socket.once('close', () => upstreamSocket.destroy());
       upstreamSocket.once('close', () => socket.destroySoon());
       if (settle()) handler.onSwitch();
@@ -89,12 +89,12 @@ export function upgrade(
       if (settle()) handler.onFailure({ code: failure, cause: code ?? name });
     },
   );
-  outgoing?.once('response', (answer: MaybeUpgrade) => {
-    answer.upgrade = false;
-    const status = answer.statusCode ?? 0;
+  outgoing?.once('response', (response: MaybeUpgrade) => {
+    response.upgrade = false;
+    const status = response.statusCode ?? 0;
     if (!settle()) return;
     if (status >= 200 && status <= 599) {
-      handler.onAnswer(status, answer.rawHeaders, answer);
+      handler.onResponse(status, response.rawHeaders, response);
     } else {
       outgoing?.destroy();
       handler.onFailure({ code: 'upstream_unavailable', cause: 'BAD_STATUS' });
@@ -106,7 +106,7 @@ export function upgrade(
   };
 }
 
-/** An answer, and whether Node takes it for the switch to another protocol. */
+/** A response, and whether Node takes it for the switch to another protocol. */
 type MaybeUpgrade = IncomingMessage & { upgrade?: boolean };
 
 function limitConnect(proxyRequest: ClientRequest, milliseconds: number): void {

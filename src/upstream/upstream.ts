@@ -17,11 +17,11 @@ export interface UpstreamRequest {
   readonly body: Buffer | Readable | undefined;
 }
 
-/** Receives the answer of the upstream. After `onEnd`, `onFailure` or `onError` nothing more is called. */
-export interface AnswerHandler {
-  /** An informational answer (102–199) before the real one. */
+/** Receives the response of the upstream. After `onEnd`, `onFailure` or `onError` nothing more is called. */
+export interface ResponseHandler {
+  /** An informational response (102–199) before the real one. */
   onInformation(status: number, headers: readonly string[]): void;
-  /** The answer's head: status 200–599, flat list of names and values as sent. */
+  /** The response's head: status 200–599, flat list of names and values as sent. */
   onHead(status: number, headers: readonly string[]): void;
   onData(chunk: Buffer): void;
   onEnd(): void;
@@ -61,8 +61,8 @@ export class Upstream {
     this.#sweep = setInterval(() => this.#closeIdle(performance.now() - idleTime), 1_000).unref();
   }
 
-  /** Sends the request; the handler hears of the answer, of a failure, or (after `abort`) of nothing more. */
-  send(request: UpstreamRequest, handler: AnswerHandler): UpstreamCall {
+  /** Sends the request; the handler hears of the response, of a failure, or (after `abort`) of nothing more. */
+  send(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
     const call = new Call(serialise(request, this.#address.authority), handler);
     this.#send(call);
     return call;
@@ -73,7 +73,7 @@ export class Upstream {
     return upgrade(this.#address, this.#connectTimeout, request, handler);
   }
 
-  /** Ends idle connections at once and busy ones after their answer. */
+  /** Ends idle connections at once and busy ones after their response. */
   close(): void {
     this.#closed = true;
     clearInterval(this.#sweep);
@@ -161,11 +161,11 @@ export class Upstream {
 /** One request between the gateway and a connection. */
 class Call implements UpstreamCall, RequestEvents {
   readonly #request: OutgoingRequest;
-  readonly #handler: AnswerHandler;
+  readonly #handler: ResponseHandler;
   #connection: Connection | undefined;
   over = false;
 
-  constructor(request: OutgoingRequest, handler: AnswerHandler) {
+  constructor(request: OutgoingRequest, handler: ResponseHandler) {
     this.#request = request;
     this.#handler = handler;
   }

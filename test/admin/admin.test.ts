@@ -13,8 +13,8 @@ async function start(more: Parameters<typeof configOf>[1] = {}): Promise<TestSid
 
 async function ask(sidecar: TestSidecar, line: string): Promise<readonly [number, string]> {
   const [method = '', path = ''] = line.split(' ');
-  const answer = await fetch(sidecar.adminUrl + path, { method });
-  return [answer.status, await answer.text()];
+  const response = await fetch(sidecar.adminUrl + path, { method });
+  return [response.status, await response.text()];
 }
 
 describe('the admin listener', () => {
@@ -52,9 +52,9 @@ describe('the admin listener', () => {
   test('exposes metrics in the format that Prometheus reads', async () => {
     const sidecar = await start();
     await send(sidecar, 'GET /x', { key: keys.globex });
-    const answer = await fetch(`${sidecar.adminUrl}/metrics`);
-    expect(answer.headers.get('content-type')).toMatch(/^text\/plain; version=/);
-    const metrics = await answer.text();
+    const response = await fetch(`${sidecar.adminUrl}/metrics`);
+    expect(response.headers.get('content-type')).toMatch(/^text\/plain; version=/);
+    const metrics = await response.text();
     expect(metrics).toContain(
       'envelope_sidecar_requests_total{environment="test",route="unlisted",method="GET",status="200"} 1',
     );
@@ -78,7 +78,7 @@ describe('the series', () => {
     const odd = async (i: number): Promise<void> => {
       const headers = { Host: 'sandbox.pay.example' };
       const method = methods[i % methods.length];
-      const answers = await Promise.all([
+      const responses = await Promise.all([
         send(sidecar, `GET /path-${i}/${'x'.repeat(i)}?q=${i}`, { key: keys.globex, headers }),
         send(sidecar, `${method} /path`, { key: keys.globex, headers }),
         send(sidecar, 'GET /path', { key: keys.globex, headers: { Host: `host-${i}.example` } }),
@@ -86,7 +86,7 @@ describe('the series', () => {
         send(sidecar, 'GET /path', { key: keys.globex, headers: { ...headers, 'X-Request-Id': `id-${i}` } }),
         send(sidecar, `GET //path-${i}`, { key: keys.globex, headers }),
       ]);
-      expect(answers.map(({ status }) => status)).toEqual([200, 200, 421, 401, 200, 400]);
+      expect(responses.map(({ status }) => status)).toEqual([200, 200, 421, 401, 200, 400]);
     };
     const series = async (): Promise<string[]> => {
       const lines = (await scrape(sidecar)).split('\n').filter((line) => line.startsWith('envelope_sidecar_'));
@@ -112,9 +112,9 @@ describe('the series', () => {
 
 describe('POST /drain', () => {
   test('ends readiness at once, and is answered when nothing is in flight', async () => {
-    let answer = (): void => {};
+    let response = (): void => {};
     const upstream = await startUpstream((_seen, res) => {
-      answer = () => void res.end('{}');
+      response = () => void res.end('{}');
     });
     const sidecar = await startSidecar(configOf(upstream.origin));
     const pending = send(sidecar, 'GET /slow', { key: keys.globex });
@@ -126,7 +126,7 @@ describe('POST /drain', () => {
     expect(await Promise.race([drained, new Promise((resolve) => void setTimeout(resolve, 100, 'still'))])).toBe(
       'still',
     );
-    answer();
+    response();
     expect((await pending).status).toBe(200);
     expect(await drained).toEqual([200, 'drained\n']);
     expect(await ask(sidecar, 'POST /drain')).toEqual([200, 'drained\n']);

@@ -32,10 +32,10 @@ async function startUpstream(): Promise<number> {
   }
 }
 
-async function startServer(answer: (res: ServerResponse) => void): Promise<number> {
+async function startServer(response: (res: ServerResponse) => void): Promise<number> {
   const server = createServer((req, res) => {
     req.resume();
-    answer(res);
+    response(res);
   });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {
@@ -66,7 +66,7 @@ test('a server that lets unknown keys in is found out', async () => {
   expect(faults).toContain('status: 200, not 401');
 });
 
-test('one wrong byte of an answer is found', async () => {
+test('one wrong byte of a response is found', async () => {
   const workload = workloadOf('pass-get');
   const [exchange] = exchangesOf(workload, true);
   const { body, forwarded } = exchange?.expected() ?? { body: Buffer.alloc(0), forwarded: undefined };
@@ -85,5 +85,5 @@ test('one wrong byte of an answer is found', async () => {
 
 test('a server that closes the connection is no server', async () => {
   const port = await startServer((res) => res.destroy());
-  await expect(faultsOf(port, workloadOf('pass-get'), false)).rejects.toThrow('without a whole answer');
+  await expect(faultsOf(port, workloadOf('pass-get'), false)).rejects.toThrow('without a whole response');
 });

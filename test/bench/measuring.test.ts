@@ -44,9 +44,9 @@ test('a stall is charged with every request that had to wait for it', async () =
     socket.on('data', () => {
       begin ??= performance.now();
       const now = performance.now() - begin;
-      const answer = (): void => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
-      if (now > 500 && now < 1_000) setTimeout(answer, 1_000 - now);
-      else answer();
+      const response = (): void => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
+      if (now > 500 && now < 1_000) setTimeout(response, 1_000 - now);
+      else response();
     });
     socket.on('error', () => {});
   });

@@ -27,7 +27,7 @@ async function bench(
 
 describe('npm run bench', () => {
   test(
-    'measures every peer that is installed, after a check of its answers, and leaves nothing behind',
+    'measures every peer that is installed, after a check of its responses, and leaves nothing behind',
     { timeout: 120_000 },
     async () => {
       const folder = new Folder({}).path;

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
 import { runCommand } from '../support/cli.ts';
-import { envelopeOf, opened, send, type Answer } from '../support/client.ts';
+import { envelopeOf, opened, send, type Response } from '../support/client.ts';
 import { startServe, type Serving } from '../support/command.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { startUpstream } from '../support/upstream.ts';
@@ -33,8 +33,8 @@ async function statuses(
   key = '',
   body: string = charge,
 ): Promise<(number | undefined)[]> {
-  const answers = await Promise.all(sidecars.map(({ port }) => send({ port }, line, { key, body })));
-  return answers.map(({ status }) => status);
+  const responses = await Promise.all(sidecars.map(({ port }) => send({ port }, line, { key, body })));
+  return responses.map(({ status }) => status);
 }
 
 async function untilAnswered(sidecars: readonly Serving[], key: string | undefined, status: number): Promise<void> {
@@ -81,15 +81,15 @@ test('during a grace the log and the metrics tell who still uses the previous cr
   const { key = '' } = await run<IssuedKeyView>('keys issue acme --environment test --kind secret');
   const before = await run<EnabledView>('encryption enable acme --environment test');
   await untilAnswered(sidecars, key, 400);
-  const sealedWith = ({ key: aes = '', iv = '' }: EnabledView): Promise<Answer> =>
+  const sealedWith = ({ key: aes = '', iv = '' }: EnabledView): Promise<Response> =>
     send(sidecar, line, { key, body: envelopeOf({ key: aes, iv }, charge) });
   expect((await sealedWith(before)).status).toBe(200);
   const after = await run<EnabledView>('encryption enable acme --environment test --replace --grace 1h');
   await vi.waitUntil(async () => (await sealedWith(after)).status === 200, { timeout: 10_000, interval: 20 });
 
-  const answer = await sealedWith(before);
-  expect(answer.headers['envelope-credentials']).toBe('previous');
-  expect(opened({ key: before.key ?? '', iv: before.iv ?? '' }, answer)).toBe('{"ok":true}');
+  const response = await sealedWith(before);
+  expect(response.headers['envelope-credentials']).toBe('previous');
+  expect(opened({ key: before.key ?? '', iv: before.iv ?? '' }, response)).toBe('{"ok":true}');
   const access = await vi.waitUntil(() =>
     sidecar.entries('request').findLast(({ credentials }) => credentials === 'previous'),
   );

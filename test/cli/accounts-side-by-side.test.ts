@@ -1,6 +1,6 @@
 import { expect, test, vi } from 'vitest';
-import { ask, token, type ApiAnswer } from '../operators/api.ts';
-import { envelopeOf, expectPlainRefusal, opened, send, type Answer } from '../support/client.ts';
+import { ask, token, type ApiResponse } from '../operators/api.ts';
+import { envelopeOf, expectPlainRefusal, opened, send, type Response } from '../support/client.ts';
 import { startCommand, startServe, type Serving } from '../support/command.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
@@ -28,12 +28,12 @@ async function startTwo(accounts: object) {
   const apis = [await apiOf(sidecars[0]), await apiOf(sidecars[1])] as const;
   const tell =
     (api: string) =>
-    (line: string, body?: object, headers: Readonly<Record<string, string>> = {}): Promise<ApiAnswer> =>
+    (line: string, body?: object, headers: Readonly<Record<string, string>> = {}): Promise<ApiResponse> =>
       ask(api, line, { body, headers });
   return { folder, config, sidecars, first: tell(apis[0]), second: tell(apis[1]) };
 }
 
-function charge({ port }: Serving, key: string, body = '{}'): Promise<Answer> {
+function charge({ port }: Serving, key: string, body = '{}'): Promise<Response> {
   return send({ port }, 'POST /api/s2s/charge', { key, body });
 }
 
@@ -47,14 +47,14 @@ async function both(sidecars: readonly Serving[], expectation: (sidecar: Serving
 /** The life of a merchant, in which every change is asked of one sidecar and seen in both. */
 async function liveThrough(accounts: object): Promise<void> {
   const { sidecars, first, second } = await startTwo(accounts);
-  const answers = (key: string, status: number): Promise<void> =>
+  const responses = (key: string, status: number): Promise<void> =>
     both(sidecars, async (sidecar) => expect((await charge(sidecar, key)).status).toBe(status));
-  const secrets = async (answer: Promise<ApiAnswer>): Promise<{ key: string; iv: string; id: string }> =>
-    (await answer).body as { key: string; iv: string; id: string };
+  const secrets = async (response: Promise<ApiResponse>): Promise<{ key: string; iv: string; id: string }> =>
+    (await response).body as { key: string; iv: string; id: string };
   const opensIn = (key: string, credentials: { key: string; iv: string }): Promise<void> =>
     both(sidecars, async (sidecar) => {
-      const answer = await charge(sidecar, key, envelopeOf(credentials, '{}'));
-      expect(opened(credentials, answer)).toBe('{"ok":true}');
+      const response = await charge(sidecar, key, envelopeOf(credentials, '{}'));
+      expect(opened(credentials, response)).toBe('{"ok":true}');
     });
   const failsIn = (key: string, credentials: { key: string; iv: string }): Promise<void> =>
     both(sidecars, async (sidecar) =>
@@ -65,16 +65,16 @@ async function liveThrough(accounts: object): Promise<void> {
   expect((await second('POST /accounts', { id: 'acme', name: 'Acme' })).body['code']).toBe('account_exists');
   const wishes = { environment: 'test', kind: 'secret' };
   const one = await secrets(second('POST /accounts/acme/keys', wishes));
-  await answers(one.key, 200);
+  await responses(one.key, 200);
 
   const enabled = await secrets(first('POST /accounts/acme/encryption/test/enable', {}));
   await opensIn(one.key, enabled);
-  await answers(one.key, 400);
+  await responses(one.key, 400);
   const replaced = await secrets(second('POST /accounts/acme/encryption/test/enable', { replace: true }));
   await failsIn(one.key, enabled);
   await opensIn(one.key, replaced);
   await first('POST /accounts/acme/encryption/test/disable');
-  await answers(one.key, 200);
+  await responses(one.key, 200);
   const again = await secrets(first('POST /accounts/acme/encryption/test/enable', {}));
   await opensIn(one.key, again);
   await failsIn(one.key, replaced);
@@ -85,15 +85,15 @@ async function liveThrough(accounts: object): Promise<void> {
   const repeated = await second(rotate, { overlap: '1h' }, named);
   expect(repeated.body).toMatchObject({ id: two.id, secret_shown: true });
   expect(repeated.body).not.toHaveProperty('key');
-  await answers(two.key, 400);
-  await answers(one.key, 400);
+  await responses(two.key, 400);
+  await responses(one.key, 400);
   await second(`POST /accounts/acme/keys/${one.id}/revoke`);
-  await answers(one.key, 401);
+  await responses(one.key, 401);
   expect((await first(`POST /accounts/acme/keys/${one.id}/revoke`)).body['code']).toBe('key_revoked');
   await second('POST /accounts/acme/deactivate');
-  await answers(two.key, 403);
+  await responses(two.key, 403);
   await first('POST /accounts/acme/activate');
-  await answers(two.key, 400);
+  await responses(two.key, 400);
 
   const trail = () => sidecars.map((sidecar) => sidecar.entries('audit').map(({ action }) => action));
   // The log is written a moment later.
@@ -135,9 +135,9 @@ describeWithPostgres('side by side on one database', () => {
     await postgres.stop();
     try {
       for (const sidecar of sidecars) {
-        const answer = await charge(sidecar, 'sk_test_nobodynobodynobody');
-        expectPlainRefusal(answer, 'accounts_unavailable');
-        expect(answer.headers['retry-after']).toBe('5');
+        const response = await charge(sidecar, 'sk_test_nobodynobodynobody');
+        expectPlainRefusal(response, 'accounts_unavailable');
+        expect(response.headers['retry-after']).toBe('5');
       }
       for (const line of ['GET /accounts', 'POST /accounts/acme/deactivate']) {
         const { status, headers, body } = await first(line);

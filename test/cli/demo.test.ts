@@ -34,11 +34,12 @@ describe.each(['bash', 'sh'])('every command that the demo prints, pasted into %
     const demo = await startDemo();
     const commands = printedCommands(demo);
     expect(commands).toHaveLength(13);
-    const [answer, open, plain, initialize, required, forbidden, cipherTest, ...more] = outputs(shell, commands).filter(
-      (output) => output !== '',
-    );
+    const [response, open, plain, initialize, required, forbidden, cipherTest, ...more] = outputs(
+      shell,
+      commands,
+    ).filter((output) => output !== '');
     expect(more).toEqual([]);
-    expect(answer).toMatch(/^\{"data":"[0-9a-f]+"\}\n$/);
+    expect(response).toMatch(/^\{"data":"[0-9a-f]+"\}\n$/);
     const charge = { object: 'transaction', status: 'succeeded', amount: 1000, currency: 'USD' };
     expect(JSON.parse(open ?? '')).toMatchObject(charge);
     expect(JSON.parse(plain ?? '')).toMatchObject(charge);

@@ -1,6 +1,6 @@
 import { createServer, type AddressInfo } from 'node:net';
 import { describe, expect, test, vi } from 'vitest';
-import { send, type Answer } from '../support/client.ts';
+import { send, type Response } from '../support/client.ts';
 import { startCommand, startServe, type Command, type Serving } from '../support/command.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile, type Contents } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
@@ -40,7 +40,7 @@ async function running(respond?: Respond, more: Contents = {}, host = '127.0.0.1
   };
 }
 
-const request = (sidecar: Serving): Promise<Answer> => send(sidecar, 'GET /x', { key: keys.globex });
+const request = (sidecar: Serving): Promise<Response> => send(sidecar, 'GET /x', { key: keys.globex });
 const statusOf = async ({ adminUrl }: Serving, path: string): Promise<number> =>
   (await fetch(`${adminUrl}${path}`)).status;
 
@@ -57,13 +57,13 @@ describe('drain', () => {
     },
   );
 
-  test('leaves the process serving, with every answer closing its connection, until SIGTERM ends it with 0', async () => {
+  test('leaves the process serving, with every response closing its connection, until SIGTERM ends it with 0', async () => {
     const { sidecar, drain } = await running();
     const kept = { key: keys.globex, headers: { connection: 'keep-alive' } };
     expect((await send(sidecar, 'GET /x', kept)).headers.connection).toBe('keep-alive');
     await drain().ended();
-    const answer = await send(sidecar, 'GET /x', kept);
-    expect([answer.status, answer.headers.connection]).toEqual([200, 'close']);
+    const response = await send(sidecar, 'GET /x', kept);
+    expect([response.status, response.headers.connection]).toEqual([200, 'close']);
     expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
     expect(sidecar.log.map(({ msg }) => msg).filter((msg) => msg !== 'listening' && msg !== 'request')).toEqual([
       'draining',
@@ -75,14 +75,14 @@ describe('drain', () => {
   test('waits for what is in flight', async () => {
     const held: (() => void)[] = [];
     const { sidecar, drain } = await running((_seen, res) => held.push(() => res.end('at last')));
-    const answer = request(sidecar);
+    const response = request(sidecar);
     await vi.waitUntil(() => held.length === 1);
     const command = drain();
     await sidecar.untilEntries('draining');
     expect(await statusOf(sidecar, '/readyz')).toBe(503);
     expect(command.process.exitCode).toBeNull();
     held[0]?.();
-    expect((await answer).body).toBe('at last');
+    expect((await response).body).toBe('at last');
     expect(await command.ended()).toEqual(ended);
     expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
   });
@@ -91,22 +91,22 @@ describe('drain', () => {
     const held: (() => void)[] = [];
     const respond: Respond = (_seen, res) => held.push(() => res.end('at last'));
     const { sidecar, drain } = await running(respond, { timeouts: { drain: '200ms' } });
-    const answer = request(sidecar);
+    const response = request(sidecar);
     await vi.waitUntil(() => held.length === 1);
     expect(await drain().ended()).toEqual(ended);
     held[0]?.();
-    expect((await answer).body).toBe('at last');
+    expect((await response).body).toBe('at last');
   });
 
   test('a second time waits with the first', async () => {
     const held: (() => void)[] = [];
     const { sidecar, drain } = await running((_seen, res) => held.push(() => res.end()));
-    const answer = request(sidecar);
+    const response = request(sidecar);
     await vi.waitUntil(() => held.length === 1);
     const commands = [drain(), drain()];
     await sidecar.untilEntries('draining');
     held[0]?.();
-    await answer;
+    await response;
     expect(await Promise.all(commands.map((command) => command.ended()))).toEqual([ended, ended]);
     expect(sidecar.entries('draining')).toHaveLength(1);
   });

@@ -86,9 +86,9 @@ test('a request that began before a reload ends as it began: with its credential
   expect((await send(sidecar, 'GET /x', { key: keys.globex })).body).toBe('two plain-two');
 
   client.send(body.slice(20));
-  const answer = parseOnly(await client.until((received) => received.endsWith('"}')));
-  expect(answer.status).toBe(200);
-  expect(openedWith(one.credentials, answer.body)).toBe('one key-one');
+  const response = parseOnly(await client.until((received) => received.endsWith('"}')));
+  expect(response.status).toBe(200);
+  expect(openedWith(one.credentials, response.body)).toBe('one key-one');
 });
 
 test('30 reloads under load: no request fails, and none sees parts of two configurations', async () => {
@@ -107,12 +107,12 @@ test('30 reloads under load: no request fails, and none sees parts of two config
   const enough = new AbortController();
   async function load(path: string, key: string, expected: (version: Version, body: string) => boolean): Promise<void> {
     while (!enough.signal.aborted) {
-      const answer = await get(agent, sidecar.port, path, key).catch(String);
+      const response = await get(agent, sidecar.port, path, key).catch(String);
       const version =
-        typeof answer === 'string' || answer.status !== 200
+        typeof response === 'string' || response.status !== 200
           ? undefined
-          : versions.find((each) => expected(each, answer.body));
-      if (version === undefined) wrong.push(JSON.stringify(answer));
+          : versions.find((each) => expected(each, response.body));
+      if (version === undefined) wrong.push(JSON.stringify(response));
       else seen.set(version.name, (seen.get(version.name) ?? 0) + 1);
       await setTimeout(pause);
     }

@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { formatProblem } from '../../src/yaml/problem.ts';
 import { newCertificate } from '../config/files.ts';
-import { envelopeOf, opened, send, type Answer } from '../support/client.ts';
+import { envelopeOf, opened, send, type Response } from '../support/client.ts';
 import { startCommand, startServe, type Serving } from '../support/command.ts';
 import { openConnection } from '../support/connection.ts';
 import {
@@ -194,13 +194,13 @@ describe('a signal', () => {
       const held: (() => void)[] = [];
       const upstream = await startUpstream((_seen, res) => held.push(() => res.end('at last')));
       const { sidecar } = await serveBefore(upstream);
-      const answer = send(sidecar, 'GET /x', { key: keys.globex });
+      const response = send(sidecar, 'GET /x', { key: keys.globex });
       await vi.waitUntil(() => held.length === 1);
       sidecar.signal(name);
       await sidecar.untilEntries('draining');
       expect((await fetch(`${sidecar.adminUrl}/readyz`)).status).toBe(503);
       held[0]?.();
-      expect((await answer).body).toBe('at last');
+      expect((await response).body).toBe('at last');
       expect(await sidecar.ended()).toEqual(ended);
     },
   );
@@ -208,10 +208,10 @@ describe('a signal', () => {
   test('SIGTERM breaks off what is in flight when the time for it is over', async () => {
     const upstream = await startUpstream(() => {});
     const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '100ms' } });
-    const answer = send(sidecar, 'GET /x', { key: keys.globex }).catch(() => 'broken off');
+    const response = send(sidecar, 'GET /x', { key: keys.globex }).catch(() => 'broken off');
     await vi.waitUntil(() => upstream.heads() === 1);
     expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
-    expect(await answer).toBe('broken off');
+    expect(await response).toBe('broken off');
     expect(sidecar.entries('request')).toMatchObject([{ status: 499 }]);
   });
 
@@ -281,7 +281,7 @@ describe('a reload', () => {
     });
     const folder = new MountedFolder(version(acmeTest));
     const sidecar = await startServe(folder.file('sidecar.yaml'));
-    const charge = (credentials: typeof acmeTest | typeof acmeLive): Promise<Answer> =>
+    const charge = (credentials: typeof acmeTest | typeof acmeLive): Promise<Response> =>
       send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(credentials, '1') });
     expect(opened(acmeTest, await charge(acmeTest))).toBe('{"ok":true}');
     folder.swap(version(acmeLive));

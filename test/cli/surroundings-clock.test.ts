@@ -27,9 +27,9 @@ const jumpingClock = `
 test('a wall clock that is put forward or back moves the ends of keys, and no deadline', async () => {
   let answerSlow: (() => void) | undefined;
   const { origin } = await startUpstream(({ url }, res) => {
-    const answer = (): void => void res.end('{"ok":true}');
-    if (url === '/slow') answerSlow = answer;
-    else answer();
+    const response = (): void => void res.end('{"ok":true}');
+    if (url === '/slow') answerSlow = response;
+    else response();
   });
   const globex = {
     id: 'globex',

@@ -32,7 +32,7 @@ function limitHandles({ process: { pid } }: Serving, handles: number): void {
 
 const handles = ({ process: { pid } }: Serving): number => readdirSync(`/proc/${pid}/fd`).length;
 
-/** Asks on a connection; resolves with the whole answer. */
+/** Asks on a connection; resolves with the whole response. */
 async function ask(connection: Connection, path = '/x', key: string = keys.globex): Promise<string> {
   connection.received = '';
   connection.send(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`);
@@ -74,16 +74,16 @@ describeWhere(missingTools('prlimit'), 'a process whose handles are used up', ()
     expect(await ask(one)).toMatch(/^HTTP\/1\.1 200 /);
     limitHandles(sidecar, limit);
     const crowd = await exhaust(sidecar);
-    const answers = await Promise.all([ask(one, '/slow'), ask(other, '/slow')]);
-    const refused = answers.filter((answer) => answer.startsWith('HTTP/1.1 502 '));
+    const responses = await Promise.all([ask(one, '/slow'), ask(other, '/slow')]);
+    const refused = responses.filter((response) => response.startsWith('HTTP/1.1 502 '));
     expect(refused).toHaveLength(1);
     expect(refused[0]).toContain('"code":"upstream_unavailable"');
     await sidecar.until(() => sidecar.entries('request').some((entry) => entry['upstream_error'] === 'EMFILE'));
 
     for (const { socket } of crowd) socket.destroy();
     await vi.waitUntil(() => handles(sidecar) < limit / 2);
-    for (const answer of await Promise.all([ask(one, '/slow'), ask(other, '/slow')])) {
-      expect(answer).toMatch(/^HTTP\/1\.1 200 /);
+    for (const response of await Promise.all([ask(one, '/slow'), ask(other, '/slow')])) {
+      expect(response).toMatch(/^HTTP\/1\.1 200 /);
     }
   });
 

@@ -192,12 +192,12 @@ test('a page on another origin may initialize a transaction', async () => {
   expect(preflight.status).toBe(204);
   expect(preflight.headers.get('access-control-allow-origin')).toBe('*');
   expect(preflight.headers.get('access-control-allow-headers')).toContain('Authorization');
-  const answer = await fetch(url, {
+  const response = await fetch(url, {
     method: 'POST',
     headers: { 'X-Account-Id': 'acme' },
     body: JSON.stringify(payment),
   });
-  expect([answer.status, answer.headers.get('access-control-allow-origin')]).toEqual([201, '*']);
+  expect([response.status, response.headers.get('access-control-allow-origin')]).toEqual([201, '*']);
 });
 
 test('each request is one line in the log, with what the core received', async () => {

@@ -61,8 +61,8 @@ export async function startPrometheus(target: string, rulesFile: string): Promis
   });
 
   const get = async (path: string): Promise<unknown> => {
-    const answer = await fetch(`http://${address}/api/v1/${path}`);
-    const { status, data, error } = (await answer.json()) as { status: string; data: unknown; error?: string };
+    const response = await fetch(`http://${address}/api/v1/${path}`);
+    const { status, data, error } = (await response.json()) as { status: string; data: unknown; error?: string };
     if (status !== 'success') throw new Error(error);
     return data;
   };

@@ -68,8 +68,8 @@ describe('README.md', () => {
 
   test('shows a refusal as it happens', async () => {
     const { base } = await startDemo();
-    const answer = JSON.parse(await run(refused.replaceAll(shippedBase, base), 'sh', {})) as object;
-    expect(answer).toMatchObject({ status: 400, code: 'envelope_required' });
+    const response = JSON.parse(await run(refused.replaceAll(shippedBase, base), 'sh', {})) as object;
+    expect(response).toMatchObject({ status: 400, code: 'envelope_required' });
   });
 
   test('shows a whole configuration that is valid', () => {
@@ -96,12 +96,12 @@ describe('docs/merchants.md', () => {
     expect(Object.fromEntries(exported)).toEqual({ ...env, BASE: shippedBase });
   });
 
-  test('shows how an answer in base64 is opened', async () => {
+  test('shows how a response in base64 is opened', async () => {
     const [definitions = ''] = sh.find((code) => code.startsWith('hex()'))?.split('\n\n') ?? [];
     const [open = ''] = blocks('docs/merchants.md', 'sh base64');
-    const answer = JSON.stringify({ data: encrypted(acmeTest, '{"amount":1500}').toString('base64') });
+    const response = JSON.stringify({ data: encrypted(acmeTest, '{"amount":1500}').toString('base64') });
     const { key: KEY, iv: IV } = acmeTest;
-    expect(await run(`${definitions}\nANSWER='${answer}'\n${open}`, 'sh', { KEY, IV })).toBe('{"amount":1500}\n');
+    expect(await run(`${definitions}\nANSWER='${response}'\n${open}`, 'sh', { KEY, IV })).toBe('{"amount":1500}\n');
   });
 
   test.each([...sh.map((code) => ['sh', code] as const), ...js.map((code) => ['js', code] as const)])(

@@ -8,7 +8,7 @@ import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startRawUpstream } from '../support/upstream.ts';
 
-/** The two ways an answer goes: globex's as it is, acme's sealed. */
+/** The two ways a response goes: globex's as it is, acme's sealed. */
 const ways = {
   plain: { path: '/notes', key: keys.globex, body: 'text' },
   sealed: { path: '/api/s2s/charge', key: keys.acme, body: envelopeOf(acmeTest, '{"amount":1000}') },
@@ -79,7 +79,7 @@ describe('a client that leaves', () => {
     await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
   });
 
-  test.each(cases)('%s in the answer takes the upstream request along (%s)', async (how, way) => {
+  test.each(cases)('%s in the response takes the upstream request along (%s)', async (how, way) => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n0123456789abcdef0123456789abcdef\r\n');
     });
@@ -108,7 +108,7 @@ describe('a client that leaves', () => {
 /** How an upstream fails. */
 interface Fault {
   readonly name: string;
-  readonly answer: (connection: UpstreamConnection) => void;
+  readonly response: (connection: UpstreamConnection) => void;
   /** What the client gets: a status, or a connection that is visibly broken. */
   readonly plain: number | 'broken';
   readonly sealed: number | 'broken';
@@ -123,117 +123,122 @@ const says =
     for (const part of bytes) socket.write(typeof part === 'string' ? Buffer.from(part, 'latin1') : part);
   };
 const then =
-  (first: Fault['answer'], end: (socket: UpstreamConnection['socket']) => void): Fault['answer'] =>
+  (first: Fault['response'], end: (socket: UpstreamConnection['socket']) => void): Fault['response'] =>
   (connection) => {
     first(connection);
     // What was said arrives before the end does.
     setTimeout(() => end(connection.socket), 20);
   };
-const closing = (first: Fault['answer']): Fault['answer'] => then(first, (socket) => void socket.end());
-const resetting = (first: Fault['answer']): Fault['answer'] => then(first, (socket) => void socket.resetAndDestroy());
+const closing = (first: Fault['response']): Fault['response'] => then(first, (socket) => void socket.end());
+const resetting = (first: Fault['response']): Fault['response'] =>
+  then(first, (socket) => void socket.resetAndDestroy());
 const both = (status: number | 'broken'): Pick<Fault, 'plain' | 'sealed'> => ({ plain: status, sealed: status });
 
 const zipped = gzipSync('0123456789'.repeat(1_000));
 const faults: readonly Fault[] = [
-  { name: 'closes before the head', answer: closing(says()), ...both(502) },
-  { name: 'resets before the head', answer: resetting(says()), ...both(502) },
-  { name: 'closes in the head', answer: closing(says('HTTP/1.1 200 OK\r\nContent-Le')), ...both(502) },
-  { name: 'resets in the head', answer: resetting(says('HTTP/1.1 200 OK\r\nContent-Le')), ...both(502) },
-  { name: 'hangs before the head', answer: says(), ...both(504) },
-  { name: 'hangs in the head', answer: says('HTTP/1.1 200 OK\r\nContent-Le'), ...both(504) },
-  { name: 'speaks another protocol', answer: says('SSH-2.0-OpenSSH_9.2\r\n'), ...both(502) },
-  { name: 'misspells HTTP', answer: says('HTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
-  { name: 'speaks HTTP/2', answer: says('HTTP/2 200\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
-  { name: 'gives status 099', answer: says('HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
-  { name: 'gives status 600', answer: says('HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
-  { name: 'gives status 999', answer: says('HTTP/1.1 999 Higher\r\nContent-Length: 2\r\n\r\nok'), ...both(502) },
-  { name: 'gives a status of two digits', answer: says('HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  { name: 'closes before the head', response: closing(says()), ...both(502) },
+  { name: 'resets before the head', response: resetting(says()), ...both(502) },
+  { name: 'closes in the head', response: closing(says('HTTP/1.1 200 OK\r\nContent-Le')), ...both(502) },
+  { name: 'resets in the head', response: resetting(says('HTTP/1.1 200 OK\r\nContent-Le')), ...both(502) },
+  { name: 'hangs before the head', response: says(), ...both(504) },
+  { name: 'hangs in the head', response: says('HTTP/1.1 200 OK\r\nContent-Le'), ...both(504) },
+  { name: 'speaks another protocol', response: says('SSH-2.0-OpenSSH_9.2\r\n'), ...both(502) },
+  { name: 'misspells HTTP', response: says('HTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  { name: 'speaks HTTP/2', response: says('HTTP/2 200\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  { name: 'gives status 099', response: says('HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  { name: 'gives status 600', response: says('HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
+  { name: 'gives status 999', response: says('HTTP/1.1 999 Higher\r\nContent-Length: 2\r\n\r\nok'), ...both(502) },
+  { name: 'gives a status of two digits', response: says('HTTP/1.1 20 OK\r\nContent-Length: 0\r\n\r\n'), ...both(502) },
   {
     name: 'gives a status of four digits',
-    answer: says('HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n'),
+    response: says('HTTP/1.1 2000 OK\r\nContent-Length: 0\r\n\r\n'),
     ...both(502),
   },
   {
     name: 'says 100 unasked',
-    answer: says(`HTTP/1.1 100 Continue\r\n\r\n${ok}Content-Length: 0\r\n\r\n`),
+    response: says(`HTTP/1.1 100 Continue\r\n\r\n${ok}Content-Length: 0\r\n\r\n`),
     ...both(200),
   },
   {
     name: 'switches protocols unasked',
-    answer: says('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+    response: says('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
     ...both(502),
   },
   {
     name: 'sends too large a head',
-    answer: says(`${ok}X: ${'x'.repeat(40_000)}\r\nContent-Length: 0\r\n\r\n`),
+    response: says(`${ok}X: ${'x'.repeat(40_000)}\r\nContent-Length: 0\r\n\r\n`),
     ...both(502),
   },
-  { name: 'sends a NUL in a header', answer: says(`${ok}X: a\0b\r\nContent-Length: 0\r\n\r\n`), ...both(502) },
-  { name: 'sends a bell in a header', answer: says(`${ok}X: a\x07b\r\nContent-Length: 0\r\n\r\n`), ...both(502) },
-  { name: 'sends a bare line feed', answer: says('HTTP/1.1 200 OK\nContent-Length: 0\n\n'), ...both(502) },
-  { name: 'states two lengths', answer: says(`${ok}Content-Length: 2\r\nContent-Length: 3\r\n\r\nabc`), ...both(502) },
+  { name: 'sends a NUL in a header', response: says(`${ok}X: a\0b\r\nContent-Length: 0\r\n\r\n`), ...both(502) },
+  { name: 'sends a bell in a header', response: says(`${ok}X: a\x07b\r\nContent-Length: 0\r\n\r\n`), ...both(502) },
+  { name: 'sends a bare line feed', response: says('HTTP/1.1 200 OK\nContent-Length: 0\n\n'), ...both(502) },
+  {
+    name: 'states two lengths',
+    response: says(`${ok}Content-Length: 2\r\nContent-Length: 3\r\n\r\nabc`),
+    ...both(502),
+  },
   {
     name: 'states length and chunks',
-    answer: says(`${ok}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nab`),
+    response: says(`${ok}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nab`),
     ...both(502),
   },
-  { name: 'states a negative length', answer: says(`${ok}Content-Length: -2\r\n\r\nab`), ...both(502) },
-  // Short answers of stated length are sealed in one piece, so that the fault is known before anything is said.
+  { name: 'states a negative length', response: says(`${ok}Content-Length: -2\r\n\r\nab`), ...both(502) },
+  // Short responses of stated length are sealed in one piece, so that the fault is known before anything is said.
   {
     name: 'closes before the stated length',
-    answer: closing(says(`${ok}Content-Length: 10\r\n\r\nhalf`)),
+    response: closing(says(`${ok}Content-Length: 10\r\n\r\nhalf`)),
     plain: 'broken',
     sealed: 502,
   },
   {
     name: 'resets before the stated length',
-    answer: resetting(says(`${ok}Content-Length: 10\r\n\r\nhalf`)),
+    response: resetting(says(`${ok}Content-Length: 10\r\n\r\nhalf`)),
     plain: 'broken',
     sealed: 502,
   },
   {
     name: 'hangs before the stated length',
-    answer: says(`${ok}Content-Length: 10\r\n\r\nhalf`),
+    response: says(`${ok}Content-Length: 10\r\n\r\nhalf`),
     plain: 'broken',
     sealed: 504,
   },
   {
     name: 'closes behind the head',
-    answer: closing(says(`${ok}Content-Length: 10\r\n\r\n`)),
+    response: closing(says(`${ok}Content-Length: 10\r\n\r\n`)),
     plain: 'broken',
     sealed: 502,
   },
   {
     name: 'closes before a large stated length',
-    answer: closing(says(`${ok}Content-Length: 100000\r\n\r\n${'x'.repeat(50_000)}`)),
+    response: closing(says(`${ok}Content-Length: 100000\r\n\r\n${'x'.repeat(50_000)}`)),
     ...both('broken'),
   },
-  { name: 'closes between chunks', answer: closing(says(chunked, chunk)), ...both('broken') },
-  { name: 'resets between chunks', answer: resetting(says(chunked, chunk)), ...both('broken') },
-  { name: 'hangs between chunks', answer: says(chunked, chunk), ...both('broken') },
-  { name: 'closes in a chunk', answer: closing(says(chunked, chunk, '20\r\n0123')), ...both('broken') },
+  { name: 'closes between chunks', response: closing(says(chunked, chunk)), ...both('broken') },
+  { name: 'resets between chunks', response: resetting(says(chunked, chunk)), ...both('broken') },
+  { name: 'hangs between chunks', response: says(chunked, chunk), ...both('broken') },
+  { name: 'closes in a chunk', response: closing(says(chunked, chunk, '20\r\n0123')), ...both('broken') },
   {
     name: 'sends a chunk size that is none',
-    answer: then(says(chunked, chunk), (socket) => void socket.write('zz\r\n')),
+    response: then(says(chunked, chunk), (socket) => void socket.write('zz\r\n')),
     ...both('broken'),
   },
   // What ends with its connection cannot be told from what is broken.
-  { name: 'states no length', answer: closing(says(`${ok}Connection: close\r\n\r\nhalf`)), ...both(502) },
+  { name: 'states no length', response: closing(says(`${ok}Connection: close\r\n\r\nhalf`)), ...both(502) },
   {
     name: 'resets in a compressed body',
-    answer: resetting(says(`${chunked.replace(ok, `${ok}Content-Encoding: gzip\r\n`)}5\r\n`, zipped.subarray(0, 5))),
+    response: resetting(says(`${chunked.replace(ok, `${ok}Content-Encoding: gzip\r\n`)}5\r\n`, zipped.subarray(0, 5))),
     plain: 'broken',
     sealed: 502,
   },
   {
     name: 'ends a compressed body too early',
-    answer: says(`${ok}Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n`, zipped.subarray(0, 20)),
+    response: says(`${ok}Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n`, zipped.subarray(0, 20)),
     plain: 200,
     sealed: 502,
   },
   {
     name: 'compresses by what it does not say',
-    answer: says(`${ok}Content-Encoding: gzip\r\nContent-Length: 10\r\n\r\n0123456789`),
+    response: says(`${ok}Content-Encoding: gzip\r\nContent-Length: 10\r\n\r\n0123456789`),
     plain: 200,
     sealed: 502,
   },
@@ -256,14 +261,14 @@ describe('an upstream that fails', () => {
   ]);
 
   test.each(cases)(
-    'and $name gives $expected, and never a short answer that looks whole ($way)',
-    async ({ answer, way, expected }) => {
+    'and $name gives $expected, and never a short response that looks whole ($way)',
+    async ({ response, way, expected }) => {
       const waiting: UpstreamConnection[] = [];
       let isWell = false;
       const upstream = await startByteUpstream(
         (connection) => {
           if (!isWell) {
-            answer(connection);
+            response(connection);
             return;
           }
           waiting.push(connection);
@@ -371,7 +376,7 @@ describe('an upstream that fails', () => {
     }
   });
 
-  test('while a compressed answer is being unpacked does not bring down the process', async () => {
+  test('while a compressed response is being unpacked does not bring down the process', async () => {
     const big = gzipSync(Buffer.alloc(4 << 20, 'x'), { level: 9 });
     const upstream = await startByteUpstream((connection) => {
       says(`${ok}Content-Encoding: gzip\r\nContent-Length: ${big.length + 1}\r\n\r\n`, big)(connection);

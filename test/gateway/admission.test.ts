@@ -26,8 +26,8 @@ async function expectRefused(authorization: string | undefined, code: RefusalCod
 
 async function expectAdmitted(authorization: string, accounts = [globex]): Promise<void> {
   const { sidecar, upstream } = await startGateway({ accounts, clock: () => now });
-  const answer = await send(sidecar, 'POST /api/v1/refunds', { headers: { authorization }, body: '{"amount":1}' });
-  expect(answer.status).toBe(200);
+  const response = await send(sidecar, 'POST /api/v1/refunds', { headers: { authorization }, body: '{"amount":1}' });
+  expect(response.status).toBe(200);
   expect(upstream.seen).toHaveLength(1);
 }
 
@@ -148,15 +148,15 @@ describe('the environment', () => {
     ['a public test key', production, keys.globexPublic],
   ])('of %s must be the host’s, whether or not the key is known', async (_, host, key) => {
     const { sidecar, upstream } = await startGateway({ serves: 'both' });
-    const answer = await send(sidecar, 'POST /api/v1/transactions/initialize', { headers: host, key, body: '{}' });
-    expectPlainRefusal(answer, 'environment_mismatch');
+    const response = await send(sidecar, 'POST /api/v1/transactions/initialize', { headers: host, key, body: '{}' });
+    expectPlainRefusal(response, 'environment_mismatch');
     expect(upstream.heads()).toBe(0);
   });
 
   test('of a key is not checked before its form is', async () => {
     const { sidecar } = await startGateway({ serves: 'both' });
-    const answer = await send(sidecar, 'GET /', { headers: sandbox, key: `sk_live_${'x'.repeat(15)}` });
-    expectPlainRefusal(answer, 'malformed_api_key');
+    const response = await send(sidecar, 'GET /', { headers: sandbox, key: `sk_live_${'x'.repeat(15)}` });
+    expectPlainRefusal(response, 'malformed_api_key');
   });
 
   test.each([
@@ -172,8 +172,8 @@ describe('the environment', () => {
     'of the host %s is unknown',
     async (host) => {
       const { sidecar, upstream } = await startGateway({ serves: 'both' });
-      const answer = await send(sidecar, 'GET /', { headers: { host }, key: keys.globex });
-      expectPlainRefusal(answer, 'unknown_host');
+      const response = await send(sidecar, 'GET /', { headers: { host }, key: keys.globex });
+      expectPlainRefusal(response, 'unknown_host');
       expect(upstream.heads()).toBe(0);
     },
   );
@@ -205,8 +205,8 @@ describe('the kind of the key', () => {
     const forPublic = await send(sidecar, line, { key: keys.globexPublic });
     const forSecret = await send(sidecar, line, { key: keys.globex });
     expect([forPublic.status, forSecret.status]).toEqual([publicStatus, secretStatus]);
-    for (const answer of [forPublic, forSecret])
-      if (answer.status === 403) expectPlainRefusal(answer, 'key_not_permitted');
+    for (const response of [forPublic, forSecret])
+      if (response.status === 403) expectPlainRefusal(response, 'key_not_permitted');
     expect(upstream.heads()).toBe([forPublic, forSecret].filter(({ status }) => status === 200).length);
   });
 
@@ -229,9 +229,9 @@ describe('the method', () => {
     '%s is not allowed on a path that has others, and Allow says which',
     async (method) => {
       const { sidecar, upstream } = await startGateway({ routes });
-      const answer = await send(sidecar, `${method} /pay`, { key: keys.globex });
-      expectPlainRefusal(answer, 'method_not_allowed');
-      expect(answer.headers.allow).toBe('POST, GET, HEAD');
+      const response = await send(sidecar, `${method} /pay`, { key: keys.globex });
+      expectPlainRefusal(response, 'method_not_allowed');
+      expect(response.headers.allow).toBe('POST, GET, HEAD');
       expect(upstream.heads()).toBe(0);
     },
   );

@@ -8,7 +8,7 @@ import {
   expectPlainRefusal,
   opened,
   send,
-  type Answer,
+  type Response,
   type Sent,
 } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -20,11 +20,15 @@ const decrypt = '/api/s2s/aes-decrypt';
 /** The routes say of the test endpoints what they do not: envelopes and secret keys. */
 const routes = [route('/api/s2s/*', { envelope: true }), route(encrypt, { methods: ['GET'], envelope: true })];
 
-async function answerTo(path: string, sent: Sent, setting: Parameters<typeof startGateway>[0] = {}): Promise<Answer> {
+async function responseTo(
+  path: string,
+  sent: Sent,
+  setting: Parameters<typeof startGateway>[0] = {},
+): Promise<Response> {
   const { sidecar, upstream } = await startGateway({ routes, ...setting });
-  const answer = await send(sidecar, `POST ${path}`, sent);
+  const response = await send(sidecar, `POST ${path}`, sent);
   expect(upstream.heads()).toBe(0);
-  return answer;
+  return response;
 }
 
 function hexOf(bytes: Buffer): string {
@@ -42,9 +46,9 @@ describe('aes-encrypt', () => {
     ['any JSON value will do', ' "x" ', '"x"'],
     ['an envelope is a document, too', '{ "data": "00" }', '{"data":"00"}'],
   ])('encrypts the document without its white space: %s', async (_, document, minified) => {
-    const answer = await answerTo(encrypt, { headers: acmeTest, body: document });
-    expect([answer.status, answer.headers['content-type']]).toEqual([200, 'application/json']);
-    const data = /^\{"data":"([0-9a-f]+)"\}$/.exec(answer.body)?.[1] ?? '';
+    const response = await responseTo(encrypt, { headers: acmeTest, body: document });
+    expect([response.status, response.headers['content-type']]).toEqual([200, 'application/json']);
+    const data = /^\{"data":"([0-9a-f]+)"\}$/.exec(response.body)?.[1] ?? '';
     expect(decrypted(acmeTest, Buffer.from(data, 'hex')).toString()).toBe(minified);
     expect(data).toBe(encrypted(acmeTest, minified).toString('hex'));
   });
@@ -58,14 +62,18 @@ describe('aes-decrypt', () => {
     ['an envelope', '{"data":"00"}'],
   ])('answers with the document itself: %s', async (_, document) => {
     const body = hexOf(encrypted(acmeTest, document));
-    const answer = await answerTo(decrypt, { headers: acmeTest, body });
-    expect([answer.status, answer.headers['content-type'], answer.body]).toEqual([200, 'application/json', document]);
+    const response = await responseTo(decrypt, { headers: acmeTest, body });
+    expect([response.status, response.headers['content-type'], response.body]).toEqual([
+      200,
+      'application/json',
+      document,
+    ]);
   });
 
   test('reads capital digits, white space and members beside it', async () => {
     const data = encrypted(acmeTest, '{}').toString('hex').toUpperCase();
-    const answer = await answerTo(decrypt, { headers: acmeTest, body: `{ "x": 1, "encrypted_data": "${data}" }` });
-    expect(answer.body).toBe('{}');
+    const response = await responseTo(decrypt, { headers: acmeTest, body: `{ "x": 1, "encrypted_data": "${data}" }` });
+    expect(response.body).toBe('{}');
   });
 
   test.each([
@@ -82,7 +90,7 @@ describe('aes-decrypt', () => {
     ['a plaintext that is not JSON', hexOf(encrypted(acmeTest, 'amount=1')), 'the plaintext is not JSON'],
     ['no plaintext', hexOf(encrypted(acmeTest, '')), 'the plaintext is not JSON'],
   ])('says what is wrong, because the caller has the key anyway: %s', async (_, body, hint) => {
-    expectPlainRefusal(await answerTo(decrypt, { headers: acmeTest, body }), 'decryption_failed', hint);
+    expectPlainRefusal(await responseTo(decrypt, { headers: acmeTest, body }), 'decryption_failed', hint);
   });
 
   test.each([
@@ -94,14 +102,14 @@ describe('aes-decrypt', () => {
     '{"encrypted_data":null}',
     '{"data":"00"}',
   ])('wants a string in encrypted_data: %s', async (body) => {
-    const answer = await answerTo(decrypt, { headers: acmeTest, body });
-    expectPlainRefusal(answer, 'invalid_cipher_test', 'the body has no "encrypted_data" string');
+    const response = await responseTo(decrypt, { headers: acmeTest, body });
+    expectPlainRefusal(response, 'invalid_cipher_test', 'the body has no "encrypted_data" string');
   });
 
   test('undoes what aes-encrypt does', async () => {
-    const answer = await answerTo(encrypt, { headers: acmeTest, body: '{"amount":1}' });
-    const { data } = JSON.parse(answer.body) as { data: string };
-    const undone = await answerTo(decrypt, { headers: acmeTest, body: JSON.stringify({ encrypted_data: data }) });
+    const response = await responseTo(encrypt, { headers: acmeTest, body: '{"amount":1}' });
+    const { data } = JSON.parse(response.body) as { data: string };
+    const undone = await responseTo(decrypt, { headers: acmeTest, body: JSON.stringify({ encrypted_data: data }) });
     expect(undone.body).toBe('{"amount":1}');
   });
 });
@@ -131,7 +139,7 @@ describe('the key and iv headers', () => {
     ],
   ])('are refused without their values: %s', async (_, headers, hint) => {
     for (const path of [encrypt, decrypt]) {
-      expectPlainRefusal(await answerTo(path, { headers, body: '{}' }), 'invalid_cipher_test', hint);
+      expectPlainRefusal(await responseTo(path, { headers, body: '{}' }), 'invalid_cipher_test', hint);
     }
   });
 
@@ -144,18 +152,18 @@ describe('the key and iv headers', () => {
       { key: `${key.slice(2)}é`, iv },
     ],
   ])('are taken as merchants’ code takes them: %s', async (_, headers, credentials) => {
-    const answer = await answerTo(encrypt, { headers, body: '{}' });
-    expect(answer.body).toBe(envelopeOf(credentials, '{}'));
+    const response = await responseTo(encrypt, { headers, body: '{}' });
+    expect(response.body).toBe(envelopeOf(credentials, '{}'));
   });
 
   test('stand in no log line and no refusal', async () => {
     const { sidecar } = await startGateway({ routes });
-    const answers = [
+    const responses = [
       await send(sidecar, `POST ${encrypt}`, { headers: { key: key.slice(1), iv: iv.slice(1) }, body: '{}' }),
       await send(sidecar, `POST ${encrypt}`, { headers: acmeTest, body: '{' }),
       await send(sidecar, `POST ${decrypt}`, { headers: acmeLive, body: hexOf(encrypted(acmeTest, '{"pan":1}')) }),
     ];
-    const told = JSON.stringify([sidecar.log, answers.map(({ headers, body }) => [headers, body])]);
+    const told = JSON.stringify([sidecar.log, responses.map(({ headers, body }) => [headers, body])]);
     for (const secret of [key, acmeLive.key]) expect(told).not.toContain(secret.slice(1));
     for (const secret of [iv, acmeLive.iv]) expect(told).not.toContain(secret.slice(1));
     expect(told).not.toContain('pan');
@@ -173,22 +181,22 @@ describe('both endpoints', () => {
   ])('refuse %s', async (_, body, headers, code, hint) => {
     for (const path of [encrypt, decrypt]) {
       const sent = { headers: { ...acmeTest, ...headers }, body };
-      expectPlainRefusal(await answerTo(path, sent, { limits: { requestBody: 100 } }), code, hint);
+      expectPlainRefusal(await responseTo(path, sent, { limits: { requestBody: 100 } }), code, hint);
     }
   });
 
   test('take a body as long as the limit', async () => {
     const body = `"${'x'.repeat(98)}"`;
-    const answer = await answerTo(encrypt, { headers: acmeTest, body }, { limits: { requestBody: 100 } });
-    expect(answer.body).toBe(envelopeOf(acmeTest, body));
+    const response = await responseTo(encrypt, { headers: acmeTest, body }, { limits: { requestBody: 100 } });
+    expect(response.body).toBe(envelopeOf(acmeTest, body));
   });
 
   test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND'])('have no %s', async (method) => {
     const { sidecar, upstream } = await startGateway({ routes });
     for (const path of [encrypt, decrypt]) {
-      const answer = await send(sidecar, `${method} ${path}`, { key: keys.acme });
-      expect([answer.status, answer.headers.allow]).toEqual([405, 'POST']);
-      if (method !== 'HEAD') expectPlainRefusal(answer, 'method_not_allowed');
+      const response = await send(sidecar, `${method} ${path}`, { key: keys.acme });
+      expect([response.status, response.headers.allow]).toEqual([405, 'POST']);
+      if (method !== 'HEAD') expectPlainRefusal(response, 'method_not_allowed');
     }
     expect(upstream.heads()).toBe(0);
   });
@@ -200,7 +208,7 @@ describe('both endpoints', () => {
   });
 
   test.each(['/API/S2S/AES-Encrypt', `${encrypt}/`, `${encrypt}?x=1`])('are found as routes are: %s', async (path) => {
-    expect((await answerTo(path, { headers: acmeTest, body: '{}' })).body).toBe(envelopeOf(acmeTest, '{}'));
+    expect((await responseTo(path, { headers: acmeTest, body: '{}' })).body).toBe(envelopeOf(acmeTest, '{}'));
   });
 
   test.each<[string, string | undefined]>([
@@ -211,10 +219,10 @@ describe('both endpoints', () => {
     ['its public key', keys.acmePublic],
   ])('answer in plain with %s', async (_, key) => {
     const sent = { headers: acmeTest, body: '{}' };
-    const answer = await answerTo(encrypt, key === undefined ? sent : { ...sent, key });
-    expect([answer.status, answer.body]).toEqual([200, envelopeOf(acmeTest, '{}')]);
-    expect(answer.headers).not.toHaveProperty('envelope');
-    expect(answer.headers['cache-control']).toBe('no-store');
+    const response = await responseTo(encrypt, key === undefined ? sent : { ...sent, key });
+    expect([response.status, response.body]).toEqual([200, envelopeOf(acmeTest, '{}')]);
+    expect(response.headers).not.toHaveProperty('envelope');
+    expect(response.headers['cache-control']).toBe('no-store');
   });
 
   test.each<[RefusalCode, string]>([
@@ -225,7 +233,7 @@ describe('both endpoints', () => {
   ])('check an API key that is sent: %s, never sealed', async (code, key) => {
     const accounts = [{ ...acme, active: false }, globex];
     for (const path of [encrypt, decrypt]) {
-      expectPlainRefusal(await answerTo(path, { key, headers: acmeTest, body: '{}' }, { accounts }), code);
+      expectPlainRefusal(await responseTo(path, { key, headers: acmeTest, body: '{}' }, { accounts }), code);
     }
   });
 });
@@ -238,8 +246,8 @@ describe('in an environment that does not list them', () => {
     const { sidecar, upstream } = await startGateway({ routes: [route('/api/s2s/*', { envelope: true })], ...setting });
     for (const path of [encrypt, decrypt]) {
       expectPlainRefusal(await send(sidecar, `POST ${path}`, { headers: acmeTest, body: '{}' }), 'missing_api_key');
-      const answer = await send(sidecar, `POST ${path}`, { key, body: envelopeOf(credentials, '{"a": 1}') });
-      expect(opened(credentials, answer)).toBe('{"ok":true}');
+      const response = await send(sidecar, `POST ${path}`, { key, body: envelopeOf(credentials, '{"a": 1}') });
+      expect(opened(credentials, response)).toBe('{"ok":true}');
     }
     expect(upstream.seen.map(({ url, body }) => [url, body])).toEqual([
       [encrypt, '{"a": 1}'],
@@ -249,7 +257,7 @@ describe('in an environment that does not list them', () => {
 
   test('live has them if it is listed', async () => {
     const setting = { serves: 'live', cipherTest: ['test', 'live'] } as const;
-    const answer = await answerTo(encrypt, { headers: acmeTest, body: '{}' }, setting);
-    expect(answer.body).toBe(envelopeOf(acmeTest, '{}'));
+    const response = await responseTo(encrypt, { headers: acmeTest, body: '{}' }, setting);
+    expect(response.body).toBe(envelopeOf(acmeTest, '{}'));
   });
 });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import type { RefusalCode } from '../../src/errors.ts';
 import { envelopeOf, expectPlainRefusal, expectSealedRefusal, send, type Sent } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
-import { exchangeRaw, parseAnswer } from '../support/raw.ts';
+import { exchangeRaw, parseResponse } from '../support/raw.ts';
 import { acme, acmeTest, configOf, globex, keys, route, startSidecar } from '../support/sidecar.ts';
 import type { Respond } from '../support/upstream.ts';
 
@@ -33,9 +33,9 @@ describe('a preflight for what a public key may do', () => {
   test('is the upstream’s to answer', async () => {
     const { sidecar, upstream } = await startGateway({ routes, respond: (_, res) => res.writeHead(204, cors).end() });
     const sent = preflight('POST', { 'access-control-request-headers': 'authorization,content-type' });
-    const answer = await send(sidecar, `OPTIONS ${open}?x=1`, sent);
-    expect(answer.status).toBe(204);
-    expect(answer.headers).toMatchObject({
+    const response = await send(sidecar, `OPTIONS ${open}?x=1`, sent);
+    expect(response.status).toBe(204);
+    expect(response.headers).toMatchObject({
       'access-control-allow-origin': 'https://shop.example',
       'access-control-allow-methods': 'POST',
       'access-control-allow-headers': 'authorization',
@@ -44,15 +44,15 @@ describe('a preflight for what a public key may do', () => {
     expect(upstream.seen[0]).toMatchObject({ method: 'OPTIONS', url: `${open}?x=1`, body: '' });
     expect(upstream.seen[0]?.headers).toMatchObject({
       ...sent.headers,
-      'x-request-id': answer.headers['x-request-id'],
+      'x-request-id': response.headers['x-request-id'],
     });
     expect(sidecar.accessLines()[0]).toMatchObject({ route: open, method: 'OPTIONS', status: 204 });
   });
 
   test.each([open, '/api/v1/open', '/API/V1/Open/', '/api/s2s/browser'])('needs no key on %s', async (path) => {
     const { sidecar, upstream } = await startGateway({ routes });
-    const answer = await send(sidecar, `OPTIONS ${path}`, preflight('POST'));
-    expect([answer.status, answer.body, answer.headers['envelope']]).toEqual([200, '{"ok":true}', undefined]);
+    const response = await send(sidecar, `OPTIONS ${path}`, preflight('POST'));
+    expect([response.status, response.body, response.headers['envelope']]).toEqual([200, '{"ok":true}', undefined]);
     expect(upstream.heads()).toBe(1);
   });
 
@@ -68,16 +68,16 @@ describe('a preflight for what a public key may do', () => {
 
   test('of zero stated bytes is one, too', async () => {
     const { sidecar, upstream } = await startGateway({ routes });
-    const answer = await send(sidecar, `OPTIONS ${open}`, preflight('POST', { 'content-length': '0' }));
-    expect(answer.status).toBe(200);
+    const response = await send(sidecar, `OPTIONS ${open}`, preflight('POST', { 'content-length': '0' }));
+    expect(response.status).toBe(200);
     expect(upstream.heads()).toBe(1);
   });
 
   test('is refused readably where the upstream is down', async () => {
     const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { routes }));
-    const answer = await send(sidecar, `OPTIONS ${open}`, preflight('POST'));
-    expectPlainRefusal(answer, 'upstream_unavailable');
-    expect(answer.headers['access-control-allow-origin']).toBe('*');
+    const response = await send(sidecar, `OPTIONS ${open}`, preflight('POST'));
+    expectPlainRefusal(response, 'upstream_unavailable');
+    expect(response.headers['access-control-allow-origin']).toBe('*');
   });
 });
 
@@ -116,9 +116,9 @@ describe('refusals', () => {
     ['missing_api_key', `OPTIONS ${open}`, preflight('DELETE')],
   ])('of routes open to public keys can be read by browsers: %s', async (code, line, sent) => {
     const { sidecar, upstream } = await startGateway({ routes, accounts: [acme, inactive] });
-    const answer = await send(sidecar, line, sent);
-    expectPlainRefusal(answer, code);
-    expect(answer.headers['access-control-allow-origin']).toBe('*');
+    const response = await send(sidecar, line, sent);
+    expectPlainRefusal(response, code);
+    expect(response.headers['access-control-allow-origin']).toBe('*');
     expect(upstream.heads()).toBe(0);
   });
 
@@ -126,9 +126,9 @@ describe('refusals', () => {
     const { sidecar } = await startGateway({ routes });
     const head = `POST ${open} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${keys.acmePublic}\r\n`;
     const raw = await exchangeRaw(sidecar.port, `${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nzz\r\n`);
-    const answer = parseAnswer(raw);
-    expect(JSON.parse(answer.body)).toMatchObject({ code: 'malformed_request' });
-    expect(answer.headers['access-control-allow-origin']).toBe('*');
+    const response = parseResponse(raw);
+    expect(JSON.parse(response.body)).toMatchObject({ code: 'malformed_request' });
+    expect(response.headers['access-control-allow-origin']).toBe('*');
   });
 
   test('can be read where too much is in flight', async () => {
@@ -137,9 +137,9 @@ describe('refusals', () => {
     const { sidecar, upstream } = await startGateway({ routes, respond, limits: { inFlight: 1 } });
     const first = send(sidecar, `POST ${open}`, { key: keys.acmePublic });
     const res = await held.promise;
-    const answer = await send(sidecar, `POST ${open}`, { key: keys.acmePublic });
-    expectPlainRefusal(answer, 'overloaded');
-    expect(answer.headers['access-control-allow-origin']).toBe('*');
+    const response = await send(sidecar, `POST ${open}`, { key: keys.acmePublic });
+    expectPlainRefusal(response, 'overloaded');
+    expect(response.headers['access-control-allow-origin']).toBe('*');
     expect(upstream.heads()).toBe(1);
     res.end();
     expect((await first).status).toBe(200);
@@ -148,9 +148,9 @@ describe('refusals', () => {
   test('can be read sealed, too', async () => {
     const { sidecar } = await startGateway({ routes });
     const sent = { key: keys.acmePublic, headers: { 'content-encoding': 'gzip' }, body: 'x' };
-    const answer = await send(sidecar, 'POST /api/s2s/browser', sent);
-    expectSealedRefusal(acmeTest, answer, 'unsupported_content_encoding');
-    expect(answer.headers['access-control-allow-origin']).toBe('*');
+    const response = await send(sidecar, 'POST /api/s2s/browser', sent);
+    expectSealedRefusal(acmeTest, response, 'unsupported_content_encoding');
+    expect(response.headers['access-control-allow-origin']).toBe('*');
   });
 
   test.each([
@@ -161,9 +161,9 @@ describe('refusals', () => {
     ['a test endpoint', 'GET /api/s2s/aes-encrypt'],
   ])('of %s cannot be read by browsers', async (_, line) => {
     const { sidecar } = await startGateway({ routes });
-    const answer = await send(sidecar, line, { key: `sk_test_${'x'.repeat(20)}` });
-    expectPlainRefusal(answer, 'invalid_api_key');
-    expect(answer.headers).not.toHaveProperty('access-control-allow-origin');
+    const response = await send(sidecar, line, { key: `sk_test_${'x'.repeat(20)}` });
+    expectPlainRefusal(response, 'invalid_api_key');
+    expect(response.headers).not.toHaveProperty('access-control-allow-origin');
   });
 });
 
@@ -172,6 +172,6 @@ test('what the upstream itself says to browsers is not added to', async () => {
     routes,
     respond: (_, res) => res.writeHead(401, { 'Access-Control-Allow-Origin': 'https://shop.example' }).end(),
   });
-  const answer = await send(sidecar, `POST ${open}`, { key: keys.acmePublic });
-  expect(answer.headers['access-control-allow-origin']).toBe('https://shop.example');
+  const response = await send(sidecar, `POST ${open}`, { key: keys.acmePublic });
+  expect(response.headers['access-control-allow-origin']).toBe('https://shop.example');
 });

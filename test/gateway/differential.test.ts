@@ -4,7 +4,7 @@ import type { Environment } from '../../src/config/config.ts';
 import { Router } from '../../src/gateway/router.ts';
 import { describeWhere } from '../support/describe-where.ts';
 import { nginxMissing } from '../support/nginx.ts';
-import { exchangeRaw, parseAnswer } from '../support/raw.ts';
+import { exchangeRaw, parseResponse } from '../support/raw.ts';
 import {
   kindAt,
   readings,
@@ -39,12 +39,12 @@ const targets = targetsAround([
   '/api',
 ]);
 
-type Answer = ReturnType<typeof parseAnswer>;
+type Response = ReturnType<typeof parseResponse>;
 
 /** Sends one request, byte for byte, on a connection of its own. */
-async function ask(to: RoutingUpstream['address'], target: string, key: string, id: string): Promise<Answer> {
+async function ask(to: RoutingUpstream['address'], target: string, key: string, id: string): Promise<Response> {
   const lines = [`GET ${target} HTTP/1.1`, 'Host: localhost', `Authorization: Bearer ${key}`, `X-Request-Id: ${id}`];
-  return parseAnswer(await exchangeRaw(to, [...lines, 'Connection: close', '', ''].join('\r\n')));
+  return parseResponse(await exchangeRaw(to, [...lines, 'Connection: close', '', ''].join('\r\n')));
 }
 
 async function startBefore({ address }: RoutingUpstream): Promise<RoutingUpstream['address']> {
@@ -76,12 +76,12 @@ function kindIn(read: (target: string) => string, target: string): Kind[] {
 /**
  * Sends targets through the sidecar and compares what it decided on with what the upstream routed on.
  *
- * @param examine looks closer at an answer of the upstream to a target that the sidecar decided on as `kind`
+ * @param examine looks closer at a response of the upstream to a target that the sidecar decided on as `kind`
  * @param otherMeanings what programs beside this upstream would have made of a target that was refused
  */
 async function compare(
   upstream: RoutingUpstream,
-  examine: (kind: string, target: string, answer: Answer) => void,
+  examine: (kind: string, target: string, response: Response) => void,
   otherMeanings: (target: string) => readonly Kind[] = () => [],
 ): Promise<void> {
   const sidecar = await startBefore(upstream);
@@ -89,12 +89,12 @@ async function compare(
   const counts = new Map<string, number>();
   const count = (outcome: string): void => void counts.set(outcome, (counts.get(outcome) ?? 0) + 1);
   let sent = 0;
-  const through = async (target: string, key: string): Promise<Answer & { readonly passed: boolean }> => {
+  const through = async (target: string, key: string): Promise<Response & { readonly passed: boolean }> => {
     const id = `through-${(sent += 1)}`;
-    const answer = await ask(sidecar, target, key, id);
-    const passed = answer.headers['x-resource'] !== undefined;
+    const response = await ask(sidecar, target, key, id);
+    const passed = response.headers['x-resource'] !== undefined;
     if (passed) forwarded.push(id);
-    return { ...answer, passed };
+    return { ...response, passed };
   };
 
   await fc.assert(
@@ -114,10 +114,10 @@ async function compare(
       count(decided);
       // Node's parser takes several spaces behind the method for one, and one is what is sent on.
       const target = raw.replace(/^ +/, '');
-      for (const answer of [bySecret, byPublic].filter(({ passed }) => passed)) {
-        expect(answer.headers['x-target']).toBe(target);
-        expect(answer.headers['x-resource']).toBe(decided);
-        examine(decided, target, answer);
+      for (const response of [bySecret, byPublic].filter(({ passed }) => passed)) {
+        expect(response.headers['x-target']).toBe(target);
+        expect(response.headers['x-resource']).toBe(decided);
+        examine(decided, target, response);
       }
     }),
     { seed, numRuns },

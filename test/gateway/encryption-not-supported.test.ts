@@ -20,8 +20,8 @@ async function expectRefused(line: string, sent: Sent, setting: Setting = {}): P
 
 async function expectPassed(line: string, sent: Sent, setting: Setting = {}): Promise<void> {
   const { sidecar, upstream } = await startGateway({ limits: { requestBody }, ...setting });
-  const answer = await send(sidecar, line, { key: keys.acme, ...sent });
-  expect([answer.status, answer.body]).toEqual([200, '{"ok":true}']);
+  const response = await send(sidecar, line, { key: keys.acme, ...sent });
+  expect([response.status, response.body]).toEqual([200, '{"ok":true}']);
   expect(upstream.seen[0]?.body).toBe(Buffer.from(sent.body ?? '').toString('latin1'));
 }
 
@@ -57,7 +57,7 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
   test('in however many pieces it comes', async () => {
     const { sidecar, upstream } = await startGateway();
     const pieces = [' ', '\n', '{', ...(envelope.slice(1).match(/.{1,40}/g) ?? [])];
-    const answer = await new Promise<string>((resolve) => {
+    const response = await new Promise<string>((resolve) => {
       let received = '';
       const socket = connect(sidecar.port, '127.0.0.1').setNoDelay(true).setEncoding('latin1');
       socket.write(`${refunds} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${keys.acme}\r\n`);
@@ -71,7 +71,7 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
       next();
       socket.on('data', (data: string) => (received += data)).on('close', () => resolve(received));
     });
-    expect(answer).toContain('"code":"encryption_not_supported"');
+    expect(response).toContain('"code":"encryption_not_supported"');
     expect(upstream.heads()).toBe(0);
   });
 });

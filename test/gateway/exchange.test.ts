@@ -11,7 +11,7 @@ import {
   type Sent,
 } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
-import { parseAnswer, rawRequest } from '../support/raw.ts';
+import { parseResponse, rawRequest } from '../support/raw.ts';
 import { acme, acmeLive, acmeTest, encryptionOf, globex, keys } from '../support/sidecar.ts';
 
 const charge = 'POST /api/s2s/charge';
@@ -50,8 +50,8 @@ describe('an envelope is opened, and its plaintext goes on byte for byte', () =>
     ['a name in escapes', `{"\\u0064at\\u0061":"${hex}"}`],
   ])('%s', async (_, body) => {
     const { sidecar, upstream } = await startGateway();
-    const answer = await send(sidecar, charge, { key: keys.acme, body });
-    expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+    const response = await send(sidecar, charge, { key: keys.acme, body });
+    expect(opened(acmeTest, response)).toBe('{"ok":true}');
     expect(Buffer.from(upstream.seen[0]?.body ?? '', 'latin1')).toEqual(plaintext);
     expect(upstream.seen[0]?.headers).toMatchObject({
       'content-type': 'application/json',
@@ -73,8 +73,8 @@ describe('an envelope is opened, and its plaintext goes on byte for byte', () =>
     'the method may be %s',
     async (method) => {
       const { sidecar, upstream } = await startGateway();
-      const answer = await send(sidecar, `${method} /api/s2s/charge?a=b`, { key: keys.acme, body: envelope(hex) });
-      expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+      const response = await send(sidecar, `${method} /api/s2s/charge?a=b`, { key: keys.acme, body: envelope(hex) });
+      expect(opened(acmeTest, response)).toBe('{"ok":true}');
       expect(upstream.seen[0]).toMatchObject({
         method,
         url: '/api/s2s/charge?a=b',
@@ -85,8 +85,8 @@ describe('an envelope is opened, and its plaintext goes on byte for byte', () =>
 
   test('the method may be HEAD', async () => {
     const { sidecar, upstream } = await startGateway();
-    const answer = await send(sidecar, 'HEAD /api/s2s/charge', { key: keys.acme, body: envelope(hex) });
-    expect(answer.status).toBe(200);
+    const response = await send(sidecar, 'HEAD /api/s2s/charge', { key: keys.acme, body: envelope(hex) });
+    expect(response.status).toBe(200);
     expect(upstream.seen[0]).toMatchObject({ method: 'HEAD', body: plaintext.toString('latin1') });
   });
 
@@ -129,8 +129,8 @@ describe('no body', () => {
     ['POST of zero bytes in chunks', 'POST', { chunked: true }],
   ])('goes on as it is and is answered sealed: %s', async (_, method, sent) => {
     const { sidecar, upstream } = await startGateway();
-    const answer = await send(sidecar, `${method} /api/s2s/charges/1?x=%20`, { key: keys.acme, ...sent });
-    expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+    const response = await send(sidecar, `${method} /api/s2s/charges/1?x=%20`, { key: keys.acme, ...sent });
+    expect(opened(acmeTest, response)).toBe('{"ok":true}');
     expect(upstream.seen[0]).toMatchObject({ method, url: '/api/s2s/charges/1?x=%20', body: '' });
   });
 });
@@ -242,7 +242,7 @@ describe('what cannot be opened is refused in plain and not forwarded', () => {
   });
 
   test.each(['envelope_required', 'envelope_malformed', 'decryption_failed'] as const)(
-    'in live with one answer to every cause of %s, byte for byte, and the cause in the log alone',
+    'in live with one response to every cause of %s, byte for byte, and the cause in the log alone',
     async (code) => {
       // The same credentials in live, so that the same envelopes fail for the same reasons.
       const accounts = [{ ...acme, encryption: { live: encryptionOf(acmeTest) } }];
@@ -252,7 +252,7 @@ describe('what cannot be opened is refused in plain and not forwarded', () => {
         limits: { failedKeys: { attempts: 1_000, window: 60_000 } },
       });
       const ofCode = causes.filter(([, , each]) => each === code);
-      const answers = new Set<string>();
+      const responses = new Set<string>();
       for (const [, body] of ofCode) {
         const bytes = Buffer.from(body).toString('latin1');
         const raw = await rawRequest(
@@ -261,10 +261,10 @@ describe('what cannot be opened is refused in plain and not forwarded', () => {
           [`Authorization: Bearer ${keys.acmeLive}`, 'X-Request-Id: same', `Content-Length: ${bytes.length}`],
           bytes,
         );
-        answers.add(raw.replace(/\r\nDate: [^\r]*/, ''));
+        responses.add(raw.replace(/\r\nDate: [^\r]*/, ''));
       }
-      expect([...answers]).toHaveLength(1);
-      const { body, headers } = parseAnswer([...answers][0] ?? '');
+      expect([...responses]).toHaveLength(1);
+      const { body, headers } = parseResponse([...responses][0] ?? '');
       expect(JSON.parse(body)).toMatchObject({ code, request_id: 'same' });
       expect(JSON.parse(body)).not.toHaveProperty('hint');
       expect(headers).not.toHaveProperty('envelope');
@@ -282,8 +282,8 @@ describe('a compressed body', () => {
     ['x-unheard-of', Buffer.from(envelope(hex))],
   ])('is refused, sealed, and not forwarded: %s', async (coding, body) => {
     const { sidecar, upstream } = await startGateway();
-    const answer = await send(sidecar, charge, { key: keys.acme, body, headers: { 'content-encoding': coding } });
-    expectSealedRefusal(acmeTest, answer, 'unsupported_content_encoding');
+    const response = await send(sidecar, charge, { key: keys.acme, body, headers: { 'content-encoding': coding } });
+    expectSealedRefusal(acmeTest, response, 'unsupported_content_encoding');
     expect(upstream.heads()).toBe(0);
   });
 });
@@ -297,8 +297,8 @@ describe('the length of the envelope as it is sent', () => {
   ])('%s may be the limit and no byte more', async (_, chunked) => {
     const { sidecar, upstream } = await startGateway({ limits: { requestBody } });
     const body = envelope(hex).padEnd(requestBody);
-    const answer = await send(sidecar, charge, { key: keys.acme, body, chunked });
-    expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+    const response = await send(sidecar, charge, { key: keys.acme, body, chunked });
+    expect(opened(acmeTest, response)).toBe('{"ok":true}');
     const longer = await send(sidecar, charge, { key: keys.acme, body: `${body} `, chunked });
     expectSealedRefusal(acmeTest, longer, 'body_too_large');
     expect(upstream.heads()).toBe(1);
@@ -306,7 +306,7 @@ describe('the length of the envelope as it is sent', () => {
 });
 
 describe('the head of the request to the upstream', () => {
-  test('asks for the whole answer, uncompressed and in any case', async () => {
+  test('asks for the whole response, uncompressed and in any case', async () => {
     const { sidecar, upstream } = await startGateway();
     const conditional = ['If-Match', 'If-None-Match', 'If-Range', 'If-Modified-Since', 'If-Unmodified-Since'];
     const headers = {
@@ -378,22 +378,22 @@ describe('untouched in both directions', () => {
       accounts,
       respond: (_seen, res) => res.writeHead(206, said).end(compressed),
     });
-    const answer = await send(sidecar, line, { key, headers: asked, body: plaintext });
+    const response = await send(sidecar, line, { key, headers: asked, body: plaintext });
     expect(Buffer.from(upstream.seen[0]?.body ?? '', 'latin1')).toEqual(plaintext);
     const lower = (headers: object): object =>
       Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value as unknown]));
     expect(upstream.seen[0]?.headers).toMatchObject(lower(asked));
-    expect(answer.status).toBe(206);
-    expect(answer.bytes).toEqual(compressed);
-    expect(answer.headers).toMatchObject(lower(said));
-    expect(answer.headers).not.toHaveProperty('envelope');
+    expect(response.status).toBe(206);
+    expect(response.bytes).toEqual(compressed);
+    expect(response.headers).toMatchObject(lower(said));
+    expect(response.headers).not.toHaveProperty('envelope');
   });
 
   test('are bodies of an account without encryption that are no JSON or an envelope, and requests without a body', async () => {
     const { sidecar, upstream } = await startGateway();
     for (const body of ['x', '{"data":1}', envelope(hex), '']) {
-      const answer = await send(sidecar, charge, { key: keys.globex, body });
-      expect([answer.status, answer.body]).toEqual([200, '{"ok":true}']);
+      const response = await send(sidecar, charge, { key: keys.globex, body });
+      expect([response.status, response.body]).toEqual([200, '{"ok":true}']);
     }
     expect(upstream.seen.map(({ body }) => body)).toEqual(['x', '{"data":1}', envelope(hex), '']);
   });

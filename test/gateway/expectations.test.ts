@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { openConnection, parseAnswers, parseOnly } from '../support/connection.ts';
+import { openConnection, parseResponses, parseOnly } from '../support/connection.ts';
 import { post, request, start, valid } from '../support/refused.ts';
 
 describe('a request with an expectation', () => {
@@ -15,7 +15,7 @@ describe('a request with an expectation', () => {
     const client = await openConnection(sidecar.port);
     client.send(`${post(...headers, 'Content-Length: 2')}ab${valid}`);
     await client.untilText('{"ok":true}', 2);
-    const statuses = parseAnswers(client.received).map(({ status }) => status);
+    const statuses = parseResponses(client.received).map(({ status }) => status);
     expect(statuses.filter((status) => status !== 100)).toEqual([200, 200]);
     expect(upstream.seen.map(({ url, body }) => [url, body])).toEqual([
       ['/', 'ab'],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Account } from '../../src/accounts/account.ts';
-import { encrypted, envelopeOf, expectPlainRefusal, opened, send, type Answer } from '../support/client.ts';
+import { encrypted, envelopeOf, expectPlainRefusal, opened, send, type Response } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { acme, acmeLive, acmeTest, apiKey, keys, type TestSidecar } from '../support/sidecar.ts';
 
@@ -10,28 +10,28 @@ const allowed = 20;
 /** A well-formed key that nobody has. */
 const guess = (i: number): string => `sk_test_guess${String(i).padStart(16, '0')}`;
 
-function expectTooManyAttempts(answer: Answer): void {
-  expectPlainRefusal(answer, 'too_many_attempts');
-  const seconds = Number(answer.headers['retry-after']);
+function expectTooManyAttempts(response: Response): void {
+  expectPlainRefusal(response, 'too_many_attempts');
+  const seconds = Number(response.headers['retry-after']);
   expect(seconds).toBeGreaterThanOrEqual(1);
   expect(seconds).toBeLessThanOrEqual(60);
 }
 
 describe('unknown API keys', () => {
   /** Sends so many guesses, one after the other, from `client` by the word of the proxy in front. */
-  async function guesses(sidecar: TestSidecar, count: number, client?: string): Promise<Answer[]> {
+  async function guesses(sidecar: TestSidecar, count: number, client?: string): Promise<Response[]> {
     const headers = client === undefined ? {} : { 'X-Forwarded-For': client };
-    const answers: Answer[] = [];
+    const responses: Response[] = [];
     for (let i = 0; i < count; i += 1) {
-      answers.push(await send(sidecar, 'GET /api/v1/transactions', { key: guess(i), headers }));
+      responses.push(await send(sidecar, 'GET /api/v1/transactions', { key: guess(i), headers }));
     }
-    return answers;
+    return responses;
   }
 
   test('are each refused as such 20 times in a minute, and then with the wait', async () => {
     const { sidecar, upstream } = await startGateway();
-    for (const answer of await guesses(sidecar, allowed)) expectPlainRefusal(answer, 'invalid_api_key');
-    for (const answer of await guesses(sidecar, 2)) expectTooManyAttempts(answer);
+    for (const response of await guesses(sidecar, allowed)) expectPlainRefusal(response, 'invalid_api_key');
+    for (const response of await guesses(sidecar, 2)) expectTooManyAttempts(response);
     expect(upstream.heads()).toBe(0);
   });
 
@@ -47,7 +47,7 @@ describe('unknown API keys', () => {
       accounts: [expired],
       limits: { failedKeys: { attempts: 1, window: 60_000 } },
     });
-    const request = (): Promise<Answer> => send(sidecar, 'GET /api/v1/transactions', { key: keys.acme });
+    const request = (): Promise<Response> => send(sidecar, 'GET /api/v1/transactions', { key: keys.acme });
     expectPlainRefusal(await request(), 'invalid_api_key');
     expectTooManyAttempts(await request());
   });
@@ -66,7 +66,7 @@ describe('unknown API keys', () => {
   test('count on the test endpoints, too', async () => {
     const { sidecar } = await startGateway({ limits: { failedKeys: { attempts: 1, window: 60_000 } } });
     const { key, iv } = acmeTest;
-    const request = (): Promise<Answer> =>
+    const request = (): Promise<Response> =>
       send(sidecar, 'POST /api/s2s/aes-encrypt', { key: guess(1), headers: { key, iv }, body: '{}' });
     expectPlainRefusal(await request(), 'invalid_api_key');
     expectTooManyAttempts(await request());
@@ -74,8 +74,8 @@ describe('unknown API keys', () => {
 
   test('behind a proxy that is not trusted are never limited: they may come from anybody', async () => {
     const { sidecar } = await startGateway();
-    for (const answer of await guesses(sidecar, allowed + 2, '203.0.113.7')) {
-      expectPlainRefusal(answer, 'invalid_api_key');
+    for (const response of await guesses(sidecar, allowed + 2, '203.0.113.7')) {
+      expectPlainRefusal(response, 'invalid_api_key');
     }
   });
 
@@ -94,7 +94,7 @@ describe('envelopes that do not open in live', () => {
   const accounts = [{ ...acme, keys: [...acme.keys, apiKey(secondKey, { id: 'acme-second' })] }];
   const bad = JSON.stringify({ data: encrypted(acmeTest, '{"amount":1}').toString('hex') });
   const good = envelopeOf(acmeLive, '{"amount":1}');
-  const charge = (sidecar: TestSidecar, key: string, body: string): Promise<Answer> =>
+  const charge = (sidecar: TestSidecar, key: string, body: string): Promise<Response> =>
     send(sidecar, 'POST /api/s2s/charge', { key, body });
 
   test('are refused as such 20 times in a minute for one API key; then nothing of it is opened', async () => {
@@ -129,7 +129,7 @@ describe('envelopes that do not open in live', () => {
     for (let i = 0; i < 3; i += 1) {
       expectPlainRefusal(await charge(sidecar, keys.acme, unreadable), 'decryption_failed', 'odd number of hex digits');
     }
-    const answer = await charge(sidecar, keys.acme, envelopeOf(acmeTest, '{"amount":1}'));
-    expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+    const response = await charge(sidecar, keys.acme, envelopeOf(acmeTest, '{"amount":1}'));
+    expect(opened(acmeTest, response)).toBe('{"ok":true}');
   });
 });

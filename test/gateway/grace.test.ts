@@ -7,7 +7,7 @@ import {
   expectSealedRefusal,
   opened,
   send,
-  type Answer,
+  type Response,
   type Sent,
 } from '../support/client.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
@@ -41,14 +41,14 @@ const rotated = acmeIn({ previous: credentialsOf(previous), until });
 const moving = acmeIn({ previous: undefined, until });
 
 /** Expects a sealed answer with these credentials, or a plain one, and the header to say so. */
-function expectAnswered(answer: Answer, by: 'current' | 'previous' | 'none'): void {
-  expect(answer.headers['envelope-credentials']).toBe(by);
-  expect(answer.headers['envelope']).toBe(by === 'none' ? undefined : 'sealed');
+function expectAnswered(response: Response, by: 'current' | 'previous' | 'none'): void {
+  expect(response.headers['envelope-credentials']).toBe(by);
+  expect(response.headers['envelope']).toBe(by === 'none' ? undefined : 'sealed');
   const credentials = { current, previous, none: undefined }[by];
-  expect(credentials === undefined ? answer.body : opened(credentials, answer)).toBe('{"ok":true}');
+  expect(credentials === undefined ? response.body : opened(credentials, response)).toBe('{"ok":true}');
 }
 
-describe('while the previous credentials are accepted, the answer follows the request', () => {
+describe('while the previous credentials are accepted, the response follows the request', () => {
   test.each<[string, string, Sent, 'current' | 'previous']>([
     ['an envelope of the current ones', charge, { body: envelopeOf(current, plaintext) }, 'current'],
     ['an envelope of the previous ones', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],
@@ -82,10 +82,10 @@ describe('while the previous credentials are accepted, the answer follows the re
     ['a malformed envelope', 'envelope_malformed', '{"data":1}'],
   ])('%s is refused in plain and not forwarded', async (_, code, body) => {
     const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
-    const answer = await send(sidecar, charge, { key: keys.acme, body });
-    const { hint } = JSON.parse(answer.body) as { hint?: string };
-    expectPlainRefusal(answer, code, hint);
-    expect(answer.headers['envelope-credentials']).toBe('none');
+    const response = await send(sidecar, charge, { key: keys.acme, body });
+    const { hint } = JSON.parse(response.body) as { hint?: string };
+    expectPlainRefusal(response, code, hint);
+    expect(response.headers['envelope-credentials']).toBe('none');
     expect(upstream.heads()).toBe(0);
   });
 
@@ -95,18 +95,18 @@ describe('while the previous credentials are accepted, the answer follows the re
       grace: { previous: credentialsOf(previous), until },
     });
     const { sidecar } = await startGateway({ accounts: [acmeWith(encryption)], clock: during });
-    const answer = await send(sidecar, 'GET /api/s2s/charge', { key: keys.acme });
-    expect(opened(previous, answer, 'base64')).toBe('{"ok":true}');
+    const response = await send(sidecar, 'GET /api/s2s/charge', { key: keys.acme });
+    expect(opened(previous, response, 'base64')).toBe('{"ok":true}');
   });
 
-  test('an answer without a body says so, too', async () => {
+  test('a response without a body says so, too', async () => {
     const { sidecar } = await startGateway({
       accounts: rotated,
       clock: during,
       respond: (_, res) => res.writeHead(204).end(),
     });
-    const answer = await send(sidecar, charge, { key: keys.acme, body: envelopeOf(current, plaintext) });
-    expect([answer.status, answer.headers['envelope'], answer.headers['envelope-credentials']]).toEqual([
+    const response = await send(sidecar, charge, { key: keys.acme, body: envelopeOf(current, plaintext) });
+    expect([response.status, response.headers['envelope'], response.headers['envelope-credentials']]).toEqual([
       204,
       undefined,
       'current',
@@ -114,7 +114,7 @@ describe('while the previous credentials are accepted, the answer follows the re
   });
 });
 
-describe('while plaintext is accepted, the answer follows the request', () => {
+describe('while plaintext is accepted, the response follows the request', () => {
   test.each<[string, string, Sent, 'current' | 'none']>([
     ['an envelope', charge, { body: envelopeOf(current, plaintext) }, 'current'],
     ['plaintext', charge, { body: plaintext }, 'none'],
@@ -132,7 +132,7 @@ describe('while plaintext is accepted, the answer follows the request', () => {
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
   });
 
-  test('plaintext and its answer keep their heads', async () => {
+  test('plaintext and its response keep their heads', async () => {
     const { sidecar, upstream } = await startGateway({
       accounts: moving,
       clock: during,
@@ -140,18 +140,18 @@ describe('while plaintext is accepted, the answer follows the request', () => {
         res.writeHead(200, { ETag: '"x"', 'Content-Type': 'text/plain', 'Content-Length': 2 }).end('ok'),
     });
     const headers = { 'content-type': 'application/vnd.x+json', 'if-none-match': '"y"', 'accept-encoding': 'gzip' };
-    const answer = await send(sidecar, charge, { key: keys.acme, body: plaintext, headers });
+    const response = await send(sidecar, charge, { key: keys.acme, body: plaintext, headers });
     expect(upstream.seen[0]?.headers).toMatchObject({ ...headers, 'content-length': String(plaintext.length) });
-    expect(answer.headers).toMatchObject({ etag: '"x"', 'content-type': 'text/plain', 'content-length': '2' });
-    expect(answer.body).toBe('ok');
+    expect(response.headers).toMatchObject({ etag: '"x"', 'content-type': 'text/plain', 'content-length': '2' });
+    expect(response.body).toBe('ok');
   });
 
   test('what is meant as an envelope is not taken for plaintext', async () => {
     const { sidecar, upstream } = await startGateway({ accounts: moving, clock: during });
     for (const body of [envelopeOf(unknown, plaintext), '{"data":"amount"}']) {
-      const answer = await send(sidecar, charge, { key: keys.acme, body });
-      expect(JSON.parse(answer.body)).toMatchObject({ code: 'decryption_failed' });
-      expect(answer.headers['envelope-credentials']).toBe('none');
+      const response = await send(sidecar, charge, { key: keys.acme, body });
+      expect(JSON.parse(response.body)).toMatchObject({ code: 'decryption_failed' });
+      expect(response.headers['envelope-credentials']).toBe('none');
     }
     expect(upstream.heads()).toBe(0);
   });
@@ -191,9 +191,9 @@ describe('a refusal during a grace', () => {
     ['previous', previous],
   ])('is sealed with the %s credentials, if they have opened the request', async (by, credentials) => {
     const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { routes, accounts: rotated }), during);
-    const answer = await send(sidecar, charge, { key: keys.acme, body: envelopeOf(credentials, plaintext) });
-    expectSealedRefusal(credentials, answer, 'upstream_unavailable');
-    expect(answer.headers['envelope-credentials']).toBe(by);
+    const response = await send(sidecar, charge, { key: keys.acme, body: envelopeOf(credentials, plaintext) });
+    expectSealedRefusal(credentials, response, 'upstream_unavailable');
+    expect(response.headers['envelope-credentials']).toBe(by);
   });
 
   test.each<[RefusalCode, string, Sent]>([
@@ -212,9 +212,9 @@ describe('a refusal during a grace', () => {
 
   test('says nothing of credentials before the account is known', async () => {
     const { sidecar } = await startGateway({ routes, accounts: rotated, clock: during });
-    const answer = await send(sidecar, charge, { key: `${keys.acme}x`, body: envelopeOf(current, plaintext) });
-    expectPlainRefusal(answer, 'invalid_api_key');
-    expect(answer.headers).not.toHaveProperty('envelope-credentials');
+    const response = await send(sidecar, charge, { key: `${keys.acme}x`, body: envelopeOf(current, plaintext) });
+    expectPlainRefusal(response, 'invalid_api_key');
+    expect(response.headers).not.toHaveProperty('envelope-credentials');
   });
 });
 
@@ -227,9 +227,9 @@ describe('a grace', () => {
     const { sidecar, upstream } = await startGateway({ accounts, clock: () => now });
     expect((await send(sidecar, charge, { key: keys.acme, body })).status).toBe(200);
     for (now of [until, until + 1]) {
-      const answer = await send(sidecar, charge, { key: keys.acme, body });
-      expect(JSON.parse(answer.body)).toMatchObject({ code });
-      expect(answer.headers).not.toHaveProperty('envelope-credentials');
+      const response = await send(sidecar, charge, { key: keys.acme, body });
+      expect(JSON.parse(response.body)).toMatchObject({ code });
+      expect(response.headers).not.toHaveProperty('envelope-credentials');
     }
     expect(upstream.heads()).toBe(1);
   });
@@ -245,9 +245,9 @@ describe('a grace', () => {
       ['GET /api/s2s/charge', { headers: wish }],
     ];
     for (const [line, sent] of requests) {
-      const answer = await send(sidecar, line, { key: keys.acme, ...sent });
-      expect(opened(current, answer)).toBe('{"ok":true}');
-      expect(answer.headers).not.toHaveProperty('envelope-credentials');
+      const response = await send(sidecar, line, { key: keys.acme, ...sent });
+      expect(opened(current, response)).toBe('{"ok":true}');
+      expect(response.headers).not.toHaveProperty('envelope-credentials');
     }
     expect(upstream.seen.map(({ headers }) => headers['envelope-credentials'])).toEqual([
       undefined,
@@ -258,8 +258,8 @@ describe('a grace', () => {
 
   test('does not show on routes without envelopes', async () => {
     const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
-    const answer = await send(sidecar, 'GET /api/v1/balance', { key: keys.acme, headers: wish });
-    expect(answer.headers).not.toHaveProperty('envelope-credentials');
+    const response = await send(sidecar, 'GET /api/v1/balance', { key: keys.acme, headers: wish });
+    expect(response.headers).not.toHaveProperty('envelope-credentials');
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
   });
 });

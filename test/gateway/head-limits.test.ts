@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { openConnection, parseAnswers, parseOnly, type RawAnswer } from '../support/connection.ts';
+import { openConnection, parseResponses, parseOnly, type RawResponse } from '../support/connection.ts';
 import {
   authorization,
   expectOnlyRefused,
@@ -42,8 +42,8 @@ describe('the size of a head', () => {
       request('POST / HTTP/1.1', 'Host: localhost', authorization, 'Transfer-Encoding: chunked') +
         `2\r\nab\r\n0\r\nX: ${'x'.repeat(limit)}\r\n\r\n`,
     );
-    const answer = parseOnly(await client.untilText('}'));
-    expect(JSON.parse(answer.body)).toMatchObject({ code: 'headers_too_large' });
+    const response = parseOnly(await client.untilText('}'));
+    expect(JSON.parse(response.body)).toMatchObject({ code: 'headers_too_large' });
     expect(upstream.seen).toHaveLength(0);
   });
 });
@@ -74,9 +74,9 @@ describe('a slow head', () => {
     client.send(valid);
     await client.untilText('{"ok":true}');
     client.send('GET / HTTP/1.1\r\n');
-    const [first, second] = parseAnswers(await client.untilEnded());
+    const [first, second] = parseResponses(await client.untilEnded());
     expect(first?.status).toBe(200);
-    expectRefusal(second as RawAnswer, 'request_timeout');
+    expectRefusal(second as RawResponse, 'request_timeout');
   });
 
   test('is refused although a byte comes now and then', async () => {

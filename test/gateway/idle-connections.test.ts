@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { envelopeOf, opened, send } from '../support/client.ts';
 import { startServe, type Serving } from '../support/command.ts';
-import { openConnection, parseAnswers, type Connection } from '../support/connection.ts';
+import { openConnection, parseResponses, type Connection } from '../support/connection.ts';
 import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar } from '../support/sidecar.ts';
@@ -82,7 +82,7 @@ describe('connections on which nothing happens', () => {
     expect(await inFlight(sidecar)).toBe(0);
     // The pool's connections to the upstream, and what asks for the metrics.
     await vi.waitFor(() => expect(openFiles(sidecar)).toBeLessThan(filesBefore + 16), 30_000);
-    const statuses = clients.map(({ received }) => parseAnswers(received).map(({ status }) => status));
+    const statuses = clients.map(({ received }) => parseResponses(received).map(({ status }) => status));
     expect(statuses.map((each) => each.join(' '))).toEqual(
       kinds.flatMap((kind) => Array<string>(ofEach).fill(kind.statuses)),
     );
@@ -102,7 +102,7 @@ describe('a client that leaves', () => {
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
     client.send(head);
-    // The next one's answer tells that the first one's bytes have come.
+    // The next one's response tells that the first one's bytes have come.
     await send(sidecar, 'GET /notes', { key: keys.globex });
     go(client);
     await client.untilEnded();
@@ -115,38 +115,41 @@ describe('a client that leaves', () => {
   const keyOf = { plain: keys.globex, sealed: keys.acme } as const;
   const cut = cases.flatMap(([how, go]) => (['plain', 'sealed'] as const).map((way) => ({ how, go, way })));
 
-  test.each(cut)('$how while its answer is held back takes the upstream request along ($way)', async ({ go, way }) => {
-    const piece = `10000\r\n${'x'.repeat(65_536)}\r\n`;
-    const upstream = await startByteUpstream(({ socket }) => {
-      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
-      const pump = (): void => {
-        while (!socket.destroyed && socket.write(piece));
-      };
-      socket.on('drain', pump);
-      pump();
-    });
-    const sidecar = await startSidecar(configOf(upstream.origin));
-    const client = await openConnection(sidecar.port);
-    client.socket.pause();
-    client.send(`GET /api/s2s/list HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keyOf[way]}\r\n\r\n`);
-    // Nothing more goes out: all buffers on the way are full.
-    const [connection] = await vi.waitFor(() => {
-      expect(upstream.connections[0]?.socket.writableNeedDrain).toBe(true);
-      return upstream.connections;
-    });
-    let written = -1;
-    await vi.waitFor(
-      () => {
-        const before = written;
-        written = connection?.socket.bytesWritten ?? 0;
-        expect(written).toBe(before);
-      },
-      { interval: 200, timeout: 20_000 },
-    );
-    go(client);
-    client.socket.resume();
-    await vi.waitFor(() => expect(connection?.closed).toBe(true), 20_000);
-    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
-    expect(sidecar.accessLines()).toMatchObject([{ status: 499 }]);
-  });
+  test.each(cut)(
+    '$how while its response is held back takes the upstream request along ($way)',
+    async ({ go, way }) => {
+      const piece = `10000\r\n${'x'.repeat(65_536)}\r\n`;
+      const upstream = await startByteUpstream(({ socket }) => {
+        socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
+        const pump = (): void => {
+          while (!socket.destroyed && socket.write(piece));
+        };
+        socket.on('drain', pump);
+        pump();
+      });
+      const sidecar = await startSidecar(configOf(upstream.origin));
+      const client = await openConnection(sidecar.port);
+      client.socket.pause();
+      client.send(`GET /api/s2s/list HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keyOf[way]}\r\n\r\n`);
+      // Nothing more goes out: all buffers on the way are full.
+      const [connection] = await vi.waitFor(() => {
+        expect(upstream.connections[0]?.socket.writableNeedDrain).toBe(true);
+        return upstream.connections;
+      });
+      let written = -1;
+      await vi.waitFor(
+        () => {
+          const before = written;
+          written = connection?.socket.bytesWritten ?? 0;
+          expect(written).toBe(before);
+        },
+        { interval: 200, timeout: 20_000 },
+      );
+      go(client);
+      client.socket.resume();
+      await vi.waitFor(() => expect(connection?.closed).toBe(true), 20_000);
+      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+      expect(sidecar.accessLines()).toMatchObject([{ status: 499 }]);
+    },
+  );
 });

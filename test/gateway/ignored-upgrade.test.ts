@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { openConnection, parseAnswers } from '../support/connection.ts';
+import { openConnection, parseResponses } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { authorization, post, request, start, valid } from '../support/refused.ts';
 
@@ -19,8 +19,8 @@ describe('behind an Upgrade that is ignored, what can be read in two ways reache
     client.send(request('GET /x HTTP/1.1', 'Host: localhost', authorization, ...upgrade));
     await client.untilText('{"ok":true}');
     client.send(bytes + valid);
-    const answers = parseAnswers(await client.untilEnded());
-    expect(answers.map(({ status }) => status)).toEqual([200, 408]);
+    const responses = parseResponses(await client.untilEnded());
+    expect(responses.map(({ status }) => status)).toEqual([200, 408]);
     expect(upstream.seen.map(({ url }) => url)).toEqual(['/x']);
     for (const name of ['upgrade', 'http2-settings']) expect(upstream.seen[0]?.headers).not.toHaveProperty(name);
   });
@@ -32,7 +32,7 @@ describe('behind an Upgrade that is ignored, what can be read in two ways reache
     client.send(`${head}PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${valid}`);
     await client.untilText('{"ok":true}');
     client.send(request('GET /y HTTP/1.1', 'Host: localhost', authorization, 'Connection: close'));
-    expect(parseAnswers(await client.untilEnded()).map(({ status }) => status)).toEqual([200, 200]);
+    expect(parseResponses(await client.untilEnded()).map(({ status }) => status)).toEqual([200, 200]);
     expect(upstream.seen.map(({ url }) => url)).toEqual(['/x', '/y']);
   });
 

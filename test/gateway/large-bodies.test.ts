@@ -43,9 +43,9 @@ describe('bodies of 300 MB', () => {
     const { size, pieces, hash } = large();
     const headers = { authorization: `Bearer ${keys.globex}`, 'Content-Length': size };
     const req = request({ host: '127.0.0.1', port: sidecar.port, method: 'PUT', path: '/files/1', headers });
-    const answer = new Promise<IncomingMessage>((resolve) => void req.once('response', resolve));
+    const response = new Promise<IncomingMessage>((resolve) => void req.once('response', resolve));
     await pipeline(Readable.from(pieces), req);
-    expect((await answer).resume().statusCode).toBe(200);
+    expect((await response).resume().statusCode).toBe(200);
     expect(arrived.digest('hex')).toBe(hash.digest('hex'));
     expect(sidecar.peakMemory()).toBeLessThan(allowance);
   });
@@ -57,11 +57,11 @@ describe('bodies of 300 MB', () => {
       Readable.from(pieces).pipe(res);
     });
     const sidecar = await startSidecarProcess(upstream.origin, { nodeOptions });
-    const answer = await get(sidecar.port, '/files/1', keys.globex);
-    expect(answer.headers['content-length']).toBe(String(size));
+    const response = await get(sidecar.port, '/files/1', keys.globex);
+    expect(response.headers['content-length']).toBe(String(size));
     const arrived = createHash('sha256');
     await holdStill();
-    for await (const chunk of answer) arrived.update(chunk as Buffer);
+    for await (const chunk of response) arrived.update(chunk as Buffer);
     expect(arrived.digest('hex')).toBe(hash.digest('hex'));
     expect(sidecar.peakMemory()).toBeLessThan(allowance);
   });
@@ -70,14 +70,14 @@ describe('bodies of 300 MB', () => {
     const { pieces, hash } = large();
     const upstream = await startUpstream((_seen, res) => void Readable.from(pieces).pipe(res));
     const sidecar = await startSidecarProcess(upstream.origin, { nodeOptions });
-    const answer = await get(sidecar.port, '/api/s2s/export', keys.acme);
-    expect(answer.headers['envelope']).toBe('sealed');
+    const response = await get(sidecar.port, '/api/s2s/export', keys.acme);
+    expect(response.headers['envelope']).toBe('sealed');
     const arrived = createHash('sha256');
     const decipher = createDecipheriv('aes-256-cbc', acmeTest.key, acmeTest.iv);
     let rest = '';
     let isFirst = true;
     await holdStill();
-    for await (const chunk of answer) {
+    for await (const chunk of response) {
       let text = rest + (chunk as Buffer).toString('latin1');
       if (isFirst) {
         expect(text.slice(0, 9)).toBe('{"data":"');

@@ -6,7 +6,7 @@ import type { ConnectionOptions } from 'node:tls';
 import { WebSocket, WebSocketServer } from 'ws';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
-import { openConnection, parseAnswers } from '../support/connection.ts';
+import { openConnection, parseResponses } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { configOf, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
@@ -29,7 +29,7 @@ describe('a listener with TLS', () => {
     );
   }
 
-  /** The status of one request; rejects where there is no answer. */
+  /** The status of one request; rejects where there is no response. */
   function get(sidecar: TestSidecar, options: RequestOptions = {}): Promise<number> {
     return new Promise((resolve, reject) => {
       const headers = { authorization };
@@ -118,7 +118,7 @@ describe('a listener with TLS', () => {
     expect(String((await once(socket, 'message'))[0])).toBe('hello');
   });
 
-  test('ends a broken answer without the farewell that a whole one has', async () => {
+  test('ends a broken response without the farewell that a whole one has', async () => {
     let whole = true;
     const upstream = await startRawUpstream((_req, res) => {
       res.write('hello');
@@ -156,7 +156,7 @@ describe('a connection between two requests', () => {
     expect(client.ending).toBe('open');
     await client.untilEnded();
     expect(client.ending).toBe('end');
-    expect(parseAnswers(client.received)).toHaveLength(1);
+    expect(parseResponses(client.received)).toHaveLength(1);
     expect(sidecar.accessLines()).toHaveLength(1);
   });
 
@@ -169,10 +169,10 @@ describe('a connection between two requests', () => {
       await client.untilText('{"ok":true}', i);
       await new Promise((resolve) => void setTimeout(resolve, idle / 3));
     }
-    expect(parseAnswers(client.received)).toHaveLength(6);
+    expect(parseResponses(client.received)).toHaveLength(6);
   });
 
-  test('does not count as idle while an answer is awaited', async () => {
+  test('does not count as idle while a response is awaited', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       setTimeout(() => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate'), 3 * idle);
     });

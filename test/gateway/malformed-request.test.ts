@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { openConnection, parseAnswers, parseOnly, type RawAnswer } from '../support/connection.ts';
+import { openConnection, parseResponses, parseOnly, type RawResponse } from '../support/connection.ts';
 import { expectOnlyRefused, expectRefusal, start, untilGone, valid } from '../support/refused.ts';
 
 describe('what is no request by the parser', () => {
@@ -32,7 +32,7 @@ describe('what is no request by the parser', () => {
     await expectOnlyRefused(sidecar, upstream, bytes, 'malformed_request');
   });
 
-  test('is refused once, however much more of it comes, and the answer is not lost to a reset', async () => {
+  test('is refused once, however much more of it comes, and the response is not lost to a reset', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     const garbage = Buffer.alloc(262_144, 'x');
@@ -42,23 +42,23 @@ describe('what is no request by the parser', () => {
       await new Promise((resolve) => void setTimeout(resolve, 5));
     }
     client.socket.end();
-    const answer = parseOnly(await client.untilEnded());
+    const response = parseOnly(await client.untilEnded());
     expect(client.ending).toBe('end');
-    expectRefusal(answer, 'malformed_request');
+    expectRefusal(response, 'malformed_request');
     expect(sidecar.accessLines()).toHaveLength(1);
     expect(await (await fetch(`${sidecar.adminUrl}/metrics`)).text()).toContain(
       'envelope_sidecar_refusals_total{environment="none",code="malformed_request"} 1',
     );
   });
 
-  test('is answered behind the answers to the whole requests before it', async () => {
+  test('is answered behind the responses to the whole requests before it', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(`${valid}${valid}no request at all\r\n\r\n`);
-    const answers = parseAnswers(await client.untilEnded());
-    expect(answers.map(({ status }) => status)).toEqual([200, 200, 400]);
+    const responses = parseResponses(await client.untilEnded());
+    expect(responses.map(({ status }) => status)).toEqual([200, 200, 400]);
     expect(client.ending).toBe('end');
-    expectRefusal(answers[2] as RawAnswer, 'malformed_request');
+    expectRefusal(responses[2] as RawResponse, 'malformed_request');
   });
 
   test('closes the connection although the client keeps it open', async () => {

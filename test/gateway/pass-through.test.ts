@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import { startByteUpstream } from '../support/byte-upstream.ts';
-import { openConnection, parseAnswers, parseOnly } from '../support/connection.ts';
+import { openConnection, parseResponses, parseOnly } from '../support/connection.ts';
 import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
@@ -11,7 +11,7 @@ function head(line: string, ...headers: readonly string[]): string {
 
 const megabyte = 1 << 20;
 
-describe('an answer', () => {
+describe('a response', () => {
   test('of events arrives event by event, its head before the first of them', async () => {
     const send: ((event: string) => void)[] = [];
     const upstream = await startUpstream((_seen, res) => {
@@ -49,8 +49,10 @@ describe('an answer', () => {
           received.endsWith(framing === 'a length' ? 'hello' : '0\r\n\r\n') && received.split('hello').length > i,
       );
     }
-    const answers = parseAnswers(client.received);
-    expect(answers.map(({ status, body }) => [status, body])).toEqual(Array.from({ length: 3 }, () => [200, 'hello']));
+    const responses = parseResponses(client.received);
+    expect(responses.map(({ status, body }) => [status, body])).toEqual(
+      Array.from({ length: 3 }, () => [200, 'hello']),
+    );
   });
 
   test.each([
@@ -65,11 +67,11 @@ describe('an answer', () => {
     client.send(head('GET / HTTP/1.1'));
     await client.untilText('\r\n\r\n');
     client.send(head('GET / HTTP/1.1', 'Connection: close'));
-    const answers = parseAnswers(await client.untilEnded());
-    expect(answers.map(({ status }) => String(status))).toEqual([name.slice(0, 3), name.slice(0, 3)]);
-    expect(answers[0]?.headers).not.toHaveProperty('transfer-encoding');
+    const responses = parseResponses(await client.untilEnded());
+    expect(responses.map(({ status }) => String(status))).toEqual([name.slice(0, 3), name.slice(0, 3)]);
+    expect(responses[0]?.headers).not.toHaveProperty('transfer-encoding');
     // RFC 9110 §8.6: a 204 has none.
-    if (name.startsWith('204')) expect(answers[0]?.headers).not.toHaveProperty('content-length');
+    if (name.startsWith('204')) expect(responses[0]?.headers).not.toHaveProperty('content-length');
   });
 
   test('to HEAD has the length of what it stands for, and no body', async () => {
@@ -91,9 +93,9 @@ describe('an answer', () => {
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
     client.send(head('GET /api/s2s/x HTTP/1.1', 'Connection: close').replace(keys.globex, keys.acme));
-    const answer = parseOnly(await client.untilEnded());
-    expect(answer).toMatchObject({ status, body: '' });
-    expect(answer.headers).not.toHaveProperty('envelope');
+    const response = parseOnly(await client.untilEnded());
+    expect(response).toMatchObject({ status, body: '' });
+    expect(response.headers).not.toHaveProperty('envelope');
   });
 
   test('is preceded by the hints that the upstream gives early', async () => {
@@ -109,9 +111,9 @@ describe('an answer', () => {
     await client.untilText('\r\n\r\n', 2);
     expect(client.received).not.toContain('200');
     release();
-    const answers = parseAnswers(await client.untilEnded());
-    expect(answers.map(({ status }) => status)).toEqual([103, 102, 200]);
-    expect(answers[0]?.headers['link']).toBe('</style.css>; rel=preload');
+    const responses = parseResponses(await client.untilEnded());
+    expect(responses.map(({ status }) => status)).toEqual([103, 102, 200]);
+    expect(responses[0]?.headers['link']).toBe('</style.css>; rel=preload');
   });
 
   test.each([
@@ -177,8 +179,8 @@ describe('an answer', () => {
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
     client.send(head('GET / HTTP/1.1', 'TE: trailers', 'Connection: close'));
-    const answer = parseOnly(await client.untilEnded());
-    expect(answer.body).toBe('ok');
+    const response = parseOnly(await client.untilEnded());
+    expect(response.body).toBe('ok');
     expect(client.received.toLowerCase()).not.toContain('x-sum');
   });
 });
@@ -186,7 +188,7 @@ describe('an answer', () => {
 describe('a request with a body', () => {
   const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
   // What HEAD is answered has no body.
-  const answerTo = (method: string): string =>
+  const responseTo = (method: string): string =>
     `HTTP/1.1 200 OK\r\nContent-Length: ${method === 'HEAD' ? 0 : 2}\r\n\r\n${method === 'HEAD' ? '' : 'ok'}`;
 
   test.each(methods.flatMap((method) => [[method, 'chunks'] as const, [method, 'a length'] as const]))(
@@ -194,7 +196,7 @@ describe('a request with a body', () => {
     async (method, framing) => {
       const upstream = await startByteUpstream(({ socket, received }) => {
         // An upstream that read the body as a further request would show it here.
-        if (received.includes('\r\n\r\n')) socket.write(answerTo(method));
+        if (received.includes('\r\n\r\n')) socket.write(responseTo(method));
       });
       const sidecar = await startSidecar(configOf(upstream.origin));
       const client = await openConnection(sidecar.port);
@@ -221,7 +223,7 @@ describe('a request with a body', () => {
   );
 
   test.each(methods)('%s of zero chunks is well framed at the upstream', async (method) => {
-    const upstream = await startByteUpstream(({ socket }) => void socket.write(answerTo(method)));
+    const upstream = await startByteUpstream(({ socket }) => void socket.write(responseTo(method)));
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
     client.send(`${head(`${method} /x HTTP/1.1`, 'Transfer-Encoding: chunked')}0\r\n\r\n`);
@@ -284,7 +286,7 @@ describe('a request with a body', () => {
   });
 });
 
-describe('an answer that comes while the request is still being sent', () => {
+describe('a response that comes while the request is still being sent', () => {
   test.each([
     ['with a length', (body: string) => `Content-Length: ${body.length}\r\n\r\n${body}`],
     [
@@ -301,10 +303,10 @@ describe('an answer that comes while the request is still being sent', () => {
     client.send(Buffer.alloc(megabyte, 'x'));
     await client.untilText('{"no":1}');
     for (let i = 0; i < 7; i += 1) client.send(Buffer.alloc(megabyte, 'x'));
-    const answer = parseOnly(await client.untilEnded());
+    const response = parseOnly(await client.untilEnded());
     expect(client.ending).toBe('end');
-    expect(answer).toMatchObject({ status: 403, body: '{"no":1}' });
-    expect(answer.headers['connection']).toBe('close');
+    expect(response).toMatchObject({ status: 403, body: '{"no":1}' });
+    expect(response.headers['connection']).toBe('close');
     await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 403 }));
   });
 
@@ -338,7 +340,7 @@ describe('an answer that comes while the request is still being sent', () => {
 });
 
 describe('a client of HTTP/1.0', () => {
-  test('gets an answer of known length with that length', async () => {
+  test('gets a response of known length with that length', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -373,12 +375,12 @@ describe('a client of HTTP/1.0', () => {
     client.send(head('GET / HTTP/1.0', 'Connection: keep-alive'));
     await client.untilText('{"ok":true}');
     client.send(head('GET / HTTP/1.0'));
-    expect(parseAnswers(await client.untilEnded()).map(({ status }) => status)).toEqual([200, 200]);
+    expect(parseResponses(await client.untilEnded()).map(({ status }) => status)).toEqual([200, 200]);
   });
 });
 
 /** A chunked body put together; nothing may stand behind it. */
 function unchunked(raw: string): string {
-  const answer = parseOnly(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${raw}`);
-  return answer.body;
+  const response = parseOnly(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${raw}`);
+  return response.body;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { openConnection, parseAnswers, parseOnly } from '../support/connection.ts';
+import { openConnection, parseResponses, parseOnly } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { authorization, request, start, valid } from '../support/refused.ts';
 import { configOf, startSidecar } from '../support/sidecar.ts';
@@ -27,7 +27,7 @@ describe('pipelined requests', () => {
     const head = (path: string): string => request(`GET ${path} HTTP/1.1`, 'Host: localhost', authorization);
     client.send(paths.map(head).join(''));
     await client.until((received) => received.includes('/11', received.lastIndexOf('\r\n\r\n')));
-    expect(parseAnswers(client.received).map(({ body }) => body)).toEqual(paths);
+    expect(parseResponses(client.received).map(({ body }) => body)).toEqual(paths);
     expect(upstream.seen.map(({ url }) => url)).toEqual(paths);
     expect(most).toBe(1);
   });
@@ -41,8 +41,8 @@ describe('pipelined requests', () => {
         `${request('PUT /2 HTTP/1.1', 'Host: localhost', authorization, 'Transfer-Encoding: chunked')}3\r\ntwo\r\n0\r\n\r\n` +
         `${request('POST /3 HTTP/1.1', 'Host: localhost', authorization, 'Content-Length: 5', 'Connection: close')}three`,
     );
-    const answers = parseAnswers(await client.untilEnded());
-    expect(answers.map(({ body }) => body)).toEqual(['POST one', 'PUT two', 'POST three']);
+    const responses = parseResponses(await client.untilEnded());
+    expect(responses.map(({ body }) => body)).toEqual(['POST one', 'PUT two', 'POST three']);
   });
 
   test('leave nothing behind on the connection, and no warning, however many they are', async () => {

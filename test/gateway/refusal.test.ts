@@ -14,11 +14,11 @@ import {
   expectPlainRefusal,
   expectSealedRefusal,
   send,
-  type Answer,
+  type Response,
   type Sent,
 } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
-import { exchangeRaw, parseAnswer } from '../support/raw.ts';
+import { exchangeRaw, parseResponse } from '../support/raw.ts';
 import {
   acme,
   acmeLive,
@@ -60,19 +60,19 @@ const plain: Merchant = { secret: keys.globex, public: keys.globexPublic };
 
 type Setting = Parameters<typeof startGateway>[0];
 
-async function answerTo(line: string, sent: Sent, setting: Setting = {}): Promise<Answer> {
+async function responseTo(line: string, sent: Sent, setting: Setting = {}): Promise<Response> {
   const { sidecar } = await startGateway({ routes, ...setting });
   return send(sidecar, line, sent);
 }
 
-async function rawAnswerTo(request: string, setting: Setting = {}): Promise<Answer> {
+async function rawResponseTo(request: string, setting: Setting = {}): Promise<Response> {
   const { sidecar } = await startGateway({ routes, ...setting });
-  const { status, headers, body } = parseAnswer(await exchangeRaw(sidecar.port, request));
+  const { status, headers, body } = parseResponse(await exchangeRaw(sidecar.port, request));
   return { status, headers, body, bytes: Buffer.from(body) };
 }
 
 /** The gateway over parts that fail as no configuration makes them fail. */
-async function answerOver(directory: Directory, upstream: Upstream, sent: Sent): Promise<Answer> {
+async function responseOver(directory: Directory, upstream: Upstream, sent: Sent): Promise<Response> {
   const config = configOf(nowhere.origin, { routes });
   const rules = new Rules(config, directory, new Map([['test', upstream]]));
   const silent = createLogger('silent', { write: () => {} });
@@ -97,50 +97,50 @@ class FaultyUpstream extends Upstream {
 }
 
 /** Makes the sidecar refuse a request to an enveloped route: with each code, for real, for either merchant. */
-const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Answer>> = {
-  missing_api_key: () => answerTo(charge, { body: envelope }),
-  malformed_api_key: ({ secret }) => answerTo(charge, { key: `${secret}!`, body: envelope }),
-  invalid_api_key: ({ secret }) => answerTo(charge, { key: `${secret}x`, body: envelope }),
-  environment_mismatch: ({ secret }) => answerTo(charge, { key: secret.replace('test', 'live'), body: envelope }),
-  key_not_permitted: (merchant) => answerTo(charge, { key: merchant.public, body: envelope }),
+const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Response>> = {
+  missing_api_key: () => responseTo(charge, { body: envelope }),
+  malformed_api_key: ({ secret }) => responseTo(charge, { key: `${secret}!`, body: envelope }),
+  invalid_api_key: ({ secret }) => responseTo(charge, { key: `${secret}x`, body: envelope }),
+  environment_mismatch: ({ secret }) => responseTo(charge, { key: secret.replace('test', 'live'), body: envelope }),
+  key_not_permitted: (merchant) => responseTo(charge, { key: merchant.public, body: envelope }),
   account_inactive: ({ secret }) => {
     const accounts = [acme, globex].map((account) => Object.assign({ ...account }, { active: false }));
-    return answerTo(charge, { key: secret, body: envelope }, { accounts });
+    return responseTo(charge, { key: secret, body: envelope }, { accounts });
   },
-  method_not_allowed: ({ secret }) => answerTo('PUT /api/s2s/charge', { key: secret, body: envelope }),
-  envelope_required: ({ secret }) => answerTo(charge, { key: secret, body: '{"amount":1}' }),
-  envelope_malformed: ({ secret }) => answerTo(charge, { key: secret, body: '{"data":1}' }),
-  decryption_failed: ({ secret }) => answerTo(charge, { key: secret, body: envelopeOf(acmeLive, '{"amount":1}') }),
-  encryption_not_supported: ({ secret }) => answerTo('POST /api/v1/other', { key: secret, body: envelope }),
+  method_not_allowed: ({ secret }) => responseTo('PUT /api/s2s/charge', { key: secret, body: envelope }),
+  envelope_required: ({ secret }) => responseTo(charge, { key: secret, body: '{"amount":1}' }),
+  envelope_malformed: ({ secret }) => responseTo(charge, { key: secret, body: '{"data":1}' }),
+  decryption_failed: ({ secret }) => responseTo(charge, { key: secret, body: envelopeOf(acmeLive, '{"amount":1}') }),
+  encryption_not_supported: ({ secret }) => responseTo('POST /api/v1/other', { key: secret, body: envelope }),
   unsupported_content_encoding: ({ secret }) =>
-    answerTo(charge, { key: secret, body: envelope, headers: { 'content-encoding': 'gzip' } }),
-  body_too_large: ({ secret }) => answerTo(charge, { key: secret, body: envelope }, { limits: { requestBody: 10 } }),
-  ambiguous_request: ({ secret }) => answerTo('POST /api//s2s/charge', { key: secret, body: envelope }),
-  malformed_request: () => rawAnswerTo('POST /api/s2s/charge HTTP/1.1\r\nHost x\r\n\r\n'),
-  invalid_cipher_test: ({ secret }) => answerTo('POST /api/s2s/aes-encrypt', { key: secret, body: envelope }),
+    responseTo(charge, { key: secret, body: envelope, headers: { 'content-encoding': 'gzip' } }),
+  body_too_large: ({ secret }) => responseTo(charge, { key: secret, body: envelope }, { limits: { requestBody: 10 } }),
+  ambiguous_request: ({ secret }) => responseTo('POST /api//s2s/charge', { key: secret, body: envelope }),
+  malformed_request: () => rawResponseTo('POST /api/s2s/charge HTTP/1.1\r\nHost x\r\n\r\n'),
+  invalid_cipher_test: ({ secret }) => responseTo('POST /api/s2s/aes-encrypt', { key: secret, body: envelope }),
   request_timeout: ({ secret }) =>
-    rawAnswerTo(`${charge} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${secret}\r\nContent-Length: 9\r\n\r\n{`, {
+    rawResponseTo(`${charge} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${secret}\r\nContent-Length: 9\r\n\r\n{`, {
       timeouts: { request: 50 },
     }),
-  unknown_host: ({ secret }) => answerTo(charge, { key: secret, body: envelope }, { serves: 'both' }),
-  headers_too_large: ({ secret }) => answerTo(charge, { key: secret, headers: { 'x-long': 'x'.repeat(20_000) } }),
+  unknown_host: ({ secret }) => responseTo(charge, { key: secret, body: envelope }, { serves: 'both' }),
+  headers_too_large: ({ secret }) => responseTo(charge, { key: secret, headers: { 'x-long': 'x'.repeat(20_000) } }),
   too_many_attempts: async ({ secret }) => {
     const { sidecar } = await startGateway({ routes, limits: { failedKeys: { attempts: 1, window: 60_000 } } });
     const sent = { key: `${secret}x`, body: envelope };
     await send(sidecar, charge, sent);
     return send(sidecar, charge, sent);
   },
-  overloaded: ({ secret }) => answerTo(charge, { key: secret, body: envelope }, { limits: { buffered: 10 } }),
+  overloaded: ({ secret }) => responseTo(charge, { key: secret, body: envelope }, { limits: { buffered: 10 } }),
   accounts_unavailable: ({ secret }) =>
-    answerOver({ find: () => 'unavailable' }, new Upstream(nowhere, 1_000), { key: secret, body: envelope }),
+    responseOver({ find: () => 'unavailable' }, new Upstream(nowhere, 1_000), { key: secret, body: envelope }),
   upstream_unavailable: async ({ secret }) => {
     const sidecar = await startSidecar(configOf(nowhere.origin, { routes }));
     return send(sidecar, charge, { key: secret, body: envelope });
   },
   upstream_timeout: ({ secret }) =>
-    answerTo(charge, { key: secret, body: envelope }, { timeouts: { upstream: 50 }, respond: () => {} }),
+    responseTo(charge, { key: secret, body: envelope }, { timeouts: { upstream: 50 }, respond: () => {} }),
   sealing_failed: ({ secret }) =>
-    answerTo(
+    responseTo(
       charge,
       { key: secret, body: envelope },
       { respond: (_, res) => res.writeHead(200, { 'Content-Encoding': 'gzip' }).end('not gzip') },
@@ -149,7 +149,7 @@ const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Answer>> = {
     const account = secret === keys.acme ? acme : globex;
     const [key] = account.keys;
     const upstream = new FaultyUpstream(nowhere, 1_000);
-    return answerOver({ find: () => key && { account, key } }, upstream, { key: secret, body: envelope });
+    return responseOver({ find: () => key && { account, key } }, upstream, { key: secret, body: envelope });
   },
 };
 
@@ -168,50 +168,50 @@ const headers = new Set([
   'envelope-content-type',
 ]);
 
-function expectNothingTold(answer: Answer): void {
-  expect(Object.keys(answer.headers).filter((name) => !headers.has(name))).toEqual([]);
+function expectNothingTold(response: Response): void {
+  expect(Object.keys(response.headers).filter((name) => !headers.has(name))).toEqual([]);
 }
 
 describe('an encrypting account on an enveloped route', () => {
   test.each(codes.filter((code) => sealed.includes(code)))('gets %s sealed', async (code) => {
-    const answer = await provoked[code](encrypting);
-    expectSealedRefusal(acmeTest, answer, code);
-    expectNothingTold(answer);
+    const response = await provoked[code](encrypting);
+    expectSealedRefusal(acmeTest, response, code);
+    expectNothingTold(response);
   });
 
   test.each(codes.filter((code) => !sealed.includes(code)))('gets %s in plain', async (code) => {
-    const answer = await provoked[code](encrypting);
-    const { hint } = JSON.parse(answer.body) as { hint?: string };
-    expectPlainRefusal(answer, code, hint);
-    expectNothingTold(answer);
+    const response = await provoked[code](encrypting);
+    const { hint } = JSON.parse(response.body) as { hint?: string };
+    expectPlainRefusal(response, code, hint);
+    expectNothingTold(response);
   });
 
   test('gets a refusal without a body where it has asked for none', async () => {
     const { sidecar } = await startGateway({ routes });
-    const answer = await send(sidecar, 'HEAD /api/s2s/charge', { key: keys.acme });
-    expect([answer.status, answer.body]).toEqual([405, '']);
-    expect(answer.headers).not.toHaveProperty('envelope');
+    const response = await send(sidecar, 'HEAD /api/s2s/charge', { key: keys.acme });
+    expect([response.status, response.body]).toEqual([405, '']);
+    expect(response.headers).not.toHaveProperty('envelope');
     expect(sidecar.accessLines()[0]).toMatchObject({ code: 'method_not_allowed', bytes_out: 0 });
   });
 
   test('gets plain refusals on other routes', async () => {
-    const answer = await answerTo('GET /api/v1/other', { key: keys.acmePublic });
-    expectPlainRefusal(answer, 'key_not_permitted');
+    const response = await responseTo('GET /api/v1/other', { key: keys.acmePublic });
+    expectPlainRefusal(response, 'key_not_permitted');
   });
 
   test('gets plain refusals in an environment in which it does not encrypt', async () => {
     const accounts = [{ ...acme, encryption: {} }];
-    const answer = await answerTo('PUT /api/s2s/charge', { key: keys.acme }, { accounts });
-    expectPlainRefusal(answer, 'method_not_allowed');
+    const response = await responseTo('PUT /api/s2s/charge', { key: keys.acme }, { accounts });
+    expectPlainRefusal(response, 'method_not_allowed');
   });
 
   test('gets them in the encoding of its account', async () => {
     const upstream = await startUpstream();
     const encryption = { test: encryptionOf(acmeTest, { encoding: 'base64' }) };
     const sidecar = await startSidecar(configOf(upstream.origin, { routes, accounts: [{ ...acme, encryption }] }));
-    const answer = await send(sidecar, 'PUT /api/s2s/charge', { key: keys.acme });
-    expect(answer.body).toMatch(/^\{"data":"[A-Za-z0-9+/]+=*"\}$/);
-    expect(answer.headers).toMatchObject({ envelope: 'sealed', allow: 'POST' });
+    const response = await send(sidecar, 'PUT /api/s2s/charge', { key: keys.acme });
+    expect(response.body).toMatch(/^\{"data":"[A-Za-z0-9+/]+=*"\}$/);
+    expect(response.headers).toMatchObject({ envelope: 'sealed', allow: 'POST' });
   });
 });
 
@@ -223,7 +223,7 @@ describe('an account that does not encrypt', () => {
   });
 
   test.each(forEnvelopes)('does not get %s: its bodies are as long and as compressed as they please', async (code) => {
-    const answer = await provoked[code](plain);
-    expect([answer.status, answer.body]).toEqual([200, '{"ok":true}']);
+    const response = await provoked[code](plain);
+    expect([response.status, response.body]).toEqual([200, '{"ok":true}']);
   });
 });

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
 import { envelopeOf } from '../support/client.ts';
-import { openConnection, parseAnswers, parseOnly, type Connection } from '../support/connection.ts';
+import { openConnection, parseResponses, parseOnly, type Connection } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
@@ -108,7 +108,7 @@ describe('a body that is opened', () => {
     ['with a length', `Content-Length: ${8 << 20}`, ''],
     ['in chunks', 'Transfer-Encoding: chunked', `${(8 << 20).toString(16)}\r\n`],
   ])(
-    'that is far too large is read on, so that a client that sends all first gets its answer, %s',
+    'that is far too large is read on, so that a client that sends all first gets its response, %s',
     async (_name, framing, size) => {
       const { sidecar } = await start();
       const client = await openConnection(sidecar.port);
@@ -144,7 +144,7 @@ describe('a body that is opened', () => {
     await client.untilText('}');
     client.send(`345${withLength(envelope)}`);
     await client.untilText('}', 2);
-    expect(parseAnswers(client.received).map(({ status }) => status)).toEqual([401, 200]);
+    expect(parseResponses(client.received).map(({ status }) => status)).toEqual([401, 200]);
   });
 });
 
@@ -178,7 +178,7 @@ describe('the bytes held over all requests', () => {
     await expectAllFree(sidecar);
   });
 
-  test('are given back after answers, time and again', async () => {
+  test('are given back after responses, time and again', async () => {
     const { sidecar } = await start(settings);
     for (let round = 0; round < 5; round += 1) await expectAllFree(sidecar);
   });
@@ -254,7 +254,7 @@ describe('Expect: 100-continue', () => {
     expect(await client.untilText('\r\n\r\n')).toBe('HTTP/1.1 100 Continue\r\n\r\n');
     client.send(body);
     await client.untilText('}');
-    expect(parseAnswers(client.received).map(({ status }) => status)).toEqual([100, 200]);
+    expect(parseResponses(client.received).map(({ status }) => status)).toEqual([100, 200]);
     expect(upstream.seen[0]?.body).toBe(arrived);
     expect(upstream.seen[0]?.headers).not.toHaveProperty('expect');
   });
@@ -279,20 +279,20 @@ describe('Expect: 100-continue', () => {
     ['with an ambiguous path', 'POST //notes', [`Authorization: Bearer ${keys.globex}`], 400],
   ])('is not answered where the request is refused: %s', async (_name, line, headers, status) => {
     const { sidecar } = await start();
-    const { client, ...answer } = await ask(
+    const { client, ...response } = await ask(
       sidecar,
       [`${line} HTTP/1.1`, 'Host: localhost', ...headers, expects, 'Content-Length: 10', '', ''].join('\r\n'),
     );
-    expect(answer.status).toBe(status);
+    expect(response.status).toBe(status);
     // The client may send its body or not; where it does not, nothing else can follow on this connection.
-    expect(answer.headers['connection']).toBe('close');
+    expect(response.headers['connection']).toBe('close');
     client.socket.destroy();
   });
 
   test('is not answered where the body is too large', async () => {
     const { sidecar } = await start({ limits: { requestBody: 100 } });
-    const answer = await ask(sidecar, head('/api/s2s/charge', [expects, 'Content-Length: 101']));
-    expect(answer.status).toBe(413);
+    const response = await ask(sidecar, head('/api/s2s/charge', [expects, 'Content-Length: 101']));
+    expect(response.status).toBe(413);
   });
 
   test('that asks for more than that is ignored, and its body taken', async () => {
@@ -311,10 +311,10 @@ describe('a slow body', () => {
     const client = await openConnection(sidecar.port);
     client.send(head('/api/s2s/charge', ['Content-Length: 1000']));
     const drip = setInterval(() => client.send(' '), 20);
-    const answer = parseOnly(await client.untilText('}'));
+    const response = parseOnly(await client.untilText('}'));
     clearInterval(drip);
-    expect([answer.status, codeOf(answer.body)]).toEqual([408, 'request_timeout']);
-    expect(answer.headers['connection']).toBe('close');
+    expect([response.status, codeOf(response.body)]).toEqual([408, 'request_timeout']);
+    expect(response.headers['connection']).toBe('close');
     expect(upstream.heads()).toBe(0);
     client.socket.end();
     await client.untilEnded();
@@ -347,34 +347,34 @@ describe('a slow body', () => {
     const sidecar = await startSidecar(configOf(upstream.origin, { timeouts }));
     const client = await openConnection(sidecar.port);
     client.send(head('/notes', ['Content-Length: 100'], keys.globex) + sent);
-    const answer = parseOnly(await client.untilText('}'));
-    expect([answer.status, codeOf(answer.body)]).toEqual([408, 'request_timeout']);
+    const response = parseOnly(await client.untilText('}'));
+    expect([response.status, codeOf(response.body)]).toEqual([408, 'request_timeout']);
     await vi.waitFor(() => expect(upstream.heads() === 0 || closed).toBe(true));
   });
 
   test('that is looked at is refused when it falls silent', async () => {
     const { sidecar } = await start({ timeouts });
-    const answer = await ask(sidecar, `${head('/notes', ['Content-Length: 100'])}{"data":`);
-    expect([answer.status, codeOf(answer.body)]).toEqual([408, 'request_timeout']);
+    const response = await ask(sidecar, `${head('/notes', ['Content-Length: 100'])}{"data":`);
+    expect([response.status, codeOf(response.body)]).toEqual([408, 'request_timeout']);
   });
 });
 
 describe('requests in flight', () => {
   test('beyond the limit are refused at once, and the place of each is free again when it is answered', async () => {
-    const answers: (() => void)[] = [];
-    const upstream = await startUpstream((_seen, res) => void answers.push(() => res.end('{}')));
+    const responses: (() => void)[] = [];
+    const upstream = await startUpstream((_seen, res) => void responses.push(() => res.end('{}')));
     const sidecar = await startSidecar(configOf(upstream.origin, { limits: { inFlight: 3 } }));
     for (let round = 0; round < 3; round += 1) {
       const clients = await Promise.all([0, 1, 2].map(() => openConnection(sidecar.port)));
       for (const client of clients) client.send(withLength(envelope));
-      await vi.waitFor(() => expect(answers).toHaveLength(3));
+      await vi.waitFor(() => expect(responses).toHaveLength(3));
 
       const refused = await ask(sidecar, withLength(envelope));
       expect([refused.status, codeOf(refused.body)]).toEqual([503, 'overloaded']);
       expect(refused.headers['retry-after']).toBe('1');
       expect(await inFlight(sidecar)).toBe(3);
 
-      for (const answer of answers.splice(0)) answer();
+      for (const answer of responses.splice(0)) answer();
       for (const client of clients) expect(parseOnly(await client.untilText('}')).status).toBe(200);
       await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
     }

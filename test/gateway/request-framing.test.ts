@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import { envelopeOf } from '../support/client.ts';
-import { openConnection, parseAnswers } from '../support/connection.ts';
+import { openConnection, parseResponses } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import {
   authorization,
@@ -209,7 +209,7 @@ describe('what can be read in one way only goes on in its plain form', () => {
     const client = await openConnection(sidecar.port);
     client.send(`${post(framing)}${body}${valid}`);
     await client.untilText('{"ok":true}', 2);
-    expect(parseAnswers(client.received).map(({ status }) => status)).toEqual([200, 200]);
+    expect(parseResponses(client.received).map(({ status }) => status)).toEqual([200, 200]);
     expect(upstream.seen).toMatchObject([
       { method: 'POST', url: '/', body: smuggled },
       { method: 'GET', url: '/behind', body: '' },

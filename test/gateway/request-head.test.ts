@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { envelopeOf, opened, send } from '../support/client.ts';
 import { firstSeen, startGateway } from '../support/gateway.ts';
-import { parseAnswer, rawRequest } from '../support/raw.ts';
+import { parseResponse, rawRequest } from '../support/raw.ts';
 import { acmeTest, keys } from '../support/sidecar.ts';
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
@@ -141,8 +141,8 @@ describe('the request id', () => {
     ['every character it may have', 'AZaz09._-'],
   ])('is the client’s own if it has %s', async (_, id) => {
     const { sidecar, upstream } = await startGateway();
-    const answer = await send(sidecar, 'GET /', { key: keys.globex, headers: { 'X-Request-ID': id } });
-    expect(answer.headers['x-request-id']).toBe(id);
+    const response = await send(sidecar, 'GET /', { key: keys.globex, headers: { 'X-Request-ID': id } });
+    expect(response.headers['x-request-id']).toBe(id);
     expect(upstream.seen[0]?.headers['x-request-id']).toBe(id);
     expect(sidecar.accessLines()[0]).toMatchObject({ request_id: id });
   });
@@ -160,7 +160,7 @@ describe('the request id', () => {
     const headers: Record<string, string> = id === undefined ? {} : { 'x-request-id': id };
     const first = await send(sidecar, 'GET /', { key: keys.globex, headers });
     const second = await send(sidecar, 'GET /', { key: keys.globex, headers });
-    const ids = [first, second].map((answer) => String(answer.headers['x-request-id']));
+    const ids = [first, second].map((response) => String(response.headers['x-request-id']));
     expect(ids).toEqual([expect.stringMatching(uuid), expect.stringMatching(uuid)]);
     expect(ids[0]).not.toBe(ids[1]);
     expect(upstream.seen.map((seen) => seen.headers['x-request-id'])).toEqual(ids);
@@ -169,20 +169,20 @@ describe('the request id', () => {
 
   test.each([
     ['a refusal', 'GET /', undefined, 401],
-    ['a sealed answer', 'GET /api/s2s/charges', keys.acme, 200],
+    ['a sealed response', 'GET /api/s2s/charges', keys.acme, 200],
     ['a test endpoint', 'GET /api/s2s/aes-encrypt', undefined, 405],
   ])('stands on %s, too', async (_, line, key, status) => {
     const { sidecar } = await startGateway();
     const headers = { 'x-request-id': 'r1' };
-    const answer = await send(sidecar, line, key === undefined ? { headers } : { key, headers });
-    expect([answer.status, answer.headers['x-request-id']]).toEqual([status, 'r1']);
+    const response = await send(sidecar, line, key === undefined ? { headers } : { key, headers });
+    expect([response.status, response.headers['x-request-id']]).toEqual([status, 'r1']);
   });
 
   test('is there on a refusal of the parser', async () => {
     const { sidecar } = await startGateway();
-    const answer = parseAnswer(await rawRequest(sidecar.port, 'GET / HTTP/1.1', ['no colon']));
-    expect(JSON.parse(answer.body)).toMatchObject({ request_id: answer.headers['x-request-id'] });
-    expect(answer.headers['x-request-id']).toMatch(uuid);
+    const response = parseResponse(await rawRequest(sidecar.port, 'GET / HTTP/1.1', ['no colon']));
+    expect(JSON.parse(response.body)).toMatchObject({ request_id: response.headers['x-request-id'] });
+    expect(response.headers['x-request-id']).toMatch(uuid);
   });
 });
 
@@ -212,8 +212,8 @@ test('an enveloped request is told apart by the same rules', async () => {
   const { sidecar, upstream } = await startGateway();
   const headers = { X_Account_Id: 'globex', 'X-Request-Id': 'r1', Connection: 'close, X-Hop', 'X-Hop': 'x' };
   const sent = { key: keys.acme, body: envelopeOf(acmeTest, '{}'), headers };
-  const answer = await send(sidecar, 'POST /api/s2s/charge', sent);
-  expect(opened(acmeTest, answer)).toBe('{"ok":true}');
+  const response = await send(sidecar, 'POST /api/s2s/charge', sent);
+  expect(opened(acmeTest, response)).toBe('{"ok":true}');
   expect(upstream.seen[0]?.headers).toMatchObject({
     'x-account-id': 'acme',
     'x-api-key-id': 'sk_test-acmeac',

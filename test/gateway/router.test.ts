@@ -91,8 +91,8 @@ describe('letter case and a trailing slash', () => {
     const { sidecar, upstream } = await startGateway();
     const spellings = ['/api/s2s/charge', '/API/S2S/charge', '/api/s2s/charge/', '/Api/s2S', '/api/s2s/'];
     for (const path of spellings) {
-      const answer = await send(sidecar, `POST ${path}`, { key: keys.acme, body: '{"amount":1}' });
-      expect(JSON.parse(answer.body)).toMatchObject({ code: 'envelope_required' });
+      const response = await send(sidecar, `POST ${path}`, { key: keys.acme, body: '{"amount":1}' });
+      expect(JSON.parse(response.body)).toMatchObject({ code: 'envelope_required' });
     }
     expect(upstream.heads()).toBe(0);
   });

@@ -2,20 +2,20 @@ import { hash } from 'node:crypto';
 import type { OutgoingHttpHeaders } from 'node:http';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
-import { envelopeOf, expectPlainRefusal, opened, send, type Answer } from '../support/client.ts';
+import { envelopeOf, expectPlainRefusal, opened, send, type Response } from '../support/client.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
 import { acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
 import type { Respond } from '../support/upstream.ts';
 
 const json = { 'Content-Type': 'application/json' };
 
-/** Answers with a body of stated length. */
+/** Responses with a body of stated length. */
 function responding(status: number, headers: OutgoingHttpHeaders = {}, body: string | Buffer = ''): Respond {
   return (_, res) =>
     res.writeHead(status, { 'Content-Length': Buffer.byteLength(body), ...headers }).end(Buffer.from(body));
 }
 
-/** Answers in as many chunks as there are pieces. */
+/** Responses in as many chunks as there are pieces. */
 function chunked(headers: OutgoingHttpHeaders, ...pieces: readonly (string | Buffer)[]): Respond {
   return (_, res) => {
     res.writeHead(200, headers);
@@ -30,7 +30,7 @@ function overwritten(bytes: Buffer, count: number): Buffer {
 }
 
 /** What an encrypting account gets when the upstream responds like this to a charge. */
-async function answerTo(respond: Respond, method = 'POST'): Promise<Answer> {
+async function responseTo(respond: Respond, method = 'POST'): Promise<Response> {
   const { sidecar } = await startGateway({ respond });
   return send(sidecar, `${method} /api/s2s/charge`, { key: keys.acme });
 }
@@ -39,9 +39,9 @@ describe('every body is sealed', () => {
   test.each([
     200, 201, 202, 206, 299, 300, 302, 307, 400, 401, 402, 403, 404, 409, 418, 422, 429, 499, 500, 502, 503, 599,
   ])('with status %i, which stays', async (status) => {
-    const answer = await answerTo(responding(status, json, '{"amount":1}'));
-    expect(answer.status).toBe(status);
-    expect(opened(acmeTest, answer)).toBe('{"amount":1}');
+    const response = await responseTo(responding(status, json, '{"amount":1}'));
+    expect(response.status).toBe(status);
+    expect(opened(acmeTest, response)).toBe('{"amount":1}');
   });
 
   test.each([
@@ -50,8 +50,8 @@ describe('every body is sealed', () => {
     ['what is an envelope already', Buffer.from(envelopeOf(acmeTest, '{}'))],
     ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
   ])('byte for byte: %s', async (_, body) => {
-    const answer = await answerTo(responding(200, json, body));
-    expect(Buffer.from(opened(acmeTest, answer))).toEqual(Buffer.from(body.toString()));
+    const response = await responseTo(responding(200, json, body));
+    expect(Buffer.from(opened(acmeTest, response))).toEqual(Buffer.from(body.toString()));
   });
 
   test.each([
@@ -86,7 +86,7 @@ describe('every body is sealed', () => {
 
   test('in many pieces as in one', async () => {
     const pieces = Array.from({ length: 50 }, (_, i) => 'x'.repeat(i));
-    expect(opened(acmeTest, await answerTo(chunked(json, ...pieces)))).toBe(pieces.join(''));
+    expect(opened(acmeTest, await responseTo(chunked(json, ...pieces)))).toBe(pieces.join(''));
   });
 });
 
@@ -104,12 +104,12 @@ describe('where there is no body there is nothing to seal', () => {
     ['HEAD of what nobody can decode', responding(200, { 'Content-Encoding': 'aes128gcm' }, 'x'), 'HEAD', 200],
     ['HEAD of what is missing', responding(404, json, '{"ok":true}'), 'HEAD', 404],
   ])('%s', async (_, respond, method, status) => {
-    const answer = await answerTo(respond, method);
-    expect([answer.status, answer.body]).toEqual([status, '']);
-    const told = ['envelope', 'envelope-content-type', 'content-encoding'].filter((name) => name in answer.headers);
+    const response = await responseTo(respond, method);
+    expect([response.status, response.body]).toEqual([status, '']);
+    const told = ['envelope', 'envelope-content-type', 'content-encoding'].filter((name) => name in response.headers);
     expect(told).toEqual([]);
     // A length would be that of the plaintext.
-    expect([undefined, '0']).toContain(answer.headers['content-length']);
+    expect([undefined, '0']).toContain(response.headers['content-length']);
   });
 });
 
@@ -117,25 +117,25 @@ describe('the type', () => {
   test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset=UTF-8'])(
     '%s needs no word',
     async (type) => {
-      const answer = await answerTo(responding(200, { 'Content-Type': type }, '{}'));
-      expect(opened(acmeTest, answer)).toBe('{}');
-      expect(answer.headers).not.toHaveProperty('envelope-content-type');
+      const response = await responseTo(responding(200, { 'Content-Type': type }, '{}'));
+      expect(opened(acmeTest, response)).toBe('{}');
+      expect(response.headers).not.toHaveProperty('envelope-content-type');
     },
   );
 
   test.each(['application/problem+json', 'text/html; charset=utf-8', 'application/jsonl', 'text/csv', 'x'])(
     '%s is kept in Envelope-Content-Type',
     async (type) => {
-      const answer = await answerTo(responding(200, { 'Content-Type': type }, '{}'));
-      expect(opened(acmeTest, answer)).toBe('{}');
-      expect(answer.headers['envelope-content-type']).toBe(type);
+      const response = await responseTo(responding(200, { 'Content-Type': type }, '{}'));
+      expect(opened(acmeTest, response)).toBe('{}');
+      expect(response.headers['envelope-content-type']).toBe(type);
     },
   );
 
   test('is not invented where the upstream has none', async () => {
-    const answer = await answerTo(responding(200, {}, '{}'));
-    expect(opened(acmeTest, answer)).toBe('{}');
-    expect(answer.headers).not.toHaveProperty('envelope-content-type');
+    const response = await responseTo(responding(200, {}, '{}'));
+    expect(opened(acmeTest, response)).toBe('{}');
+    expect(response.headers).not.toHaveProperty('envelope-content-type');
   });
 });
 
@@ -162,9 +162,9 @@ describe('headers', () => {
     const names = [...ofPlaintext, ...ofConnection];
     const removed = Object.fromEntries(names.map((name) => [name, '"x"']));
     const headers = { ...json, ...removed, Connection: 'close, X-Nominated', 'Content-Encoding': 'identity' };
-    const answer = await answerTo(chunked(headers, '{}'));
-    expect(opened(acmeTest, answer)).toBe('{}');
-    const present = [...names, 'Content-Encoding'].filter((name) => name.toLowerCase() in answer.headers);
+    const response = await responseTo(chunked(headers, '{}'));
+    expect(opened(acmeTest, response)).toBe('{}');
+    const present = [...names, 'Content-Encoding'].filter((name) => name.toLowerCase() in response.headers);
     expect(present).toEqual([]);
   });
 
@@ -177,30 +177,30 @@ describe('headers', () => {
       'WWW-Authenticate': 'Basic',
       'X-Custom': 'caf\u00e9',
     };
-    const answer = await answerTo(responding(201, { ...json, ...kept }, '{}'));
+    const response = await responseTo(responding(201, { ...json, ...kept }, '{}'));
     const lower = Object.fromEntries(Object.entries(kept).map(([name, value]) => [name.toLowerCase(), value]));
-    expect(answer.headers).toMatchObject(lower);
+    expect(response.headers).toMatchObject(lower);
   });
 
   const forged = { Envelope: 'forged', 'Envelope-Content-Type': 'forged', 'Envelope-Credentials': 'forged' };
 
   test.each([
-    ['a sealed answer', 'POST /api/s2s/charge', keys.acme, { envelope: 'sealed' }],
-    ['a sealed account’s plain answer', 'GET /api/v1/balance', keys.acme, {}],
-    ['an answer on an enveloped route to an account without encryption', 'POST /api/s2s/charge', keys.globex, {}],
-    ['an answer without a body', 'HEAD /api/s2s/charge', keys.acme, {}],
+    ['a sealed response', 'POST /api/s2s/charge', keys.acme, { envelope: 'sealed' }],
+    ['a sealed account’s plain response', 'GET /api/v1/balance', keys.acme, {}],
+    ['a response on an enveloped route to an account without encryption', 'POST /api/s2s/charge', keys.globex, {}],
+    ['a response without a body', 'HEAD /api/s2s/charge', keys.acme, {}],
   ])('that only the sidecar may set are not taken from the upstream: %s', async (_, line, key, expected) => {
     const respond = responding(200, { ...json, ...forged, 'X-Request-Id': 'forged' }, '{}');
     const { sidecar } = await startGateway({ respond });
-    const answer = await send(sidecar, line, { key, headers: { 'X-Request-Id': 'r1' } });
-    expect(answer.headers['x-request-id']).toBe('r1');
-    expect(Object.fromEntries(Object.entries(answer.headers).filter(([name]) => name.startsWith('envelope')))).toEqual(
-      expected,
-    );
+    const response = await send(sidecar, line, { key, headers: { 'X-Request-Id': 'r1' } });
+    expect(response.headers['x-request-id']).toBe('r1');
+    expect(
+      Object.fromEntries(Object.entries(response.headers).filter(([name]) => name.startsWith('envelope'))),
+    ).toEqual(expected);
   });
 });
 
-describe('a compressed answer, although none was asked for,', () => {
+describe('a compressed response, although none was asked for,', () => {
   // What does not get shorter: the decoder has given much of it before the end shows that something is wrong.
   const noise = Buffer.concat(Array.from({ length: 3_000 }, (_, i) => hash('sha256', String(i), 'buffer')));
   const body = JSON.stringify({ items: Array.from({ length: 20_000 }, (_, id) => ({ id })) });
@@ -219,9 +219,9 @@ describe('a compressed answer, although none was asked for,', () => {
       const middle = Math.floor(compressed.length / 2);
       const inPieces = chunked(headers, compressed.subarray(0, middle), compressed.subarray(middle));
       for (const respond of [responding(200, headers, compressed), inPieces]) {
-        const answer = await answerTo(respond);
-        expect(opened(acmeTest, answer)).toBe(plaintext);
-        expect(answer.headers).not.toHaveProperty('content-encoding');
+        const response = await responseTo(respond);
+        expect(opened(acmeTest, response)).toBe(plaintext);
+        expect(response.headers).not.toHaveProperty('content-encoding');
       }
     }
   });
@@ -238,9 +238,9 @@ describe('a compressed answer, although none was asked for,', () => {
     const headers = { 'Content-Type': 'text/plain', 'Content-Encoding': coding, 'X-Plaintext': 'plaintext' };
     for (const respond of [responding(200, headers, bytes), chunked(headers, bytes)]) {
       const { sidecar } = await startGateway({ respond });
-      const answer = await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme });
-      expectPlainRefusal(answer, 'sealing_failed');
-      expect(JSON.stringify([answer.headers, answer.body])).not.toContain('plaintext');
+      const response = await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme });
+      expectPlainRefusal(response, 'sealing_failed');
+      expect(JSON.stringify([response.headers, response.body])).not.toContain('plaintext');
       expect(sidecar.accessLines()[0]).toMatchObject({ status: 502, code: 'sealing_failed' });
     }
   });
@@ -249,7 +249,7 @@ describe('a compressed answer, although none was asked for,', () => {
     ['damaged', overwritten(gzipSync(noise), 2_000)],
     ['cut short', gzipSync(noise).subarray(0, -4)],
   ])('is broken off where it turns out %s after its beginning has gone out', async (_, bytes) => {
-    await expect(answerTo(responding(200, { 'Content-Encoding': 'gzip' }, bytes))).rejects.toThrow('aborted');
+    await expect(responseTo(responding(200, { 'Content-Encoding': 'gzip' }, bytes))).rejects.toThrow('aborted');
   });
 
   test('is refused or broken off where the upstream dies in the middle of it, and the sidecar goes on', async () => {
@@ -263,7 +263,7 @@ describe('a compressed answer, although none was asked for,', () => {
     // Shorter than any output of the decoder, then so long that its output is on the way when the upstream dies.
     for (const length of [11, ...Array.from({ length: 20 }, (_, i) => 1_000 + i * 4_500)]) {
       const outcome = await send(sidecar, `GET /api/s2s/${length}`, { key: keys.acme }).then(
-        (answer) => opened(acmeTest, answer),
+        (response) => opened(acmeTest, response),
         String,
       );
       expect(outcome).toMatch(/"code":"upstream_unavailable"|aborted|ECONNRESET|socket hang up/);

@@ -85,7 +85,7 @@ describeWhere(missingTools('slowhttptest'), 'slowhttptest', () => {
       name: 'slow reading with a key',
       path: '/large',
       options: ['-X', '-j', withKey('a=b', keys.globex)],
-      // What it got is part of an answer. (The tool's own probes leave by themselves: 499.)
+      // What it got is part of a response. (The tool's own probes leave by themselves: 499.)
       ends: ({ status, bytes_out: sent }) => status === 200 && Number(sent) > 1_000 && Number(sent) < large.length,
     },
   ];

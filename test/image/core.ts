@@ -3,7 +3,7 @@ import { Readable } from 'node:stream';
 
 /**
  * A payment core that runs in a container of its own, on that container's Node. It answers with what it saw; the query
- * asks for an answer that comes late (`delay`, milliseconds) or is long (`size`, bytes).
+ * asks for a response that comes late (`delay`, milliseconds) or is long (`size`, bytes).
  */
 const core = createServer((req, res) => {
   const { pathname, searchParams } = new URL(req.url ?? '/', 'http://core');
@@ -13,18 +13,18 @@ const core = createServer((req, res) => {
     const seen = { path: pathname, account: req.headers['x-account-id'], received };
     const size = Number(searchParams.get('size') ?? 0);
     const [begin = '', end = ''] = JSON.stringify({ ...seen, padding: '|' }).split('|');
-    const answer = (): void => {
+    const response = (): void => {
       const length = Buffer.byteLength(begin) + size + end.length;
       res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': length });
       Readable.from(pieces(begin, size, end)).pipe(res);
     };
-    setTimeout(answer, Number(searchParams.get('delay') ?? 0));
+    setTimeout(response, Number(searchParams.get('delay') ?? 0));
   });
 });
 core.listen(3000, '0.0.0.0');
 process.on('SIGTERM', () => process.exit());
 
-/** Long answers are made as they are sent: many of them at once must not fill this container. */
+/** Long responses are made as they are sent: many of them at once must not fill this container. */
 function* pieces(begin: string, size: number, end: string): Generator<string> {
   yield begin;
   for (let left = size; left > 0; left -= 65_536) yield 'x'.repeat(Math.min(left, 65_536));

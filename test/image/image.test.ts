@@ -157,10 +157,10 @@ describeWhere(await missingEngine(), 'the image', () => {
   });
 
   test('carries an envelope to the core and back', async () => {
-    const answer = await send({ port: sidecar.getMappedPort(8080) }, 'POST /api/s2s/charge', { key, body: envelope });
-    expect(answer.status).toBe(200);
+    const response = await send({ port: sidecar.getMappedPort(8080) }, 'POST /api/s2s/charge', { key, body: envelope });
+    expect(response.status).toBe(200);
     const seen = { path: '/api/s2s/charge', account: 'acme', received: '{"amount":1000}'.length };
-    expect(JSON.parse(opened(credentials, answer))).toMatchObject(seen);
+    expect(JSON.parse(opened(credentials, response))).toMatchObject(seen);
   });
 
   test('answers probes and tells its metrics', async () => {
@@ -181,13 +181,13 @@ describeWhere(await missingEngine(), 'the image', () => {
 
   test('answers what is in flight when it is stopped, and exits with 0', async () => {
     const stopped = await start(container());
-    const answers = Array.from({ length: 20 }, () => charge({ of: stopped, query: '?delay=4000' }));
+    const responses = Array.from({ length: 20 }, () => charge({ of: stopped, query: '?delay=4000' }));
     const inFlight = async (): Promise<string> => (await admin('/metrics', stopped)).text();
     await expect.poll(inFlight, { timeout: 3_000 }).toMatch(/^envelope_sidecar_requests_in_flight 20$/m);
 
     await stopped.stop({ timeout: 30_000, remove: false });
 
-    const statuses = await Promise.all(answers.map(async (answer) => (await answer).status));
+    const statuses = await Promise.all(responses.map(async (response) => (await response).status));
     expect(statuses).toEqual(statuses.map(() => 200));
     const { State: state } = await inspect(stopped);
     expect(state).toMatchObject({ Status: 'exited', ExitCode: 0 });
@@ -223,13 +223,13 @@ describeWhere(await missingEngine(), 'the image', () => {
     const probe = async (): Promise<number> =>
       (await exampleCore.exec([...(coreSpec?.readinessProbe?.exec?.command ?? [])])).exitCode;
     await expect.poll(probe, { timeout: 10_000 }).toBe(0);
-    const answer = await send({ port: pod.getMappedPort(8080) }, 'POST /api/s2s/charge', {
+    const response = await send({ port: pod.getMappedPort(8080) }, 'POST /api/s2s/charge', {
       key: 'sk_test_demo_acme_not_a_secret',
       headers: { Host: 'sandbox.pay.example', 'Content-Type': 'application/json' },
       body: envelopeOf(demoCredentials, '{"amount":1000,"currency":"USD"}'),
     });
-    expect(answer.status).toBe(201);
-    expect(JSON.parse(opened(demoCredentials, answer))).toMatchObject({ object: 'transaction', amount: 1000 });
+    expect(response.status).toBe(201);
+    expect(JSON.parse(opened(demoCredentials, response))).toMatchObject({ object: 'transaction', amount: 1000 });
   });
 
   test('bears load, large bodies and a reload within 128 MiB', async () => {
@@ -243,9 +243,9 @@ describeWhere(await missingEngine(), 'the image', () => {
     );
     const statuses = new Set<number>();
     const chargeOnce = async (more: { query?: string; body?: string } = {}): Promise<void> => {
-      const answer = await charge({ of: limited, ...more });
-      await answer.arrayBuffer();
-      statuses.add(answer.status);
+      const response = await charge({ of: limited, ...more });
+      await response.arrayBuffer();
+      statuses.add(response.status);
     };
 
     await inLanes(30, 3_000, () => chargeOnce());

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { Network, getContainerRuntimeClient } from 'testcontainers';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { envelopeOf, send, type Answer } from '../support/client.ts';
+import { envelopeOf, send, type Response } from '../support/client.ts';
 import { describeWhere } from '../support/describe-where.ts';
 import { workedExamples } from '../support/memory-bound.ts';
 import {
@@ -82,7 +82,7 @@ describeWhere(await missingEngine(), 'the image, with the limits that docs/opera
       return socket;
     };
     const sendsKey = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
-    const charge = (body: string): Promise<Answer> => send({ port }, 'POST /api/s2s/charge', { key, body });
+    const charge = (body: string): Promise<Response> => send({ port }, 'POST /api/s2s/charge', { key, body });
 
     // Heads nearly as long as they may be, which never end.
     const line = `X-Padding: ${'x'.repeat(1_000)}\r\n`;
@@ -107,7 +107,7 @@ describeWhere(await missingEngine(), 'the image, with the limits that docs/opera
     await untilInFlight(held + keyless);
     expect((await charge(envelope)).status).toBe(503);
 
-    // Long answers that nobody reads.
+    // Long responses that nobody reads.
     const unread = `GET /api/s2s/export?size=50000000 HTTP/1.1\r\n${sendsKey}\r\n`;
     for (let i = held + keyless; i < inFlight; i += 1) (await open(unread)).pause();
     await untilInFlight(inFlight);

@@ -7,8 +7,8 @@ import { configOf, startSidecar, type TestSidecar } from '../support/sidecar.ts'
 
 export const token = 'operators-token-of-a-test-0123456789';
 
-/** An answer of the operators' API. */
-export interface ApiAnswer {
+/** A response of the operators' API. */
+export interface ApiResponse {
   readonly status: number;
   readonly headers: Headers;
   /** What the body says as JSON. */
@@ -31,7 +31,7 @@ export interface TestApi {
   readonly folder: Folder;
   readonly url: string;
   /** Asks for what a line such as `POST /accounts` says, below the API's root. */
-  readonly ask: (line: string, asked?: Asked) => Promise<ApiAnswer>;
+  readonly ask: (line: string, asked?: Asked) => Promise<ApiResponse>;
   /** The accounts' file. */
   readonly file: () => string;
 }
@@ -55,9 +55,9 @@ export async function startApi(more: Partial<Config> = {}, clock?: () => number)
   };
 }
 
-export async function ask(url: string, line: string, { body, headers, token: sent }: Asked = {}): Promise<ApiAnswer> {
+export async function ask(url: string, line: string, { body, headers, token: sent }: Asked = {}): Promise<ApiResponse> {
   const [method = '', path = ''] = line.split(' ');
-  const answer = await fetch(`${url}${path}`, {
+  const response = await fetch(`${url}${path}`, {
     method,
     headers: {
       ...(sent !== null && { authorization: `Bearer ${sent ?? token}` }),
@@ -66,6 +66,6 @@ export async function ask(url: string, line: string, { body, headers, token: sen
     },
     ...(body !== undefined && { body: typeof body === 'string' ? body : JSON.stringify(body) }),
   });
-  const text = await answer.text();
-  return { status: answer.status, headers: answer.headers, body: JSON.parse(text) as ApiAnswer['body'] };
+  const text = await response.text();
+  return { status: response.status, headers: response.headers, body: JSON.parse(text) as ApiResponse['body'] };
 }

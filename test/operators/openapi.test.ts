@@ -62,7 +62,7 @@ test('every reference leads to a part of it', () => {
   }
 });
 
-test('every answer has the members that are described, and no others', async () => {
+test('every response has the members that are described, and no others', async () => {
   const { ask } = await startApi();
   const body = { environment: 'test', kind: 'secret' };
   const steps: [line: string, operation: string, body?: object][] = [
@@ -82,13 +82,13 @@ test('every answer has the members that are described, and no others', async () 
   ];
   let key = '';
   for (const [line, operation, sent] of steps) {
-    const answer = await ask(line.replace('KEY', key), { body: sent });
-    const described = endpoints.find((endpoint) => endpoint.operation === operation)?.answer;
-    expect(answer.status).toBe(described?.status);
+    const response = await ask(line.replace('KEY', key), { body: sent });
+    const described = endpoints.find((endpoint) => endpoint.operation === operation)?.response;
+    expect(response.status).toBe(described?.status);
     // What a schema does not know it leaves out.
     const view: z.ZodType = views[described?.view ?? 'Account'];
-    expect(view.parse(answer.body)).toEqual(answer.body);
-    if (operation === 'issue_key') key = answer.body['id'] as string;
+    expect(view.parse(response.body)).toEqual(response.body);
+    if (operation === 'issue_key') key = response.body['id'] as string;
   }
   expect(new Set(steps.map(([, operation]) => operation)).size).toBe(endpoints.length);
 });

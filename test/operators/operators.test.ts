@@ -8,7 +8,7 @@ import { parseMasterKeys } from '../../src/accounts/vault.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { mayMount, Mount } from '../support/mount.ts';
 import { startSidecar, configOf } from '../support/sidecar.ts';
-import { startApi, token, type ApiAnswer, type TestApi } from './api.ts';
+import { startApi, token, type ApiResponse, type TestApi } from './api.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 
@@ -19,16 +19,16 @@ async function withAcme(): Promise<TestApi> {
 }
 
 /** Expects a problem document with this code, and returns its detail. */
-function expectProblem(answer: ApiAnswer, status: number, code: string): string {
-  expect(answer.headers.get('content-type')).toBe('application/problem+json');
-  const { title, detail, ...rest } = answer.body;
+function expectProblem(response: ApiResponse, status: number, code: string): string {
+  expect(response.headers.get('content-type')).toBe('application/problem+json');
+  const { title, detail, ...rest } = response.body;
   expect(rest).toMatchObject({
     type: `docs/accounts.md#${code}`,
     status,
     code,
-    request_id: answer.headers.get('x-request-id'),
+    request_id: response.headers.get('x-request-id'),
   });
-  expect(answer.status).toBe(status);
+  expect(response.status).toBe(status);
   expect(title).toEqual(expect.any(String));
   return String(detail);
 }
@@ -137,11 +137,11 @@ describe('an Idempotency-Key', () => {
 
   test('holds for requests at the same time', async () => {
     const { ask } = await withAcme();
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 4 }, () => ask('POST /accounts/acme/keys', { body, headers })),
     );
-    expect(answers.filter((answer) => answer.body['secret_shown'] === false)).toHaveLength(1);
-    expect(new Set(answers.map((answer) => answer.body['id'])).size).toBe(1);
+    expect(responses.filter((response) => response.body['secret_shown'] === false)).toHaveLength(1);
+    expect(new Set(responses.map((response) => response.body['id'])).size).toBe(1);
   });
 
   test('is not for another request', async () => {
@@ -165,8 +165,8 @@ describe('an Idempotency-Key', () => {
 
   test.each([[''], ['x'.repeat(256)], ['a b']])('%j is none', async (key) => {
     const { ask } = await withAcme();
-    const answer = await ask('POST /accounts/acme/keys', { body, headers: { 'idempotency-key': key } });
-    expect(expectProblem(answer, 400, 'invalid_request')).toBe(
+    const response = await ask('POST /accounts/acme/keys', { body, headers: { 'idempotency-key': key } });
+    expect(expectProblem(response, 400, 'invalid_request')).toBe(
       'Idempotency-Key must be 1 to 255 printable ASCII characters.',
     );
     const longest = { 'idempotency-key': 'x'.repeat(255) };
@@ -247,9 +247,9 @@ describe('what is refused', () => {
     ['GET /accounts?limit=1&limit=2', undefined, [['limit', 'expected a number from 1 to 1000']]],
   ])('every wrong member of %s %j, by name', async (line, body, errors) => {
     const { ask } = await withAcme();
-    const answer = await ask(line, { body });
-    expectProblem(answer, 400, 'invalid_request');
-    expect(answer.body['errors']).toEqual(errors.map(([path, message]) => ({ path, message })));
+    const response = await ask(line, { body });
+    expectProblem(response, 400, 'invalid_request');
+    expect(response.body['errors']).toEqual(errors.map(([path, message]) => ({ path, message })));
   });
 
   test('nothing that was sent is repeated', async () => {
@@ -260,9 +260,9 @@ describe('what is refused', () => {
       { body: `{"id": "${secret}"` },
       { body: secret, headers: { 'idempotency-key': `${secret} x` } },
     ]) {
-      const answer = await ask('POST /accounts', asked);
-      expect(answer.status).toBe(400);
-      expect(JSON.stringify(answer.body)).not.toContain('5ecret');
+      const response = await ask('POST /accounts', asked);
+      expect(response.status).toBe(400);
+      expect(JSON.stringify(response.body)).not.toContain('5ecret');
     }
     expect(JSON.stringify(sidecar.log)).not.toContain('5ecret');
   });
@@ -296,9 +296,9 @@ describe('a token', () => {
   ])('%s opens nothing', async (_, sent) => {
     const { ask, sidecar } = await startApi();
     for (const line of ['GET /accounts', 'POST /accounts', 'GET /openapi.json', 'GET /nothing']) {
-      const answer = await ask(line, { token: sent });
-      expectProblem(answer, 401, 'unauthorized');
-      expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+      const response = await ask(line, { token: sent });
+      expectProblem(response, 401, 'unauthorized');
+      expect(response.headers.get('www-authenticate')).toBe('Bearer');
     }
     expect(JSON.stringify(sidecar.log)).not.toContain(token.slice(0, -1));
   });
@@ -419,7 +419,7 @@ test('a change waits for one that is under way elsewhere', async () => {
   expect(file()).toContain('First');
 });
 
-test('what is no HTTP gets an answer, and the connection ends', async () => {
+test('what is no HTTP gets a response, and the connection ends', async () => {
   const { sidecar } = await startApi();
   const socket = connect(sidecar.app.addresses.operators?.port ?? 0, '127.0.0.1');
   socket.end('nonsense\r\n\r\n');

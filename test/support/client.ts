@@ -19,16 +19,16 @@ export interface Sent {
   readonly chunked?: boolean;
 }
 
-/** An answer that has arrived in whole. */
-export interface Answer {
+/** A response that has arrived in whole. */
+export interface Response {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
   readonly bytes: Buffer;
   readonly body: string;
 }
 
-/** Sends `'METHOD /path'` on a connection of its own; rejects where the connection ends before the answer is whole. */
-export function send(to: Listener, line: string, sent: Sent = {}): Promise<Answer> {
+/** Sends `'METHOD /path'` on a connection of its own; rejects where the connection ends before the response is whole. */
+export function send(to: Listener, line: string, sent: Sent = {}): Promise<Response> {
   const [method = '', path = ''] = line.split(' ');
   const headers: Record<string, string | string[]> = {};
   if (sent.key !== undefined) headers['Authorization'] = `Bearer ${sent.key}`;
@@ -82,30 +82,30 @@ export function envelopeOf(credentials: Credentials, plaintext: string | Buffer)
   return JSON.stringify({ data: encrypted(credentials, plaintext).toString('hex') });
 }
 
-/** Opens a sealed answer without the sidecar's code, and expects of it all that a sealed answer is. */
-export function opened(credentials: Credentials, answer: Answer, encoding: 'hex' | 'base64' = 'hex'): string {
-  expect(answer.headers).toMatchObject({ envelope: 'sealed', 'content-type': 'application/json' });
-  const data = /^\{"data":"([^"]*)"\}$/.exec(answer.body)?.[1] ?? '';
+/** Opens a sealed response without the sidecar's code, and expects of it all that a sealed response is. */
+export function opened(credentials: Credentials, response: Response, encoding: 'hex' | 'base64' = 'hex'): string {
+  expect(response.headers).toMatchObject({ envelope: 'sealed', 'content-type': 'application/json' });
+  const data = /^\{"data":"([^"]*)"\}$/.exec(response.body)?.[1] ?? '';
   const ciphertext = Buffer.from(data, encoding);
   expect(ciphertext.toString(encoding)).toBe(data);
   return decrypted(credentials, ciphertext).toString();
 }
 
 /** Expects a refusal that anybody can read, exactly as the table has it. */
-export function expectPlainRefusal(answer: Answer, code: RefusalCode, hint?: string): void {
-  expect(answer.headers).not.toHaveProperty('envelope');
-  expect(answer.headers).not.toHaveProperty('envelope-content-type');
-  expect(answer.headers['content-type']).toBe('application/problem+json');
-  expectProblem(answer, answer.body, code, hint);
+export function expectPlainRefusal(response: Response, code: RefusalCode, hint?: string): void {
+  expect(response.headers).not.toHaveProperty('envelope');
+  expect(response.headers).not.toHaveProperty('envelope-content-type');
+  expect(response.headers['content-type']).toBe('application/problem+json');
+  expectProblem(response, response.body, code, hint);
 }
 
 /** Expects a refusal that only the holder of the credentials can read. */
-export function expectSealedRefusal(credentials: Credentials, answer: Answer, code: RefusalCode): void {
-  expect(answer.headers['envelope-content-type']).toBe('application/problem+json');
-  expectProblem(answer, opened(credentials, answer), code);
+export function expectSealedRefusal(credentials: Credentials, response: Response, code: RefusalCode): void {
+  expect(response.headers['envelope-content-type']).toBe('application/problem+json');
+  expectProblem(response, opened(credentials, response), code);
 }
 
-function expectProblem(answer: Answer, body: string, code: RefusalCode, hint?: string): void {
+function expectProblem(response: Response, body: string, code: RefusalCode, hint?: string): void {
   const { status, title, detail, retryAfter } = refusalOf(code);
   expect(JSON.parse(body)).toEqual({
     type: `docs/errors.md#${code}`,
@@ -113,13 +113,13 @@ function expectProblem(answer: Answer, body: string, code: RefusalCode, hint?: s
     status,
     detail,
     code,
-    request_id: answer.headers['x-request-id'],
+    request_id: response.headers['x-request-id'],
     ...(hint === undefined ? {} : { hint }),
   });
-  expect(answer.status).toBe(status);
-  expect(answer.headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
-  expect(answer.headers['content-length']).toBe(String(answer.bytes.length));
-  expect(answer.headers['cache-control']).toBe('no-store');
-  expect(answer.headers['www-authenticate']).toBe(status === 401 ? 'Bearer' : undefined);
-  expect('retry-after' in answer.headers).toBe(retryAfter !== undefined);
+  expect(response.status).toBe(status);
+  expect(response.headers['x-request-id']).toMatch(/^[A-Za-z0-9._-]{1,128}$/);
+  expect(response.headers['content-length']).toBe(String(response.bytes.length));
+  expect(response.headers['cache-control']).toBe('no-store');
+  expect(response.headers['www-authenticate']).toBe(status === 401 ? 'Bearer' : undefined);
+  expect('retry-after' in response.headers).toBe(retryAfter !== undefined);
 }

@@ -75,16 +75,16 @@ export function openConnection(port: number): Promise<Connection> {
 }
 
 /** A raw answer taken apart; throws where it is not one whole answer with a stated length or in chunks. */
-export interface RawAnswer {
+export interface RawResponse {
   readonly status: number;
   /** By lower-case name; several of one name are joined by `, `. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
 
-/** Takes apart all answers to requests other than HEAD that `raw` consists of, and nothing else. */
-export function parseAnswers(raw: string): RawAnswer[] {
-  const answers: RawAnswer[] = [];
+/** Takes apart all responses to requests other than HEAD that `raw` consists of, and nothing else. */
+export function parseResponses(raw: string): RawResponse[] {
+  const responses: RawResponse[] = [];
   let rest = raw;
   while (rest !== '') {
     const end = rest.indexOf('\r\n\r\n');
@@ -108,9 +108,9 @@ export function parseAnswers(raw: string): RawAnswer[] {
       body = rest.slice(0, length);
       rest = rest.slice(length);
     }
-    answers.push({ status, headers, body });
+    responses.push({ status, headers, body });
   }
-  return answers;
+  return responses;
 }
 
 /** Takes a chunked body off the front. */
@@ -131,10 +131,10 @@ function takeChunks(raw: string): [body: string, rest: string] {
   }
 }
 
-/** The one answer that `raw` consists of. */
-export function parseOnly(raw: string): RawAnswer {
-  const answers = parseAnswers(raw);
-  const [answer] = answers;
-  if (answer === undefined || answers.length > 1) throw new Error(`${answers.length} answers instead of one`);
-  return answer;
+/** The one response that `raw` consists of. */
+export function parseOnly(raw: string): RawResponse {
+  const responses = parseResponses(raw);
+  const [response] = responses;
+  if (response === undefined || responses.length > 1) throw new Error(`${responses.length} answers instead of one`);
+  return response;
 }

@@ -52,7 +52,7 @@ export interface TestProxy {
   readonly url: string;
   /** Ends all connections and takes no new ones, until `mend`. */
   cut(): void;
-  /** Passes nothing on any more, as if cables were pulled; new connections get no answer either. */
+  /** Passes nothing on any more, as if cables were pulled; new connections get no response either. */
   freeze(): void;
   /** Passes on what clients send, but not what the server answers. */
   mute(): void;

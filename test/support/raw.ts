@@ -27,7 +27,7 @@ export function exchangeRaw(
   });
 }
 
-/** One raw request with `Connection: close`, so that the answer ends with the connection. */
+/** One raw request with `Connection: close`, so that the response ends with the connection. */
 export function rawRequest(
   port: number,
   requestLine: string,
@@ -38,7 +38,7 @@ export function rawRequest(
 }
 
 /** The parts of a raw answer. */
-export function parseAnswer(raw: string): { status: number; headers: Record<string, string>; body: string } {
+export function parseResponse(raw: string): { status: number; headers: Record<string, string>; body: string } {
   const end = raw.indexOf('\r\n\r\n');
   const [statusLine = '', ...lines] = raw.slice(0, end).split('\r\n');
   const headers = Object.fromEntries(

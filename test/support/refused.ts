@@ -1,6 +1,6 @@
 import { expect, vi } from 'vitest';
 import { refusalOf, type RefusalCode } from '../../src/errors.ts';
-import { openConnection, parseOnly, type Connection, type RawAnswer } from './connection.ts';
+import { openConnection, parseOnly, type Connection, type RawResponse } from './connection.ts';
 import { configOf, keys, startSidecar, type TestSidecar } from './sidecar.ts';
 import { startUpstream, type TestUpstream } from './upstream.ts';
 
@@ -30,16 +30,23 @@ export function post(...headers: readonly string[]): string {
 }
 
 /** A refusal on a connection without a request id to keep: its body, a fresh id, and word that the connection closes. */
-export function expectRefusal(answer: RawAnswer, code: RefusalCode): void {
+export function expectRefusal(response: RawResponse, code: RefusalCode): void {
   const { status, title, detail } = refusalOf(code);
-  expect(answer.status).toBe(status);
-  expect(answer.headers).toMatchObject({
+  expect(response.status).toBe(status);
+  expect(response.headers).toMatchObject({
     'content-type': 'application/problem+json',
     connection: 'close',
     'x-request-id': expect.stringMatching(/^[0-9a-f-]{36}$/),
   });
-  const request_id = answer.headers['x-request-id'];
-  expect(JSON.parse(answer.body)).toEqual({ type: `docs/errors.md#${code}`, title, status, detail, code, request_id });
+  const request_id = response.headers['x-request-id'];
+  expect(JSON.parse(response.body)).toEqual({
+    type: `docs/errors.md#${code}`,
+    title,
+    status,
+    detail,
+    code,
+    request_id,
+  });
 }
 
 /** Sends what is to be refused with a good request behind it, and expects one refusal, then the connection's end. */
@@ -58,7 +65,7 @@ export async function expectOnlyRefused(
   expect(sidecar.accessLines()[0]).toMatchObject({ status: refusalOf(code).status, code, route: 'none' });
 }
 
-/** The same for a request whose end nobody can tell: it is read on for a while, until its client has the answer. */
+/** The same for a request whose end nobody can tell: it is read on for a while, until its client has the response. */
 export async function expectRefusedOnceRead(
   sidecar: TestSidecar,
   upstream: TestUpstream,
@@ -69,9 +76,9 @@ export async function expectRefusedOnceRead(
   client.send(bytes + valid);
   await client.untilText('}');
   client.socket.end();
-  const answer = parseOnly(await client.untilEnded());
-  expect(answer.headers['connection']).toBe('close');
-  expect(JSON.parse(answer.body)).toMatchObject({ code });
+  const response = parseOnly(await client.untilEnded());
+  expect(response.headers['connection']).toBe('close');
+  expect(JSON.parse(response.body)).toMatchObject({ code });
   expect(upstream.seen).toEqual([]);
   await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(1));
   expect(sidecar.accessLines()[0]).toMatchObject({ status: refusalOf(code).status, code });

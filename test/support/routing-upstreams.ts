@@ -3,7 +3,7 @@ import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { onTestFinished } from 'vitest';
 import { startNginx } from './nginx.ts';
 
-/** What a resource asks for: whether its answers are to be sealed, and whether a public key is enough. */
+/** What a resource asks for: whether its responses are to be sealed, and whether a public key is enough. */
 export type Kind = 'sealed secret' | 'sealed public' | 'plain secret' | 'plain public';
 
 /** The resources that are not `plain secret`, by the path as an upstream understands it. The first that fits. */
@@ -16,7 +16,7 @@ const resources: readonly (readonly [pattern: string, kind: Kind])[] = [
 const otherwise: Kind = 'plain secret';
 
 /**
- * A real upstream whose answers say what it routed on: `X-Resource` the kind of the resource, `X-Target` the target as it
+ * A real upstream whose responses say what it routed on: `X-Resource` the kind of the resource, `X-Target` the target as it
  * was sent.
  */
 export interface RoutingUpstream {
@@ -59,17 +59,17 @@ export async function startRoutingFastify(): Promise<RoutingUpstream> {
     seen.push(String(request.headers['x-request-id']));
     done();
   });
-  const answer =
+  const response =
     (kind: Kind) =>
     (request: FastifyRequest, reply: FastifyReply): string => {
       reply.headers({ 'X-Resource': kind, 'X-Target': request.raw.url });
       return 'ok';
     };
-  core.all('/api/v1/transactions/initialize', answer('plain public'));
-  core.all('/api/s2s/checkout/:id', answer('sealed public'));
-  for (const path of ['/api/s2s/webhooks', '/api/s2s/webhooks/*']) core.all(path, answer('plain public'));
-  for (const path of ['/api/s2s', '/api/s2s/*']) core.all(path, answer('sealed secret'));
-  core.setNotFoundHandler(answer(otherwise));
+  core.all('/api/v1/transactions/initialize', response('plain public'));
+  core.all('/api/s2s/checkout/:id', response('sealed public'));
+  for (const path of ['/api/s2s/webhooks', '/api/s2s/webhooks/*']) core.all(path, response('plain public'));
+  for (const path of ['/api/s2s', '/api/s2s/*']) core.all(path, response('sealed secret'));
+  core.setNotFoundHandler(response(otherwise));
   await core.listen({ host: '127.0.0.1', port: 0 });
   onTestFinished(() => core.close());
   const { port } = core.server.address() as { port: number };

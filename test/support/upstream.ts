@@ -28,7 +28,7 @@ export interface TestUpstream {
   readonly heads: () => number;
 }
 
-/** Answers each whole request; by default with `{"ok":true}`. */
+/** Responses each whole request; by default with `{"ok":true}`. */
 export type Respond = (seen: SeenRequest, res: ServerResponse, req: IncomingMessage) => void;
 
 const ok: Respond = (_seen, res) => {

@@ -14,7 +14,7 @@ const allowed = [
 ].map(([, member = '']) => member);
 const ofEveryLine = ['level', 'time', 'msg'];
 
-/** The access lines, once there are so many: one is written a moment after its client has the answer. */
+/** The access lines, once there are so many: one is written a moment after its client has the response. */
 async function accessLines(sidecar: TestSidecar, count: number): Promise<Record<string, unknown>[]> {
   await vi.waitUntil(() => sidecar.accessLines().length >= count, { timeout: 10_000 });
   return sidecar.accessLines();
@@ -120,7 +120,7 @@ describe('an access line', () => {
     ['length', 'abcd'],
     ['padding', encrypted(acmeTest, Buffer.alloc(16, 0xff), '-nopad').toString('hex')],
     ['not_json', noJson],
-  ])('tells why an envelope did not open, which the answer in live does not: %s', async (reason, data) => {
+  ])('tells why an envelope did not open, which the response in live does not: %s', async (reason, data) => {
     const { sidecar } = await startGateway();
     const line = await lineOf(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: JSON.stringify({ data }) });
     expect(line).toMatchObject({ status: 400, code: 'decryption_failed', reason });
@@ -154,7 +154,7 @@ describe('an access line', () => {
     expect(line).not.toHaveProperty('code');
   });
 
-  test('of an answer that the upstream breaks off has the status it began with', async () => {
+  test('of a response that the upstream breaks off has the status it began with', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.end('HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n1234');
     });
@@ -165,19 +165,19 @@ describe('an access line', () => {
     expect(line).toHaveProperty('upstream_error');
   });
 
-  test('of a request that the end of a drain breaks off has no status of an answer', async () => {
+  test('of a request that the end of a drain breaks off has no status of a response', async () => {
     const { sidecar, upstream } = await startGateway({ respond: () => {}, timeouts: { drain: 1 } });
-    const answer = wholeOrNot(send(sidecar, 'GET /x', { key: keys.globex }));
+    const response = wholeOrNot(send(sidecar, 'GET /x', { key: keys.globex }));
     await vi.waitUntil(() => upstream.heads() === 1);
     await sidecar.app.stop();
-    expect(await answer).toBe('broken off');
+    expect(await response).toBe('broken off');
     const [line] = await accessLines(sidecar, 1);
     expect(line).toMatchObject({ status: 499, bytes_out: 0 });
   });
 });
 
-function wholeOrNot(answer: Promise<unknown>): Promise<'whole' | 'broken off'> {
-  return answer.then(
+function wholeOrNot(response: Promise<unknown>): Promise<'whole' | 'broken off'> {
+  return response.then(
     () => 'whole' as const,
     () => 'broken off' as const,
   );

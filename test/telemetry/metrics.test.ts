@@ -125,7 +125,7 @@ describe('one request counts once', () => {
     }
   });
 
-  test('with an answer that cannot be sealed', async () => {
+  test('with a response that cannot be sealed', async () => {
     const { sidecar } = await startGateway({
       respond: (_seen, res) => res.writeHead(200, { 'Content-Encoding': 'unknown' }).end('x'),
     });
@@ -221,17 +221,17 @@ describe('one request counts once', () => {
   });
 });
 
-test('requests in flight are those whose answer is not complete', async () => {
-  const answers: ServerResponse[] = [];
-  const { sidecar } = await startGateway({ respond: (_seen, res) => answers.push(res) });
+test('requests in flight are those whose response is not complete', async () => {
+  const responses: ServerResponse[] = [];
+  const { sidecar } = await startGateway({ respond: (_seen, res) => responses.push(res) });
   const inFlight = 'envelope_sidecar_requests_in_flight';
   await untilSample(sidecar, inFlight, 0);
   const sent = [1, 2].map(() => send(sidecar, 'GET /x', { key: keys.globex }));
-  await vi.waitUntil(() => answers.length === 2);
+  await vi.waitUntil(() => responses.length === 2);
   await untilSample(sidecar, inFlight, 2);
-  answers[0]?.end();
+  responses[0]?.end();
   await untilSample(sidecar, inFlight, 1);
-  answers[1]?.end();
+  responses[1]?.end();
   await Promise.all(sent);
   await untilSample(sidecar, inFlight, 0);
 });

@@ -51,7 +51,7 @@ export async function seriesOf(sidecar: Target): Promise<string[]> {
   return [...values.keys()].filter((series) => !series.includes('le="')).toSorted();
 }
 
-/** Waits until `series` has `value`: a request is counted a moment after its client has the answer. */
+/** Waits until `series` has `value`: a request is counted a moment after its client has the response. */
 export async function untilSample(sidecar: Target, series: string, value: number): Promise<void> {
   await vi.waitFor(async () => {
     const { values } = await samplesOf(sidecar);

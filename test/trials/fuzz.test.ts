@@ -7,7 +7,7 @@ import { ensure, type Part } from '../../trials/fuzz/part.ts';
 import * as fc from 'fast-check';
 
 describe('a short run', () => {
-  const cases: Readonly<Record<string, number>> = { envelope: 2_000, request: 700, answer: 1_000 };
+  const cases: Readonly<Record<string, number>> = { envelope: 2_000, request: 700, response: 1_000 };
 
   test.each(runners)('of $name finds nothing, and does what it is there for', async ({ name, run }) => {
     const report = await run(cases[name] ?? 0, 1);
@@ -63,8 +63,8 @@ describe('runPart', () => {
 });
 
 test('an unknown part is an error of usage', () => {
-  const main = fileURLToPath(new URL('main.ts', import.meta.url));
+  const main = fileURLToPath(new URL('../../trials/fuzz/main.ts', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [main, '--part', 'nothing'], { encoding: 'utf8' });
   expect(status).toBe(2);
-  expect(stderr).toContain('--part envelope|request|answer');
+  expect(stderr).toContain('--part envelope|request|response');
 });

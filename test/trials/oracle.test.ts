@@ -17,7 +17,7 @@ function timesAround(centre: number, count: number, source: Random): number[] {
   return Array.from({ length: count }, () => centre + source.below(1_000));
 }
 
-test('a measurement takes a time for each request, whose answers do not differ', async () => {
+test('a measurement takes a time for each request, whose responses do not differ', async () => {
   const sidecar = await startLiveSidecar();
   onTestFinished(() => sidecar.stop());
   const times = await measure(sidecar.port, 20, random());
@@ -162,7 +162,7 @@ test.each([
   ['--seed', 'x'],
   ['--nonsense', '1'],
 ])('npm run oracle refuses %s %s with its usage', (...args) => {
-  const program = fileURLToPath(new URL('main.ts', import.meta.url));
+  const program = fileURLToPath(new URL('../../trials/oracle/main.ts', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [program, ...args], { encoding: 'utf8' });
   expect(status).toBe(2);
   expect(stderr).toContain('--requests N');

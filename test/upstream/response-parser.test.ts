@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { AnswerParser, type AnswerFault } from '../../src/upstream/response-parser.ts';
+import { ResponseParser, type ResponseFault } from '../../src/upstream/response-parser.ts';
 
 /** What was understood of some bytes. */
 interface Understood {
@@ -8,9 +8,9 @@ interface Understood {
   status: number | undefined;
   headers: readonly string[];
   body: string;
-  /** Whether the connection may carry on; undefined while the answer is not complete. */
+  /** Whether the connection may carry on; undefined while the response is not complete. */
   reusable: boolean | undefined;
-  fault: AnswerFault | undefined;
+  fault: ResponseFault | undefined;
 }
 
 /** Parses the pieces one after the other, as they might come from a socket. */
@@ -23,7 +23,7 @@ function parse(pieces: readonly string[], method = 'POST'): Understood {
     reusable: undefined,
     fault: undefined,
   };
-  const parser = new AnswerParser(method, {
+  const parser = new ResponseParser(method, {
     onInformation: (status) => understood.information.push(status),
     onHead: (status, headers) => Object.assign(understood, { status, headers }),
     onBody: (chunk) => (understood.body += chunk.toString('latin1')),
@@ -42,7 +42,7 @@ function cut(text: string, places: readonly number[]): string[] {
 const ok = 'HTTP/1.1 200 OK\r\n';
 const chunked = `${ok}Transfer-Encoding: chunked\r\n\r\n`;
 
-describe('an answer is understood', () => {
+describe('a response is understood', () => {
   test.each([
     ['with a length', `${ok}Content-Length: 5\r\n\r\nhello`, { status: 200, body: 'hello', reusable: true }],
     ['of no bytes', `${ok}Content-Length: 0\r\n\r\n`, { status: 200, body: '', reusable: true }],
@@ -93,8 +93,8 @@ describe('an answer is understood', () => {
   });
 });
 
-describe('what is no plain answer is refused', () => {
-  test.each<[string, string, AnswerFault]>([
+describe('what is no plain response is refused', () => {
+  test.each<[string, string, ResponseFault]>([
     ['without a length', `${ok}\r\nhello`, 'NO_LENGTH'],
     ['with two lengths', `${ok}Content-Length: 2\r\nContent-Length: 2\r\n\r\nok`, 'BAD_LENGTH'],
     ['with a list of lengths', `${ok}Content-Length: 2, 2\r\n\r\nok`, 'BAD_LENGTH'],
@@ -135,7 +135,7 @@ describe('what is no plain answer is refused', () => {
     expect(parse(text.split('')).fault).toBe(fault);
   });
 
-  test('and bytes of no form at all neither throw nor count as an answer', () => {
+  test('and bytes of no form at all neither throw nor count as a response', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'binary-ascii' })), (pieces) => {
         expect(parse(pieces).reusable).toBeUndefined();

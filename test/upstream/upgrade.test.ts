@@ -7,7 +7,7 @@ import { WebSocket, WebSocketServer, type RawData } from 'ws';
 import { refusalOf } from '../../src/errors.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
-import { openConnection, parseOnly, parseAnswers } from '../support/connection.ts';
+import { openConnection, parseOnly, parseResponses } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { configOf, keys, route, routes, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
@@ -56,9 +56,9 @@ function connect(
 }
 
 async function echoed(socket: WebSocket, message: string | Buffer): Promise<string | Buffer> {
-  const answer = once(socket, 'message');
+  const response = once(socket, 'message');
   socket.send(message);
-  const [data, isBinary] = (await answer) as [Buffer, boolean];
+  const [data, isBinary] = (await response) as [Buffer, boolean];
   return isBinary ? data : data.toString();
 }
 
@@ -103,8 +103,8 @@ describe('a WebSocket on a route that has them', () => {
       X_Account_Id: 'evil',
       'X-Forwarded-For': '6.6.6.6',
     });
-    const [answer] = (await once(socket, 'upgrade')) as [IncomingMessage];
-    expect(answer.headers['x-request-id']).toBe('id-1');
+    const [response] = (await once(socket, 'upgrade')) as [IncomingMessage];
+    expect(response.headers['x-request-id']).toBe('id-1');
     await vi.waitFor(() => expect(upstream.handshakes).toHaveLength(1));
     const seen = upstream.handshakes[0]?.headers;
     expect(seen).toMatchObject({
@@ -208,8 +208,8 @@ describe('a WebSocket on a route that has them', () => {
       expect(await echoed(socket, 'hello')).toBe('hello');
     }
     const socket = connect(await at(`https://localhost:${upstream.port}`, createAuthority().cert), '/ws/x', authorized);
-    const [, answer] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
-    expect(answer.statusCode).toBe(502);
+    const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
+    expect(response.statusCode).toBe(502);
   });
 });
 
@@ -237,12 +237,12 @@ describe('a handshake that is refused', () => {
       const upstream = await startEcho();
       const sidecar = await startSidecar(configOf(upstream.origin, settings()));
       const socket = connect(sidecar, path, headers);
-      const [, answer] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
-      expect(answer.statusCode).toBe(refusalOf(code).status);
-      expect(answer.headers['content-type']).toBe('application/problem+json');
+      const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
+      expect(response.statusCode).toBe(refusalOf(code).status);
+      expect(response.headers['content-type']).toBe('application/problem+json');
       let body = '';
-      for await (const chunk of answer) body += String(chunk);
-      expect(JSON.parse(body)).toMatchObject({ code, request_id: answer.headers['x-request-id'] });
+      for await (const chunk of response) body += String(chunk);
+      expect(JSON.parse(body)).toMatchObject({ code, request_id: response.headers['x-request-id'] });
       expect(upstream.handshakes).toEqual([]);
       await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
       expect(sidecar.accessLines()).toMatchObject([{ status: refusalOf(code).status, code }]);
@@ -254,8 +254,8 @@ describe('a handshake that is refused', () => {
     const sidecar = await startSidecar(configOf(upstream.origin, settings({ limits: { inFlight: 1 } })));
     const first = connect(sidecar);
     await once(first, 'open');
-    const [, answer] = (await once(connect(sidecar), 'unexpected-response')) as [unknown, IncomingMessage];
-    expect(answer.statusCode).toBe(503);
+    const [, response] = (await once(connect(sidecar), 'unexpected-response')) as [unknown, IncomingMessage];
+    expect(response.statusCode).toBe(503);
     first.close();
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
     await once(connect(sidecar), 'open');
@@ -263,7 +263,7 @@ describe('a handshake that is refused', () => {
 });
 
 describe('an upstream that does not switch', () => {
-  const answers: readonly (readonly [name: string, bytes: string, status: number, body: string])[] = [
+  const responses: readonly (readonly [name: string, bytes: string, status: number, body: string])[] = [
     [
       'refuses in chunks',
       'HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\nX-Why: no\r\n\r\n2\r\nno\r\n0\r\n\r\n',
@@ -280,16 +280,16 @@ describe('an upstream that does not switch', () => {
       '',
     ],
   ];
-  test.each(answers)('and %s is heard, in good form', async (_name, bytes, status, body) => {
+  test.each(responses)('and %s is heard, in good form', async (_name, bytes, status, body) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes));
     const sidecar = await startSidecar(configOf(upstream.origin, settings()));
     const client = await openConnection(sidecar.port);
     client.send(handshake('/ws/feed', authorization));
-    const answer = parseOnly(await client.untilEnded());
+    const response = parseOnly(await client.untilEnded());
     expect(client.ending).toBe('end');
-    expect(answer).toMatchObject({ status, body });
-    expect(answer.headers).toMatchObject({ 'x-why': 'no', connection: 'close', 'x-request-id': expect.any(String) });
-    expect(answer.headers).not.toHaveProperty('upgrade');
+    expect(response).toMatchObject({ status, body });
+    expect(response.headers).toMatchObject({ 'x-why': 'no', connection: 'close', 'x-request-id': expect.any(String) });
+    expect(response.headers).not.toHaveProperty('upgrade');
     await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ status }]));
     expect(await inFlight(sidecar)).toBe(0);
     await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
@@ -306,8 +306,8 @@ describe('an upstream that does not switch', () => {
     const sidecar = await startSidecar(configOf(upstream.origin, settings()));
     const client = await openConnection(sidecar.port);
     client.send(handshake('/ws/feed', authorization));
-    const answer = parseOnly(await client.untilEnded());
-    expect(answer.status).toBe(502);
+    const response = parseOnly(await client.untilEnded());
+    expect(response.status).toBe(502);
     await vi.waitFor(() =>
       expect(sidecar.accessLines()).toMatchObject([{ status: 502, code: 'upstream_unavailable' }]),
     );
@@ -439,7 +439,7 @@ describe('an Upgrade that is not asked for by a route', () => {
     await client.untilText('{"ok":true}');
     client.send(bytes);
     await client.untilText('{"ok":true}', 2);
-    expect(parseAnswers(client.received).map(({ status }) => status)).toEqual([200, 200]);
+    expect(parseResponses(client.received).map(({ status }) => status)).toEqual([200, 200]);
     expect(upstream.seen.map(({ body: arrived }) => arrived)).toEqual([body, body]);
     expect(upstream.seen[0]?.headers).not.toHaveProperty('upgrade');
     expect(upstream.seen[0]?.headers).not.toHaveProperty('http2-settings');
@@ -459,8 +459,8 @@ describe('an Upgrade that is not asked for by a route', () => {
     await vi.waitFor(async () => expect([release === undefined, await inFlight(sidecar)]).toEqual([false, 1]));
     release?.();
     await client.untilText('{}');
-    const answers = parseAnswers(client.received);
-    expect(answers.map(({ status, body }) => [status, body])).toEqual([
+    const responses = parseResponses(client.received);
+    expect(responses.map(({ status, body }) => [status, body])).toEqual([
       [200, 'slow'],
       [200, '{}'],
     ]);

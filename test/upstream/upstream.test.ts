@@ -8,7 +8,7 @@ import { TLSSocket } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { UpstreamTarget } from '../../src/config/config.ts';
 import type { UpstreamFailure } from '../../src/upstream/failure.ts';
-import { Upstream, type AnswerHandler, type UpstreamCall } from '../../src/upstream/upstream.ts';
+import { Upstream, type ResponseHandler, type UpstreamCall } from '../../src/upstream/upstream.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { send } from '../support/client.ts';
@@ -48,8 +48,8 @@ test('an upstream may listen on a Unix socket', async () => {
     socketPath,
   );
   const sidecar = await sidecarBefore({ origin: 'http://localhost', socketPath });
-  const answer = await send(sidecar, 'GET /x?y', { key });
-  expect([answer.status, answer.body]).toEqual([200, 'GET /x?y']);
+  const response = await send(sidecar, 'GET /x?y', { key });
+  expect([response.status, response.body]).toEqual([200, 'GET /x?y']);
   expect(hosts).toEqual([`127.0.0.1:${sidecar.port}`]);
 
   const nobody = await sidecarBefore({ origin: 'http://localhost', socketPath: join(directory, 'nobody.sock') });
@@ -105,8 +105,8 @@ describe('an upstream with TLS', () => {
   ])('that shows a certificate for %s gets nothing', async (_name, certificate, host) => {
     const upstream = await startTls(certificate);
     const sidecar = await sidecarBefore({ origin: `https://${host}:${upstream.port}`, ca: authority.cert });
-    const answer = await send(sidecar, 'GET /', { key, headers: { Host: 'core.internal' } });
-    expect(answer.status).toBe(502);
+    const response = await send(sidecar, 'GET /', { key, headers: { Host: 'core.internal' } });
+    expect(response.status).toBe(502);
     expect(upstream.heads()).toBe(0);
     expect(sidecar.accessLines()[0]).toMatchObject({ upstream_error: 'ERR_TLS_CERT_ALTNAME_INVALID' });
   });
@@ -269,11 +269,11 @@ describe('a request is never sent twice', () => {
     const statuses: number[] = [];
     for (let round = 0; round < 100; round += 1) {
       const ids = [0, 1, 2].map((i) => `${method}-${round}-${i}`);
-      const answers = await Promise.all(
+      const responses = await Promise.all(
         ids.map((id) => send(sidecar, `${method} /`, { key, headers: { 'X-Request-Id': id }, body: 'pay' })),
       );
       for (const [i, id] of ids.entries()) {
-        const status = answers[i]?.status ?? 0;
+        const status = responses[i]?.status ?? 0;
         statuses.push(status);
         // What was answered was got once; of what was not nobody knows, but it was not got twice.
         expect(counts.get(id) ?? 0).toBeLessThanOrEqual(1);
@@ -320,12 +320,12 @@ describe('a request is never sent twice', () => {
   });
 });
 
-describe('an answer that is held back', () => {
+describe('a response that is held back', () => {
   /** Sends a request straight to the upstream client. */
   function ask(upstream: Upstream, onData: (call: UpstreamCall) => void): Promise<string | UpstreamFailure> {
     return new Promise((resolve, reject) => {
       let body = '';
-      const handler: AnswerHandler = {
+      const handler: ResponseHandler = {
         onInformation: () => {},
         onHead: () => {},
         onData: (chunk) => {
@@ -380,7 +380,7 @@ test('a handler that throws ends its own call, and neither the process nor the c
   onTestFinished(() => upstream.close());
   const send = (onHead: () => void): Promise<string> =>
     new Promise((resolve, reject) => {
-      const handler: AnswerHandler = {
+      const handler: ResponseHandler = {
         onInformation: () => {},
         onHead,
         onData: () => {},

@@ -1,4 +1,4 @@
-import { answerPart } from './response/response.ts';
+import { responsePart } from './response/response.ts';
 import { runPart, type PartReport } from './campaign.ts';
 import { envelopePart } from './envelope/envelope.ts';
 import type { Part } from './part.ts';
@@ -17,4 +17,4 @@ function runner<Case>(part: Part<Case>): Runner {
 }
 
 /** All parts, in the order they are run in. */
-export const runners: readonly Runner[] = [runner(envelopePart), runner(requestPart), runner(answerPart)];
+export const runners: readonly Runner[] = [runner(envelopePart), runner(requestPart), runner(responsePart)];

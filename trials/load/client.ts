@@ -18,7 +18,7 @@ export type Outcome =
     }
   /** Nobody listens: a gateway goes elsewhere. */
   | { readonly kind: 'refused' }
-  /** The connection ended before the answer was whole. */
+  /** The connection ended before the response was whole. */
   | { readonly kind: 'broken'; readonly begun: boolean; readonly reused: boolean; readonly cause: string };
 
 /** A client with one kept-alive connection. It opens a new one where the sidecar says `Connection: close`. */

@@ -12,7 +12,7 @@ export interface CountingCore {
 }
 
 /** What a core answers. */
-export interface CoreAnswer {
+export interface CoreResponse {
   readonly core: string;
   readonly apiKey: string;
   readonly id: string;
@@ -40,8 +40,8 @@ export async function startCore(
     let length = 0;
     req.on('data', (chunk: Buffer) => (length += chunk.length));
     req.on('end', () => {
-      const answer: CoreAnswer = { core: name, apiKey: String(req.headers['x-api-key-id']), id, length, padding };
-      const end = (): void => void res.setHeader('Content-Type', 'application/json').end(JSON.stringify(answer));
+      const response: CoreResponse = { core: name, apiKey: String(req.headers['x-api-key-id']), id, length, padding };
+      const end = (): void => void res.setHeader('Content-Type', 'application/json').end(JSON.stringify(response));
       if (req.url?.endsWith('/slow') === true) setTimeout(end, slowness);
       else end();
     });

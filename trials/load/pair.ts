@@ -2,11 +2,11 @@ import { accountsFile, globexEntry, sidecarFile, type Contents } from '../../tes
 import { acmeLive, acmeTest, keys } from '../../test/support/sidecar.ts';
 import { openedBy, sealedBy, type MerchantCredentials } from './cipher.ts';
 import type { Asked, Outcome } from './client.ts';
-import type { CoreAnswer, CountingCore } from './core.ts';
+import type { CoreResponse, CountingCore } from './core.ts';
 
 /**
- * Two configurations in which everything bears its name: the core behind, the ids of the API keys, the credentials. An
- * answer that has parts of both shows it.
+ * Two configurations in which everything bears its name: the core behind, the ids of the API keys, the credentials. A
+ * response that has parts of both shows it.
  */
 export type Pair = readonly [Version, Version];
 
@@ -58,9 +58,9 @@ export function plainCharge(pair: Pair, id: string, path: string, size = 0): Exc
     asked: { method: 'POST', path, headers: headersOf(keys.globex, id), body },
     complaint: (outcome) => {
       if (outcome.status !== 200) return `status ${outcome.status}`;
-      const answer = parsed(outcome.body);
-      const version = pair.find(({ name }) => name === answer?.core);
-      return mixture(version, answer, 'globex', id, body.length);
+      const response = parsed(outcome.body);
+      const version = pair.find(({ name }) => name === response?.core);
+      return mixture(version, response, 'globex', id, body.length);
     },
   };
 }
@@ -93,9 +93,9 @@ export function sealedLook(pair: Pair, id: string, path: string): Exchange {
     complaint: ({ status, body }) => {
       if (status !== 200) return `status ${status}`;
       // One time in 256 what was opened with the wrong key ends like padding: only what can be read was opened.
-      const answers = pair.map(({ credentials }) => parsed(openedBy(credentials, body) ?? ''));
-      const version = pair.find((_, i) => answers[i] !== undefined);
-      return mixture(version, answers[0] ?? answers[1], 'acme', id, 0);
+      const responses = pair.map(({ credentials }) => parsed(openedBy(credentials, body) ?? ''));
+      const version = pair.find((_, i) => responses[i] !== undefined);
+      return mixture(version, responses[0] ?? responses[1], 'acme', id, 0);
     },
   };
 }
@@ -104,24 +104,24 @@ export function headersOf(key: string, id: string): Readonly<Record<string, stri
   return { Authorization: `Bearer ${key}`, 'Idempotency-Key': id };
 }
 
-/** What in an answer is not of the version that gave it, or not of the request. */
+/** What in a response is not of the version that gave it, or not of the request. */
 function mixture(
   version: Version | undefined,
-  answer: CoreAnswer | undefined,
+  response: CoreResponse | undefined,
   account: string,
   id: string,
   length: number,
 ): string | undefined {
-  if (version === undefined || answer === undefined) return 'an answer of no version';
+  if (version === undefined || response === undefined) return 'a response of no version';
   const expected = { core: version.name, apiKey: `${account}-${version.name}`, id, length };
-  const got = { core: answer.core, apiKey: answer.apiKey, id: answer.id, length: answer.length };
+  const got = { core: response.core, apiKey: response.apiKey, id: response.id, length: response.length };
   const [wanted, found] = [JSON.stringify(expected), JSON.stringify(got)];
   return wanted === found ? undefined : `${found} instead of ${wanted}`;
 }
 
-function parsed(body: string): CoreAnswer | undefined {
+function parsed(body: string): CoreResponse | undefined {
   try {
-    return JSON.parse(body) as CoreAnswer;
+    return JSON.parse(body) as CoreResponse;
   } catch {
     return undefined;
   }

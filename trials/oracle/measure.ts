@@ -8,9 +8,9 @@ export type Times = Readonly<Record<ClassName, readonly number[]>>;
 
 /**
  * Sends so many requests of each class in random order, one at a time on one connection, and takes the time of each
- * from its first byte to the last of its answer. A tenth as many go before, which are not counted.
+ * from its first byte to the last of its response. A tenth as many go before, which are not counted.
  *
- * @throws where one answer differs from another in more than its request id
+ * @throws where one response differs from another in more than its request id
  */
 export async function measure(port: number, ofEach: number, random: Random): Promise<Times> {
   const times: Record<ClassName, number[]> = {
@@ -28,10 +28,10 @@ export async function measure(port: number, ofEach: number, random: Random): Pro
     const requests = inRandomOrder(ofEach, random).map((name) => ({ name, bytes: requestOf(name, random) }));
     let expected: string | undefined;
     for (const { name, bytes } of requests) {
-      const { time, answer } = await exchange(socket, bytes);
-      const seen = answer.replace(requestId, '');
+      const { time, response } = await exchange(socket, bytes);
+      const seen = response.replace(requestId, '');
       expected ??= seen;
-      if (seen !== expected) throw new Error(`the answers differ:\n${expected}\n${seen}`);
+      if (seen !== expected) throw new Error(`the responses differ:\n${expected}\n${seen}`);
       times[name].push(time);
     }
   } finally {
@@ -47,16 +47,16 @@ function inRandomOrder(ofEach: number, random: Random): ClassName[] {
 /** What may differ: the request id, in the head and in the body, and the second in which it was. */
 const requestId = /(?<=\nX-Request-Id: )\S+|(?<="request_id":")[^"]+|(?<=\nDate: )[^\r]+/g;
 
-function exchange(socket: Socket, request: Buffer): Promise<{ time: number; answer: string }> {
+function exchange(socket: Socket, request: Buffer): Promise<{ time: number; response: string }> {
   return new Promise((resolve, reject) => {
-    let answer = '';
-    const ended = (): void => reject(new Error(`the connection ended after ${JSON.stringify(answer)}`));
+    let response = '';
+    const ended = (): void => reject(new Error(`the connection ended after ${JSON.stringify(response)}`));
     const received = (chunk: Buffer): void => {
       const now = process.hrtime.bigint();
-      answer += chunk.toString('latin1');
-      if (!isWhole(answer)) return;
+      response += chunk.toString('latin1');
+      if (!isWhole(response)) return;
       socket.off('data', received).off('close', ended);
-      resolve({ time: Number(now - begin), answer });
+      resolve({ time: Number(now - begin), response });
     };
     socket.on('data', received).once('close', ended);
     const begin = process.hrtime.bigint();
@@ -64,8 +64,8 @@ function exchange(socket: Socket, request: Buffer): Promise<{ time: number; answ
   });
 }
 
-function isWhole(answer: string): boolean {
-  const end = answer.indexOf('\r\n\r\n');
-  const length = /\ncontent-length: (\d+)/i.exec(answer)?.[1];
-  return end !== -1 && answer.length === end + 4 + Number(length);
+function isWhole(response: string): boolean {
+  const end = response.indexOf('\r\n\r\n');
+  const length = /\ncontent-length: (\d+)/i.exec(response)?.[1];
+  return end !== -1 && response.length === end + 4 + Number(length);
 }

@@ -2,7 +2,7 @@ import { setTimeout } from 'node:timers/promises';
 import { count } from '../../bench/table.ts';
 import { keys, acmeTest } from '../../test/support/sidecar.ts';
 import { accountsFile, acmeEntry, globexEntry, sidecarFile } from '../../test/support/folder.ts';
-import type { RawAnswer } from '../../test/support/connection.ts';
+import type { RawResponse } from '../../test/support/connection.ts';
 import { inFlight } from '../../test/support/metrics.ts';
 import { openedBy, sealedBy } from '../load/cipher.ts';
 import { ConfigFolder } from '../load/config-folder.ts';
@@ -103,8 +103,8 @@ class Course {
   async warmUp(lanes: number): Promise<void> {
     await this.#wire(lanes);
     const begin = performance.now();
-    const sent = this.#chargesFor(lanes).map((charge, lane) => ({ charge, answer: this.#send(lane, charge) }));
-    for (const { charge, answer } of sent) this.#judge(between, charge, await answer);
+    const sent = this.#chargesFor(lanes).map((charge, lane) => ({ charge, response: this.#send(lane, charge) }));
+    for (const { charge, response } of sent) this.#judge(between, charge, await response);
     if (lanes === 1) this.flightTime += (this.#core.lastSeen - begin - this.flightTime) / 10;
   }
 
@@ -112,11 +112,11 @@ class Course {
   async raceIdle(kind: string, lanes: number, ending: Ending): Promise<void> {
     await this.#wire(lanes);
     const charges = this.#chargesFor(lanes);
-    const answers: Promise<RawAnswer | undefined>[] = [];
+    const responses: Promise<RawResponse | undefined>[] = [];
     const begin = performance.now() + 0.05;
     const sends = charges.map((charge, lane) => ({
       at: begin + Math.random() * 0.1,
-      act: (): void => void (answers[lane] = this.#send(lane, charge)),
+      act: (): void => void (responses[lane] = this.#send(lane, charge)),
     }));
     const ends = [...this.#core.connections].map((socket) => ({
       at: begin + Math.random() * 2 * this.flightTime,
@@ -126,7 +126,7 @@ class Course {
       spin(at - performance.now());
       act();
     }
-    for (const [lane, charge] of charges.entries()) this.#judge(kind, charge, await answers[lane]);
+    for (const [lane, charge] of charges.entries()) this.#judge(kind, charge, await responses[lane]);
   }
 
   /** The core ends connections in the middle of what it does, and each client sends one more request at once. */
@@ -150,10 +150,10 @@ class Course {
     await this.#wire(lanes);
     for (let sent = 0; sent < requests; sent += lanes) {
       const charges = this.#chargesFor(lanes);
-      const answers = await Promise.all(charges.map((charge, lane) => this.#send(lane, charge)));
-      for (const [i, answer] of answers.entries()) {
-        if (answer?.status !== 200)
-          this.problems.push(`${charges[i]?.id} afterwards: ${answer?.status ?? 'no answer'}`);
+      const responses = await Promise.all(charges.map((charge, lane) => this.#send(lane, charge)));
+      for (const [i, response] of responses.entries()) {
+        if (response?.status !== 200)
+          this.problems.push(`${charges[i]?.id} afterwards: ${response?.status ?? 'no response'}`);
       }
     }
     const open = this.#core.connections.size;
@@ -191,7 +191,7 @@ class Course {
     }
   }
 
-  #send(lane: number, { request }: Charge): Promise<RawAnswer | undefined> {
+  #send(lane: number, { request }: Charge): Promise<RawResponse | undefined> {
     const wire = this.#wires[lane];
     return wire === undefined ? Promise.resolve(undefined) : wire.send(request);
   }
@@ -217,21 +217,21 @@ class Course {
     });
   }
 
-  /** An answer of the core was seen once; a refusal says `upstream_unavailable`, and may have been seen, but once. */
-  #judge(kind: string, { id, sealed }: Charge, answer: RawAnswer | undefined): void {
+  /** A response of the core was seen once; a refusal says `upstream_unavailable`, and may have been seen, but once. */
+  #judge(kind: string, { id, sealed }: Charge, response: RawResponse | undefined): void {
     this.raced += kind === between ? 0 : 1;
     const seen = this.#core.seen.get(id) ?? 0;
-    const body = answer && (sealed ? openedBy(acmeTest, answer.body) : answer.body);
+    const body = response && (sealed ? openedBy(acmeTest, response.body) : response.body);
     const tally = this.#tallies.get(kind) ?? { races: 0, answered: 0, refusedSeen: 0, refusedUnseen: 0 };
     this.#tallies.set(kind, tally);
     tally.races += 1;
-    if (answer?.status === 200 && seen === 1 && body === JSON.stringify({ id })) tally.answered += 1;
-    else if (answer?.status === 502 && seen <= 1 && body?.includes('"upstream_unavailable"') === true) {
+    if (response?.status === 200 && seen === 1 && body === JSON.stringify({ id })) tally.answered += 1;
+    else if (response?.status === 502 && seen <= 1 && body?.includes('"upstream_unavailable"') === true) {
       if (seen === 1) tally.refusedSeen += 1;
       else tally.refusedUnseen += 1;
     } else {
       this.problems.push(
-        `${kind}: ${id} was seen ${seen} times and got ${answer?.status ?? 'no answer'} ${body ?? ''}`,
+        `${kind}: ${id} was seen ${seen} times and got ${response?.status ?? 'no response'} ${body ?? ''}`,
       );
     }
   }

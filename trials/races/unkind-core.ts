@@ -6,7 +6,7 @@ export const endings = ['close', 'reset', 'half-close'] as const;
 export type Ending = (typeof endings)[number];
 
 /** When it does so, where that is not at a time of its own. */
-export const moments = ['at the head', 'after the first byte of the answer', 'with the answer'] as const;
+export const moments = ['at the head', 'after the first byte of the response', 'with the response'] as const;
 export type Moment = (typeof moments)[number];
 
 /** A core that ends its connections at the worst moment, and counts each charge of which it has seen the head. */
@@ -76,9 +76,9 @@ function answer(socket: Socket, id: string, unkindness: UnkindCore['unkindness']
     return;
   }
   const { moment, ending } = unkindness;
-  socket.write(moment === 'with the answer' ? whole : whole.slice(0, 1));
-  // A moment of the next request on this connection, which the answer has invited.
-  if (moment === 'with the answer') spin(Math.random() * 0.3);
+  socket.write(moment === 'with the response' ? whole : whole.slice(0, 1));
+  // A moment of the next request on this connection, which the response has invited.
+  if (moment === 'with the response') spin(Math.random() * 0.3);
   endConnection(socket, ending);
 }
 

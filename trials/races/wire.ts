@@ -1,14 +1,14 @@
 import { connect, type Socket } from 'node:net';
-import { parseOnly, type RawAnswer } from '../../test/support/connection.ts';
+import { parseOnly, type RawResponse } from '../../test/support/connection.ts';
 
-/** An answer that takes longer does not come: longer than the sidecar waits for anything. Milliseconds. */
+/** A response that takes longer does not come: longer than the sidecar waits for anything. Milliseconds. */
 const patience = 20_000;
 
-/** A client's connection that writes at the moment it is told to, and waits for one answer at a time. */
+/** A client's connection that writes at the moment it is told to, and waits for one response at a time. */
 export class Wire {
   readonly #socket: Socket;
   #received = '';
-  #settle: (answer: RawAnswer | undefined) => void = () => {};
+  #settle: (response: RawResponse | undefined) => void = () => {};
   over = false;
 
   private constructor(socket: Socket) {
@@ -16,10 +16,10 @@ export class Wire {
     socket.setNoDelay(true);
     socket.on('data', (chunk: Buffer) => {
       this.#received += chunk.toString('latin1');
-      const answer = wholeAnswer(this.#received);
-      if (answer === undefined) return;
-      if (answer.headers['connection'] === 'close') this.close();
-      this.#settle(answer);
+      const response = wholeResponse(this.#received);
+      if (response === undefined) return;
+      if (response.headers['connection'] === 'close') this.close();
+      this.#settle(response);
     });
     socket.on('error', () => {});
     socket.on('end', () => socket.destroy());
@@ -39,10 +39,10 @@ export class Wire {
     });
   }
 
-  /** Writes before it returns. Resolves with the answer, or undefined where the connection ended before it was whole. */
-  send(request: string): Promise<RawAnswer | undefined> {
+  /** Writes before it returns. Resolves with the response, or undefined where the connection ended before it was whole. */
+  send(request: string): Promise<RawResponse | undefined> {
     this.#received = '';
-    const answer = new Promise<RawAnswer | undefined>((resolve) => {
+    const response = new Promise<RawResponse | undefined>((resolve) => {
       const timer = setTimeout(() => this.close(), patience);
       this.#settle = (settled) => {
         clearTimeout(timer);
@@ -50,7 +50,7 @@ export class Wire {
       };
     });
     this.#socket.write(request, 'latin1');
-    return answer;
+    return response;
   }
 
   close(): void {
@@ -59,7 +59,7 @@ export class Wire {
   }
 }
 
-function wholeAnswer(received: string): RawAnswer | undefined {
+function wholeResponse(received: string): RawResponse | undefined {
   try {
     return parseOnly(received);
   } catch {

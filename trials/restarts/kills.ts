@@ -84,9 +84,9 @@ export async function runKills(loops: number, defer: Defer): Promise<Part> {
 async function issueKeys(api: string, issued: string[], most = Infinity): Promise<void> {
   const body = { environment: 'test', kind: 'secret' };
   while (issued.length < most) {
-    const answer = await ask(api, 'POST /accounts/acme/keys', { body }).catch(() => undefined);
-    if (answer?.status !== 201) return;
-    issued.push(String(answer.body['key']));
+    const response = await ask(api, 'POST /accounts/acme/keys', { body }).catch(() => undefined);
+    if (response?.status !== 201) return;
+    issued.push(String(response.body['key']));
   }
 }
 

@@ -77,7 +77,7 @@ export const kinds: readonly Kind[] = [
     lanes: 3,
     pause: 50,
     begin: ({ id }, client) => {
-      // An answer that is not whole: what has begun is broken off, what has not is refused.
+      // A response that is not whole: what has begun is broken off, what has not is refused.
       const faults: readonly [fault: string, ...became: string[]][] = [
         ['reset', '502'],
         ['garbage', '502'],

@@ -7,7 +7,7 @@ import { headersOf, plainCharge, sealedCharge, type Exchange } from '../load/pai
 import { keys } from '../../test/support/sidecar.ts';
 import type { World } from './kinds.ts';
 
-/** How long a slow client waits between two pieces, and how long an impatient one for an answer, in milliseconds. */
+/** How long a slow client waits between two pieces, and how long an impatient one for a response, in milliseconds. */
 const hesitation = 20;
 
 /** A client that leaves: at one stage after the other, in good order or not. */
@@ -74,8 +74,8 @@ export async function talk({ port, id }: World, turn: number): Promise<string | 
     for (const message of ['one', 'two', 'three']) {
       const echo = once(socket, 'message') as Promise<[Buffer]>;
       socket.send(message);
-      const [answer] = await echo;
-      if (answer.toString() !== message) return `${answer.toString()} instead of ${message}`;
+      const [response] = await echo;
+      if (response.toString() !== message) return `${response.toString()} instead of ${message}`;
       await setTimeout(hesitation);
     }
     const closed = once(socket, 'close');

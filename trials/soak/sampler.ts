@@ -67,10 +67,10 @@ export class Sampler {
     const id = this.#calls;
     return new Promise((resolve, reject) => {
       const onMessage = (data: Buffer): void => {
-        const answer = JSON.parse(data.toString()) as { id?: number; result?: object };
-        if (answer.id !== id) return;
+        const response = JSON.parse(data.toString()) as { id?: number; result?: object };
+        if (response.id !== id) return;
         this.#inspector.off('message', onMessage).off('close', onClose);
-        resolve(answer.result ?? {});
+        resolve(response.result ?? {});
       };
       const onClose = (): void => reject(new Error('the sidecar has ended'));
       this.#inspector.on('message', onMessage).once('close', onClose);

@@ -162,7 +162,7 @@ func unpad(padded []byte) ([]byte, error) {
 
 type sealingKey struct{}
 
-// Seals the upstream's answer where the request came from an account that encrypts.
+// Seals the upstream's response where the request came from an account that encrypts.
 func seal(response *http.Response) error {
 	holder, sealing := response.Request.Context().Value(sealingKey{}).(*account)
 	if !sealing || response.ContentLength == 0 {
@@ -189,7 +189,7 @@ func seal(response *http.Response) error {
 	return nil
 }
 
-// Remembers what the access log and the counter want to know of an answer.
+// Remembers what the access log and the counter want to know of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int

@@ -50,14 +50,14 @@ function collect(stream: IncomingMessage): Promise<Buffer> {
   });
 }
 
-/** Which account the answer to a request is sealed for. */
+/** Which account the response to a request is sealed for. */
 const sealedFor = new WeakMap<IncomingMessage, NonNullable<Account['encryption']>>();
 
-sealing.on('proxyRes', (upstreamAnswer, req, res) => {
+sealing.on('proxyRes', (upstreamResponse, req, res) => {
   const encryption = sealedFor.get(req);
   if (encryption === undefined) return;
-  collect(upstreamAnswer).then(
-    (plaintext) => answerSealed(res, upstreamAnswer, plaintext, encryption),
+  collect(upstreamResponse).then(
+    (plaintext) => answerSealed(res, upstreamResponse, plaintext, encryption),
     () => res.destroy(),
   );
 });

@@ -163,7 +163,7 @@ function _M.open()
   ngx.req.set_body_data(plaintext)
 end
 
--- Header filter: the length of what the body filter will make of the answer.
+-- Header filter: the length of what the body filter will make of the response.
 function _M.announce()
   local context = ngx.ctx
   local length = tonumber(ngx.header.content_length)
@@ -174,7 +174,7 @@ function _M.announce()
   ngx.header['Envelope'] = 'sealed'
 end
 
--- Body filter: collects the answer, then seals it.
+-- Body filter: collects the response, then seals it.
 function _M.seal()
   local context = ngx.ctx
   if not context.sealing then return end

@@ -38,12 +38,12 @@ export class ThreadedFileStore extends FileStore {
 
   override async change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
     let changed: Changed<T> | undefined;
-    const answer = (existing: readonly StoredAccount[]): FileReply => {
+    const response = (existing: readonly StoredAccount[]): FileReply => {
       const { accounts, result, receipt } = decide(new Map(existing.map((account) => [account.id, account])));
       changed = { outcome: 'changed', result };
       return { accounts, receipt };
     };
-    await this.#run({ kind: 'change', ids, once }, answer, (receipt) => {
+    await this.#run({ kind: 'change', ids, once }, response, (receipt) => {
       if (receipt !== undefined) changed = { outcome: 'repeated', receipt };
     });
     if (changed === undefined) throw new Error('a change that nobody decided on');
@@ -57,10 +57,10 @@ export class ThreadedFileStore extends FileStore {
    */
   async #run(
     task: FileTask['task'],
-    answer: (accounts: readonly StoredAccount[]) => FileReply,
+    response: (accounts: readonly StoredAccount[]) => FileReply,
     done?: (receipt: string | undefined) => void,
   ): Promise<void> {
-    for await (const [accounts, reply] of this.#conversation(task, done)) reply(answer(accounts));
+    for await (const [accounts, reply] of this.#conversation(task, done)) reply(response(accounts));
   }
 
   /** What a thread asks, and how to reply. Whoever leaves it early still waits until the thread has let go of the file. */
@@ -81,9 +81,9 @@ export class ThreadedFileStore extends FileStore {
     });
     const exited = new Promise((resolve) => worker.once('exit', resolve));
     let isAnswered = true;
-    const reply = (answer: FileReply): void => {
+    const reply = (response: FileReply): void => {
       isAnswered = true;
-      worker.postMessage(answer);
+      worker.postMessage(response);
     };
     try {
       for await (const [message] of on(worker, 'message', { close: ['exit'] }) as AsyncIterable<[FileMessage]>) {

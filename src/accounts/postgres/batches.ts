@@ -33,7 +33,7 @@ export class Batches<T> {
     return question.promise;
   }
 
-  /** The answers under way may be old: whoever asks from now on waits for the next query. */
+  /** The responses under way may be old: whoever asks from now on waits for the next query. */
   outdate(): void {
     this.#underWay = new Map();
   }

@@ -9,14 +9,14 @@ interface Patience {
   /** For one statement, held by the server. */
   readonly statement: number;
   /** For one statement, held here: for a server that does not even say that it gives up. */
-  readonly answer: number;
+  readonly response: number;
 }
 
 /** A request of a merchant waits for look-ups. */
-const lookUps: Patience = { connect: 2_000, statement: 1_000, answer: 2_000 };
+const lookUps: Patience = { connect: 2_000, statement: 1_000, response: 2_000 };
 
 /** People and programs that change accounts can wait, and the changes may be large. */
-const changes: Patience = { connect: 5_000, statement: 30_000, answer: 35_000 };
+const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 };
 
 /** How long a change waits for another one to the same accounts. Milliseconds. */
 const lockTimeout = 5_000;
@@ -62,13 +62,13 @@ export async function changePool(url: string, size: number): Promise<Pool> {
   return pool;
 }
 
-function optionsFor(url: string, { connect, statement, answer }: Patience): ClientConfig {
+function optionsFor(url: string, { connect, statement, response }: Patience): ClientConfig {
   return {
     connectionString: url,
     application_name: applicationName,
     connectionTimeoutMillis: connect,
     statement_timeout: statement,
-    query_timeout: answer,
+    query_timeout: response,
     keepAlive: true,
     keepAliveInitialDelayMillis: 10_000,
   };

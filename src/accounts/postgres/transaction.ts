@@ -9,7 +9,7 @@ export type Query = <R extends QueryResultRow>(text: string, values?: readonly u
 /** How often a change is tried that others get in the way of. */
 const attempts = 5;
 
-/** How often, and after how many milliseconds each, it is asked what became of a commit whose answer was lost. */
+/** How often, and after how many milliseconds each, it is asked what became of a commit whose response was lost. */
 const inquiries = 50;
 const inquiryInterval = 100;
 
@@ -104,7 +104,7 @@ async function commit(client: ClientBase, pool: Pool, run: Query): Promise<boole
   }
 }
 
-/** Asks on other connections what became of a commit whose answer did not arrive. */
+/** Asks on other connections what became of a commit whose response did not arrive. */
 async function wasCommitted(pool: Pool, id: string, cause: unknown): Promise<boolean> {
   for (let inquiry = 1; inquiry <= inquiries; inquiry += 1) {
     const status = await pool.query<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]).then(

@@ -58,8 +58,8 @@ describeWithPostgres('two sidecars on one database', () => {
       const made = await operations.enableEncryption('acme', 'test', enable, { actor });
       const credentials = JSON.parse(JSON.stringify(made)) as { key: string; iv: string };
       await inBoth(async (sidecar) => {
-        const answer = await send(sidecar, path, { key, body: envelopeOf(credentials, '{}') });
-        expect(opened(credentials, answer)).toBe('{"ok":true}');
+        const response = await send(sidecar, path, { key, body: envelopeOf(credentials, '{}') });
+        expect(opened(credentials, response)).toBe('{"ok":true}');
       });
     }
 

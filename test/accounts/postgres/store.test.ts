@@ -169,9 +169,9 @@ describeWithPostgres('the store in PostgreSQL', () => {
         },
         { key: 'once', request: digest },
       );
-    const answers = await Promise.all([request(openStore(url)), request(openStore(url)), request(openStore(url))]);
-    expect(answers.map(({ outcome }) => outcome).toSorted()).toEqual(['changed', 'repeated', 'repeated']);
-    expect(answers.find(({ outcome }) => outcome === 'repeated')).toEqual({
+    const responses = await Promise.all([request(openStore(url)), request(openStore(url)), request(openStore(url))]);
+    expect(responses.map(({ outcome }) => outcome).toSorted()).toEqual(['changed', 'repeated', 'repeated']);
+    expect(responses.find(({ outcome }) => outcome === 'repeated')).toEqual({
       outcome: 'repeated',
       receipt: '{"id":"acme"}',
     });
@@ -268,7 +268,7 @@ describeWithPostgres('the store when its database fails', () => {
     },
   );
 
-  test('finds out that the commit took place whose answer was lost', async () => {
+  test('finds out that the commit took place whose response was lost', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);

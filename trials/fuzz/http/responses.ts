@@ -1,7 +1,7 @@
 import { framingOf, readChunked, readHead, readSized, valuesOf, type Head, type Unread } from './message.ts';
 
-/** An answer, read strictly. */
-export interface Answer extends Head {
+/** A response, read strictly. */
+export interface Response extends Head {
   readonly status: number;
   readonly body: string;
 }
@@ -9,17 +9,17 @@ export interface Answer extends Head {
 const statusLine = /^HTTP\/1\.[01] (\d{3})(?: [\t\x20-\x7e\x80-\xff]*)?$/;
 
 /**
- * Reads the answer that begins at a place.
+ * Reads the response that begins at a place.
  *
  * @param bodyless whether it has no body, because its request was a HEAD
  * @param ended    whether the connection ended behind the text, in good order
  */
-export function readAnswer(text: string, at: number, bodyless: boolean, ended: boolean): Answer | Unread {
+export function readResponse(text: string, at: number, bodyless: boolean, ended: boolean): Response | Unread {
   const head = readHead(text, at);
   if (typeof head === 'string') return head;
   const status = Number(statusLine.exec(head.startLine)?.[1] ?? 'NaN');
   if (!(status >= 100 && status <= 599)) return 'faulty';
-  // RFC 9112 §6.3: an informational answer has no body, whatever it says.
+  // RFC 9112 §6.3: an informational response has no body, whatever it says.
   if (status < 200) return { ...head, status, body: '' };
   const framing = framingOf(head);
   if (framing === 'faulty') return 'faulty';
@@ -32,6 +32,6 @@ export function readAnswer(text: string, at: number, bodyless: boolean, ended: b
 }
 
 /** Whether the connection ends with this answer. */
-export function isLast(answer: Answer): boolean {
-  return valuesOf(answer, 'connection').some((value) => /\bclose\b/i.test(value));
+export function isLast(response: Response): boolean {
+  return valuesOf(response, 'connection').some((value) => /\bclose\b/i.test(value));
 }

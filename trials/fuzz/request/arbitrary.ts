@@ -9,7 +9,7 @@ export interface RequestCase {
   readonly bytes: string;
   /** Where it is cut into writes. */
   readonly cuts: readonly number[];
-  /** What the client does afterwards: waits for the answers, ends its side, or cuts the connection. */
+  /** What the client does afterwards: waits for the responses, ends its side, or cuts the connection. */
   readonly ending: 'wait' | 'finish' | 'cut';
 }
 

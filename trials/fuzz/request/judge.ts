@@ -1,6 +1,6 @@
 import { refusalOf, refusals, type RefusalCode } from '../../../src/errors.ts';
 import { unsealed, verdictOf, type Secrets } from '../envelope/oracle.ts';
-import { isLast, type Answer } from '../http/responses.ts';
+import { isLast, type Response } from '../http/responses.ts';
 import { valuesOf } from '../http/message.ts';
 import type { Request, Requests } from '../http/requests.ts';
 import { ensure, Violation, type Tally } from '../part.ts';
@@ -11,26 +11,26 @@ import type { Seen } from './upstream.ts';
 export interface Exchanged {
   readonly sent: Requests;
   /** Final answers, in order. */
-  readonly answers: readonly Answer[];
+  readonly responses: readonly Response[];
   readonly seen: readonly Seen[];
   /** The client's address. */
   readonly address: string;
-  /** Whether the client waited for the answers, and got all of the last one. */
+  /** Whether the client waited for the responses, and got all of the last one. */
   readonly waited: boolean;
 }
 
 /** Holds what happened against every property. */
 export function judge(exchanged: Exchanged, tally: Tally): void {
-  const { sent, answers, seen, address, waited } = exchanged;
+  const { sent, responses, seen, address, waited } = exchanged;
   const { requests } = sent;
   const clean = sent.rest === '';
-  ensure(answers.length <= requests.length + (clean ? 0 : 1), 'there is at most one answer to a request');
+  ensure(responses.length <= requests.length + (clean ? 0 : 1), 'there is at most one response to a request');
   let next = 0;
-  for (const [index, answer] of answers.entries()) {
+  for (const [index, response] of responses.entries()) {
     const request = requests[index];
-    const [number] = valuesOf(answer, 'x-seen');
+    const [number] = valuesOf(response, 'x-seen');
     if (number === undefined) {
-      judgeOwn(answer, request ?? sent.broken, tally);
+      judgeOwn(response, request ?? sent.broken, tally);
       continue;
     }
     const forwarded = seen[next];
@@ -38,10 +38,10 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     ensure(request !== undefined, 'nothing is forwarded that is no request', forwarded?.request);
     ensure(forwarded?.number === number, 'answers come in the order of their requests', forwarded, number);
     judgeForwarded(request, forwarded.request, address);
-    judgeAnswer(request, forwarded, answer, tally);
+    judgeResponse(request, forwarded, response, tally);
   }
   const unanswered = seen.slice(next);
-  const shown = answers.map(({ startLine, headers, body }) => [startLine, headers, body]);
+  const shown = responses.map(({ startLine, headers, body }) => [startLine, headers, body]);
   ensure(
     !waited || unanswered.length === 0,
     'what is refused is not forwarded, and what is forwarded is answered',
@@ -49,21 +49,21 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     shown,
   );
   // A client that left may have been heard; what was refused meanwhile is not known.
-  let from = answers.length;
+  let from = responses.length;
   for (const { request: forwarded } of unanswered) {
     const of = requests.findIndex((request, index) => index >= from && mayBeOf(request, forwarded, address));
     ensure(of !== -1, 'nothing is forwarded that is no request', requests, forwarded);
     from = of + 1;
   }
-  if (waited && answers.at(-1) !== undefined && !isLast(answers.at(-1) as Answer)) {
-    ensure(!clean || answers.length === requests.length, 'every request on an open connection is answered');
+  if (waited && responses.at(-1) !== undefined && !isLast(responses.at(-1) as Response)) {
+    ensure(!clean || responses.length === requests.length, 'every request on an open connection is answered');
   }
-  for (const [index, answer] of answers.entries()) {
-    if (index < answers.length - 1) ensure(!isLast(answer), 'nothing comes behind an answer that is the last');
+  for (const [index, response] of responses.entries()) {
+    if (index < responses.length - 1) ensure(!isLast(response), 'nothing comes behind a response that is the last');
     const request = requests[index];
     // How long it takes depends on the machine.
-    if (request === undefined || answer.status === 408 || !isExemplary(request)) continue;
-    ensure(valuesOf(answer, 'x-seen').length === 1, 'what is as it should be is forwarded', request, answer);
+    if (request === undefined || response.status === 408 || !isExemplary(request)) continue;
+    ensure(valuesOf(response, 'x-seen').length === 1, 'what is as it should be is forwarded', request, response);
   }
 }
 
@@ -85,30 +85,30 @@ function isExemplary(request: Request): boolean {
   );
 }
 
-/** An answer of the sidecar's own: a refusal, or what a test endpoint says. */
-function judgeOwn(answer: Answer, request: Request | undefined, tally: Tally): void {
+/** A response of the sidecar's own: a refusal, or what a test endpoint says. */
+function judgeOwn(response: Response, request: Request | undefined, tally: Tally): void {
   const key = request === undefined ? undefined : soleKey(request);
-  const isSealed = valuesOf(answer, 'envelope').length > 0;
-  const body = isSealed ? opened(answer, key) : answer.body;
-  if (answer.status === 200 && request !== undefined && isCipherTest(request)) {
-    ensure(!isSealed, 'a test endpoint answers in plain', answer);
+  const isSealed = valuesOf(response, 'envelope').length > 0;
+  const body = isSealed ? opened(response, key) : response.body;
+  if (response.status === 200 && request !== undefined && isCipherTest(request)) {
+    ensure(!isSealed, 'a test endpoint answers in plain', response);
     tally.count('200 of a test endpoint');
     return;
   }
-  ensure(answer.status >= 400, 'an answer of its own is a refusal', answer);
+  ensure(response.status >= 400, 'a response of its own is a refusal', response);
   if (body === '') {
-    ensure(request === undefined || request.method === 'HEAD', 'a refusal says what it is', answer);
-    tally.count(`${answer.status} to HEAD`);
+    ensure(request === undefined || request.method === 'HEAD', 'a refusal says what it is', response);
+    tally.count(`${response.status} to HEAD`);
     return;
   }
   const { code } = JSON.parse(body) as { readonly code: string };
   ensure(Object.hasOwn(refusals, code), 'a refusal is one of the table', body);
   const row = refusalOf(code as RefusalCode);
-  ensure(row.status === answer.status, 'a refusal has the status of its row', answer);
-  ensure(answer.status < 500 || code === 'overloaded', 'nothing fails inside', answer, body);
-  ensure(row.sealed || !isSealed, 'a refusal that all may read is plain', answer);
+  ensure(row.status === response.status, 'a refusal has the status of its row', response);
+  ensure(response.status < 500 || code === 'overloaded', 'nothing fails inside', response, body);
+  ensure(row.sealed || !isSealed, 'a refusal that all may read is plain', response);
   if (request !== undefined && row.sealed && isEnveloped(request) && key?.encryption?.grace !== 'plaintext') {
-    ensure(isSealed, 'a refusal that only its caller may read is sealed', request, answer);
+    ensure(isSealed, 'a refusal that only its caller may read is sealed', request, response);
   }
   tally.count(code);
 }
@@ -173,20 +173,24 @@ function plaintextOf(request: Request, key: KnownKey | undefined): string | unde
   return key?.encryption?.grace === 'plaintext' ? request.body : undefined;
 }
 
-/** The answer of the upstream as the client got it. */
-function judgeAnswer(request: Request, seen: Seen, answer: Answer, tally: Tally): void {
-  const shown = [request, seen, answer];
+/** The response of the upstream as the client got it. */
+function judgeResponse(request: Request, seen: Seen, response: Response, tally: Tally): void {
+  const shown = [request, seen, response];
   const { status, body } = seen;
-  ensure(answer.status === status, 'the status stays', ...shown);
+  ensure(response.status === status, 'the status stays', ...shown);
   const key = soleKey(request);
-  const [says = ''] = valuesOf(answer, 'envelope');
+  const [says = ''] = valuesOf(response, 'envelope');
   const label = isEnveloped(request) ? labelOf(request, key) : undefined;
-  ensure(valuesOf(answer, 'envelope-credentials').join() === (label ?? ''), `it is answered with: ${label}`, ...shown);
+  ensure(
+    valuesOf(response, 'envelope-credentials').join() === (label ?? ''),
+    `it is answered with: ${label}`,
+    ...shown,
+  );
   if (!isEnveloped(request) || body === '' || label === 'none') {
-    ensure(says === '' && answer.body === body, 'the body stays', ...shown);
+    ensure(says === '' && response.body === body, 'the body stays', ...shown);
   } else {
     ensure(says === 'sealed', 'what an encrypting account gets is sealed', ...shown);
-    ensure(opened(answer, key) === body, 'what is sealed is the body', ...shown);
+    ensure(opened(response, key) === body, 'what is sealed is the body', ...shown);
   }
   tally.count(says === '' ? 'forwarded, answered as it is' : 'forwarded, answered sealed');
 }
@@ -204,15 +208,15 @@ function labelOf(request: Request, key: KnownKey | undefined): 'current' | 'prev
   return 'none';
 }
 
-/** The body of a sealed answer, which must open with what it says. */
-function opened(answer: Answer, key: KnownKey | undefined): string {
+/** The body of a sealed response, which must open with what it says. */
+function opened(response: Response, key: KnownKey | undefined): string {
   const encryption = key?.encryption;
-  ensure(encryption !== undefined, 'only an encrypting account gets anything sealed', answer, key);
-  const isPrevious = valuesOf(answer, 'envelope-credentials').join() === 'previous';
+  ensure(encryption !== undefined, 'only an encrypting account gets anything sealed', response, key);
+  const isPrevious = valuesOf(response, 'envelope-credentials').join() === 'previous';
   const secrets = isPrevious ? encryption.grace : encryption.current;
-  ensure(typeof secrets === 'object', 'it is sealed with credentials there are', answer);
-  const body = unsealed(answer.body, secrets, encryption.encoding);
-  ensure(body !== undefined, 'what is sealed opens', answer, key);
+  ensure(typeof secrets === 'object', 'it is sealed with credentials there are', response);
+  const body = unsealed(response.body, secrets, encryption.encoding);
+  ensure(body !== undefined, 'what is sealed opens', response, key);
   return body;
 }
 

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { configOf, route, routes } from '../../../test/support/sidecar.ts';
 import { Addresses } from '../addresses.ts';
 import { Client, type Received } from '../client.ts';
-import { isLast, readAnswer, type Answer } from '../http/responses.ts';
+import { isLast, readResponse, type Response } from '../http/responses.ts';
 import { readRequests, type Requests } from '../http/requests.ts';
 import { pieces } from '../mutation.ts';
 import { ensure, type OpenPart, type Part, type Tally } from '../part.ts';
@@ -86,16 +86,18 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
   } else {
     if (one.ending === 'finish') client.finish();
     // Where something is no request, only the end of the connection tells that there is no more to come.
-    received = await client.receive((text) => clean && answersIn(text, sent, false).answers.length >= requests.length);
+    received = await client.receive(
+      (text) => clean && answersIn(text, sent, false).responses.length >= requests.length,
+    );
   }
   const { text, ending } = received;
   ensure(ending !== 'hung', 'every request is answered, or its connection closed', text);
-  const { answers, rest } = answersIn(text, sent, ending === 'end');
+  const { responses, rest } = answersIn(text, sent, ending === 'end');
   const gone = one.ending !== 'wait' || ending === 'reset';
-  ensure(rest === '' || gone, 'there is nothing but whole answers', rest);
+  ensure(rest === '' || gone, 'there is nothing but whole responses', rest);
   if (one.ending !== 'wait' && ending !== 'open') await delay(afterglow);
   const seen = upstream.take(client.address);
-  judge({ sent, answers, seen, address: client.address, waited: !gone }, tally);
+  judge({ sent, responses, seen, address: client.address, waited: !gone }, tally);
   if (clean) tally.count('connections with nothing but requests');
   // A connection that is to be ended is, by both sides.
   if (one.ending === 'finish') client.cut();
@@ -106,21 +108,21 @@ function answersIn(
   text: string,
   { requests, rest }: Requests,
   ended: boolean,
-): { readonly answers: readonly Answer[]; readonly rest: string } {
-  const answers: Answer[] = [];
+): { readonly responses: readonly Response[]; readonly rest: string } {
+  const responses: Response[] = [];
   let at = 0;
   while (at < text.length) {
-    const isHead = (requests[answers.length]?.method ?? methodOf(rest)) === 'HEAD';
-    let answer = readAnswer(text, at, isHead, ended);
+    const isHead = (requests[responses.length]?.method ?? methodOf(rest)) === 'HEAD';
+    let response = readResponse(text, at, isHead, ended);
     // What no request could be made of may have been a HEAD, but is not answered as one; the connection ends in any case.
-    if (isHead && typeof answer !== 'string' && isLast(answer) && answer.end < text.length) {
-      answer = readAnswer(text, at, false, ended);
+    if (isHead && typeof response !== 'string' && isLast(response) && response.end < text.length) {
+      response = readResponse(text, at, false, ended);
     }
-    if (typeof answer === 'string') break;
-    if (answer.status >= 200) answers.push(answer);
-    at = answer.end;
+    if (typeof response === 'string') break;
+    if (response.status >= 200) responses.push(response);
+    at = response.end;
   }
-  return { answers, rest: text.slice(at) };
+  return { responses, rest: text.slice(at) };
 }
 
 /** The method of what is no request. */

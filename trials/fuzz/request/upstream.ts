@@ -7,13 +7,13 @@ import type { Socket } from 'node:net';
 /** A request as it came to the upstream, and what it was answered with. */
 export interface Seen {
   readonly request: Request;
-  /** Its name: the answer has it as `X-Seen`. */
+  /** Its name: the response has it as `X-Seen`. */
   readonly number: string;
   readonly status: number;
   readonly body: string;
 }
 
-/** An upstream that reads strictly, remembers what it saw, and answers all sorts of answers. */
+/** An upstream that reads strictly, remembers what it saw, and answers all sorts of responses. */
 export class SeeingUpstream {
   readonly #seen = new Map<string, Seen[]>();
   readonly #faults: string[] = [];
@@ -67,7 +67,7 @@ export class SeeingUpstream {
   #answer(request: Request): { readonly seen: Seen; readonly bytes: string } {
     this.#number += 1;
     const number = String(this.#number);
-    const { status, body, headers } = answers[this.#number % answers.length] ?? answers[0];
+    const { status, body, headers } = responses[this.#number % responses.length] ?? responses[0];
     const isChunked = headers.includes('Transfer-Encoding: chunked');
     const hasBody = request.method !== 'HEAD' && status !== 204;
     const lines = [`HTTP/1.1 ${status} Fuzzed`, `X-Seen: ${number}`, ...headers];
@@ -78,13 +78,13 @@ export class SeeingUpstream {
   }
 }
 
-interface Answer {
+interface Response {
   readonly status: number;
   readonly body: string;
   readonly headers: readonly string[];
 }
 
-const answers: readonly [Answer, ...Answer[]] = [
+const responses: readonly [Response, ...Response[]] = [
   { status: 200, body: '{"ok":true}', headers: ['Content-Type: application/json'] },
   { status: 201, body: `{"note":"${'x'.repeat(300)}"}`, headers: ['Content-Type: application/json; charset=utf-8'] },
   { status: 200, body: '<p>caf\xe9\0</p>', headers: ['Content-Type: text/html', 'ETag: "a"'] },

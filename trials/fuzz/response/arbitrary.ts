@@ -3,7 +3,7 @@ import * as fc from 'fast-check';
 import { chunked, usually, type Framed } from '../http/arbitrary.ts';
 import { mutated, mutations } from '../mutation.ts';
 
-export interface AnswerCase {
+export interface ResponseCase {
   /** Of the request, which is as it should be. */
   readonly method: 'GET' | 'HEAD' | 'POST';
   /** Whether its account encrypts and its route is enveloped. */
@@ -169,10 +169,10 @@ const someFraming = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(...framings) },
 );
 
-/** Whole and broken answers to a request that is as it should be. */
-export const answerCases: fc.Arbitrary<AnswerCase> = fc
+/** Whole and broken responses to a request that is as it should be. */
+export const responseCases: fc.Arbitrary<ResponseCase> = fc
   .record({
-    method: fc.constantFrom<AnswerCase['method']>('GET', 'POST', 'GET', 'POST', 'HEAD'),
+    method: fc.constantFrom<ResponseCase['method']>('GET', 'POST', 'GET', 'POST', 'HEAD'),
     sealed: fc.boolean(),
     interim: interims,
     statusLine: statusLines,
@@ -183,7 +183,7 @@ export const answerCases: fc.Arbitrary<AnswerCase> = fc
     more: usually(10, [''], ['x', '\r\n', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil']),
     changes: fc.oneof({ weight: 2, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: mutations }),
     cuts: fc.array(fc.nat(65_535), { maxLength: 3 }),
-    ending: usually<AnswerCase['ending']>(3, ['end'], ['reset', 'keep']),
+    ending: usually<ResponseCase['ending']>(3, ['end'], ['reset', 'keep']),
   })
   .map(({ interim, statusLine, extra, body, frame, size, more, changes, method, sealed, cuts, ending }) => {
     const [lines, content] = frame(body, body.length > 5_000 ? Math.max(64, size) : size);

@@ -7,17 +7,17 @@ import { Addresses } from '../addresses.ts';
 import { startByteServer } from '../byte-server.ts';
 import { Client, type Received } from '../client.ts';
 import { unsealed } from '../envelope/oracle.ts';
-import { readAnswer, type Answer } from '../http/responses.ts';
+import { readResponse, type Response } from '../http/responses.ts';
 import { valuesOf } from '../http/message.ts';
 import { readRequest } from '../http/requests.ts';
 import { pieces } from '../mutation.ts';
 import { ensure, type OpenPart, type Part, type Tally } from '../part.ts';
 import { startWatched } from '../sidecar.ts';
-import { answerCases, type AnswerCase } from './arbitrary.ts';
+import { responseCases, type ResponseCase } from './arbitrary.ts';
 
 /** A case under way. */
 interface Asked {
-  readonly one: AnswerCase;
+  readonly one: ResponseCase;
   /** Whether the request came to the upstream on a connection that nothing was wrong with. */
   heard: boolean;
 }
@@ -26,15 +26,15 @@ interface Asked {
 const afterglow = 50;
 
 /** Whatever an upstream says in answer to a good request: it comes through as it is, or visibly not at all. */
-export const answerPart: Part<AnswerCase> = {
-  name: 'answer',
+export const responsePart: Part<ResponseCase> = {
+  name: 'response',
   share: 5,
   lanes: 192,
-  cases: answerCases,
-  open: openAnswerPart,
+  cases: responseCases,
+  open: openResponsePart,
 };
 
-async function openAnswerPart(tally: Tally): Promise<OpenPart<AnswerCase>> {
+async function openResponsePart(tally: Tally): Promise<OpenPart<ResponseCase>> {
   const cases = new Map<string, Asked>();
   const spoilt = new WeakSet<Socket>();
   const upstream = await startByteServer((bytes, socket) => {
@@ -78,7 +78,7 @@ async function openAnswerPart(tally: Tally): Promise<OpenPart<AnswerCase>> {
   };
 }
 
-function requestOf({ method, sealed }: AnswerCase, lane: number): string {
+function requestOf({ method, sealed }: ResponseCase, lane: number): string {
   const lines = [
     `${method} ${sealed ? '/api/s2s/pay' : '/orders'} HTTP/1.1`,
     'Host: sandbox.pay.example',
@@ -88,10 +88,10 @@ function requestOf({ method, sealed }: AnswerCase, lane: number): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** Says what the upstream says. What comes behind the end of its answer comes with it, or it would be another request's. */
-async function say(one: AnswerCase, socket: Socket): Promise<void> {
-  const answer = modelOf(one);
-  const whole = answer === undefined ? one.bytes.length : Math.max(0, answer.end - 1);
+/** Says what the upstream says. What comes behind the end of its response comes with it, or it would be another request's. */
+async function say(one: ResponseCase, socket: Socket): Promise<void> {
+  const response = modelOf(one);
+  const whole = response === undefined ? one.bytes.length : Math.max(0, response.end - 1);
   const places = one.cuts.map((cut) => cut % (whole + 1));
   for (const piece of pieces(one.bytes, places)) {
     socket.write(piece, 'latin1');
@@ -101,83 +101,83 @@ async function say(one: AnswerCase, socket: Socket): Promise<void> {
   else if (one.ending === 'end') socket.end();
 }
 
-/** What a strict reader makes of the upstream's answer; undefined where it is none, or not whole. */
-function modelOf({ bytes, method, ending }: AnswerCase): Answer | undefined {
-  const answer = finalIn(bytes, method, ending === 'end');
-  return typeof answer === 'string' ? undefined : answer;
+/** What a strict reader makes of the upstream's response; undefined where it is none, or not whole. */
+function modelOf({ bytes, method, ending }: ResponseCase): Response | undefined {
+  const response = finalIn(bytes, method, ending === 'end');
+  return typeof response === 'string' ? undefined : response;
 }
 
-/** The first answer that is not informational. */
-function finalIn(text: string, method: string, ended: boolean): ReturnType<typeof readAnswer> {
+/** The first response that is not informational. */
+function finalIn(text: string, method: string, ended: boolean): ReturnType<typeof readResponse> {
   let at = 0;
   for (;;) {
-    const answer = readAnswer(text, at, method === 'HEAD', ended);
-    if (typeof answer === 'string' || answer.status >= 200) return answer;
-    at = answer.end;
+    const response = readResponse(text, at, method === 'HEAD', ended);
+    if (typeof response === 'string' || response.status >= 200) return response;
+    at = response.end;
   }
 }
 
 function judge(asked: Asked, { text, ending }: Received, tally: Tally): void {
   const { one } = asked;
   ensure(ending !== 'hung', 'every request is answered, or its connection closed', text);
-  const answer = finalIn(text, one.method, ending === 'end');
-  if (typeof answer === 'string') {
-    ensure(ending !== 'open' && answer === 'incomplete', 'what is not whole is seen to be broken off', text, ending);
+  const response = finalIn(text, one.method, ending === 'end');
+  if (typeof response === 'string') {
+    ensure(ending !== 'open' && response === 'incomplete', 'what is not whole is seen to be broken off', text, ending);
     tally.count('broken off');
     return;
   }
-  ensure(answer.end === text.length, 'there is nothing behind the answer', text);
-  const isOurs = valuesOf(answer, 'cache-control').join() === 'no-store';
+  ensure(response.end === text.length, 'there is nothing behind the response', text);
+  const isOurs = valuesOf(response, 'cache-control').join() === 'no-store';
   if (isOurs) {
-    judgeRefusal(asked, answer, tally);
+    judgeRefusal(asked, response, tally);
     return;
   }
   const model = modelOf(one);
-  ensure(model !== undefined, 'what is no whole answer does not become one', text);
-  ensure(answer.status === model.status, 'the status is the status', model, answer);
-  const isSealed = valuesOf(answer, 'envelope').join() === 'sealed';
-  ensure(one.sealed || !isSealed, 'only an encrypting account gets anything sealed', answer);
+  ensure(model !== undefined, 'what is no whole response does not become one', text);
+  ensure(response.status === model.status, 'the status is the status', model, response);
+  const isSealed = valuesOf(response, 'envelope').join() === 'sealed';
+  ensure(one.sealed || !isSealed, 'only an encrypting account gets anything sealed', response);
   if (!one.sealed) {
-    ensure(answer.body === model.body, 'the body is the body', model, answer);
+    ensure(response.body === model.body, 'the body is the body', model, response);
     tally.count('answered as it is');
     return;
   }
   const expected = decoded(model);
-  ensure(expected !== undefined, 'what cannot be decoded is not sealed', model, answer);
-  ensure(isSealed === (expected !== ''), 'whatever there is of a body is sealed', model, answer);
+  ensure(expected !== undefined, 'what cannot be decoded is not sealed', model, response);
+  ensure(isSealed === (expected !== ''), 'whatever there is of a body is sealed', model, response);
   if (isSealed)
-    ensure(unsealed(answer.body, acmeTest, 'hex') === expected, 'what is sealed is the body', model, answer);
+    ensure(unsealed(response.body, acmeTest, 'hex') === expected, 'what is sealed is the body', model, response);
   tally.count('answered sealed');
 }
 
-function judgeRefusal({ one, heard }: Asked, answer: Answer, tally: Tally): void {
-  const isSealed = valuesOf(answer, 'envelope').join() === 'sealed';
+function judgeRefusal({ one, heard }: Asked, response: Response, tally: Tally): void {
+  const isSealed = valuesOf(response, 'envelope').join() === 'sealed';
   if (one.method === 'HEAD') {
-    ensure(answer.status === 502 || answer.status === 504, 'a refusal says that the upstream failed', answer);
-    tally.count(`${answer.status} to HEAD`);
+    ensure(response.status === 502 || response.status === 504, 'a refusal says that the upstream failed', response);
+    tally.count(`${response.status} to HEAD`);
     return;
   }
-  const body = isSealed ? unsealed(answer.body, acmeTest, 'hex') : answer.body;
+  const body = isSealed ? unsealed(response.body, acmeTest, 'hex') : response.body;
   const { code } = JSON.parse(body ?? '') as { readonly code: RefusalCode };
   const codes: readonly RefusalCode[] = ['upstream_unavailable', 'upstream_timeout', 'sealing_failed'];
   ensure(
-    codes.includes(code) && refusalOf(code).status === answer.status,
+    codes.includes(code) && refusalOf(code).status === response.status,
     'a refusal says that the upstream failed',
     body,
   );
-  ensure(isSealed === (one.sealed && refusalOf(code).sealed), 'a refusal is sealed if its row says so', answer);
+  ensure(isSealed === (one.sealed && refusalOf(code).sealed), 'a refusal is sealed if its row says so', response);
   // What every reader understands has no reason to be refused; only how long it takes depends on the machine.
   const isPlain = /^HTTP\/1\.1 200 OK\r\nContent-Length: \d+\r\n\r\n/.test(one.bytes) && modelOf(one) !== undefined;
   const isLost = !heard || one.ending === 'reset' || code === 'upstream_timeout';
-  ensure(!isPlain || isLost, 'a plain answer comes through', body);
+  ensure(!isPlain || isLost, 'a plain response comes through', body);
   tally.count(code);
 }
 
 /** The body without its content coding; undefined where that is unknown, or the body not of it. */
-function decoded(answer: Answer): string | undefined {
-  const coding = valuesOf(answer, 'content-encoding').join(', ').toLowerCase();
-  if (answer.body === '' || coding === '' || coding === 'identity') return answer.body;
-  const bytes = Buffer.from(answer.body, 'latin1');
+function decoded(response: Response): string | undefined {
+  const coding = valuesOf(response, 'content-encoding').join(', ').toLowerCase();
+  if (response.body === '' || coding === '' || coding === 'identity') return response.body;
+  const bytes = Buffer.from(response.body, 'latin1');
   try {
     if (coding === 'gzip') return gunzipSync(bytes).toString('latin1');
     return coding === 'br' ? brotliDecompressSync(bytes).toString('latin1') : undefined;
