@@ -109,8 +109,8 @@ export class AccountsDatabase {
     const createdAt = Date.now();
     const never = { expiresAt: undefined, revokedAt: undefined, lastUsedAt: undefined };
     const credentials = {
-      key: this.#vault.seal(encryption.key, { ...place, member: 'key' }),
-      iv: this.#vault.seal(encryption.iv, { ...place, member: 'iv' }),
+      key: this.#vault.wrap(encryption.key, { ...place, member: 'key' }),
+      iv: this.#vault.wrap(encryption.iv, { ...place, member: 'iv' }),
       format: 'text',
       createdAt,
     } as const;

@@ -125,8 +125,8 @@ export function enableEncryption(
     enabled: true,
     encoding: encoding ?? before?.encoding ?? 'hex',
     credentials: {
-      key: vault.seal(key, { ...place, member: 'key' }),
-      iv: vault.seal(iv, { ...place, member: 'iv' }),
+      key: vault.wrap(key, { ...place, member: 'key' }),
+      iv: vault.wrap(iv, { ...place, member: 'iv' }),
       format: 'text',
       createdAt: now,
     },
@@ -172,11 +172,11 @@ export function refuseEqual(account: StoredAccount, vault: Vault): void {
 }
 
 /** An account whose credentials are sealed anew: opened with one vault, sealed with another. */
-export function reseal(account: StoredAccount, from: Vault, to: Vault): StoredAccount {
-  const resealed = (credentials: StoredCredentials, environment: EnvironmentName): StoredCredentials => {
+export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAccount {
+  const rewrapped = (credentials: StoredCredentials, environment: EnvironmentName): StoredCredentials => {
     const again = (text: string, member: 'key' | 'iv'): string => {
       const place = { account: account.id, environment, member };
-      return to.seal(from.open(text, place), place);
+      return to.wrap(from.unwrap(text, place), place);
     };
     return { ...credentials, key: again(credentials.key, 'key'), iv: again(credentials.iv, 'iv') };
   };
@@ -187,10 +187,10 @@ export function reseal(account: StoredAccount, from: Vault, to: Vault): StoredAc
     const { credentials, previous } = one;
     encryption[environment] = {
       ...one,
-      credentials: credentials && resealed(credentials, environment),
+      credentials: credentials && rewrapped(credentials, environment),
       previous: previous && {
         ...previous,
-        credentials: previous.credentials && resealed(previous.credentials, environment),
+        credentials: previous.credentials && rewrapped(previous.credentials, environment),
       },
     };
   }

@@ -37,8 +37,8 @@ export function openCredentials(
   vault: Vault,
 ): Credentials {
   const opened = parseCredentials(
-    vault.open(key, { account, environment, member: 'key' }),
-    vault.open(iv, { account, environment, member: 'iv' }),
+    vault.unwrap(key, { account, environment, member: 'key' }),
+    vault.unwrap(iv, { account, environment, member: 'iv' }),
     format,
   );
   if (!Array.isArray(opened)) return opened;

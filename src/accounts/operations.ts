@@ -145,7 +145,7 @@ export class Operations {
   async rekey(to: Vault, { actor }: Request): Promise<number> {
     const { now } = this.#viewing();
     const event: AuditEvent = { at: now, actor, action: 'master_key_changed', account: undefined, details: {} };
-    const count = await this.#store.changeAll((account) => changes.reseal(account, this.#vault, to), event);
+    const count = await this.#store.changeAll((account) => changes.rewrap(account, this.#vault, to), event);
     this.#audit({ ...event, details: { accounts: count } });
     return count;
   }

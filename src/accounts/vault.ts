@@ -4,7 +4,7 @@ import { decodeBase64 } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName } from './api-key.ts';
 
-/** Where a sealed text belongs: it opens nowhere else. Previous credentials open where they once were current. */
+/** Where a wrapped text belongs: it unwraps nowhere else. Previous credentials unwrap where they once were current. */
 export interface Place {
   readonly account: string;
   readonly environment: EnvironmentName;
@@ -17,14 +17,14 @@ const keyLength = 32;
 const nonceLength = 12;
 const tagLength = 16;
 
-/** Whether a stored text is sealed with a master key. */
-export function isSealed(text: string): boolean {
+/** Whether a stored text is wrapped with a master key. */
+export function isWrapped(text: string): boolean {
   return text.startsWith(marker);
 }
 
 /**
- * Reads master keys, one a line, each of 32 bytes in base64 or hex. The first one seals, each of them opens: so that
- * a running sidecar can take the new one beside the old. Undefined where that is not what the text is.
+ * Reads master keys, one a line, each of 32 bytes in base64 or hex. The first one wraps, each of them unwraps: so
+ * that a running sidecar can take the new one beside the old. Undefined if the text is anything else.
  */
 export function parseMasterKeys(text: string): readonly KeyObject[] | undefined {
   const keys = text
@@ -35,9 +35,9 @@ export function parseMasterKeys(text: string): readonly KeyObject[] | undefined 
 }
 
 /**
- * Seals key material before it is stored and opens it afterwards: `sealed:v1:` and the base64url of nonce, ciphertext
- * and tag of AES-256-GCM. The place is authenticated with it, so that a sealed text that was pasted elsewhere does not
- * open there. Nonces are random: one master key is good for 2³² texts (NIST SP 800-38D §8.3).
+ * Wraps key material before it is stored and unwraps it afterwards: `sealed:v1:` and the base64url of nonce, ciphertext
+ * and tag of AES-256-GCM. The place is authenticated with it, so that a wrapped text that was pasted elsewhere does not
+ * unwrap there. Nonces are random: one master key is good for 2³² texts (NIST SP 800-38D §8.3).
  */
 export class Vault {
   readonly #keys: readonly KeyObject[];
@@ -48,42 +48,42 @@ export class Vault {
   }
 
   /** A text as it is to be stored. Without a master key it stays as it is. */
-  seal(text: string, place: Place): string {
+  wrap(text: string, place: Place): string {
     const [key] = this.#keys;
     if (key === undefined) return text;
     const nonce = randomBytes(nonceLength);
     const cipher = createCipheriv(algorithm, key, nonce).setAAD(nameOf(place));
-    const sealed = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
-    return marker + sealed.toString('base64url');
+    const wrapped = Buffer.concat([nonce, cipher.update(text, 'utf8'), cipher.final(), cipher.getAuthTag()]);
+    return marker + wrapped.toString('base64url');
   }
 
   /**
-   * A stored text as it was before it was sealed, if it was.
+   * A stored text as it was before it was wrapped, if it was.
    *
    * @throws AccountsError `master_key_missing`, `master_key_wrong`
    */
-  open(text: string, place: Place): string {
-    if (!isSealed(text)) return text;
-    const where = `the sealed ${place.member} of account ${place.account} in ${place.environment}`;
+  unwrap(text: string, place: Place): string {
+    if (!isWrapped(text)) return text;
+    const subject = `the sealed ${place.member} of account ${place.account} in ${place.environment}`;
     if (this.#keys.length === 0) {
-      throw new AccountsError('master_key_missing', `${where} needs the master key: set accounts.masterKey`);
+      throw new AccountsError('master_key_missing', `${subject} needs the master key: set accounts.masterKey`);
     }
     const written = text.slice(marker.length);
     const bytes = Buffer.from(written, 'base64url');
     // Node's decoder skips what it does not know.
     const isWhole = bytes.toString('base64url') === written;
     for (const key of this.#keys) {
-      const opened = isWhole ? openWith(key, bytes, place) : undefined;
-      if (opened !== undefined) return opened;
+      const unwrapped = isWhole ? unwrapWith(key, bytes, place) : undefined;
+      if (unwrapped !== undefined) return unwrapped;
     }
     throw new AccountsError(
       'master_key_wrong',
-      `${where} does not open: it was sealed with another master key, or for another place`,
+      `${subject} does not open: it was sealed with another master key, or for another place`,
     );
   }
 }
 
-function openWith(key: KeyObject, bytes: Buffer, place: Place): string | undefined {
+function unwrapWith(key: KeyObject, bytes: Buffer, place: Place): string | undefined {
   if (bytes.length < nonceLength + tagLength) return undefined;
   const decipher = createDecipheriv(algorithm, key, bytes.subarray(0, nonceLength), { authTagLength: tagLength })
     .setAAD(nameOf(place))

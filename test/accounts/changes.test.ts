@@ -7,7 +7,7 @@ import {
   issueKey,
   newAccount,
   refuseEqual,
-  reseal,
+  rewrap,
   revokeKey,
   rotateKey,
   type EnableOptions,
@@ -18,7 +18,7 @@ import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 const clear = new Vault([]);
-const sealing = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
+const wrapping = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
 const plain = newAccount(undefined, 'acme', 'Acme');
 const usual: EnableOptions = { encoding: undefined, grace: undefined, replace: false };
 
@@ -113,11 +113,11 @@ describe('enabling encryption', () => {
   });
 
   test('seals them where there is a master key', () => {
-    const { account, credentials } = enableEncryption(plain, 'live', usual, now, sealing);
+    const { account, credentials } = enableEncryption(plain, 'live', usual, now, wrapping);
     const stored = account.encryption.live?.credentials as StoredCredentials;
     expect(JSON.stringify(account)).not.toContain(credentials.key);
-    expect(sealing.open(stored.key, { account: 'acme', environment: 'live', member: 'key' })).toBe(credentials.key);
-    expect(sealing.open(stored.iv, { account: 'acme', environment: 'live', member: 'iv' })).toBe(credentials.iv);
+    expect(wrapping.unwrap(stored.key, { account: 'acme', environment: 'live', member: 'key' })).toBe(credentials.key);
+    expect(wrapping.unwrap(stored.iv, { account: 'acme', environment: 'live', member: 'iv' })).toBe(credentials.iv);
   });
 
   const enabled = enableEncryption(plain, 'test', { ...usual, encoding: 'base64' }, now, clear).account;
@@ -180,14 +180,14 @@ describe('disabling encryption', () => {
   });
 });
 
-test('sealing anew reaches all credentials, previous ones included, and keeps what they say', () => {
-  const first = enableEncryption(plain, 'test', usual, now, sealing).account;
-  const rotated = enableEncryption(first, 'test', { ...usual, grace: 9, replace: true }, now, sealing).account;
-  const both = enableEncryption(rotated, 'live', usual, now, sealing).account;
+test('wrapping anew reaches all credentials, previous ones included, and keeps what they say', () => {
+  const first = enableEncryption(plain, 'test', usual, now, wrapping).account;
+  const rotated = enableEncryption(first, 'test', { ...usual, grace: 9, replace: true }, now, wrapping).account;
+  const both = enableEncryption(rotated, 'live', usual, now, wrapping).account;
   const other = new Vault(parseMasterKeys('11'.repeat(32)) ?? []);
-  const resealed = reseal(both, sealing, other);
-  expect(reseal(resealed, other, clear)).toEqual(reseal(both, sealing, clear));
-  expect(() => reseal(resealed, sealing, clear)).toThrow(refusal('master_key_wrong'));
-  expect(() => reseal(both, other, clear)).toThrow(refusal('master_key_wrong'));
-  expect(reseal(plain, sealing, other)).toEqual(plain);
+  const rewrapped = rewrap(both, wrapping, other);
+  expect(rewrap(rewrapped, other, clear)).toEqual(rewrap(both, wrapping, clear));
+  expect(() => rewrap(rewrapped, wrapping, clear)).toThrow(refusal('master_key_wrong'));
+  expect(() => rewrap(both, other, clear)).toThrow(refusal('master_key_wrong'));
+  expect(rewrap(plain, wrapping, other)).toEqual(plain);
 });

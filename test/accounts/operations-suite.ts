@@ -167,8 +167,8 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
       expect(JSON.stringify(stored)).not.toContain(second.key);
       const place = { account: 'acme', environment: 'test', member: 'key' } as const;
       const { credentials, previous } = stored?.encryption.test ?? {};
-      expect(vault.open(credentials?.key ?? '', place)).toBe(second.key);
-      expect(vault.open(previous?.credentials?.key ?? '', place)).toBe(first.key);
+      expect(vault.unwrap(credentials?.key ?? '', place)).toBe(second.key);
+      expect(vault.unwrap(previous?.credentials?.key ?? '', place)).toBe(first.key);
 
       desk.now = start + day;
       expect((await operations.showEncryption('acme', 'test')).previous).toBeNull();
@@ -212,7 +212,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
       const other = new Vault(parseMasterKeys('11'.repeat(32)) ?? []);
       expect(await operations.rekey(other, request)).toBe(1);
       const sealed = (await store.read('acme'))?.encryption.live?.credentials?.key ?? '';
-      expect(other.open(sealed, { account: 'acme', environment: 'live', member: 'key' })).toBe(key);
+      expect(other.unwrap(sealed, { account: 'acme', environment: 'live', member: 'key' })).toBe(key);
       expect(trail.at(-1)).toMatchObject({
         action: 'master_key_changed',
         account: undefined,

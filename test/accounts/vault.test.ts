@@ -1,6 +1,6 @@
 import { createDecipheriv } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import { isSealed, parseMasterKeys, Vault, type Place } from '../../src/accounts/vault.ts';
+import { isWrapped, parseMasterKeys, Vault, type Place } from '../../src/accounts/vault.ts';
 
 const hex = '000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f';
 const base64 = Buffer.from(hex, 'hex').toString('base64');
@@ -42,13 +42,13 @@ describe('master keys', () => {
 
 describe('a sealed text', () => {
   const vault = vaultOf(hex);
-  const sealed = vault.seal(text, place);
+  const sealed = vault.wrap(text, place);
 
   test('opens where it was sealed, and is different each time', () => {
     expect(sealed).toMatch(/^sealed:v1:[A-Za-z0-9_-]+$/);
-    expect(isSealed(sealed)).toBe(true);
-    expect(vault.open(sealed, place)).toBe(text);
-    expect(vault.seal(text, place)).not.toBe(sealed);
+    expect(isWrapped(sealed)).toBe(true);
+    expect(vault.unwrap(sealed, place)).toBe(text);
+    expect(vault.wrap(text, place)).not.toBe(sealed);
   });
 
   test('is nonce, AES-256-GCM ciphertext and tag over the place', () => {
@@ -64,19 +64,19 @@ describe('a sealed text', () => {
     ['in another environment', { environment: 'live' }],
     ['as another member', { member: 'iv' }],
   ])('does not open %s', (_, elsewhere) => {
-    expect(() => vault.open(sealed, { ...place, ...elsewhere })).toThrow(
+    expect(() => vault.unwrap(sealed, { ...place, ...elsewhere })).toThrow(
       expect.objectContaining({ code: 'master_key_wrong' }),
     );
   });
 
   test('does not open with another master key', () => {
-    expect(() => vaultOf(otherHex).open(sealed, place)).toThrow(
+    expect(() => vaultOf(otherHex).unwrap(sealed, place)).toThrow(
       'the sealed key of account acme in test does not open: it was sealed with another master key, or for another place',
     );
   });
 
   test('does not open without a master key', () => {
-    expect(() => vaultOf().open(sealed, place)).toThrow(
+    expect(() => vaultOf().unwrap(sealed, place)).toThrow(
       'the sealed key of account acme in test needs the master key: set accounts.masterKey',
     );
   });
@@ -86,26 +86,26 @@ describe('a sealed text', () => {
     for (let i = 0; i < bytes.length; i++) {
       const damaged = Buffer.from(bytes);
       damaged.writeUInt8(damaged.readUInt8(i) ^ 1, i);
-      expect(() => vault.open(`sealed:v1:${damaged.toString('base64url')}`, place)).toThrow('does not open');
+      expect(() => vault.unwrap(`sealed:v1:${damaged.toString('base64url')}`, place)).toThrow('does not open');
       const cut = bytes.subarray(0, i).toString('base64url');
-      expect(() => vault.open(`sealed:v1:${cut}`, place)).toThrow('does not open');
+      expect(() => vault.unwrap(`sealed:v1:${cut}`, place)).toThrow('does not open');
     }
   });
 });
 
 test.each(['!', ' ', '=', '\n'])('a sealed text does not open with %j behind it', (more) => {
   const vault = vaultOf(hex);
-  expect(() => vault.open(vault.seal(text, place) + more, place)).toThrow('does not open');
+  expect(() => vault.unwrap(vault.wrap(text, place) + more, place)).toThrow('does not open');
 });
 
 test('of several master keys the first one seals and each one opens', () => {
-  const sealedBefore = vaultOf(hex).seal(text, place);
+  const wrappedBefore = vaultOf(hex).wrap(text, place);
   const both = vaultOf(otherHex, hex);
-  expect(both.open(sealedBefore, place)).toBe(text);
-  expect(vaultOf(otherHex).open(both.seal(text, place), place)).toBe(text);
+  expect(both.unwrap(wrappedBefore, place)).toBe(text);
+  expect(vaultOf(otherHex).unwrap(both.wrap(text, place), place)).toBe(text);
 });
 
 test('without a master key texts stay in the clear, and such texts are read by any vault', () => {
-  expect(vaultOf().seal(text, place)).toBe(text);
-  expect(vaultOf(hex).open(text, place)).toBe(text);
+  expect(vaultOf().wrap(text, place)).toBe(text);
+  expect(vaultOf(hex).unwrap(text, place)).toBe(text);
 });

@@ -141,7 +141,7 @@ describe('sealed credentials of the accounts’ file', () => {
   const vault = new Vault(parseMasterKeys(masterKey) ?? []);
   const aes = 'k'.repeat(32);
   const sealed = (account: string, member: 'key' | 'iv', text: string): string =>
-    vault.seal(text, { account, environment: 'test', member });
+    vault.wrap(text, { account, environment: 'test', member });
   const file = (...pairs: readonly (readonly [key: string, iv: string])[]): string =>
     `accounts:\n${pairs
       .map(

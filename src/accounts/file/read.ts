@@ -13,7 +13,7 @@ import type { AccountsFile } from './schema.ts';
 import { environmentNames, hashOf, prefixOf } from '../api-key.ts';
 import type { EnvironmentName } from '../api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
-import { isSealed } from '../vault.ts';
+import { isWrapped } from '../vault.ts';
 import type { Place, Vault } from '../vault.ts';
 
 type AccountEntry = Partly<AccountsFile['accounts'][number]>;
@@ -168,7 +168,7 @@ class AccountsReader {
     if (iv === undefined) this.#file.report([...path, 'iv'], 'missing: expected the IV');
     if (key === undefined || iv === undefined || format === undefined) return undefined;
     const stored = { stored: { key, iv, format, createdAt }, path: [...path, 'key'] };
-    if (this.#vault === undefined && (isSealed(key) || isSealed(iv))) return stored;
+    if (this.#vault === undefined && (isWrapped(key) || isWrapped(iv))) return stored;
     const openedKey = this.#opened(key, [...path, 'key'], { ...owner, member: 'key' });
     const openedIv = this.#opened(iv, [...path, 'iv'], { ...owner, member: 'iv' });
     if (openedKey === undefined || openedIv === undefined) return undefined;
@@ -183,9 +183,9 @@ class AccountsReader {
     path: MemberPath,
     { account = '', ...place }: Owner & Pick<Place, 'member'>,
   ): string | undefined {
-    if (!isSealed(text)) return text;
+    if (!isWrapped(text)) return text;
     try {
-      const opened = this.#vault?.open(text, { account, ...place });
+      const opened = this.#vault?.unwrap(text, { account, ...place });
       this.#sealed.push({ path, error: undefined });
       return opened;
     } catch (error) {

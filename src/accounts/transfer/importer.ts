@@ -1,6 +1,6 @@
 import { AccountsError } from '../accounts-error.ts';
 import { membersOf } from '../file/edit.ts';
-import { refuseEqual, reseal } from '../changes.ts';
+import { refuseEqual, rewrap } from '../changes.ts';
 import type { OperationsOptions } from '../operations.ts';
 import type { AuditEvent, StoredAccount } from '../store.ts';
 import { Vault } from '../vault.ts';
@@ -8,7 +8,7 @@ import { Vault } from '../vault.ts';
 /** What became of an account: `unchanged` where it was there already, the same in everything. */
 export type Imported = 'added' | 'unchanged' | AccountsError;
 
-const unsealing = new Vault([]);
+const inTheClear = new Vault([]);
 
 /**
  * Adds accounts to a store. One that is there and differs is refused: an import never overwrites, so that one which broke
@@ -61,7 +61,7 @@ export class Importer {
     try {
       if (existing === undefined) {
         refuseEqual(account, this.#from);
-        return reseal(account, this.#from, this.#options.vault);
+        return rewrap(account, this.#from, this.#options.vault);
       }
       if (plain(account, this.#from) === plain(existing, this.#options.vault)) return 'unchanged';
       return new AccountsError('account_differs', `account ${account.id} exists and is not the same`);
@@ -78,5 +78,5 @@ export class Importer {
 
 /** All of an account in the clear, to be compared. */
 function plain(account: StoredAccount, vault: Vault): string {
-  return JSON.stringify(membersOf(reseal(account, vault, unsealing)));
+  return JSON.stringify(membersOf(rewrap(account, vault, inTheClear)));
 }

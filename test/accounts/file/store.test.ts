@@ -241,8 +241,8 @@ function sealedFile(): string {
   const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
   const place = { account: 'a', environment: 'test' } as const;
   const [key, iv] = [
-    vault.seal('k'.repeat(32), { ...place, member: 'key' }),
-    vault.seal('i'.repeat(16), { ...place, member: 'iv' }),
+    vault.wrap('k'.repeat(32), { ...place, member: 'key' }),
+    vault.wrap('i'.repeat(16), { ...place, member: 'iv' }),
   ];
   return `accounts: [{ id: a, name: A, encryption: { test: { enabled: true, key: "${key}", iv: "${iv}" } } }]\n`;
 }

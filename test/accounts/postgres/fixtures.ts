@@ -34,7 +34,7 @@ export function storedEncryption(
   environment: EnvironmentName,
   more: Partial<StoredEncryption> = {},
 ): StoredEncryption {
-  const seal = (text: string, member: 'key' | 'iv'): string => vault.seal(text, { account, environment, member });
+  const seal = (text: string, member: 'key' | 'iv'): string => vault.wrap(text, { account, environment, member });
   return {
     enabled: true,
     encoding: 'hex',
