@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { KeyHolder } from '../accounts/directory.ts';
+import { AccessLog } from '../telemetry/access-log.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import { http } from '../http.ts';
-import { accessLine } from './access-line.ts';
+import { accessLine, unparsedLine } from './access-line.ts';
 import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
 import { clientOf } from './client-address.ts';
 import { answerCipherTest, cipherTestOf } from './cipher-test.ts';
@@ -46,6 +47,7 @@ const mostPipelined = 100;
 /** Merchants' traffic: every request passes the steps of `#admit`, then is exchanged or passed through. */
 export class Gateway {
   readonly #log: Logger;
+  readonly #accessLog: AccessLog;
   readonly #metrics: Metrics;
   readonly #clock: () => number;
   /** The requests whose response is not complete. */
@@ -61,6 +63,7 @@ export class Gateway {
   /** @param clock epoch milliseconds: what keys expire and graces end by */
   constructor(rules: Rules, log: Logger, metrics: Metrics, clock: () => number) {
     this.#log = log;
+    this.#accessLog = new AccessLog(log);
     this.#metrics = metrics;
     this.#clock = clock;
     this.#exchange = { metrics, openFailures: new FailureLimiter() };
@@ -119,7 +122,7 @@ export class Gateway {
       const id = randomUUID();
       this.#metrics.request('none', 'none', 'other', refusalOf(code).status, 0);
       this.#metrics.refusal('none', code);
-      this.#log.info({ request_id: id, route: 'none', status: refusalOf(code).status, code }, 'request');
+      this.#accessLog.write(unparsedLine(id, code), this.#clock());
       endWithProblem(socket, code, id);
     } else if (request.req.complete) {
       // Node reports each further piece of it again.
@@ -247,8 +250,9 @@ export class Gateway {
     if (request.refusal !== undefined) this.#metrics.refusal(environment, request.refusal);
     if (line.credentials !== undefined) this.#metrics.grace(environment, line.credentials);
     if (request.upstreamTime !== undefined) this.#metrics.upstream(environment, request.upstreamTime / 1_000);
-    this.#log.info(line, 'request');
-    noteUse(request, this.#clock());
+    const now = this.#clock();
+    this.#accessLog.write(line, now);
+    noteUse(request, now);
   }
 }
 

@@ -1,10 +1,11 @@
-import { pino, type DestinationStream, type Logger } from 'pino';
+import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 
-export type { Logger } from 'pino';
+/** The process's log, and where its finished lines go. */
+export type Logger = PinoLogger & { readonly destination: Pick<DestinationStream, 'write'> };
 
 /** The process's log: one JSON object a line, with RFC 3339 times and level names. */
 export function createLogger(level: string, destination: DestinationStream): Logger {
-  return pino(
+  const log = pino(
     {
       level,
       base: null,
@@ -20,4 +21,5 @@ export function createLogger(level: string, destination: DestinationStream): Log
     },
     destination,
   );
+  return Object.assign(log, { destination });
 }

@@ -103,7 +103,7 @@ describe('an access line', () => {
     await (await openConnection(sidecar.port)).send('no HTTP\r\n\r\n').untilEnded();
     expect(await accessLines(sidecar, 1)).toEqual([
       {
-        level: 'info',
+        level: 'warn',
         time: expect.any(String) as string,
         msg: 'request',
         request_id: expect.any(String) as string,
@@ -286,12 +286,27 @@ test('the log has nothing of what clients and the upstream send: no path, query,
   expect([...canaries].filter((each) => log.toLowerCase().includes(each.toLowerCase()))).toEqual([]);
 });
 
-test('the level is the configured one: with warn no access lines are written', async () => {
-  const { sidecar } = await startGateway({ log: { level: 'warn' } });
-  await send(sidecar, 'GET /x', { key: keys.globex });
-  sidecar.app.reloadFailed(['something']);
-  await vi.waitUntil(() => sidecar.log.length > 0);
-  expect(sidecar.log.map(({ level, msg }) => [level, msg])).toEqual([
-    ['error', 'configuration not valid, the running one stays'],
-  ]);
+describe('the level of an access line', () => {
+  test.each([
+    ['debug' as const, ['info', 'warn', 'error']],
+    ['info' as const, ['info', 'warn', 'error']],
+    ['warn' as const, ['warn', 'error']],
+    ['error' as const, ['error']],
+    ['silent' as const, []],
+  ])('is warn for a refusal and error for a 5xx status: with log.level %s there are %j', async (level, expected) => {
+    const { sidecar, upstream } = await startGateway({ log: { level } });
+    const closed = new Promise((resolve) => void upstream.server.once('close', resolve));
+    await send(sidecar, 'GET /x', { key: keys.globex });
+    await send(sidecar, 'GET /x', {});
+    upstream.server.close();
+    upstream.server.closeAllConnections();
+    await closed;
+    await send(sidecar, 'GET /x', { key: keys.globex });
+    await vi.waitFor(() => expect(sidecar.accessLines().map((line) => line['level'])).toEqual(expected));
+  });
+
+  test('is error for a 5xx response of the upstream', async () => {
+    const { sidecar } = await startGateway({ respond: (_seen, res) => void res.writeHead(500).end() });
+    expect(await lineOf(sidecar, 'GET /x', { key: keys.globex })).toMatchObject({ level: 'error', status: 500 });
+  });
 });
