@@ -121,7 +121,7 @@ export class App {
     const upstreamsBefore = [...this.#upstreams.values()];
     const databaseBefore = this.#database;
     this.#config = config;
-    this.#gateway.inFlight.rules = this.#rulesOf(config);
+    this.#gateway.configure(this.#rulesOf(config));
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
     const { timeouts, listen, operators } = config;

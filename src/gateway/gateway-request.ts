@@ -8,6 +8,7 @@ import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { ResponseHandler, Upstream, UpstreamCall, UpstreamRequest } from '../upstream/upstream.ts';
 import { Share, type Budgets } from './budgets.ts';
 import { timeFor, type Expiry } from './deadline.ts';
+import type { Linked } from './linked-list.ts';
 import { closing, problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Rules } from './rules.ts';
@@ -23,7 +24,11 @@ const inOneWrite = 16_384;
  * One request of a merchant from its head to the end of its response: what is known of it (for the access line and the
  * metrics), what is waited for, and the ways to answer. Created at the head, over when `res` has closed.
  */
-export class GatewayRequest {
+export class GatewayRequest implements Linked<GatewayRequest> {
+  /** Its neighbours among the requests in flight. */
+  previous: GatewayRequest | undefined;
+  next: GatewayRequest | undefined;
+
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly rules: Rules;
@@ -66,13 +71,12 @@ export class GatewayRequest {
   #expiry: Expiry = 'request_timeout';
   #lingering = false;
 
-  constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budgets: Budgets, draining: boolean) {
+  constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budgets: Budgets) {
     this.req = req;
     this.res = res;
     this.rules = rules;
     this.#share = new Share(budgets);
     this.overloaded = !this.#share.hasPlace;
-    if (draining) this.drain();
   }
 
   /** Takes the guarded head in, and with it the request's id: the client's own where it is acceptable. */

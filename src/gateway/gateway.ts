@@ -13,7 +13,9 @@ import { clientOf } from './client-address.ts';
 import { answerCipherTest, cipherTestOf } from './cipher-test.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
 import { FailureLimiter } from './failure-limiter.ts';
-import type { GatewayRequest } from './gateway-request.ts';
+import { budgetsOf, resizeBudgets, type Budgets } from './budgets.ts';
+import { connectionOf } from './client-connection.ts';
+import { GatewayRequest } from './gateway-request.ts';
 import { InFlight } from './in-flight.ts';
 import { passThrough } from './pass-through.ts';
 import { passUpgrade } from './pass-upgrade.ts';
@@ -50,15 +52,12 @@ export class Gateway {
   readonly #accessLog: AccessLog;
   readonly #metrics: Metrics;
   readonly #clock: () => number;
-  /** The requests whose response is not complete. */
-  readonly inFlight: InFlight;
+  readonly inFlight = new InFlight();
+  readonly #budgets: Budgets;
+  #rules: Rules;
   /** Unknown API keys, by client. */
   readonly #guesses = new FailureLimiter();
   readonly #exchange: ExchangeDependencies;
-  /** Pipelined requests that wait for their turn, by connection. */
-  readonly #waiting = new WeakMap<Socket, number>();
-  /** Connections on which something that is no request stands behind one that is still to be answered. */
-  readonly #faulty = new WeakSet<Socket>();
 
   /** @param clock epoch milliseconds: what keys expire and graces end by */
   constructor(rules: Rules, log: Logger, metrics: Metrics, clock: () => number) {
@@ -67,7 +66,16 @@ export class Gateway {
     this.#metrics = metrics;
     this.#clock = clock;
     this.#exchange = { metrics, openFailures: new FailureLimiter() };
-    this.inFlight = new InFlight(rules, (request) => this.#observe(request));
+    this.#rules = rules;
+    this.#budgets = budgetsOf(rules.limits);
+    this.inFlight.sweepFor(rules.timeouts);
+  }
+
+  /** Replaces what decides about requests from now on; those in flight go on by the rules they began with. */
+  configure(rules: Rules): void {
+    this.#rules = rules;
+    resizeBudgets(this.#budgets, rules.limits);
+    this.inFlight.sweepFor(rules.timeouts);
   }
 
   /** Handles one request; never throws and never rejects. */
@@ -75,7 +83,7 @@ export class Gateway {
     // Behind a response that ends the connection nothing is a request any more (RFC 9112 §9.6).
     if (req.socket.writableEnded) return;
     const response = (): void => {
-      const request = this.inFlight.open(req, res);
+      const request = this.#open(req, res);
       this.#answer(request).catch((error: unknown) => request.fail(error));
     };
     if (res.socket !== null) {
@@ -85,11 +93,11 @@ export class Gateway {
     // Pipelined requests take their turns (RFC 9112 §9.3.2): the one before may end the connection, and two that write
     // must not overtake each other. Until then they are not in flight, or one connection could fill the limit.
     const { socket } = req;
-    const waiting = (this.#waiting.get(socket) ?? 0) + 1;
-    this.#waiting.set(socket, waiting);
-    if (waiting > mostPipelined) socket.destroy();
+    const connection = connectionOf(socket);
+    connection.waiting += 1;
+    if (connection.waiting > mostPipelined) socket.destroy();
     res.once('socket', () => {
-      this.#waiting.set(socket, (this.#waiting.get(socket) ?? 1) - 1);
+      connection.waiting -= 1;
       response();
     });
   }
@@ -97,9 +105,9 @@ export class Gateway {
   /** Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. */
   takesUpgrade(req: IncomingMessage): boolean {
     if (req.headers.upgrade?.toLowerCase() !== 'websocket' || req.method !== 'GET') return false;
-    if (req.socket.writableEnded || this.inFlight.lastOn(req.socket) !== undefined) return false;
+    if (req.socket.writableEnded || connectionOf(req.socket).current !== undefined) return false;
     const path = pathOf(req.url ?? '');
-    return path !== undefined && routesOf(this.inFlight.rules.router.match(path, 'GET')).some((route) => route.upgrade);
+    return path !== undefined && routesOf(this.#rules.router.match(path, 'GET')).some((route) => route.upgrade);
   }
 
   /** Handles a WebSocket handshake: the same admission, then the two connections are coupled. */
@@ -109,13 +117,14 @@ export class Gateway {
     res.shouldKeepAlive = false;
     res.once('finish', () => socket.destroySoon());
     socket.on('error', () => {});
-    const request = this.inFlight.open(req, res);
+    const request = this.#open(req, res);
     this.#answer(request, firstBytes).catch((error: unknown) => request.fail(error));
   }
 
   /** Responses what Node's parser could not make a request of, behind what is still to be answered on the connection. */
   refuseUnparsed(socket: Socket, code: RefusalCode): void {
-    const request = this.inFlight.lastOn(socket);
+    const connection = connectionOf(socket);
+    const request = connection.current;
     if (request === undefined) {
       // Whatever else comes on a connection that was refused already is the same fault.
       if (!socket.writable) return;
@@ -126,10 +135,10 @@ export class Gateway {
       endWithProblem(socket, code, id);
     } else if (request.req.complete) {
       // Node reports each further piece of it again.
-      if (this.#faulty.has(socket)) return;
-      this.#faulty.add(socket);
+      if (connection.faulty) return;
+      connection.faulty = true;
       request.res.once('close', () => {
-        this.#faulty.delete(socket);
+        connection.faulty = false;
         this.refuseUnparsed(socket, code);
       });
     } else if (request.refusal === undefined) {
@@ -138,6 +147,21 @@ export class Gateway {
       // Without a head the guard has not let it pass.
       request.giveUp(request.head === undefined ? 'ambiguous_request' : code);
     }
+  }
+
+  /** Takes a request in; it is over when `res` has closed. */
+  #open(req: IncomingMessage, res: ServerResponse): GatewayRequest {
+    const request = new GatewayRequest(req, res, this.#rules, this.#budgets);
+    const connection = connectionOf(req.socket);
+    connection.current = request;
+    this.inFlight.add(request);
+    res.once('close', () => {
+      if (connection.current === request) connection.current = undefined;
+      this.inFlight.remove(request);
+      request.close();
+      this.#observe(request);
+    });
+    return request;
   }
 
   /** @param firstBytes of an upgrade: what the client has sent behind the head already */

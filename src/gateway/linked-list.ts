@@ -1,0 +1,59 @@
+/** What a `LinkedList` needs of its members. Both are undefined outside a list. */
+export interface Linked<T> {
+  previous: T | undefined;
+  next: T | undefined;
+}
+
+/**
+ * Members in the order in which they were added, linked through themselves. Not a Set: when V8 rehashes one that has
+ * grown old, the new table is old too and the dead one points to it, so that whatever was ever in it is promoted to the
+ * old generation. Links are cleared on removal, because a dead member's links would do the same.
+ */
+export class LinkedList<T extends Linked<T>> {
+  #first: T | undefined;
+  #last: T | undefined;
+  #size = 0;
+
+  get size(): number {
+    return this.#size;
+  }
+
+  get first(): T | undefined {
+    return this.#first;
+  }
+
+  has(member: T): boolean {
+    return member.previous !== undefined || this.#first === member;
+  }
+
+  /** Adds a member that is in no list at the end. */
+  add(member: T): void {
+    member.previous = this.#last;
+    if (this.#last === undefined) this.#first = member;
+    else this.#last.next = member;
+    this.#last = member;
+    this.#size += 1;
+  }
+
+  /** Removes a member; without effect if it is not in this list. */
+  remove(member: T): void {
+    if (!this.has(member)) return;
+    if (member.previous === undefined) this.#first = member.next;
+    else member.previous.next = member.next;
+    if (member.next === undefined) this.#last = member.previous;
+    else member.next.previous = member.previous;
+    member.previous = undefined;
+    member.next = undefined;
+    this.#size -= 1;
+  }
+
+  /** From the first to the last. The one just given may be removed meanwhile. */
+  *[Symbol.iterator](): Iterator<T> {
+    let member = this.#first;
+    while (member !== undefined) {
+      const { next } = member;
+      yield member;
+      member = next;
+    }
+  }
+}

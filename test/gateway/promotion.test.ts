@@ -1,0 +1,49 @@
+import { Agent, request } from 'node:http';
+import { setTimeout } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { startServe } from '../support/command.ts';
+import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { keys } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+/** Collects fully when asked to, as V8 does by itself sooner or later. */
+const collectOnSignal = 'data:text/javascript,process.on("SIGUSR2",()=>{gc();gc();console.log("collected")})';
+
+/** Requests in flight at once. */
+const clients = 64;
+
+test('a request that is over leaves nothing in the old generation, even after a full collection under load', async () => {
+  const upstream = await startUpstream();
+  const config = new Folder({
+    'sidecar.yaml': sidecarFile(upstream.origin),
+    'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+  });
+  const sidecar = await startServe(config.file('sidecar.yaml'), {
+    nodeOptions: ['--expose-gc', '--trace-gc-nvp', '--max-semi-space-size=2', '--import', collectOnSignal],
+  });
+  const agent = new Agent({ keepAlive: true, maxSockets: clients });
+  const get = (): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const headers = { Authorization: `Bearer ${keys.globex}` };
+      request({ port: sidecar.port, host: '127.0.0.1', agent, headers })
+        .once('response', (res) => res.resume().once('end', resolve))
+        .once('error', reject)
+        .end();
+    });
+  const load = async (requests: number): Promise<void> => {
+    const each = Array.from({ length: requests / clients });
+    await Promise.all(
+      Array.from({ length: clients }, async () => {
+        for (const _ of each) await get();
+      }),
+    );
+  };
+  await Promise.all([load(50 * clients), setTimeout(200).then(() => sidecar.signal('SIGUSR2'))]);
+  expect(sidecar.stdout).toContain('collected\n');
+  const before = sidecar.stdout.length;
+  await load(100 * clients);
+  agent.destroy();
+  const promoted = Array.from(sidecar.stdout.slice(before).matchAll(/"promoted":(\d+)/g), ([, bytes]) => Number(bytes));
+  expect(promoted.length).toBeGreaterThan(5);
+  expect(promoted.reduce((sum, bytes) => sum + bytes, 0) / (100 * clients)).toBeLessThan(300);
+}, 60_000);
