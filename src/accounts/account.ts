@@ -1,12 +1,10 @@
-import type { Credentials } from '../envelope/credentials.ts';
-import type { Encoding } from '../envelope/encoding.ts';
+import type { AesCbc } from '../envelope/aes-cbc.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 
 /** How one account encrypts in one environment. Present only while encryption is enabled there. */
 export interface Encryption {
-  readonly credentials: Credentials;
-  /** The encoding of sealed responses; requests may use either. */
-  readonly encoding: Encoding;
+  /** Seals and opens with the current credentials. */
+  readonly current: AesCbc;
   /** When the credentials were made, epoch milliseconds; undefined where the file does not say. */
   readonly createdAt: number | undefined;
   /** What is accepted besides, for a stated time after a change. */
@@ -15,7 +13,7 @@ export interface Encryption {
 
 /** The previous credentials, or plaintext (`undefined`) from an account that is just moving to encryption. */
 export interface Grace {
-  readonly previous: Credentials | undefined;
+  readonly previous: AesCbc | undefined;
   /** End of the grace, epoch milliseconds; from then on only the current credentials count. */
   readonly until: number;
 }

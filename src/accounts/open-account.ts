@@ -1,3 +1,4 @@
+import { AesCbc } from '../envelope/aes-cbc.ts';
 import { parseCredentials, type Credentials } from '../envelope/credentials.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { Account, Encryption } from './account.ts';
@@ -16,11 +17,12 @@ export function openAccount(stored: StoredAccount, vault: Vault): Account {
     const { enabled, encoding, credentials, previous } = stored.encryption[environment] ?? {};
     if (!enabled || encoding === undefined || credentials === undefined) continue;
     encryption[environment] = {
-      credentials: openCredentials(credentials, stored.id, environment, vault),
-      encoding,
+      current: new AesCbc(openCredentials(credentials, stored.id, environment, vault), encoding),
       createdAt: credentials.createdAt,
       grace: previous && {
-        previous: previous.credentials && openCredentials(previous.credentials, stored.id, environment, vault),
+        previous:
+          previous.credentials &&
+          new AesCbc(openCredentials(previous.credentials, stored.id, environment, vault), encoding),
         until: previous.until,
       },
     };

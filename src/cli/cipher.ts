@@ -4,7 +4,8 @@ import type { Writable } from 'node:stream';
 import { parseCredentials } from '../envelope/credentials.ts';
 import type { CredentialFormat, Credentials } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
-import { openEnvelope, sealEnvelope } from '../envelope/envelope.ts';
+import { AesCbc } from '../envelope/aes-cbc.ts';
+import { openEnvelope } from '../envelope/envelope.ts';
 import type { OpenFailure } from '../envelope/envelope.ts';
 import { isJson } from '../envelope/json.ts';
 import { CommandFailed } from './command-failed.ts';
@@ -25,7 +26,7 @@ export interface CipherOptions {
 export async function seal(io: CipherIo, options: CipherOptions & { readonly encoding: Encoding }): Promise<number> {
   return run(io, 'seal', options, (input, credentials) => {
     if (!isJson(input)) throw new CommandFailed('stdin is not a JSON document in UTF-8');
-    return `${sealEnvelope(input, credentials, options.encoding)}\n`;
+    return `${new AesCbc(credentials, options.encoding).seal(input)}\n`;
   });
 }
 
@@ -34,7 +35,9 @@ export async function open(io: CipherIo, options: CipherOptions): Promise<number
   return run(io, 'open', options, (input, credentials) => {
     const text = input.toString().trim();
     const isBare = !text.startsWith('{');
-    const result = openEnvelope(isBare ? Buffer.from(JSON.stringify({ data: text })) : input, [credentials]);
+    const result = openEnvelope(isBare ? Buffer.from(JSON.stringify({ data: text })) : input, [
+      new AesCbc(credentials, 'hex'),
+    ]);
     if ('code' in result) throw new CommandFailed(explain(result));
     return result.plaintext;
   });

@@ -1,6 +1,7 @@
 import { parseCredentials, type Credentials } from '../envelope/credentials.ts';
 import { decodeCiphertext } from '../envelope/encoding.ts';
-import { hintFor, sealEnvelope } from '../envelope/envelope.ts';
+import { AesCbc } from '../envelope/aes-cbc.ts';
+import { hintFor } from '../envelope/hints.ts';
 import { isJson, minifyJson } from '../envelope/json.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import { isEncoded, readBody } from './request-body.ts';
@@ -43,7 +44,7 @@ export async function answerCipherTest(
   const body = await readBody(request, head);
   if (typeof body === 'string') request.refuse(body);
   else if (!isJson(body)) request.refuse('invalid_cipher_test', { hint: 'the body is not JSON' });
-  else if (test === 'encrypt') answerJson(request, sealEnvelope(minifyJson(body), credentials, 'hex'));
+  else if (test === 'encrypt') answerJson(request, new AesCbc(credentials, 'hex').seal(minifyJson(body)));
   else answerDecrypt(request, credentials, body);
 }
 

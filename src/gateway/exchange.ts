@@ -8,7 +8,7 @@ import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { SealedResponse } from './sealed-response.ts';
-import { chooseByCredentials, plain } from './sealing.ts';
+import { chooseByOpener, plain } from './sealing.ts';
 import { upstreamHeaders } from './upstream-headers.ts';
 
 /** What the exchange needs beside the request. */
@@ -73,15 +73,12 @@ function open(
   }
 
   const previous = grace?.previous;
-  const opened = openEnvelope(
-    sent,
-    previous === undefined ? [encryption.credentials] : [encryption.credentials, previous],
-  );
+  const opened = openEnvelope(sent, previous === undefined ? [encryption.current] : [encryption.current, previous]);
   const duration = performance.now() - before;
   request.envelopeTime += duration;
   if (!('code' in opened)) {
     metrics.envelope(environment.name, 'open', 'ok', duration / 1_000);
-    request.choose(chooseByCredentials(opened.credentials, encryption, grace));
+    request.choose(chooseByOpener(opened.openedBy, encryption, grace));
     return opened.plaintext;
   }
   // A body that is no envelope at all is refused, but nothing has failed to open.
@@ -102,9 +99,9 @@ function forward(
   body: Buffer | undefined,
   metrics: Metrics,
 ): void {
-  const { sealing } = request;
+  const { sealer } = request;
   const headers = upstreamHeaders(request, head, environment.name);
-  if (sealing === undefined) {
+  if (sealer === undefined) {
     headers.push(...head.plainHeaders);
   } else {
     headers.push('Accept-Encoding', 'identity');
@@ -112,8 +109,6 @@ function forward(
   }
   if (head.hasBody || head.contentLength !== undefined) headers.push('Content-Length', String(body?.length ?? 0));
   const response =
-    sealing === undefined
-      ? new PlainResponse(request)
-      : new SealedResponse(request, sealing, environment.name, metrics);
+    sealer === undefined ? new PlainResponse(request) : new SealedResponse(request, sealer, environment.name, metrics);
   request.forward(environment.upstream, { method: head.method, target: head.target, headers, body }, response);
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { KeyHolder } from '../accounts/directory.ts';
-import { sealEnvelope, type OpenReason } from '../envelope/envelope.ts';
+import type { EnvelopeSealer, OpenReason } from '../envelope/codec.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { ResponseHandler, Upstream, UpstreamCall, UpstreamRequest } from '../upstream/upstream.ts';
@@ -12,7 +12,7 @@ import type { Linked } from './linked-list.ts';
 import { closing, problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Rules } from './rules.ts';
-import type { Sealing, SealingChoice } from './sealing.ts';
+import type { SealingChoice } from './sealing.ts';
 
 /** A refused body up to this size is worth reading to its end, because the connection can then be used again. */
 const worthReading = 65_536;
@@ -45,7 +45,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   /** Whether a browser may read a refusal: the route is open to public keys. */
   openToBrowsers = false;
   /** Present where answers are sealed; what is refused then is sealed too, if its row says so. */
-  sealing: Sealing | undefined;
+  sealer: EnvelopeSealer | undefined;
   /** During a grace: with which credentials this request is answered. */
   grace: SealingChoice['grace'];
 
@@ -91,8 +91,8 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   }
 
   /** Settles how this request is answered. */
-  choose({ sealing, grace }: SealingChoice): void {
-    this.sealing = sealing;
+  choose({ sealer, grace }: SealingChoice): void {
+    this.sealer = sealer;
     this.grace = grace;
   }
 
@@ -248,14 +248,14 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     this.release();
     const row = refusalOf(code);
     // A response to HEAD has no body to seal.
-    const sealing = row.sealed && this.head?.method !== 'HEAD' ? this.sealing : undefined;
-    if (sealing === undefined && this.grace !== undefined) this.grace = 'none';
+    const sealer = row.sealed && this.head?.method !== 'HEAD' ? this.sealer : undefined;
+    if (sealer === undefined && this.grace !== undefined) this.grace = 'none';
     const headers = this.responseHeaders();
     let body = problem(code, this.id, details.hint);
-    if (sealing === undefined) {
+    if (sealer === undefined) {
       headers.push('Content-Type', 'application/problem+json');
     } else {
-      body = sealEnvelope(Buffer.from(body), sealing.credentials, sealing.encoding);
+      body = sealer.seal(Buffer.from(body));
       headers.push('Content-Type', 'application/json', 'Envelope', 'sealed');
       headers.push('Envelope-Content-Type', 'application/problem+json');
     }

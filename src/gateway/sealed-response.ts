@@ -1,7 +1,7 @@
 import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import type { EnvironmentName } from '../accounts/api-key.ts';
-import { Sealer, sealedLength, sealEnvelope } from '../envelope/envelope.ts';
+import type { EnvelopeSealer, SealStream } from '../envelope/codec.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { mayHaveBody } from '../upstream/response-parser.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
@@ -9,7 +9,6 @@ import { readResponseHead, type ResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import { concat } from './request-body.ts';
-import type { Sealing } from './sealing.ts';
 
 /** Responses up to this size are sealed in one piece. */
 const inOnePiece = 65_536;
@@ -28,7 +27,7 @@ const decoders = new Map<string, () => Transform>([
  * through the cipher. Once a byte has gone out, a failure can only be shown by breaking the connection.
  */
 export class SealedResponse extends ResponseRelay {
-  readonly #sealing: Sealing;
+  readonly #sealer: EnvelopeSealer;
   readonly #environment: EnvironmentName;
   readonly #metrics: Metrics;
   #head: ResponseHead | undefined;
@@ -39,12 +38,12 @@ export class SealedResponse extends ResponseRelay {
   #upstreamEnded = false;
   /** Present while a short response is collected. */
   #pieces: Buffer[] | undefined;
-  #sealer: Sealer | undefined;
+  #stream: SealStream | undefined;
   #sealTime = 0;
 
-  constructor(request: GatewayRequest, sealing: Sealing, environment: EnvironmentName, metrics: Metrics) {
+  constructor(request: GatewayRequest, sealer: EnvelopeSealer, environment: EnvironmentName, metrics: Metrics) {
     super(request);
-    this.#sealing = sealing;
+    this.#sealer = sealer;
     this.#environment = environment;
     this.#metrics = metrics;
   }
@@ -129,36 +128,35 @@ export class SealedResponse extends ResponseRelay {
       return;
     }
     const source = this.#decoder ?? this.request.call;
-    const sealed = this.#timed(() => this.#startedSealer().update(chunk));
+    const sealed = this.#timed(() => this.#startedStream().update(chunk));
     if (sealed !== '') this.write(sealed, source);
   }
 
   #onPlainEnd(): void {
     if (this.#pieces !== undefined) {
       const plaintext = concat(this.#pieces);
-      const sealed = this.#timed(() => sealEnvelope(plaintext, this.#sealing.credentials, this.#sealing.encoding));
+      const sealed = this.#timed(() => this.#sealer.seal(plaintext));
       this.#writeHead(sealed.length);
       this.end(sealed);
-    } else if (this.#sealer === undefined) {
+    } else if (this.#stream === undefined) {
       // Not a single byte: nothing to seal.
       this.#writeHead(undefined);
       this.end();
       return;
     } else {
-      const sealer = this.#sealer;
-      this.end(this.#timed(() => sealer.end()));
+      const stream = this.#stream;
+      this.end(this.#timed(() => stream.end()));
     }
     this.#observe('ok');
   }
 
   /** The head waits for the first byte of the body: only then is it known that there is something to seal. */
-  #startedSealer(): Sealer {
-    if (this.#sealer !== undefined) return this.#sealer;
-    const { credentials, encoding } = this.#sealing;
-    this.#sealer = new Sealer(credentials, encoding);
+  #startedStream(): SealStream {
+    if (this.#stream !== undefined) return this.#stream;
+    this.#stream = this.#sealer.stream();
     const length = this.#decoder === undefined ? this.#head?.contentLength : undefined;
-    this.#writeHead(length === undefined ? 'unknown' : sealedLength(length, encoding));
-    return this.#sealer;
+    this.#writeHead(length === undefined ? 'unknown' : this.#sealer.sealedLength(length));
+    return this.#stream;
   }
 
   /** @param length of the sealed body, or undefined where there is none */

@@ -97,7 +97,7 @@ describe('credentials', () => {
   });
 
   test('count in each environment, and previous ones do not', () => {
-    const grace = { previous: encryptionOf(acmeLive).credentials, until: now + day };
+    const grace = { previous: encryptionOf(acmeLive).current, until: now + day };
     const encryption = { test: encryptionOf(acmeTest, { grace }), live: encryptionOf(acmeLive, { createdAt: due }) };
     expect(credentialCounts(account({ encryption }), account({ encryption }))).toEqual([
       'test current 2',

@@ -70,8 +70,8 @@ describe('what the other thread has loaded', () => {
   test('opens envelopes with the current credentials and with previous ones', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry) });
     const loaded = await loadInThread(folder.file('sidecar.yaml'), {}, []);
-    const { credentials, grace } = (loaded.ok && loaded.config.accounts[0]?.encryption.test) || {};
-    const candidates = [credentials, grace?.previous].filter((each) => each !== undefined);
+    const { current, grace } = (loaded.ok && loaded.config.accounts[0]?.encryption.test) || {};
+    const candidates = [current, grace?.previous].filter((each) => each !== undefined);
     expect(candidates).toHaveLength(2);
     for (const sealedWith of [acmeTest, acmeLive]) {
       const opened = openEnvelope(Buffer.from(envelopeOf(sealedWith, '{"amount":1}')), candidates);

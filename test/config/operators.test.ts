@@ -154,7 +154,7 @@ describe('sealed credentials of the accounts’ file', () => {
   test('are opened with the master key', () => {
     const pairs = right.map(([, iv], i) => [sealed(`a${i}`, 'key', `${i}`.repeat(32)), iv] as const);
     const { accounts } = outcome('', { env, accounts: file(...pairs) }) as Config;
-    expect(accounts.map(({ encryption }) => encryption.test?.credentials.key.export().toString())).toEqual([
+    expect(accounts.map(({ encryption }) => encryption.test?.current.credentials.key.export().toString())).toEqual([
       '0'.repeat(32),
       '1'.repeat(32),
       '2'.repeat(32),

@@ -11,16 +11,7 @@ import {
   type Sent,
 } from '../support/client.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
-import {
-  acmeLive,
-  acmeTest,
-  configOf,
-  credentialsOf,
-  encryptionOf,
-  keys,
-  route,
-  startSidecar,
-} from '../support/sidecar.ts';
+import { acmeLive, acmeTest, configOf, codecOf, encryptionOf, keys, route, startSidecar } from '../support/sidecar.ts';
 
 const until = Date.parse('2026-12-01T00:00:00Z');
 const during = (): number => until - 1;
@@ -37,7 +28,7 @@ function acmeIn(grace: Grace): readonly Account[] {
   return [acmeWith(encryptionOf(current, { grace }))];
 }
 /** `acme` after a rotation, and after it has just turned encryption on. */
-const rotated = acmeIn({ previous: credentialsOf(previous), until });
+const rotated = acmeIn({ previous: codecOf(previous), until });
 const moving = acmeIn({ previous: undefined, until });
 
 /** Expects a sealed answer with these credentials, or a plain one, and the header to say so. */
@@ -92,7 +83,7 @@ describe('while the previous credentials are accepted, the response follows the 
   test('the encoding stays the account’s', async () => {
     const encryption = encryptionOf(current, {
       encoding: 'base64',
-      grace: { previous: credentialsOf(previous), until },
+      grace: { previous: codecOf(previous, 'base64'), until },
     });
     const { sidecar } = await startGateway({ accounts: [acmeWith(encryption)], clock: during });
     const response = await send(sidecar, 'GET /api/s2s/charge', { key: keys.acme });

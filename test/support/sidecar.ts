@@ -1,3 +1,5 @@
+import { AesCbc } from '../../src/envelope/aes-cbc.ts';
+import type { Encoding } from '../../src/envelope/encoding.ts';
 import { Writable } from 'node:stream';
 import { onTestFinished } from 'vitest';
 import { App } from '../../src/app.ts';
@@ -40,8 +42,15 @@ export function apiKey(key: string, more: Partial<ApiKey> = {}): ApiKey {
   };
 }
 
-export function encryptionOf(credentials: { key: string; iv: string }, more: Partial<Encryption> = {}): Encryption {
-  return { credentials: credentialsOf(credentials), encoding: 'hex', createdAt: undefined, grace: undefined, ...more };
+export function codecOf(credentials: { key: string; iv: string }, encoding: Encoding = 'hex'): AesCbc {
+  return new AesCbc(credentialsOf(credentials), encoding);
+}
+
+export function encryptionOf(
+  credentials: { key: string; iv: string },
+  { encoding, ...more }: Partial<Encryption> & { readonly encoding?: Encoding } = {},
+): Encryption {
+  return { current: codecOf(credentials, encoding), createdAt: undefined, grace: undefined, ...more };
 }
 
 export const acme: Account = {

@@ -10,7 +10,7 @@ import { scrape } from '../support/metrics.ts';
 import {
   acmeLive,
   acmeTest,
-  credentialsOf,
+  codecOf,
   encryptionOf,
   keys,
   route,
@@ -107,7 +107,7 @@ describe('one request counts once', () => {
   });
 
   test('of an account during a grace, by what it was answered with', async () => {
-    const grace = { previous: credentialsOf(acmeLive), until: Infinity };
+    const grace = { previous: codecOf(acmeLive), until: Infinity };
     const { sidecar } = await startGateway({ accounts: [acmeWith(encryptionOf(acmeTest, { grace }))] });
     const answeredWith = (credentials: string): string =>
       `envelope_sidecar_grace_requests_total{credentials="${credentials}",environment="test"}`;

@@ -126,8 +126,8 @@ describe('encryption', () => {
   test('is there where it is enabled', () => {
     const { encryption } = acme(`    encryption: { test: { ${enabled} }, live: { enabled: false } }\n`);
     expect(Object.keys(encryption)).toEqual(['test']);
-    expect(encryption.test).toMatchObject({ encoding: 'hex', createdAt: undefined, grace: undefined });
-    expect(encryption.test && bytesOf(encryption.test.credentials)).toEqual({ key: aes, iv });
+    expect(encryption.test).toMatchObject({ current: { encoding: 'hex' }, createdAt: undefined, grace: undefined });
+    expect(encryption.test && bytesOf(encryption.test.current.credentials)).toEqual({ key: aes, iv });
   });
 
   test('may be disabled with its credentials still there', () => {
@@ -138,21 +138,24 @@ describe('encryption', () => {
     const [key64, iv64] = [aes, iv].map((text) => Buffer.from(text).toString('base64'));
     const written = `enabled: true, format: base64, key: "${key64}", iv: "${iv64}", encoding: base64, createdAt: 2026-11-01`;
     const { encryption } = acme(`    encryption: { live: { ${written} } }\n`);
-    expect(encryption.live).toMatchObject({ encoding: 'base64', createdAt: Date.parse('2026-11-01T00:00:00Z') });
-    expect(encryption.live && bytesOf(encryption.live.credentials)).toEqual({ key: aes, iv });
+    expect(encryption.live).toMatchObject({
+      current: { encoding: 'base64' },
+      createdAt: Date.parse('2026-11-01T00:00:00Z'),
+    });
+    expect(encryption.live && bytesOf(encryption.live.current.credentials)).toEqual({ key: aes, iv });
   });
 
   test('takes references, and cuts a longer IV', () => {
     const lines = '    encryption: { test: { enabled: true, key: "${KEY}", iv: "${IV}" } }\n';
     const { encryption } = acme(lines, { KEY: aes, IV: `${iv}QRSTUVWX` });
-    expect(encryption.test && bytesOf(encryption.test.credentials)).toEqual({ key: aes, iv });
+    expect(encryption.test && bytesOf(encryption.test.current.credentials)).toEqual({ key: aes, iv });
   });
 
   test('has a grace with the previous credentials', () => {
     const previous = `previous: { key: ${otherAes}, iv: ${iv}, until: 2026-12-01T00:00:00Z }`;
     const grace = acme(`    encryption: { test: { ${enabled}, ${previous} } }\n`).encryption.test?.grace;
     expect(grace?.until).toBe(Date.parse('2026-12-01T00:00:00Z'));
-    expect(grace?.previous && bytesOf(grace.previous)).toEqual({ key: otherAes, iv });
+    expect(grace?.previous && bytesOf(grace.previous.credentials)).toEqual({ key: otherAes, iv });
   });
 
   test('has a grace with plaintext where no previous credentials are written', () => {

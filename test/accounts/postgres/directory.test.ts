@@ -188,7 +188,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const found = await directory.find(hashOf(keyNamed('acme')));
     const grace = typeof found === 'object' ? found.account.encryption.test?.grace : undefined;
     expect(grace?.until).toBe(until);
-    expect(grace?.previous?.key.export().toString()).toBe('acme-test'.padEnd(32, 'k'));
+    expect(grace?.previous?.credentials.key.export().toString()).toBe('acme-test'.padEnd(32, 'k'));
   });
 
   test('tells what is missing where the tables were never made', async () => {

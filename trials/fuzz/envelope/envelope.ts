@@ -1,13 +1,7 @@
 import * as fc from 'fast-check';
 import { encodings } from '../../../src/envelope/encoding.ts';
-import {
-  Sealer,
-  hasEnvelopeShape,
-  isEnvelope,
-  openEnvelope,
-  sealEnvelope,
-  sealedLength,
-} from '../../../src/envelope/envelope.ts';
+import { AesCbc } from '../../../src/envelope/aes-cbc.ts';
+import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../../src/envelope/envelope.ts';
 import { acmeLive, acmeTest, credentialsOf } from '../../../test/support/sidecar.ts';
 import { pieces } from '../mutation.ts';
 import { ensure, type Part, type Tally } from '../part.ts';
@@ -54,12 +48,19 @@ type AllCredentials = readonly ReturnType<typeof credentialsOf>[];
 
 function checkOpening(body: Buffer, count: number, credentials: AllCredentials, tally: Tally): void {
   const verdict = verdictOf(body, secrets.slice(0, count));
-  const result = openEnvelope(body, credentials.slice(0, count));
+  const result = openEnvelope(
+    body,
+    credentials.slice(0, count).map((each) => new AesCbc(each, 'hex')),
+  );
   const shown = [body.toString('latin1'), verdict];
   if ('plaintext' in verdict) {
     ensure('plaintext' in result, 'what can be opened is opened', ...shown, result);
     ensure(result.plaintext.equals(verdict.plaintext), 'the plaintext is the plaintext', ...shown);
-    ensure(result.credentials === credentials[verdict.by], 'the credentials are the ones that opened it', ...shown);
+    ensure(
+      result.openedBy.credentials === credentials[verdict.by],
+      'the credentials are the ones that opened it',
+      ...shown,
+    );
     tally.count('opened');
     return;
   }
@@ -76,10 +77,11 @@ function checkSealing(plaintext: Buffer, cuts: readonly number[], credentials: A
     const current = credentials[index];
     const secret = secrets[index];
     if (current === undefined || secret === undefined) continue;
+    const codec = new AesCbc(current, encoding);
     const expected = `{"data":"${encrypted(secret, plaintext).toString(encoding)}"}`;
-    ensure(sealEnvelope(plaintext, current, encoding) === expected, 'what is sealed is the one ciphertext', expected);
-    ensure(sealedLength(plaintext.length, encoding) === expected.length, 'its length is known before', expected);
-    const sealer = new Sealer(current, encoding);
+    ensure(codec.seal(plaintext) === expected, 'what is sealed is the one ciphertext', expected);
+    ensure(codec.sealedLength(plaintext.length) === expected.length, 'its length is known before', expected);
+    const sealer = codec.stream();
     const parts = pieces(plaintext.toString('latin1'), cuts).map((piece) =>
       sealer.update(Buffer.from(piece, 'latin1')),
     );

@@ -4,7 +4,7 @@ import {
   acmeLive,
   acmeTest,
   apiKey,
-  credentialsOf,
+  codecOf,
   encryptionOf,
   globex,
   keys,
@@ -49,7 +49,7 @@ export const accounts: readonly Account[] = [
     active: true,
     keys: [apiKey(renewedKey)],
     encryption: {
-      test: encryptionOf(renewed, { encoding: 'base64', grace: { previous: credentialsOf(former), until } }),
+      test: encryptionOf(renewed, { encoding: 'base64', grace: { previous: codecOf(former, 'base64'), until } }),
     },
   },
   {
