@@ -92,10 +92,20 @@ A path is made of segments:
 - A path may stand twice with different methods, but not with the same. \`GET\` includes \`HEAD\`.
 - What no route matches is forwarded for secret keys, without an envelope.
 
+### Introducing routes
+
+While routes are being introduced, \`report: [key_not_permitted, method_not_allowed, encryption_not_supported]\` lets requests
+through that these refusals would stop. Each one is logged, and counted in \`envelope_sidecar_reported_total\`.
+
+- A method that is not listed for a path is judged by all entries of that path together: the route is enveloped if one of them is,
+  and takes secret keys only.
+- With \`key_not_permitted\`, a CORS preflight is forwarded as if every route listed \`public\`.
+
 ### What is checked besides
 
 - \`listen\`, \`admin\` and \`operators\` have different ports.
-- \`operators\` on an address that others can reach has \`tls\`.
+- \`operators\` on an address that others can reach has \`tls\`. It has \`token\` or \`tokens\`, not both, and no name or token
+  occurs twice.
 - A private key belongs to its certificate. A client certificate for the upstream comes with its key.
 - \`limits.buffered\` is not less than \`limits.requestBody\`.
 - A route with \`upgrade\` has no \`envelope\`, and has the method \`GET\`.

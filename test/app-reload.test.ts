@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { createAuthority, type Certificate } from './support/certificates.ts';
-import { configOf, startSidecar } from './support/sidecar.ts';
+import { admin, configOf, operatorsOf, startSidecar } from './support/sidecar.ts';
 import { startUpstream } from './support/upstream.ts';
 
 describe('a new configuration', () => {
@@ -11,7 +11,7 @@ describe('a new configuration', () => {
   const plain = { host: '127.0.0.1', port: 0, tls: undefined };
   const secured = { ...plain, tls: { ...authority.issue('IP:127.0.0.1'), clientCa: undefined } };
   const demanding = { ...plain, tls: { ...secured.tls, clientCa: authority.cert } };
-  const tokens = [{ name: 'dashboard', hash: 'a'.repeat(64) }];
+  const operators = operatorsOf([admin('dashboard', 'a'.repeat(32))]);
   const elsewhere = { host: '127.0.0.2', port: 0 };
   type Members = Parameters<typeof configOf>[1];
 
@@ -21,11 +21,15 @@ describe('a new configuration', () => {
     ['listen.tls.clientCa', { listen: secured }, { listen: demanding }],
     ['listen.tls.clientCa', { listen: demanding }, { listen: secured }],
     ['admin', {}, { admin: elsewhere }],
-    ['operators', {}, { operators: { ...plain, tokens } }],
-    ['operators', { operators: { ...plain, tokens } }, {}],
-    ['operators', { operators: { ...plain, tokens } }, { operators: { ...plain, ...elsewhere, tokens } }],
-    ['operators.tls', { operators: { ...plain, tokens } }, { operators: { ...secured, tokens } }],
-    ['operators.tls.clientCa', { operators: { ...secured, tokens } }, { operators: { ...demanding, tokens } }],
+    ['operators', {}, { operators }],
+    ['operators', { operators }, {}],
+    ['operators', { operators }, { operators: { ...operators, ...elsewhere } }],
+    ['operators.tls', { operators }, { operators: { ...operators, tls: secured.tls } }],
+    [
+      'operators.tls.clientCa',
+      { operators: { ...operators, tls: secured.tls } },
+      { operators: { ...operators, tls: demanding.tls } },
+    ],
     ['limits.header', {}, { limits: { header: 8_192 } }],
   ])('that differs in %s says that this needs a restart, and applies the rest', async (member, before, after) => {
     const { origin } = await startUpstream();

@@ -2,6 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import type { EnvironmentName, KeyKind } from '../accounts/api-key.ts';
 import type { Account } from '../accounts/account.ts';
 import type { PostgresSettings } from '../accounts/postgres/accounts.ts';
+import type { RefusalCode } from '../errors.ts';
 
 /** A validated configuration: what the rest of the house may rely on. Durations are milliseconds, sizes bytes. */
 export interface Config {
@@ -22,6 +23,12 @@ export interface Config {
   readonly trustedProxies: readonly string[];
   readonly limits: Limits;
   readonly timeouts: Timeouts;
+  /** Refusals that are counted and logged, but not enforced. */
+  readonly report: readonly ReportableCode[];
+  /** Undefined: no traces are made. */
+  readonly tracing: Tracing | undefined;
+  /** Address of the page that explains the refusals: what the `type` of a problem begins with. Undefined: `type` is relative. */
+  readonly documentation: string | undefined;
   readonly log: { readonly level: LogLevel };
 }
 
@@ -37,13 +44,23 @@ export interface Listener {
 export interface OperatorsListener extends Listener {
   /** At least one. */
   readonly tokens: readonly OperatorsToken[];
+  /** Names the listener answers to besides IP addresses and `localhost`: lower case, without port. */
+  readonly hosts: readonly string[];
+  /** Whether the console is served. */
+  readonly console: boolean;
   readonly tls: ServerTls | undefined;
 }
 
-/** A token lets somebody change accounts. Only its hash is kept. */
+export const operatorRoles = ['viewer', 'operator', 'admin'] as const;
+export type OperatorRole = (typeof operatorRoles)[number];
+
+/** What an operator authenticates with. Only the token's hash is kept. */
 export interface OperatorsToken {
-  /** Who it was given to, for the log. */
+  /** The operator's name in logs and in the audit trail. */
   readonly name: string;
+  readonly role: OperatorRole;
+  /** The id of the only account that the operator may see and change. Undefined: all accounts. */
+  readonly account: string | undefined;
   /** Lower-case hex SHA-256. */
   readonly hash: string;
 }
@@ -82,6 +99,8 @@ export interface UpstreamTarget {
   readonly ca: string | undefined;
   readonly cert: string | undefined;
   readonly key: string | undefined;
+  /** Whether the client's `Authorization` header is forwarded. */
+  readonly forwardsAuthorization: boolean;
 }
 
 export const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
@@ -97,10 +116,30 @@ export interface Route {
   readonly upgrade: boolean;
 }
 
+/** The refusals that can be reported in place of being enforced, while routes are being introduced. */
+export const reportableCodes = [
+  'key_not_permitted',
+  'method_not_allowed',
+  'encryption_not_supported',
+] as const satisfies readonly RefusalCode[];
+export type ReportableCode = (typeof reportableCodes)[number];
+
+export interface Tracing {
+  /** Base URL of the OTLP/HTTP receiver, without a slash at its end: traces are posted to `<otlp>/v1/traces`. */
+  readonly otlp: string;
+  /** Share of the requests that are traced, from 0 to 1. */
+  readonly sample: number;
+}
+
 export interface Limits {
   readonly requestBody: number;
   readonly buffered: number;
+  /** Bytes of a request's head. */
   readonly header: number;
+  /** Header fields of a request. */
+  readonly headers: number;
+  /** Open client connections. */
+  readonly connections: number;
   readonly inFlight: number;
   readonly failedKeys: { readonly attempts: number; readonly window: number };
 }

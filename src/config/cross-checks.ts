@@ -26,13 +26,31 @@ function checkListeners(file: YamlFile, { listen, admin, operators }: Content): 
   checkCertificate(file, listen?.tls, ['listen', 'tls']);
   checkCertificate(file, operators?.tls, ['operators', 'tls']);
   differentPorts(file, 'admin', admin, [['listen', listen]]);
-  if (operators?.token === undefined) return;
+  checkOperators(file, operators);
+  if (operators?.token === undefined && operators?.tokens === undefined) return;
   differentPorts(file, 'operators', operators, [
     ['listen', listen],
     ['admin', admin],
   ]);
   if (operators.tls === undefined && operators.host !== undefined && !isLoopback(operators.host)) {
     file.report(['operators', 'tls'], 'missing: keys and credentials would leave this machine in the clear');
+  }
+}
+
+/** A token means one operator, and a name is one operator's. */
+function checkOperators(file: YamlFile, operators: Content['operators']): void {
+  if (operators?.tokens === undefined) return;
+  if (operators.token !== undefined) file.report(['operators', 'tokens'], 'not beside "token": remove one of them');
+  for (const member of ['name', 'token'] as const) {
+    const seen = new Map<string, number>();
+    for (const [i, operator] of operators.tokens.entries()) {
+      const value = operator?.[member];
+      if (value === undefined) continue;
+      const first = seen.get(value);
+      if (first === undefined) seen.set(value, i);
+      else
+        file.report(['operators', 'tokens', i, member], `the same ${member} as operators.tokens[${first}].${member}`);
+    }
   }
 }
 

@@ -93,25 +93,54 @@ export const masterKeys: Kind<readonly KeyObject[]> = {
   read: parseMasterKeys,
 };
 
-const tokenLine = /^(?:(?<name>[A-Za-z0-9._-]{1,64}): *)?(?<token>[A-Za-z0-9._~+/-]{32,256}=*)$/;
+const tokenForm = '32 to 256 letters, digits or "-._~+/"';
+const token = /[A-Za-z0-9._~+/-]{32,256}=*/;
 
-/** Who may change accounts: one token a line, alone or as `name: token`. Characters of RFC 6750 §2.1. */
+/** One operator's bearer token, read as its hash: `token68` of RFC 7235 §2.1, as RFC 6750 §2.1 has it. */
+export const operatorToken: Kind<string> = {
+  name: 'token',
+  expected: tokenForm,
+  pattern: new RegExp(`^${token.source}$`),
+  read: hashOf,
+};
+
+const tokenLine = new RegExp(`^(?:(?<name>[A-Za-z0-9._-]{1,64}): *)?(?<token>${token.source})$`);
+
+/** The tokens of admins: one a line, alone or as `name: token`. */
 export const operatorsTokens: Kind<readonly OperatorsToken[]> = {
   name: 'token',
-  expected: '32 to 256 letters, digits or "-._~+/", one token a line, alone or as "name: token", each name once',
+  expected: `${tokenForm}, one token a line, alone or as "name: token", each name and token once`,
   pattern: /./,
   read: (text) => {
     const tokens = text
       .trim()
       .split(/\s*\n\s*/)
-      .map((line) => {
+      .map((line): OperatorsToken | undefined => {
         const { name = 'operators', token } = tokenLine.exec(line)?.groups ?? {};
-        return token === undefined ? undefined : { name, hash: hashOf(token) };
+        return token === undefined ? undefined : { name, role: 'admin', account: undefined, hash: hashOf(token) };
       });
     const whole = tokens.filter((token) => token !== undefined);
-    const unique = new Set(whole.map(({ name }) => name)).size === whole.length;
-    return unique && whole.length === tokens.length ? whole : undefined;
+    const areDifferent = (values: readonly string[]): boolean => new Set(values).size === tokens.length;
+    return areDifferent(whole.map(({ name }) => name)) && areDifferent(whole.map(({ hash }) => hash))
+      ? whole
+      : undefined;
   },
+};
+
+/** The address of a page, without a fragment. */
+export const pageUrl: Kind<string> = {
+  name: 'URL',
+  expected: 'an absolute URL such as https://docs.example/errors, without query, fragment and user',
+  pattern: /^https?:\/\/[^\s?#@]+$/,
+  read: (text) => (URL.canParse(text) ? new URL(text).href : undefined),
+};
+
+/** The base URL of a service, read without a slash at its end. */
+export const baseUrl: Kind<string> = {
+  name: 'URL',
+  expected: 'http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
+  pattern: pageUrl.pattern,
+  read: (text) => pageUrl.read(text)?.replace(/\/$/, ''),
 };
 
 /** One or more certificates in PEM. */

@@ -13,7 +13,7 @@ import { valuesIn } from '../yaml/values.ts';
 import type { Env } from '../yaml/values.ts';
 import { WrongValue } from '../yaml/wrong-value.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
-import type { Config, Environment, Listener, ServerTls, UpstreamTarget } from './config.ts';
+import type { Config, Environment, Listener, OperatorsToken, ServerTls, UpstreamTarget } from './config.ts';
 import { crossCheck } from './cross-checks.ts';
 import { masterKeys } from './kinds.ts';
 import { sidecarSchema } from './schema.ts';
@@ -101,17 +101,24 @@ function toConfig(
   stored: readonly StoredAccount[],
   vault: Vault,
 ): Config {
-  const { listen, operators, environments, accounts, cipherTest, workers: _one, ...rest } = file;
-  const { token: tokens } = operators;
+  const { listen, operators, environments, accounts, cipherTest, tracing, documentation, ...rest } = file;
   return {
     ...rest,
     listen: { ...listen, tls: toTls(listen.tls) },
-    operators: tokens && { host: operators.host, port: operators.port, tokens, tls: toTls(operators.tls) },
+    operators: toOperators(operators),
+    tracing,
+    documentation,
     environments: environmentNames.flatMap((name) => toEnvironment(name, environments[name]) ?? []),
     cipherTest: cipherTest.environments,
     store: toStore(accounts, directory, keys),
     accounts: stored.map((account) => openAccount(account, vault)),
   };
+}
+
+function toOperators({ token, tokens, tls, ...listener }: SidecarFile['operators']): Config['operators'] {
+  const operators =
+    token ?? tokens?.map(({ name, role, account, token: hash }): OperatorsToken => ({ name, role, account, hash }));
+  return operators && { ...listener, tokens: operators, tls: toTls(tls) };
 }
 
 function toStore(
@@ -136,7 +143,8 @@ function toEnvironment(
 }
 
 function toTarget(upstream: NonNullable<SidecarFile['environments']['test']>['upstream']): UpstreamTarget {
-  if (!('url' in upstream)) return { ...upstream, ca: undefined, cert: undefined, key: undefined };
-  const { url, ca, cert, key } = upstream;
-  return { ...url, ca, cert, key };
+  if (!('url' in upstream))
+    return { ...upstream, ca: undefined, cert: undefined, key: undefined, forwardsAuthorization: false };
+  const { url, ca, cert, key, authorization } = upstream;
+  return { ...url, ca, cert, key, forwardsAuthorization: authorization === 'forward' };
 }

@@ -2,14 +2,18 @@ import { z } from 'zod';
 import { environmentNames, keyKinds } from '../accounts/api-key.ts';
 import { duration, oneOf, size, text, within } from '../yaml/kinds.ts';
 import type { Values } from '../yaml/values.ts';
-import { httpMethods, logLevels } from './config.ts';
+import { identifier } from '../accounts/file/schema.ts';
+import { httpMethods, logLevels, operatorRoles, reportableCodes } from './config.ts';
 import {
   address,
+  baseUrl,
   certificates,
   hostName,
   masterKeys,
   network,
+  operatorToken,
   operatorsTokens,
+  pageUrl,
   postgresUrl,
   privateKey,
   rate,
@@ -40,6 +44,11 @@ export function sidecarSchema({ value, pem }: Values) {
         ca: pem(certificates).optional().describe('CAs to trust instead of the public ones. Only for `https://`.'),
         cert: pem(certificates).optional().describe('Client certificate. Only for `https://`, together with `key`.'),
         key: pem(privateKey).optional().describe('Private key of the client certificate.'),
+        authorization: value(oneOf(['forward']))
+          .optional()
+          .describe(
+            'Forwards the `Authorization` header, for a payment core that checks API keys itself. By default it is removed.',
+          ),
       }),
     ],
     { error: `expected ${upstreamUrl.expected}; or members with "url"` },
@@ -54,7 +63,7 @@ export function sidecarSchema({ value, pem }: Values) {
         'Hosts this environment answers for, in any letter case. May be left out where it is the only environment: ' +
           'it answers for every host then.',
       ),
-    upstream: upstream.describe('Where the payment core listens, in short form or with TLS options.'),
+    upstream: upstream.describe('Address of the payment core, in short form or with options.'),
   });
 
   const route = z.strictObject({
@@ -73,6 +82,19 @@ export function sidecarSchema({ value, pem }: Values) {
       .default(false)
       .describe('Whether requests are opened and answers sealed, for accounts whose encryption is enabled.'),
     upgrade: z.boolean().default(false).describe('Whether WebSocket connections are let through. Not with `envelope`.'),
+  });
+
+  const operator = z.strictObject({
+    name: value(identifier).describe('Name in logs and in the audit trail.'),
+    role: value(oneOf(operatorRoles))
+      .prefault('admin')
+      .describe(
+        '`viewer` reads; `operator` also changes accounts, keys and encryption; `admin` also imports, exports and rekeys.',
+      ),
+    account: value(identifier)
+      .optional()
+      .describe('The only account that the operator may see and change. Default: all.'),
+    token: value(operatorToken).describe('What the operator sends as bearer token.'),
   });
 
   return z.strictObject({
@@ -99,9 +121,19 @@ export function sidecarSchema({ value, pem }: Values) {
         token: value(operatorsTokens)
           .optional()
           .describe(
-            'What operators send as bearer token. Several may be valid, one a line, to replace one by the next; ' +
-              '`name: token` gives one a name in the log. Without a token the API is off.',
+            'Bearer token of operators with all rights. It may have several lines, each a token of its own, alone or as ' +
+              '`name: token`. Without `token` and `tokens` the API is off.',
           ),
+        tokens: z
+          .array(operator)
+          .min(1)
+          .optional()
+          .describe('Operators, each with a name, a role and a token. Either this or `token`.'),
+        hosts: z
+          .array(value(hostName))
+          .prefault([])
+          .describe('Host names the listener answers to, besides IP addresses and `localhost`.'),
+        console: z.boolean().default(true).describe('Whether the console is served at `/console/`.'),
         tls: tls.optional().describe('Makes the listener speak TLS only.'),
       })
       .prefault({})
@@ -178,12 +210,30 @@ export function sidecarSchema({ value, pem }: Values) {
           .describe('Bytes of bodies held at once over all requests; beyond it requests are refused as `overloaded`.'),
         header: value(within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'))
           .prefault('16KiB')
-          .describe('Largest head of a request: its first line and its headers.'),
+          .describe('Largest head of a request as sent: its first line and its headers.'),
+        headers: z
+          .int()
+          .min(10)
+          .max(10_000)
+          .default(100)
+          .describe('Header fields of a request; one with more is refused as `headers_too_large`.'),
+        connections: z
+          .int()
+          .min(1)
+          .max(1_000_000)
+          .default(4096)
+          .describe(
+            'Client connections open at once. For one more, the connection is closed that has been idle longest without ever ' +
+              'carrying a known key; if there is none, the new one is closed.',
+          ),
         inFlight: z
           .int()
           .min(1)
           .default(1024)
-          .describe('Requests worked on at once; more are refused as `overloaded`.'),
+          .describe(
+            'Requests in progress at once; more are refused as `overloaded`. At most an eighth are requests without a ' +
+              'known key, and at most half are requests with public keys.',
+          ),
         failedKeys: value(rate)
           .prefault('20/1m')
           .describe(
@@ -209,10 +259,33 @@ export function sidecarSchema({ value, pem }: Values) {
       })
       .prefault({})
       .describe('How long the sidecar waits.'),
-    workers: z
-      .literal(1, { error: 'expected 1: one process serves, more pods serve more' })
-      .prefault(1)
-      .describe('Processes that serve. One; run more pods for more.'),
+    report: z
+      .array(value(oneOf(reportableCodes)))
+      .prefault([])
+      .describe(
+        'Refusals that are only logged and counted, not enforced, while routes are being introduced. ' +
+          'See [Introducing routes](#introducing-routes).',
+      ),
+    tracing: z
+      .strictObject({
+        otlp: value(baseUrl).describe(
+          'Base URL of the OpenTelemetry receiver (OTLP over HTTP). Traces are posted to `<otlp>/v1/traces`.',
+        ),
+        sample: z
+          .number({ error: ({ code }) => (code === 'invalid_type' ? 'expected a number from 0 to 1' : undefined) })
+          .min(0)
+          .max(1)
+          .default(0.01)
+          .describe('Share of requests that are traced, from 0 to 1.'),
+      })
+      .optional()
+      .describe('Traces. Off by default.'),
+    documentation: value(pageUrl)
+      .optional()
+      .describe(
+        'Address at which you publish docs/errors.md. The `type` of a problem becomes `<documentation>#<code>`; by default it ' +
+          'is `docs/errors.md#<code>`.',
+      ),
     log: z
       .strictObject({
         level: value(oneOf(logLevels)).prefault('info').describe('The least important level that is written.'),

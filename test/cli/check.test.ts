@@ -57,6 +57,9 @@ describe('what is valid', () => {
   });
 });
 
+const token = 'operators-token-of-a-test-0123456789';
+const tokenForm = '32 to 256 letters, digits or "-._~+/"';
+const identifier = '1 to 64 letters, digits, ".", "_" or "-"';
 const upstreamForms = 'http://host:port, https://host:port or unix:/path.sock, without path, query and user';
 const date = 'a date such as 2026-11-01 or 2026-11-01T09:30:00Z';
 const durationRange = 'a duration such as 250ms, 30s, 5m, 12h or 7d, from 1ms to 24d';
@@ -125,13 +128,70 @@ d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]
       [
         'sidecar.yaml:4:1  timeout  unknown member "timeout": did you mean "timeouts"?',
         'sidecar.yaml:5:8  log.lvel  unknown member "lvel": did you mean "level"?',
-        'sidecar.yaml:6:1  colour  unknown member "colour": expected listen, admin, operators, environments, accounts, routes, cipherTest, trustedProxies, limits, timeouts, workers, log',
+        'sidecar.yaml:6:1  colour  unknown member "colour": expected listen, admin, operators, environments, accounts, routes, cipherTest, trustedProxies, limits, timeouts, report, tracing, documentation, log',
       ],
     ],
     [
-      'more workers than the one there is',
-      { sidecar: `${minimal}workers: 2\n` },
-      ['sidecar.yaml:4:10  workers  expected 1: one process serves, more pods serve more'],
+      'operators that are not one each',
+      {
+        sidecar: `${minimal}operators:
+  host: 10.0.0.1
+  token: ${token}
+  hosts: ["a:80"]
+  console: maybe
+  tokens:
+    - { name: ana, role: owner, token: ${token} }
+    - { name: ana, account: a/b, token: ${token} }
+    - { name: ana maria, token: short }
+    - {}
+`,
+      },
+      [
+        'sidecar.yaml:4:1  operators.tls  missing: keys and credentials would leave this machine in the clear',
+        'sidecar.yaml:7:11  operators.hosts[0]  expected a host name without port, such as api.pay.example',
+        'sidecar.yaml:8:12  operators.console  expected true or false',
+        'sidecar.yaml:10:5  operators.tokens  not beside "token": remove one of them',
+        'sidecar.yaml:10:26  operators.tokens[0].role  expected one of viewer, operator, admin',
+        'sidecar.yaml:11:15  operators.tokens[1].name  the same name as operators.tokens[0].name',
+        `sidecar.yaml:11:29  operators.tokens[1].account  expected ${identifier}`,
+        'sidecar.yaml:11:41  operators.tokens[1].token  the same token as operators.tokens[0].token',
+        `sidecar.yaml:12:15  operators.tokens[2].name  expected ${identifier}`,
+        `sidecar.yaml:12:33  operators.tokens[2].token  expected ${tokenForm}`,
+        `sidecar.yaml:13:7  operators.tokens[3].name  missing: expected ${identifier}`,
+        `sidecar.yaml:13:7  operators.tokens[3].token  missing: expected ${tokenForm}`,
+      ],
+    ],
+    [
+      'operators without one',
+      { sidecar: `${minimal}operators: { tokens: [] }\n` },
+      ['sidecar.yaml:4:22  operators.tokens  expected at least one item'],
+    ],
+    [
+      'reporting, traces, documentation and an upstream that are not as expected',
+      {
+        sidecar: `${minimal.replace('"http://127.0.0.1:3000"', '{ url: "http://a", authorization: keep }')}report: [invalid_api_key]
+tracing: { otlp: "127.0.0.1:4318", sample: 2 }
+documentation: docs/errors.md
+limits: { connections: 0, headers: 9 }
+`,
+      },
+      [
+        'sidecar.yaml:2:69  environments.test.upstream.authorization  expected forward',
+        'sidecar.yaml:4:10  report[0]  expected one of key_not_permitted, method_not_allowed, encryption_not_supported',
+        'sidecar.yaml:5:18  tracing.otlp  expected http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
+        'sidecar.yaml:5:44  tracing.sample  expected 1 or less',
+        'sidecar.yaml:6:16  documentation  expected an absolute URL such as https://docs.example/errors, without query, fragment and user',
+        'sidecar.yaml:7:24  limits.connections  expected 1 or more',
+        'sidecar.yaml:7:36  limits.headers  expected 10 or more',
+      ],
+    ],
+    [
+      'a share of traces that is no number, and one without a receiver',
+      { sidecar: `${minimal}tracing: { sample: all }\n` },
+      [
+        'sidecar.yaml:4:1  tracing.otlp  missing: expected http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
+        'sidecar.yaml:4:20  tracing.sample  expected a number from 0 to 1',
+      ],
     ],
     [
       'members that are missing, at their parents',

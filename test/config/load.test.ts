@@ -32,6 +32,7 @@ test('what is not written has its default', () => {
           ca: undefined,
           cert: undefined,
           key: undefined,
+          forwardsAuthorization: false,
         },
       },
     ],
@@ -45,10 +46,15 @@ test('what is not written has its default', () => {
       requestBody: 1024 ** 2,
       buffered: 48 * 1024 ** 2,
       header: 16 * 1024,
+      headers: 100,
+      connections: 4096,
       inFlight: 1024,
       failedKeys: { attempts: 20, window: 60_000 },
     },
     timeouts: { connect: 2000, header: 10_000, request: 60_000, upstream: 30_000, idle: 75_000, drain: 25_000 },
+    report: [],
+    tracing: undefined,
+    documentation: undefined,
     log: { level: 'info' },
   });
 });
@@ -59,7 +65,7 @@ test('what is written is taken', () => {
     `listen: { host: "::1", port: 0, tls: { cert: tls.crt, key: "\${TLS_KEY}", clientCa: { file: ca } } }
 admin: { port: 1 }
 environments:
-  live: { hosts: [API.pay.example, "[::1]"], upstream: { url: "https://Core.internal:443", ca: tls.crt } }
+  live: { hosts: [API.pay.example, "[::1]"], upstream: { url: "https://Core.internal:443", ca: tls.crt, authorization: forward } }
   test: { hosts: [sandbox.pay.example], upstream: "unix:/run/core.sock" }
 accounts: { file: "\${ACCOUNTS}" }
 routes:
@@ -68,8 +74,11 @@ routes:
   - { path: /ws, upgrade: true }
 cipherTest: { environments: [] }
 trustedProxies: [10.0.0.0/8, "2001:db8::/32", 192.0.2.1]
-limits: { requestBody: 64KiB, buffered: "\${BUFFERED}", header: 1024, inFlight: 1, failedKeys: 5/10s }
+limits: { requestBody: 64KiB, buffered: "\${BUFFERED}", header: 1024, headers: 10, connections: 1, inFlight: 1, failedKeys: 5/10s }
 timeouts: { connect: 1ms, header: 24d, drain: { file: drain } }
+report: [encryption_not_supported, key_not_permitted]
+tracing: { otlp: "http://127.0.0.1:4318/" }
+documentation: https://Docs.example/errors
 log: { level: silent }
 `,
     { 'tls.crt': cert, ca: cert, drain: '1m\n', 'others.yaml': noAccounts },
@@ -90,6 +99,7 @@ log: { level: silent }
           ca: undefined,
           cert: undefined,
           key: undefined,
+          forwardsAuthorization: false,
         },
       },
       {
@@ -101,6 +111,7 @@ log: { level: silent }
           ca: cert,
           cert: undefined,
           key: undefined,
+          forwardsAuthorization: true,
         },
       },
     ],
@@ -116,10 +127,15 @@ log: { level: silent }
       requestBody: 65_536,
       buffered: 65_536,
       header: 1024,
+      headers: 10,
+      connections: 1,
       inFlight: 1,
       failedKeys: { attempts: 5, window: 10_000 },
     },
     timeouts: { connect: 1, header: 24 * 86_400_000, request: 60_000, upstream: 30_000, idle: 75_000, drain: 60_000 },
+    report: ['encryption_not_supported', 'key_not_permitted'],
+    tracing: { otlp: 'http://127.0.0.1:4318', sample: 0.01 },
+    documentation: 'https://docs.example/errors',
     log: { level: 'silent' },
   });
 });
@@ -164,6 +180,28 @@ describe('boundaries', () => {
     ['limits: { requestBody: 1000, buffered: 1000 }', true],
     ['limits: { requestBody: 1001, buffered: 1000 }', false],
     ['limits: { requestBody: 49MiB }', false],
+    ['limits: { headers: 9 }', false],
+    ['limits: { headers: 10 }', true],
+    ['limits: { headers: 10000 }', true],
+    ['limits: { headers: 10001 }', false],
+    ['limits: { connections: 0 }', false],
+    ['limits: { connections: 1 }', true],
+    ['limits: { connections: 1000000 }', true],
+    ['limits: { connections: 1000001 }', false],
+    ['tracing: { otlp: "http://a", sample: -0.001 }', false],
+    ['tracing: { otlp: "http://a", sample: 0 }', true],
+    ['tracing: { otlp: "http://a", sample: 1 }', true],
+    ['tracing: { otlp: "http://a", sample: 1.001 }', false],
+    ['tracing: {}', false],
+    ['documentation: "https://a"', true],
+    ['documentation: "https://a/b"', true],
+    ['documentation: "https://a/b#c"', false],
+    ['documentation: "https://a/b?c"', false],
+    ['documentation: "https://a@b"', false],
+    ['documentation: "ftp://a"', false],
+    ['documentation: docs/errors.md', false],
+    ['report: []', true],
+    ['report: [invalid_api_key]', false],
     ['limits: { inFlight: 0 }', false],
     ['limits: { inFlight: 1 }', true],
     ['limits: { inFlight: 1.5 }', false],

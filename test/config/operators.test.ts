@@ -6,6 +6,7 @@ import type { Config } from '../../src/config/config.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
 import { formatProblem } from '../../src/yaml/problem.ts';
 import type { Env } from '../../src/yaml/values.ts';
+import { admin } from '../support/sidecar.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from './files.ts';
 
 const token = 'operators-token-of-a-test-0123456789';
@@ -14,7 +15,7 @@ const masterKey = Buffer.alloc(32, 7).toString('base64');
 /** What comes of these lines, added to the smallest file: the configuration, or its problems without the folder. */
 function outcome(
   lines: string,
-  { env = {}, accounts = noAccounts }: { env?: Env; accounts?: string } = {},
+  { env = {}, accounts = noAccounts }: { env?: Env | undefined; accounts?: string } = {},
 ): Config | string[] {
   const { cert, key } = newCertificate();
   const folder = filesIn({
@@ -22,14 +23,15 @@ function outcome(
     'accounts.yaml': accounts,
     'cert.pem': cert,
     'key.pem': key,
+    one: `${token}-3\n`,
     tokens: `${token}\nnight-shift: ${token}-2\n`,
   });
   const loaded = loadConfig(join(folder, 'sidecar.yaml'), env);
   return loaded.ok ? loaded.config : loaded.problems.map((problem) => formatProblem(problem).replace(`${folder}/`, ''));
 }
 
-function operators(lines: string): Config['operators'] {
-  const config = outcome(lines);
+function operators(lines: string, env?: Env): Config['operators'] {
+  const config = outcome(lines, { env });
   if (Array.isArray(config)) throw new Error(config.join('\n'));
   return config.operators;
 }
@@ -43,16 +45,39 @@ describe('the operators’ API', () => {
     expect(operators(`operators: { token: ${token} }\n`)).toEqual({
       host: '127.0.0.1',
       port: 9091,
-      tokens: [{ name: 'operators', hash: hashOf(token) }],
+      tokens: [admin('operators', token)],
+      hosts: [],
+      console: true,
       tls: undefined,
     });
   });
 
   test('takes several tokens, by name, from a file', () => {
     expect(operators('operators: { token: { file: tokens } }\n')?.tokens).toEqual([
-      { name: 'operators', hash: hashOf(token) },
-      { name: 'night-shift', hash: hashOf(`${token}-2`) },
+      admin('operators', token),
+      admin('night-shift', `${token}-2`),
     ]);
+  });
+
+  test('takes operators with a role and an account, each with a token of its own', () => {
+    const other = `"\${TOKEN}"`;
+    const lines = `operators:
+  hosts: [Sidecar.internal]
+  console: false
+  tokens:
+    - { name: ana, token: ${token} }
+    - { name: acme-dashboard, role: operator, account: acme, token: ${other} }
+    - { name: audit, role: viewer, token: { file: one } }
+`;
+    expect(operators(lines, { TOKEN: `${token}-2` })).toMatchObject({
+      hosts: ['sidecar.internal'],
+      console: false,
+      tokens: [
+        admin('ana', token),
+        { name: 'acme-dashboard', role: 'operator', account: 'acme', hash: hashOf(`${token}-2`) },
+        { name: 'audit', role: 'viewer', account: undefined, hash: hashOf(`${token}-3`) },
+      ],
+    });
   });
 
   test.each(['localhost', '127.0.0.1', '127.1.2.3', '"::1"'])('needs no TLS on %s', (host) => {
@@ -88,6 +113,7 @@ describe('the operators’ API', () => {
     ['is too long', 'x'.repeat(257)],
     ['has a space in it', `${token} ${token}`],
     ['is one of two under one name', `"${token}\\n${token}2"`],
+    ['is there twice', `"a: ${token}\\nb: ${token}"`],
     ['has a name that is none', `"a b: ${token}"`],
   ])('refuses a token that %s, and does not repeat it', (_, written) => {
     const problems = outcome(`operators: { token: ${written} }\n`) as string[];

@@ -29,6 +29,7 @@ import {
   keys,
   route,
   startSidecar,
+  targetOf,
 } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
@@ -87,7 +88,7 @@ async function responseOver(directory: Directory, upstream: Upstream, sent: Sent
   return send(server.address() as AddressInfo, charge, sent);
 }
 
-const nowhere = { origin: 'http://127.0.0.1:1', socketPath: undefined, ca: undefined, cert: undefined, key: undefined };
+const nowhere = targetOf('http://127.0.0.1:1');
 
 /** An upstream client with a fault of its own. */
 class FaultyUpstream extends Upstream {

@@ -1,9 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { hashOf } from '../../src/accounts/api-key.ts';
 import type { Config } from '../../src/config/config.ts';
 import { Folder } from '../support/folder.ts';
-import { configOf, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { admin, configOf, operatorsOf, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
 export const token = 'operators-token-of-a-test-0123456789';
 
@@ -39,7 +38,7 @@ export interface TestApi {
 export async function startApi(more: Partial<Config> = {}, clock?: () => number): Promise<TestApi> {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   const config = configOf('http://127.0.0.1:1', {
-    operators: { host: '127.0.0.1', port: 0, tokens: [{ name: 'dashboard', hash: hashOf(token) }], tls: undefined },
+    operators: operatorsOf([admin('dashboard', token)]),
     store: { kind: 'file', file: folder.file('accounts.yaml'), masterKeys: [] },
     ...more,
   });

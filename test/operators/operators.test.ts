@@ -7,7 +7,7 @@ import { lockFile } from '../../src/accounts/file/lock.ts';
 import { parseMasterKeys } from '../../src/accounts/vault.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { mayMount, Mount } from '../support/mount.ts';
-import { startSidecar, configOf } from '../support/sidecar.ts';
+import { admin, configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';
 import { startApi, token, type ApiResponse, type TestApi } from './api.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
@@ -305,11 +305,8 @@ describe('a token', () => {
 
   test('may be one of several, and is known by its name', async () => {
     const other = 'second-token-of-a-test-0123456789';
-    const tokens = [
-      { name: 'dashboard', hash: hashOf(token) },
-      { name: 'night-shift', hash: hashOf(other) },
-    ];
-    const operators = { host: '127.0.0.1', port: 0, tokens, tls: undefined };
+    const tokens = [admin('dashboard', token), admin('night-shift', other)];
+    const operators = operatorsOf(tokens);
     const { ask, sidecar, config } = await startApi({ operators });
     await ask('POST /accounts', { body: { id: 'a', name: 'A' } });
     await ask('POST /accounts', { body: { id: 'b', name: 'B' }, token: other });
@@ -345,8 +342,7 @@ test('without a token there is no listener', async () => {
 test('with TLS it speaks nothing else, and may demand certificates', async () => {
   const authority = createAuthority();
   const { cert, key } = authority.issue('DNS:localhost');
-  const tokens = [{ name: 'dashboard', hash: hashOf(token) }];
-  const operators = { host: '127.0.0.1', port: 0, tokens, tls: { cert, key, clientCa: authority.cert } };
+  const operators = operatorsOf([admin('dashboard', token)], { tls: { cert, key, clientCa: authority.cert } });
   const { sidecar } = await startApi({ operators });
   const port = sidecar.app.addresses.operators?.port ?? 0;
   const status = (options: object): Promise<unknown> =>

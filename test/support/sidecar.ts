@@ -5,7 +5,7 @@ import { onTestFinished } from 'vitest';
 import { App } from '../../src/app.ts';
 import type { Account, Encryption } from '../../src/accounts/account.ts';
 import { hashOf, prefixOf, type ApiKey } from '../../src/accounts/api-key.ts';
-import type { Config, Route } from '../../src/config/config.ts';
+import type { Config, OperatorsListener, OperatorsToken, Route, UpstreamTarget } from '../../src/config/config.ts';
 import { parseCredentials, type Credentials } from '../../src/envelope/credentials.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 
@@ -78,6 +78,32 @@ export const routes: readonly Route[] = [
   route('/api/s2s/*', { envelope: true }),
 ];
 
+/** An upstream at `origin`, of which more may be said. */
+export function targetOf(origin: string, more: Partial<UpstreamTarget> = {}): UpstreamTarget {
+  return {
+    origin,
+    socketPath: undefined,
+    ca: undefined,
+    cert: undefined,
+    key: undefined,
+    forwardsAuthorization: false,
+    ...more,
+  };
+}
+
+/** An operator with all rights. */
+export function admin(name: string, token: string): OperatorsToken {
+  return { name, role: 'admin', account: undefined, hash: hashOf(token) };
+}
+
+/** The operators' listener on a free port, of which more may be said. */
+export function operatorsOf(
+  tokens: readonly OperatorsToken[],
+  more: Partial<OperatorsListener> = {},
+): OperatorsListener {
+  return { host: '127.0.0.1', port: 0, tokens, hosts: [], console: true, tls: undefined, ...more };
+}
+
 /** A configuration in front of `upstream` (an origin), on free ports. Limits and timeouts are merged member by member. */
 export function configOf(
   upstream: string,
@@ -94,7 +120,7 @@ export function configOf(
       {
         name: 'test',
         hosts: [],
-        upstream: { origin: upstream, socketPath: undefined, ca: undefined, cert: undefined, key: undefined },
+        upstream: targetOf(upstream),
       },
     ],
     operators: undefined,
@@ -107,6 +133,8 @@ export function configOf(
       requestBody: 1_048_576,
       buffered: 50_331_648,
       header: 16_384,
+      headers: 100,
+      connections: 4_096,
       inFlight: 1_024,
       failedKeys: { attempts: 20, window: 60_000 },
       ...limits,
@@ -120,6 +148,9 @@ export function configOf(
       drain: 25_000,
       ...timeouts,
     },
+    report: [],
+    tracing: undefined,
+    documentation: undefined,
     log: { level: 'info' },
     ...rest,
   };

@@ -5,7 +5,7 @@ import type { GatewayRequest } from '../../src/gateway/gateway-request.ts';
 import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
-import { acmeTest, keys, route, routes, type TestSidecar } from '../support/sidecar.ts';
+import { acmeTest, keys, route, routes, targetOf, type TestSidecar } from '../support/sidecar.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 
 /** Every member an access line may have, beside what each line of the log has: those that operators are told of. */
@@ -185,8 +185,7 @@ function wholeOrNot(response: Promise<unknown>): Promise<'whole' | 'broken off'>
 
 /** A sidecar before an upstream that is there already. */
 async function startGatewayBefore(origin: string): ReturnType<typeof startGateway> {
-  const target = { origin, socketPath: undefined, ca: undefined, cert: undefined, key: undefined };
-  return startGateway({ environments: [{ name: 'test', hosts: [], upstream: target }] });
+  return startGateway({ environments: [{ name: 'test', hosts: [], upstream: targetOf(origin) }] });
 }
 
 describe('the trace id', () => {

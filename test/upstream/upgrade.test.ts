@@ -9,7 +9,7 @@ import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseOnly, parseResponses } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
-import { configOf, keys, route, routes, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { configOf, keys, route, routes, startSidecar, targetOf, type TestSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const webSocketRoute = route('/ws/*', { upgrade: true });
@@ -196,7 +196,7 @@ describe('a WebSocket on a route that has them', () => {
             {
               name: 'test',
               hosts: [],
-              upstream: { origin, ca, socketPath: undefined, cert: undefined, key: undefined },
+              upstream: targetOf(origin, { ca }),
             },
           ],
         }),

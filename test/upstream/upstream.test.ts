@@ -12,14 +12,13 @@ import { Upstream, type ResponseHandler, type UpstreamCall } from '../../src/ups
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { send } from '../support/client.ts';
-import { configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { configOf, keys, startSidecar, targetOf, type TestSidecar } from '../support/sidecar.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
 const key = keys.globex;
-const untrusting = { socketPath: undefined, ca: undefined, cert: undefined, key: undefined };
 
 function sidecarBefore(target: Partial<UpstreamTarget> & { readonly origin: string }): Promise<TestSidecar> {
-  const upstream: UpstreamTarget = { ...untrusting, ...target };
+  const upstream = targetOf(target.origin, target);
   return startSidecar(configOf('', { environments: [{ name: 'test', hosts: [], upstream }] }));
 }
 
@@ -348,7 +347,7 @@ describe('a response that is held back', () => {
       res.write('held');
       res.end();
     });
-    const upstream = new Upstream({ ...untrusting, origin }, 1_000);
+    const upstream = new Upstream(targetOf(origin), 1_000);
     onTestFinished(() => upstream.close());
     const calls: UpstreamCall[] = [];
     const first = ask(upstream, (call) => {
@@ -367,7 +366,7 @@ describe('a response that is held back', () => {
       ({ socket }) => void socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nheld\r\n0\r\n\r\n'),
       { every: true },
     );
-    const upstream = new Upstream({ ...untrusting, origin }, 1_000);
+    const upstream = new Upstream(targetOf(origin), 1_000);
     onTestFinished(() => upstream.close());
     for (let i = 0; i < 3; i += 1) expect(await ask(upstream, (call) => call.pause())).toBe('held');
     expect(connections).toHaveLength(1);
@@ -376,7 +375,7 @@ describe('a response that is held back', () => {
 
 test('a handler that throws ends its own call, and neither the process nor the connections of others', async () => {
   const { origin } = await startUpstream();
-  const upstream = new Upstream({ ...untrusting, origin }, 1_000);
+  const upstream = new Upstream(targetOf(origin), 1_000);
   onTestFinished(() => upstream.close());
   const send = (onHead: () => void): Promise<string> =>
     new Promise((resolve, reject) => {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { configOf, route, routes } from '../../../test/support/sidecar.ts';
+import { configOf, route, routes, targetOf } from '../../../test/support/sidecar.ts';
 import { Addresses } from '../addresses.ts';
 import { Client, type Received } from '../client.ts';
 import { isLast, readResponse, type Response } from '../http/responses.ts';
@@ -27,7 +27,7 @@ export const requestPart: Part<RequestCase> = {
 async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
   const upstream = new SeeingUpstream();
   const origin = await upstream.start();
-  const target = { origin, socketPath: undefined, ca: undefined, cert: undefined, key: undefined };
+  const target = targetOf(origin);
   const sidecar = await startWatched(
     configOf(origin, {
       environments: [
