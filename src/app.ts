@@ -17,9 +17,9 @@ import { Rules } from './gateway/rules.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
 import type { Logger } from './telemetry/logger.ts';
-import { Metrics } from './telemetry/metrics.ts';
 import { OperationMetrics } from './telemetry/operation-metrics.ts';
 import { operatorsMetrics } from './telemetry/operators-metrics.ts';
+import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
 import { Upstream } from './upstream/upstream.ts';
 import type { Env } from './yaml/values.ts';
 
@@ -42,6 +42,7 @@ export class App {
   readonly #clock: () => number;
   readonly #env: Env;
   readonly #gateway: Gateway;
+  readonly #recorder: TrafficRecorder;
   readonly #operation: OperationMetrics;
   readonly #merchantsListener: Server;
   readonly #adminListener: Server;
@@ -67,11 +68,11 @@ export class App {
     this.#clock = clock;
     this.#env = env;
     const registry = this.#registry;
-    const metrics = new Metrics(registry, () => this.#gateway.inFlight.size);
+    this.#recorder = new TrafficRecorder(registry, log, clock, () => this.#gateway.inFlight.size);
     this.#operation = new OperationMetrics(registry, version, () =>
       this.#database === undefined ? tallyOf(this.#config.accounts, clock()) : this.#database.accounts.tally(),
     );
-    this.#gateway = new Gateway(this.#rulesOf(config), log, metrics, clock);
+    this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
     this.#adminListener = createAdminListener({ registry, isReady: () => this.#ready, drain: () => this.drain() });
   }
@@ -184,6 +185,7 @@ export class App {
     listener.close();
     await until(() => this.#gateway.inFlight.size === 0, end - performance.now());
     this.#gateway.inFlight.stop();
+    this.#recorder.stop();
     listener.closeAllConnections();
     // What was broken off is over, and in the log, only when its connection has told so.
     await until(() => this.#gateway.inFlight.size === 0, idleLinger);
@@ -201,7 +203,8 @@ export class App {
     // Loaded here: who leaves the API off does not give it memory.
     const { OperatorsApi } = await import('./operators/operators-api.ts');
     const count = operatorsMetrics(this.#registry);
-    return new OperatorsApi(this.#config, { log: this.#log, count, clock: this.#clock, env: this.#env });
+    const { recent } = this.#recorder;
+    return new OperatorsApi(this.#config, { log: this.#log, count, recent, clock: this.#clock, env: this.#env });
   }
 
   /** The rules of a configuration; an upstream whose settings are the same keeps its connections. */

@@ -7,7 +7,7 @@ import { traceIdOf } from './request-head.ts';
 const clientLeft = 499;
 
 /** The access line of a request that is over. Durations in milliseconds, to the microsecond. */
-export function accessLine(request: GatewayRequest): AccessLine & { readonly duration_ms: number } {
+export function accessLine(request: GatewayRequest): AccessLine {
   const { res, head, holder } = request;
   // An upgraded connection has a status without a response; a broken response has one from its head on.
   const hasStatus = request.answeredInWhole || res.statusCode === 101 || (request.brokenOff && request.answered);

@@ -77,6 +77,7 @@ function open(
   const duration = performance.now() - before;
   request.envelopeTime += duration;
   if (!('code' in opened)) {
+    request.opened = true;
     metrics.envelope(environment.name, 'open', 'ok', duration / 1_000);
     request.choose(chooseByOpener(opened.openedBy, encryption, grace));
     return opened.plaintext;

@@ -53,6 +53,8 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   readonly overloaded: boolean;
   refusal: RefusalCode | undefined;
   reason: OpenReason | undefined;
+  /** Whether its body was an envelope that opened. */
+  opened = false;
   upstreamFailure: UpstreamFailure | undefined;
   /** What should never have happened. */
   error: unknown;

@@ -2,10 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { KeyHolder } from '../accounts/directory.ts';
-import { AccessLog } from '../telemetry/access-log.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
-import { refusalOf, type RefusalCode } from '../errors.ts';
+import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
+import type { RefusalCode } from '../errors.ts';
 import { http } from '../http.ts';
 import { accessLine, unparsedLine } from './access-line.ts';
 import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
@@ -49,8 +48,7 @@ const mostPipelined = 100;
 /** Merchants' traffic: every request passes the steps of `#admit`, then is exchanged or passed through. */
 export class Gateway {
   readonly #log: Logger;
-  readonly #accessLog: AccessLog;
-  readonly #metrics: Metrics;
+  readonly #recorder: TrafficRecorder;
   readonly #clock: () => number;
   readonly inFlight = new InFlight();
   readonly #budgets: Budgets;
@@ -60,12 +58,11 @@ export class Gateway {
   readonly #exchange: ExchangeDependencies;
 
   /** @param clock epoch milliseconds: what keys expire and graces end by */
-  constructor(rules: Rules, log: Logger, metrics: Metrics, clock: () => number) {
+  constructor(rules: Rules, log: Logger, recorder: TrafficRecorder, clock: () => number) {
     this.#log = log;
-    this.#accessLog = new AccessLog(log);
-    this.#metrics = metrics;
+    this.#recorder = recorder;
     this.#clock = clock;
-    this.#exchange = { metrics, openFailures: new FailureLimiter() };
+    this.#exchange = { metrics: recorder.metrics, openFailures: new FailureLimiter() };
     this.#rules = rules;
     this.#budgets = budgetsOf(rules.limits);
     this.inFlight.sweepFor(rules.timeouts);
@@ -129,9 +126,7 @@ export class Gateway {
       // Whatever else comes on a connection that was refused already is the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
-      this.#metrics.request('none', 'none', 'other', refusalOf(code).status, 0);
-      this.#metrics.refusal('none', code);
-      this.#accessLog.write(unparsedLine(id, code), this.#clock());
+      this.#recorder.record(unparsedLine(id, code), false);
       endWithProblem(socket, code, id);
     } else if (request.req.complete) {
       // Node reports each further piece of it again.
@@ -268,15 +263,8 @@ export class Gateway {
   #observe(request: GatewayRequest): void {
     if (request.error !== undefined) this.#log.error({ err: request.error, request_id: request.id }, 'request failed');
     // 7. One access line and one observation, when all is known.
-    const line = accessLine(request);
-    const environment = request.environment ?? 'none';
-    this.#metrics.request(environment, request.route, request.req.method ?? '', line.status, line.duration_ms / 1_000);
-    if (request.refusal !== undefined) this.#metrics.refusal(environment, request.refusal);
-    if (line.credentials !== undefined) this.#metrics.grace(environment, line.credentials);
-    if (request.upstreamTime !== undefined) this.#metrics.upstream(environment, request.upstreamTime / 1_000);
-    const now = this.#clock();
-    this.#accessLog.write(line, now);
-    noteUse(request, now);
+    this.#recorder.record(accessLine(request), request.opened);
+    noteUse(request, this.#clock());
   }
 }
 

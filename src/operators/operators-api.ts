@@ -8,12 +8,14 @@ import { openStore } from '../config/open-store.ts';
 import { auditTo } from '../telemetry/audit.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/operators-metrics.ts';
+import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { Env } from '../yaml/values.ts';
 import { createOperatorsListener } from './operators.ts';
 
 export interface OperatorsApiDependencies {
   readonly log: Logger;
   readonly count: CountOperation;
+  readonly recent: RecentTraffic;
   /** Epoch milliseconds. */
   readonly clock: () => number;
   readonly env: Env;

@@ -1,3 +1,5 @@
+import type { EnvironmentName } from '../accounts/api-key.ts';
+import type { RefusalCode } from '../errors.ts';
 import type { Logger } from './logger.ts';
 
 /** What the log says of a request: these members and no others. No path, query, header, body, address or key. */
@@ -6,12 +8,12 @@ export interface AccessLine {
   readonly request_id: string;
   /** Hex digits only. */
   readonly trace_id: string | undefined;
-  readonly environment: string | undefined;
+  readonly environment: EnvironmentName | undefined;
   readonly route: string;
   /** One of those that Node's parser knows. */
   readonly method: string | undefined;
   readonly status: number;
-  readonly code: string | undefined;
+  readonly code: RefusalCode | undefined;
   readonly account: string | undefined;
   readonly api_key: string | undefined;
   /** During a grace: which credentials the request was answered with. */

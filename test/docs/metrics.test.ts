@@ -10,9 +10,10 @@ import { lookupOutcomes } from '../../src/accounts/postgres/monitor.ts';
 import { tallyOf } from '../../src/accounts/tally.ts';
 import { DirectoryMonitor } from '../../src/telemetry/directory-monitor.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
-import { Metrics } from '../../src/telemetry/metrics.ts';
+import type { Metrics } from '../../src/telemetry/metrics.ts';
 import { OperationMetrics } from '../../src/telemetry/operation-metrics.ts';
 import { operatorsMetrics } from '../../src/telemetry/operators-metrics.ts';
+import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
 import { describeWhere } from '../support/describe-where.ts';
 
 /** A metric as the page describes it. */
@@ -43,12 +44,19 @@ function readPage(): Described[] {
 /** Every metric that the sidecar has, whatever its configuration. */
 function everyMetric(): { registry: Registry; metrics: Metrics } {
   const registry = new Registry();
-  const metrics = new Metrics(registry, () => 0);
+  const silent = createLogger('silent', { write: () => {} });
+  const recorder = new TrafficRecorder(
+    registry,
+    silent,
+    () => 0,
+    () => 0,
+  );
+  recorder.stop();
   void new OperationMetrics(registry, '1.2.3', () => tallyOf([], 0));
   operatorsMetrics(registry);
   const state = (): undefined => undefined;
-  void new DirectoryMonitor(registry, createLogger('silent', { write: () => {} }), state, () => 0);
-  return { registry, metrics };
+  void new DirectoryMonitor(registry, silent, state, () => 0);
+  return { registry, metrics: recorder.metrics };
 }
 
 const page = readPage();
@@ -105,6 +113,7 @@ describe('docs/metrics.md', () => {
     ['credentials', 'rotation'],
     ['accounts_lookups_total', 'outcome'],
     ['accounts_cached', 'kind'],
+    ['accounts_failing_ratio', 'environment'],
   ])('names the values that %s has: %s', async (name, label) => {
     await registry.metrics();
     expect(described(name, label)).toEqual(await valuesOf(`envelope_sidecar_${name}`, label));

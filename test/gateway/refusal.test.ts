@@ -7,7 +7,7 @@ import { Gateway } from '../../src/gateway/gateway.ts';
 import { createListener } from '../../src/gateway/listener.ts';
 import { Rules } from '../../src/gateway/rules.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
-import { Metrics } from '../../src/telemetry/metrics.ts';
+import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
 import {
   envelopeOf,
@@ -77,7 +77,7 @@ async function responseOver(directory: Directory, upstream: Upstream, sent: Sent
   const config = configOf(nowhere.origin, { routes });
   const rules = new Rules(config, directory, new Map([['test', upstream]]));
   const silent = createLogger('silent', { write: () => {} });
-  const gateway = new Gateway(rules, silent, new Metrics(new Registry(), () => 0), Date.now);
+  const gateway = new Gateway(rules, silent, new TrafficRecorder(new Registry(), silent, Date.now, () => 0), Date.now);
   const server = createListener(config, gateway);
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {

@@ -99,6 +99,7 @@ describe('one request counts once', () => {
     const sent = { key: keys.acme, body: JSON.stringify({ data: encrypted(acmeTest, 'no JSON').toString('hex') }) };
     expect(await changedBy(sidecar, 'POST /api/s2s/charge', sent, counts)).toEqual({
       [counts]: 1,
+      ['envelope_sidecar_accounts_failing_ratio{environment="test"}']: 1,
       [duration('test', s2s)]: 1,
       [refusals('test', 'decryption_failed')]: 1,
       [envelopes('open', 'failed')]: 1,

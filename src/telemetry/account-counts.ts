@@ -1,0 +1,74 @@
+import { MinuteRing } from './minute-ring.ts';
+
+/** What one account did in the last ten minutes in one environment. */
+export interface AccountCount {
+  readonly account: string;
+  readonly requests: number;
+  readonly refusals: number;
+  /** Envelopes that opened. */
+  readonly opened: number;
+  /** Envelopes that did not open, and bodies in place of one. */
+  readonly unopened: number;
+}
+
+const minutes = 10;
+
+/** How many accounts are counted at a time; those that come when so many are in use are not. */
+const mostAccounts = 10_000;
+
+/** What is counted, each with one number for each minute. */
+const counted = ['requests', 'refusals', 'opened', 'unopened'] as const;
+type Counted = (typeof counted)[number];
+
+/** Counts requests by account over the last ten minutes. */
+export class AccountCounts {
+  readonly #byAccount = new Map<string, Readonly<Record<Counted, number[]>>>();
+  readonly #ring = new MinuteRing(minutes, (slot) => this.#empty(slot));
+
+  /** Counts one request. @param now epoch milliseconds */
+  add(account: string, refused: boolean, envelope: 'opened' | 'unopened' | undefined, now: number): void {
+    const slot = this.#ring.at(now);
+    let counts = this.#byAccount.get(account);
+    if (counts === undefined) {
+      if (this.#byAccount.size === mostAccounts) return;
+      counts = { requests: zeros(), refusals: zeros(), opened: zeros(), unopened: zeros() };
+      this.#byAccount.set(account, counts);
+    }
+    increment(counts.requests, slot);
+    if (refused) increment(counts.refusals, slot);
+    if (envelope !== undefined) increment(counts[envelope], slot);
+  }
+
+  /** What each account did until now, in no order. @param now epoch milliseconds */
+  all(now: number): readonly AccountCount[] {
+    this.#ring.at(now);
+    return [...this.#byAccount].map(([account, { requests, refusals, opened, unopened }]) => ({
+      account,
+      requests: sum(requests),
+      refusals: sum(refusals),
+      opened: sum(opened),
+      unopened: sum(unopened),
+    }));
+  }
+
+  #empty(slot: number): void {
+    for (const [account, counts] of this.#byAccount) {
+      for (const each of counted) counts[each][slot] = 0;
+      if (sum(counts.requests) === 0) this.#byAccount.delete(account);
+    }
+  }
+}
+
+function zeros(): number[] {
+  return Array.from({ length: minutes }, () => 0);
+}
+
+function increment(numbers: number[], slot: number): void {
+  numbers[slot] = (numbers[slot] ?? 0) + 1;
+}
+
+function sum(numbers: readonly number[]): number {
+  let total = 0;
+  for (const each of numbers) total += each;
+  return total;
+}

@@ -1,0 +1,38 @@
+const minuteLength = 60_000;
+
+/** The slots of a sliding window of minutes: each minute has one, which is emptied when its turn comes again. */
+export class MinuteRing {
+  readonly #size: number;
+  readonly #empty: (slot: number) => void;
+  #minute = Number.NaN;
+
+  /** @param empty called for each slot that a new minute begins to use, or that was skipped */
+  constructor(size: number, empty: (slot: number) => void) {
+    this.#size = size;
+    this.#empty = empty;
+  }
+
+  /**
+   * The slot of the current minute. A clock that goes back by less than a minute or two stays in the minute it was in; one that is
+   * put back further begins anew.
+   *
+   * @param now epoch milliseconds
+   */
+  at(now: number): number {
+    const minute = Math.floor(now / minuteLength);
+    const passed = minute - this.#minute;
+    if (passed !== 0 && passed !== -1) this.#moveTo(minute, passed);
+    return this.#minute % this.#size;
+  }
+
+  /** The begin of the current minute, epoch milliseconds. */
+  get begin(): number {
+    return this.#minute * minuteLength;
+  }
+
+  #moveTo(minute: number, passed: number): void {
+    const emptied = passed > 0 && passed < this.#size ? passed : this.#size;
+    for (let i = 0; i < emptied; i++) this.#empty((minute - i) % this.#size);
+    this.#minute = minute;
+  }
+}

@@ -1,0 +1,51 @@
+import type { EnvironmentName } from '../accounts/api-key.ts';
+import type { RefusalCode } from '../errors.ts';
+
+/** One refused request of a known account. */
+export interface RefusedRequest {
+  /** When the request was over, epoch milliseconds. */
+  readonly time: number;
+  readonly environment: EnvironmentName;
+  readonly account: string;
+  /** The id of the API key. */
+  readonly apiKey: string;
+  readonly requestId: string;
+  readonly route: string;
+  readonly code: RefusalCode;
+  /** Why an envelope did not open. */
+  readonly reason: string | undefined;
+}
+
+/** How many are kept of one account, and of all. */
+const mostOfOne = 50;
+const mostOfAll = 1_000;
+
+/** The most recent refusals of known accounts. One account cannot displace those of all others. */
+export class RefusalLog {
+  /** Oldest first. */
+  readonly #refused: RefusedRequest[] = [];
+  readonly #countOf = new Map<string, number>();
+
+  add(refused: RefusedRequest): void {
+    const { account } = refused;
+    const count = this.#countOf.get(account) ?? 0;
+    if (count === mostOfOne) this.#drop(this.#refused.findIndex((each) => each.account === account));
+    else if (this.#refused.length === mostOfAll) this.#drop(0);
+    this.#refused.push(refused);
+    this.#countOf.set(account, (this.#countOf.get(account) ?? 0) + 1);
+  }
+
+  /** Newest first; of one account, or of all. */
+  recent(account?: string): readonly RefusedRequest[] {
+    const newestFirst = this.#refused.toReversed();
+    return account === undefined ? newestFirst : newestFirst.filter((each) => each.account === account);
+  }
+
+  #drop(index: number): void {
+    const [dropped] = this.#refused.splice(index, 1);
+    if (dropped === undefined) return;
+    const left = (this.#countOf.get(dropped.account) ?? 1) - 1;
+    if (left === 0) this.#countOf.delete(dropped.account);
+    else this.#countOf.set(dropped.account, left);
+  }
+}

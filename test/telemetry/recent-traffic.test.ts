@@ -1,0 +1,251 @@
+import { describe, expect, test, vi } from 'vitest';
+import type { RefusalCode } from '../../src/errors.ts';
+import type { AccessLine } from '../../src/telemetry/access-log.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';
+import { envelopeOf, send } from '../support/client.ts';
+import { startGateway } from '../support/gateway.ts';
+import { scrape } from '../support/metrics.ts';
+import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
+
+const minute = 60_000;
+/** Any time, in the middle of a minute. */
+const begin = Date.UTC(2026, 10, 1, 12, 0, 30);
+
+const some: AccessLine = {
+  request_id: 'r',
+  trace_id: undefined,
+  environment: 'live',
+  route: '/x',
+  method: 'POST',
+  status: 200,
+  code: undefined,
+  account: 'acme',
+  api_key: 'acme-sk-1',
+  credentials: undefined,
+  reason: undefined,
+  upstream_error: undefined,
+  bytes_in: 0,
+  bytes_out: 0,
+  duration_ms: 1,
+  upstream_ms: undefined,
+  envelope_ms: undefined,
+};
+
+/** Traffic at times that a test says, and what is remembered of it. */
+class Traffic {
+  now = begin;
+  readonly recent = new RecentTraffic(() => this.now);
+
+  refuse(account: string | undefined, code: RefusalCode = 'decryption_failed', more: Partial<AccessLine> = {}): void {
+    const api_key = account === undefined ? undefined : `${account}-sk-1`;
+    this.recent.add({ ...some, account, api_key, code, ...more }, false, this.now);
+  }
+
+  respond(account: string, opened = false, more: Partial<AccessLine> = {}): void {
+    this.recent.add({ ...some, account, ...more }, opened, this.now);
+  }
+}
+
+describe('activity', () => {
+  test('has all that is known of a refusal, newest first', () => {
+    const traffic = new Traffic();
+    traffic.refuse('acme', 'decryption_failed', { request_id: 'one', reason: 'padding', environment: 'test' });
+    traffic.now += 5;
+    traffic.refuse('globex', 'key_not_permitted', { request_id: 'two', route: '/y' });
+    const acmes = {
+      time: begin,
+      environment: 'test',
+      account: 'acme',
+      apiKey: 'acme-sk-1',
+      requestId: 'one',
+      route: '/x',
+      code: 'decryption_failed',
+      reason: 'padding',
+    };
+    const globexs = {
+      time: begin + 5,
+      environment: 'live',
+      account: 'globex',
+      apiKey: 'globex-sk-1',
+      requestId: 'two',
+      route: '/y',
+      code: 'key_not_permitted',
+      reason: undefined,
+    };
+    expect(traffic.recent.activity()).toEqual([globexs, acmes]);
+    expect(traffic.recent.activity('acme')).toEqual([acmes]);
+    expect(traffic.recent.activity('nobody')).toEqual([]);
+  });
+
+  test('has no request that was let in, and none of an unknown key', () => {
+    const traffic = new Traffic();
+    traffic.respond('acme');
+    traffic.refuse(undefined, 'invalid_api_key');
+    traffic.refuse(undefined, 'unknown_host', { environment: undefined });
+    expect(traffic.recent.activity()).toEqual([]);
+  });
+
+  test('keeps the last 50 of an account, which displaces no others', () => {
+    const traffic = new Traffic();
+    traffic.refuse('globex');
+    for (let i = 1; i <= 51; i++) traffic.refuse('acme', 'decryption_failed', { request_id: String(i) });
+    expect(traffic.recent.activity('acme').map(({ requestId }) => requestId)).toEqual(
+      Array.from({ length: 50 }, (_, i) => String(51 - i)),
+    );
+    expect(traffic.recent.activity('globex')).toHaveLength(1);
+  });
+
+  test('keeps the last 1,000 of all, and counts each account anew whose refusals have gone', () => {
+    const traffic = new Traffic();
+    for (let i = 0; i < 1_001; i++) traffic.refuse(`account-${Math.floor(i / 50)}`);
+    expect(traffic.recent.activity()).toHaveLength(1_000);
+    expect(traffic.recent.activity('account-0')).toHaveLength(49);
+    for (let i = 0; i < 51; i++) traffic.refuse('account-0');
+    expect(traffic.recent.activity('account-0')).toHaveLength(50);
+    expect(traffic.recent.activity().length).toBeLessThanOrEqual(1_000);
+  });
+});
+
+describe('failures', () => {
+  test('names accounts by their refusals in an environment, most first, with what they did besides', () => {
+    const traffic = new Traffic();
+    traffic.respond('acme', true);
+    traffic.respond('initech');
+    traffic.refuse('acme', 'key_not_permitted');
+    for (const environment of ['test', 'live', 'live'] as const) {
+      traffic.refuse('globex', 'envelope_required', { environment });
+    }
+    const globex = { account: 'globex', opened: 0 };
+    expect(traffic.recent.failures()).toEqual([
+      { ...globex, environment: 'live', requests: 2, refusals: 2, unopened: 2 },
+      { account: 'acme', environment: 'live', requests: 2, refusals: 1, opened: 1, unopened: 0 },
+      { ...globex, environment: 'test', requests: 1, refusals: 1, unopened: 1 },
+    ]);
+  });
+
+  test('names 20 at most', () => {
+    const traffic = new Traffic();
+    for (let i = 0; i < 21; i++) for (let n = 0; n <= i; n++) traffic.refuse(`account-${i}`);
+    const named = traffic.recent.failures();
+    expect(named).toHaveLength(20);
+    expect(named.map(({ refusals }) => refusals)).toEqual(Array.from({ length: 20 }, (_, i) => 21 - i));
+  });
+
+  test.each([
+    ['nine minutes later', 9 * minute, 1],
+    ['ten minutes later', 10 * minute, 0],
+    ['a day later', 1_440 * minute, 0],
+    ['when the clock was put back by half a minute', -31_000, 1],
+    ['when the clock was put back by a day', -1_440 * minute, 0],
+  ])('are those of the last ten minutes: %s', (_, later, count) => {
+    const traffic = new Traffic();
+    traffic.refuse('acme');
+    traffic.now += later;
+    expect(traffic.recent.failures()).toHaveLength(count);
+  });
+
+  test('counts 10,000 accounts at a time, and others when these have gone', () => {
+    const traffic = new Traffic();
+    for (let i = 0; i < 10_000; i++) traffic.respond(`account-${i}`);
+    traffic.refuse('late');
+    expect(traffic.recent.failures()).toEqual([]);
+    traffic.refuse('account-9999');
+    expect(traffic.recent.failures()).toHaveLength(1);
+    traffic.now += 10 * minute;
+    traffic.refuse('late');
+    expect(traffic.recent.failures()).toMatchObject([{ account: 'late', refusals: 1 }]);
+  });
+});
+
+describe('the last hour', () => {
+  test('has each minute with its requests, refusals by code, and envelopes that did not open', () => {
+    const traffic = new Traffic();
+    traffic.respond('acme', true);
+    traffic.refuse(undefined, 'invalid_api_key');
+    traffic.now += 2 * minute;
+    for (const code of ['decryption_failed', 'decryption_failed', 'envelope_malformed'] as const) {
+      traffic.refuse('acme', code);
+    }
+    const minutes = traffic.recent.lastHour();
+    expect(minutes).toHaveLength(60);
+    expect(minutes.map(({ time }) => time)).toEqual(
+      Array.from({ length: 60 }, (_, i) => begin - 30_000 + (i - 57) * minute),
+    );
+    expect(minutes.slice(57)).toMatchObject([
+      { requests: 2, refusals: new Map([['invalid_api_key', 1]]), unopened: 0 },
+      { requests: 0, refusals: new Map(), unopened: 0 },
+      {
+        requests: 3,
+        refusals: new Map([
+          ['decryption_failed', 2],
+          ['envelope_malformed', 1],
+        ]),
+        unopened: 3,
+      },
+    ]);
+  });
+
+  test.each([
+    [59, 1],
+    [60, 0],
+    [61, 0],
+  ])('%d minutes later has %d', (later, count) => {
+    const traffic = new Traffic();
+    traffic.respond('acme');
+    traffic.now += later * minute;
+    expect(traffic.recent.lastHour().reduce((sum, { requests }) => sum + requests, 0)).toBe(count);
+  });
+});
+
+describe('the part of the accounts whose envelopes all fail', () => {
+  test('counts those that sent envelopes in that environment', () => {
+    const traffic = new Traffic();
+    expect(traffic.recent.failingRatio('live')).toBe(0);
+    traffic.respond('globex');
+    traffic.respond('acme', true);
+    expect(traffic.recent.failingRatio('live')).toBe(0);
+    traffic.refuse('small');
+    expect(traffic.recent.failingRatio('live')).toBe(0.5);
+    expect(traffic.recent.failingRatio('test')).toBe(0);
+    traffic.refuse('acme');
+    expect(traffic.recent.failingRatio('live')).toBe(0.5);
+    traffic.respond('small', true);
+    expect(traffic.recent.failingRatio('live')).toBe(0);
+  });
+});
+
+describe('the report to the log', () => {
+  function reported(traffic: Traffic): Record<string, unknown>[] {
+    const lines: string[] = [];
+    traffic.recent.report(createLogger('info', { write: (line: string) => void lines.push(line) }));
+    return lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  }
+
+  test('is not written without refusals', () => {
+    const traffic = new Traffic();
+    traffic.respond('acme', true);
+    expect(reported(traffic)).toEqual([]);
+  });
+
+  test('names the accounts, and is a warning when all envelopes of one fail', () => {
+    const traffic = new Traffic();
+    traffic.refuse('acme', 'key_not_permitted');
+    expect(reported(traffic)).toMatchObject([{ level: 'info', failures: [{ account: 'acme', refusals: 1 }] }]);
+    traffic.refuse('globex');
+    expect(reported(traffic)).toMatchObject([{ level: 'warn', failures: [{}, {}] }]);
+  });
+});
+
+test('a sidecar takes down which envelopes opened and which did not', async () => {
+  const { sidecar } = await startGateway();
+  const failing = (): Promise<string | undefined> =>
+    scrape(sidecar).then(
+      (text) => /^envelope_sidecar_accounts_failing_ratio\{environment="test"\} (.*)$/m.exec(text)?.[1],
+    );
+  expect(await failing()).toBe('0');
+  await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeLive, '{}') });
+  await vi.waitFor(async () => expect(await failing()).toBe('1'));
+  await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '{}') });
+  await vi.waitFor(async () => expect(await failing()).toBe('0'));
+});
