@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { completeStream, Output } from './cli/output.ts';
 import { run } from './cli/run.ts';
 import { LogOutput } from './telemetry/log-output.ts';
 
@@ -7,10 +8,7 @@ const { version } = JSON.parse(readFileSync(new URL('../package.json', import.me
 };
 const log = new LogOutput(1);
 
-// Whoever read what a command prints has left: nobody is there for more.
-process.stdout.on('error', () => process.exit(1));
-
-// Nothing is certain any more: the reason is said, and the process ends.
+// After an unexpected exception no state can be trusted: log it and exit.
 process.on('uncaughtException', (error) => {
   try {
     log.crash(error);
@@ -21,8 +19,8 @@ process.on('uncaughtException', (error) => {
 
 const exitCode = await run(process.argv.slice(2), {
   stdin: process.stdin,
-  stdout: process.stdout,
-  stderr: process.stderr,
+  stdout: new Output(completeStream(1, process.stdout)),
+  stderr: new Output(completeStream(2, process.stderr)),
   env: process.env,
   log,
   version,

@@ -12,7 +12,7 @@ export function addMigrateCommand(accounts: Command, io: CliIo, ended: Ended): v
         throw new CommandFailed('the accounts are kept in a file, which has no tables', exitCodes.configuration);
       }
       const migrations = await migrate(settings.url);
-      show({ migrations }, () => {
+      await show({ migrations }, () => {
         return migrations.length === 0 ? 'The tables are up to date.\n' : `Carried out ${migrations.join(', ')}.\n`;
       });
     }),

@@ -32,7 +32,7 @@ export function addTransferCommands(accounts: Command, io: CliIo, ended: Ended):
   storeCommand(accounts, io, 'export', 'write all accounts to stdout as NDJSON, credentials as they are stored').action(
     async (options: StoreOptions) => {
       await onStore(io, ended, 'accounts export', options, async ({ store }) => {
-        for await (const account of store.list()) io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
+        for await (const account of store.list()) await io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
       });
     },
   );
@@ -101,15 +101,15 @@ async function transfer(
   const counts = { added: 0, unchanged: 0, refused: 0 };
   let batch: { readonly where: string; readonly account: StoredAccount }[] = [];
 
-  const refuse = (where: string, messages: readonly string[]): void => {
+  const refuse = async (where: string, messages: readonly string[]): Promise<void> => {
     progress.end();
     counts.refused += 1;
-    for (const message of messages) complain(io, `${where}  ${message}\n`);
+    for (const message of messages) await complain(io, `${where}  ${message}\n`);
   };
   const flush = async (): Promise<void> => {
     const outcomes = await importer.add(batch.map(({ account }) => account));
     for (const [i, outcome] of outcomes.entries()) {
-      if (outcome instanceof AccountsError) refuse(batch[i]?.where ?? '', [outcome.message]);
+      if (outcome instanceof AccountsError) await refuse(batch[i]?.where ?? '', [outcome.message]);
       else counts[outcome] += 1;
     }
     batch = [];
@@ -118,7 +118,7 @@ async function transfer(
 
   try {
     for await (const { where, account, problems } of all) {
-      if (account === undefined) refuse(where, problems);
+      if (account === undefined) await refuse(where, problems);
       else batch.push({ where, account });
       if (batch.length === batchSize) await flush();
     }
@@ -136,7 +136,7 @@ async function transfer(
     }
   }
   const { added, unchanged, refused } = counts;
-  show(counts, () => `${added} added, ${unchanged} there already, ${refused} refused.\n`);
+  await show(counts, () => `${added} added, ${unchanged} there already, ${refused} refused.\n`);
   if (refused > 0) throw new CommandFailed('some were refused: correct them and run it again');
 }
 
@@ -145,7 +145,7 @@ async function rekey({ operations, actor, show }: StoreSession, file: string): P
     const keys = parseMasterKeys(readFileSync(file, 'utf8'));
     if (keys === undefined) throw new CommandFailed(`${file}: expected 32 bytes in base64 or hex`);
     const accounts = await operations.rekey(new Vault(keys), { actor });
-    show({ accounts }, () => `${accounts} accounts are sealed with the new master key: configure it now.\n`);
+    await show({ accounts }, () => `${accounts} accounts are sealed with the new master key: configure it now.\n`);
   });
 }
 

@@ -28,7 +28,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     .action(async (id: string, options: StoreOptions) => {
       await onStore(io, ended, 'accounts show', options, async ({ operations, show }) => {
         const view = await operations.show(id);
-        show(view, () => accountText(view));
+        await show(view, () => accountText(view));
       });
     });
 
@@ -40,7 +40,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     .action(async (id: string, options: StoreOptions & { name: string }) => {
       await onStore(io, ended, 'accounts add', options, async ({ operations, actor, show }) => {
         const added = await operations.add(id, options.name, { actor });
-        show(added, () => `Added ${id}.\nNext: keys issue ${id} --environment test --kind secret\n`);
+        await show(added, () => `Added ${id}.\nNext: keys issue ${id} --environment test --kind secret\n`);
       });
     });
 
@@ -53,7 +53,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
       .action(async (id: string, options: StoreOptions) => {
         await onStore(io, ended, `accounts ${name}`, options, async ({ operations, actor, show }) => {
           const view = await operations.setActive(id, isActive, { actor });
-          show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
+          await show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
         });
       });
   }
@@ -66,27 +66,27 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
 async function listJson({ operations, io }: StoreSession): Promise<void> {
   let separator = '[';
   for await (const account of operations.list()) {
-    io.stdout.write(`${separator}\n${JSON.stringify(account)}`);
+    await io.stdout.write(`${separator}\n${JSON.stringify(account)}`);
     separator = ',';
   }
-  io.stdout.write(separator === '[' ? '[]\n' : '\n]\n');
+  await io.stdout.write(separator === '[' ? '[]\n' : '\n]\n');
 }
 
 async function listTable({ operations, io }: StoreSession): Promise<void> {
   let rows: string[][] = [];
   let isEmpty = true;
-  const flush = (): void => {
-    if (rows.length > 0) io.stdout.write(table([['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'], ...rows], 'NAME'));
+  const flush = async (): Promise<void> => {
+    if (rows.length > 0) await io.stdout.write(table([['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'], ...rows], 'NAME'));
     rows = [];
   };
   for await (const account of operations.list()) {
     isEmpty = false;
     const valid = account.keys.filter(({ state }) => state === 'valid').length;
     rows.push([account.id, account.name, account.active ? 'yes' : 'no', String(valid), encrypts(account)]);
-    if (rows.length === page) flush();
+    if (rows.length === page) await flush();
   }
-  flush();
-  if (isEmpty) io.stdout.write('No accounts.\n');
+  await flush();
+  if (isEmpty) await io.stdout.write('No accounts.\n');
 }
 
 function encrypts({ encryption }: AccountView): string {

@@ -3,10 +3,12 @@ import { formatProblem } from '../yaml/problem.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /** `check`: `OK`, after any warnings, or every problem of the configuration's files. Returns the exit code. */
-export function check({ env, stdout }: Pick<CliIo, 'env' | 'stdout'>, configFile: string): number {
+export async function check({ env, stdout }: Pick<CliIo, 'env' | 'stdout'>, configFile: string): Promise<number> {
   const loaded = loadConfig(configFile, env);
-  for (const finding of loaded.ok ? loaded.warnings : loaded.problems) stdout.write(`${formatProblem(finding)}\n`);
+  for (const finding of loaded.ok ? loaded.warnings : loaded.problems) {
+    await stdout.write(`${formatProblem(finding)}\n`);
+  }
   if (!loaded.ok) return exitCodes.configuration;
-  stdout.write('OK\n');
+  await stdout.write('OK\n');
   return exitCodes.done;
 }

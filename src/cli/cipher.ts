@@ -1,6 +1,5 @@
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
-import type { Writable } from 'node:stream';
 import { parseCredentials } from '../envelope/credentials.ts';
 import type { CredentialFormat, Credentials } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
@@ -9,6 +8,7 @@ import { openEnvelope } from '../envelope/envelope.ts';
 import type { OpenFailure } from '../envelope/envelope.ts';
 import { isJson } from '../envelope/json.ts';
 import { CommandFailed } from './command-failed.ts';
+import { complain } from './complain.ts';
 import { exitCodes } from './io.ts';
 import type { CliIo } from './io.ts';
 
@@ -51,11 +51,11 @@ async function run(
 ): Promise<number> {
   try {
     const credentials = await readCredentials(io, options);
-    await write(io.stdout, work(await buffer(io.stdin), credentials));
+    await io.stdout.write(work(await buffer(io.stdin), credentials));
     return exitCodes.done;
   } catch (error) {
     if (!(error instanceof CommandFailed)) throw error;
-    await write(io.stderr, `${command}: ${error.message}\n`);
+    await complain(io, `${command}: ${error.message}\n`);
     return error.exitCode;
   }
 }
@@ -89,11 +89,4 @@ function explain({ code, reason, hint }: OpenFailure): string {
   if (reason === 'not_json')
     return 'decrypted, but the plaintext is not JSON: another IV, or something else was sealed';
   return `cannot decrypt: ${hint}`;
-}
-
-/** Resolves when the stream has taken it all, so that the process may exit after it. */
-async function write(stream: Writable, data: string | Buffer): Promise<void> {
-  return new Promise((resolve, reject) => {
-    stream.write(data, (error) => (error ? reject(error) : resolve()));
-  });
 }

@@ -1,16 +1,20 @@
-import type { Writable } from 'node:stream';
+import type { Output } from './output.ts';
 import { folded, terminalWidth, widthOf } from './text-width.ts';
 
 const indent = '  ';
 
 /**
- * Says on stderr what went wrong. On a terminal lines are broken between words (a path stays whole) and what goes on is
- * indented; elsewhere they stay whole, for programs that look for them.
+ * Writes messages to stderr. On a terminal lines are broken between words (a path stays whole) and continuation lines
+ * are indented; elsewhere they stay whole, for programs that search them. If nobody can read them, the command goes on.
  *
  * @param text lines, with a newline at the end of each
  */
-export function complain({ stderr }: { readonly stderr: Writable & { readonly isTTY?: boolean } }, text: string): void {
-  stderr.write(stderr.isTTY === true ? text.split('\n').map(broken).join('\n') : text);
+export async function complain({ stderr }: { readonly stderr: Output }, text: string): Promise<void> {
+  try {
+    await stderr.write(stderr.isTerminal ? text.split('\n').map(broken).join('\n') : text);
+  } catch {
+    // There is no other place to report it.
+  }
 }
 
 function broken(line: string): string {

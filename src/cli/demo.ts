@@ -9,6 +9,7 @@ import type { Config } from '../config/config.ts';
 import { demoCommands, type DemoAccounts } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
 import { createLogger } from '../telemetry/logger.ts';
+import { complain } from './complain.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { startApp, stopSignals, untilStopped } from './serve.ts';
@@ -25,10 +26,10 @@ export async function demo(io: CliIo, options: { readonly freePorts: boolean }):
   const loaded = loadConfig(relative('.', shippedConfig), io.env);
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const signals = stopSignals(io);
-  const core = createPaymentCore((line) => io.stdout.write(`payment core │ ${line}\n`));
+  const core = createPaymentCore((line) => void io.stdout.write(`payment core │ ${line}\n`));
   const corePort = await listen(core, options.freePorts ? 0 : upstreamPort(loaded.config));
   if (typeof corePort === 'string') {
-    io.stderr.write(`demo: ${corePort} (--free-ports takes others)\n`);
+    await complain(io, `demo: ${corePort} (--free-ports takes others)\n`);
     return exitCodes.failed;
   }
   const config = options.freePorts ? onFreePorts(loaded.config, corePort) : loaded.config;
@@ -40,8 +41,10 @@ export async function demo(io: CliIo, options: { readonly freePorts: boolean }):
   }
   // The configuration keeps no key in the clear; the demo's are shown from the file that everybody can read.
   const accounts = parse(readFileSync(join(dirname(shippedConfig), 'accounts.yaml'), 'utf8')) as DemoAccounts;
-  io.stdout.write(demoCommands(`http://127.0.0.1:${app.addresses.merchants.port}`, accounts));
-  return untilStopped(signals, log, async () => {
+  await io.stdout.write(demoCommands(`http://127.0.0.1:${app.addresses.merchants.port}`, accounts));
+  // Once the reader has left, nothing that the demo shows can be seen.
+  const first = Promise.race([signals.first, io.stdout.failed]);
+  return untilStopped({ ...signals, first }, log, async () => {
     await app.stop();
     core.closeAllConnections();
     core.close();

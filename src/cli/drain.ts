@@ -1,5 +1,6 @@
 import { loadAdmin } from '../config/load.ts';
 import { http } from '../http.ts';
+import { complain } from './complain.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
@@ -12,7 +13,7 @@ export async function drain(io: CliIo, configFile: string): Promise<number> {
   if (!('port' in admin)) return invalidConfiguration(io, admin);
   const result = await post(loopbackOf(admin.host), admin.port);
   if (result === 200) return exitCodes.done;
-  io.stderr.write(`drain: ${typeof result === 'number' ? `the admin listener answered ${result}` : result}\n`);
+  await complain(io, `drain: ${typeof result === 'number' ? `the admin listener responded ${result}` : result}\n`);
   return exitCodes.failed;
 }
 

@@ -30,7 +30,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
       await onStore(io, ended, 'encryption enable', options, async ({ operations, actor, show }) => {
         const wishes = { encoding, grace, replace: options.replace === true };
         const enabled = await operations.enableEncryption(id, environment, wishes, { actor });
-        show(enabled, () => enabledText(enabled));
+        await show(enabled, () => enabledText(enabled));
       });
     });
 
@@ -38,7 +38,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
     async (id: string, options: Options) => {
       await onStore(io, ended, 'encryption disable', options, async ({ operations, actor, show }) => {
         const disabled = await operations.disableEncryption(id, options.environment, { actor });
-        show(disabled, () => `Encryption of ${id} is off in ${options.environment}.\n`);
+        await show(disabled, () => `Encryption of ${id} is off in ${options.environment}.\n`);
       });
     },
   );
@@ -46,7 +46,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
   command('show', 'show how an account encrypts, without the key').action(async (id: string, options: Options) => {
     await onStore(io, ended, 'encryption show', options, async ({ operations, show }) => {
       const view = await operations.showEncryption(id, options.environment);
-      show(view, () => members(pairsOf(view)));
+      await show(view, () => members(pairsOf(view)));
     });
   });
 }

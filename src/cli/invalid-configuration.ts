@@ -3,7 +3,7 @@ import { exitCodes, type CliIo } from './io.ts';
 import { formatProblem, type Problem } from '../yaml/problem.ts';
 
 /** Says on stderr all that is wrong with a configuration. Returns the exit code. */
-export function invalidConfiguration(io: Pick<CliIo, 'stderr'>, problems: readonly Problem[]): number {
-  for (const problem of problems) complain(io, `${formatProblem(problem)}\n`);
+export async function invalidConfiguration(io: Pick<CliIo, 'stderr'>, problems: readonly Problem[]): Promise<number> {
+  for (const problem of problems) await complain(io, `${formatProblem(problem)}\n`);
   return exitCodes.configuration;
 }

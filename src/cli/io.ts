@@ -1,11 +1,12 @@
-import type { Readable, Writable } from 'node:stream';
+import type { Readable } from 'node:stream';
 import type { DestinationStream } from 'pino';
+import type { Output } from './output.ts';
 
 /** What a command touches of the process that runs it. */
 export interface CliIo {
   readonly stdin: Readable;
-  readonly stdout: Writable;
-  readonly stderr: Writable;
+  readonly stdout: Output;
+  readonly stderr: Output;
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Where the log goes. */
   readonly log: DestinationStream;

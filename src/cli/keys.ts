@@ -24,7 +24,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
       const { environment, kind, expires } = options;
       await onStore(io, ended, 'keys issue', options, async ({ operations, actor, show }) => {
         const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
-        show(issued, () => issuedText(issued));
+        await show(issued, () => issuedText(issued));
       });
     });
 
@@ -33,7 +33,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
     .action(async (id: string, options: StoreOptions) => {
       await onStore(io, ended, 'keys list', options, async ({ operations, show }) => {
         const { keys } = await operations.show(id);
-        show(keys, () => keysTable(keys));
+        await show(keys, () => keysTable(keys));
       });
     });
 
@@ -49,7 +49,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
       await onStore(io, ended, 'keys rotate', options, async (session) => {
         const { operations, actor, show } = session;
         const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
-        show(issued, () => issuedText(issued));
+        await show(issued, () => issuedText(issued));
       });
     });
 
@@ -60,7 +60,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
       await onStore(io, ended, 'keys revoke', options, async (session) => {
         const { operations, actor, show } = session;
         const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
-        show(revoked, () => `${revoked.id} is revoked.\n`);
+        await show(revoked, () => `${revoked.id} is revoked.\n`);
       });
     });
 }

@@ -18,8 +18,8 @@ export function addOtherCommands(program: Command, io: CliIo, ended: Ended): voi
     .command('check')
     .description('validate the configuration: OK, or every problem')
     .addOption(configOption(io))
-    .action(({ config }: { config: string }) => {
-      ended(check(io, config));
+    .action(async ({ config }: { config: string }) => {
+      ended(await check(io, config));
     });
   program
     .command('demo')

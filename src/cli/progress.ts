@@ -1,4 +1,4 @@
-import type { Writable } from 'node:stream';
+import type { Output } from './output.ts';
 
 const width = 30;
 /** Milliseconds between two drawings. */
@@ -6,16 +6,16 @@ const pause = 100;
 
 /** A bar on a terminal that says how far something is. Elsewhere nothing is written. */
 export class Progress {
-  readonly #stream: Writable;
+  readonly #output: Output;
   readonly #clock: () => number;
   readonly #isShown: boolean;
   #drawn = -Infinity;
 
   /** @param clock epoch milliseconds */
-  constructor(stream: Writable & { readonly isTTY?: boolean }, clock: () => number) {
-    this.#stream = stream;
+  constructor(output: Output, clock: () => number) {
+    this.#output = output;
     this.#clock = clock;
-    this.#isShown = stream.isTTY === true;
+    this.#isShown = output.isTerminal;
   }
 
   /** @param share from 0 to 1; undefined where the whole is not known */
@@ -25,12 +25,12 @@ export class Progress {
     this.#drawn = now;
     const count = `${accounts.toLocaleString('en')} accounts`;
     const bar = share === undefined ? '' : barOf(Math.min(share, 1));
-    this.#stream.write(`\r\u001B[K${bar}${count}`);
+    void this.#output.write(`\r\u001B[K${bar}${count}`);
   }
 
   /** Takes the bar away. */
   end(): void {
-    if (this.#isShown) this.#stream.write('\r\u001B[K');
+    if (this.#isShown) void this.#output.write('\r\u001B[K');
   }
 }
 

@@ -2,19 +2,38 @@ import { Command, CommanderError } from 'commander';
 import { complain } from './complain.ts';
 import { configOption } from './config-option.ts';
 import { exitCodes, type CliIo } from './io.ts';
+import { OutputFailed } from './output.ts';
 import { serve } from './serve.ts';
 
 /**
  * Runs the command that `args` names (without the program's own name) and returns the process's exit code: 0 done,
- * 2 wrong usage, 78 a configuration that is not valid, 1 anything else.
+ * 2 wrong usage, 78 an invalid configuration, 1 anything else. When it resolves, all output has been written: the
+ * process may exit.
  */
 export async function run(args: readonly string[], io: CliIo): Promise<number> {
+  let exitCode: number = exitCodes.done;
+  try {
+    exitCode = await runCommand(args, io);
+    await io.stdout.flush();
+  } catch (error) {
+    if (!(error instanceof OutputFailed)) throw error;
+    // As with `| head`: the reader has what it wanted.
+    if (!error.readerLeft) {
+      await complain(io, `${error.message}\n`);
+      exitCode = exitCodes.failed;
+    }
+  }
+  await io.stderr.flush().catch(() => {});
+  return exitCode;
+}
+
+async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
   let exitCode: number = exitCodes.done;
   const program = new Command('envelope-sidecar')
     .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals responses.')
     .version(io.version)
     .exitOverride()
-    .configureOutput({ writeOut: (text) => io.stdout.write(text), writeErr: (text) => complain(io, text) });
+    .configureOutput({ writeOut: (text) => void io.stdout.write(text), writeErr: (text) => void complain(io, text) });
   const ended = (code: number): void => void (exitCode = code);
 
   program
@@ -24,7 +43,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
     .action(async ({ config }: { config: string }) => {
       ended(await serve(io, config));
     });
-  // What is not needed beside a payment core takes no memory there.
+  // `serve` loads no other command: it runs for months, beside a payment core.
   if (args[0] !== 'serve') {
     const { addOtherCommands } = await import('./other-commands.ts');
     addOtherCommands(program, io, ended);

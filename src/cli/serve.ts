@@ -4,6 +4,7 @@ import { loadInThread } from '../config/load-in-thread.ts';
 import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { formatProblem } from '../yaml/problem.ts';
+import { complain } from './complain.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
@@ -51,7 +52,7 @@ export async function startApp(io: CliIo, command: string, config: Config, log: 
     return app;
   } catch (error) {
     if (!(error instanceof Error) || !('syscall' in error)) throw error;
-    io.stderr.write(`${command}: ${error.message}\n`);
+    await complain(io, `${command}: ${error.message}\n`);
     return undefined;
   }
 }

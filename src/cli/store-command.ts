@@ -22,7 +22,7 @@ export interface StoreSession extends OperationsOptions {
   /** For the log: whoever runs the command. */
   readonly actor: string;
   /** Shows a result: as JSON where programs asked for it, else as these lines. */
-  readonly show: (result: unknown, lines: () => string) => void;
+  readonly show: (result: unknown, lines: () => string) => Promise<void>;
 }
 
 /** Options that every command on accounts has. */
@@ -70,19 +70,18 @@ async function carryOut(
   const { store, vault } = openStore(settings, io.env, { besideTraffic: false });
   const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
-  const show = (result: unknown, lines: () => string): void => {
+  const show = (result: unknown, lines: () => string): Promise<void> =>
     io.stdout.write(options.json ? `${JSON.stringify(result)}\n` : lines());
-  };
   try {
     await work({ ...parts, io, operations: new Operations(parts), settings, actor: `user:${userName()}`, show });
     return exitCodes.done;
   } catch (error) {
     if (error instanceof AccountsError) {
-      complain(io, `${name}: ${error.message} (${error.code})\n`);
+      await complain(io, `${name}: ${error.message} (${error.code})\n`);
       return misconfigured.has(error.code) ? exitCodes.configuration : exitCodes.failed;
     }
     if (!(error instanceof CommandFailed)) throw error;
-    complain(io, `${name}: ${error.message}\n`);
+    await complain(io, `${name}: ${error.message}\n`);
     return error.exitCode;
   } finally {
     await store.close();

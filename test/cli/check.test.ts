@@ -1,17 +1,15 @@
 import { execFileSync } from 'node:child_process';
 import { join, relative } from 'node:path';
-import { PassThrough } from 'node:stream';
-import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { check } from '../../src/cli/check.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from '../config/files.ts';
+import { collect } from '../support/cli.ts';
 
 async function run(configFile: string, env: Env = {}): Promise<{ code: number; stdout: string }> {
-  const stdout = new PassThrough();
-  const code = check({ stdout, env }, configFile);
-  stdout.end();
-  return { code, stdout: await text(stdout) };
+  const { output, bytes } = collect();
+  const code = await check({ stdout: output, env }, configFile);
+  return { code, stdout: bytes().toString() };
 }
 
 interface Files {

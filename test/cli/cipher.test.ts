@@ -1,12 +1,12 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { PassThrough, Readable } from 'node:stream';
-import { buffer, text } from 'node:stream/consumers';
+import { Readable } from 'node:stream';
 import { afterAll, describe, expect, test } from 'vitest';
 import { open, seal } from '../../src/cli/cipher.ts';
 import { encodings } from '../../src/envelope/encoding.ts';
 import { iv, key, openssl } from '../envelope/fixtures.ts';
+import { collect } from '../support/cli.ts';
 
 const env = { SIDECAR_KEY: key.toString(), SIDECAR_IV: iv.toString() };
 const directory = mkdtempSync(join(tmpdir(), 'cipher-test-'));
@@ -29,11 +29,10 @@ async function run(
   input: string | Buffer,
   env: Record<string, string>,
 ): Promise<Outcome> {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
-  const code = await command({ stdin: Readable.from([Buffer.from(input)]), stdout, stderr, env });
-  stdout.end();
-  stderr.end();
-  return { code, stdout: await buffer(stdout), stderr: await text(stderr) };
+  const [stdout, stderr] = [collect(), collect()];
+  const stdin = Readable.from([Buffer.from(input)]);
+  const code = await command({ stdin, stdout: stdout.output, stderr: stderr.output, env });
+  return { code, stdout: stdout.bytes(), stderr: stderr.bytes().toString() };
 }
 
 const sealText = async (input: string | Buffer, encoding: 'hex' | 'base64' = 'hex'): Promise<Outcome> =>

@@ -2,6 +2,7 @@ import { PassThrough } from 'node:stream';
 import { describe, expect, test } from 'vitest';
 import { run } from '../../src/cli/run.ts';
 import type { CliIo } from '../../src/cli/io.ts';
+import { collect } from '../support/cli.ts';
 import { startCommand } from '../support/command.ts';
 import { readFileSync } from 'node:fs';
 
@@ -12,20 +13,19 @@ interface Outcome {
 }
 
 async function outcome(...args: readonly string[]): Promise<Outcome> {
-  const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+  const [stdout, stderr] = [collect(), collect()];
   const io: CliIo = {
     stdin: new PassThrough().end(),
-    stdout,
-    stderr,
+    stdout: stdout.output,
+    stderr: stderr.output,
     env: {},
-    log: stdout,
+    log: new PassThrough(),
     version: '1.2.3',
     clock: Date.now,
     onSignal: () => {},
   };
   const code = await run(args, io);
-  const text = (stream: PassThrough): string => (stream.read() as Buffer | null)?.toString() ?? '';
-  return { code, stdout: text(stdout), stderr: text(stderr) };
+  return { code, stdout: stdout.bytes().toString(), stderr: stderr.bytes().toString() };
 }
 
 /** The names of the commands that a help lists. */

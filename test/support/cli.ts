@@ -1,4 +1,5 @@
 import { PassThrough, Readable, Writable } from 'node:stream';
+import { Output } from '../../src/cli/output.ts';
 import { run } from '../../src/cli/run.ts';
 import type { CliIo } from '../../src/cli/io.ts';
 
@@ -22,19 +23,11 @@ export async function runCommand(
   args: readonly string[],
   { env = {}, clock = Date.now, isTerminal = false }: CommandSurroundings = {},
 ): Promise<Ended> {
-  const written = { stdout: '', stderr: '' };
-  const sink = (name: keyof typeof written): Writable =>
-    new Writable({
-      decodeStrings: false,
-      write(text: string | Buffer, _encoding, done) {
-        written[name] += text.toString();
-        done();
-      },
-    });
+  const [stdout, stderr] = [collect(), collect(isTerminal)];
   const io: CliIo = {
     stdin: Readable.from([]),
-    stdout: sink('stdout'),
-    stderr: Object.assign(sink('stderr'), { isTTY: isTerminal }),
+    stdout: stdout.output,
+    stderr: stderr.output,
     env,
     log: new PassThrough(),
     version: '0.0.0',
@@ -42,5 +35,17 @@ export async function runCommand(
     onSignal: () => {},
   };
   const code = await run(args, io);
-  return { code, ...written };
+  return { code, stdout: stdout.bytes().toString(), stderr: stderr.bytes().toString() };
+}
+
+/** An output that keeps what is written to it. */
+export function collect(isTTY = false): { readonly output: Output; readonly bytes: () => Buffer } {
+  const chunks: Buffer[] = [];
+  const stream = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      chunks.push(chunk);
+      done();
+    },
+  });
+  return { output: new Output(Object.assign(stream, { isTTY })), bytes: () => Buffer.concat(chunks) };
 }
