@@ -28,7 +28,7 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # Without install scripts: they would fetch the Node of development.
 RUN npm ci --ignore-scripts
-COPY tsconfig.json tsconfig.build.json ./
+COPY tsconfig.json tsconfig.build.json vite.config.ts ./
 COPY src src
 RUN npm run build
 

@@ -1,0 +1,50 @@
+import createClient from 'openapi-fetch';
+import type { components, paths } from './api-types.ts';
+import { endSession, unreachable } from './session.ts';
+
+type Schemas = components['schemas'];
+export type Account = Schemas['Account'];
+export type ApiKey = Schemas['Key'];
+export type IssuedKey = Schemas['IssuedKey'];
+export type Encryption = Schemas['Encryption'];
+export type EnabledEncryption = Schemas['EnabledEncryption'];
+export type EnvironmentName = Encryption['environment'];
+type Problem = Schemas['Problem'];
+
+/** Why a request of the page was not carried out. */
+export class Refused extends Error {
+  /** The problem's `code`, or `unreachable`. */
+  readonly code: string;
+  readonly requestId: string | undefined;
+
+  constructor(code: string, detail: string, requestId?: string) {
+    super(detail);
+    this.code = code;
+    this.requestId = requestId;
+  }
+}
+
+export const api = createClient<paths>({ baseUrl: location.origin });
+
+/**
+ * The body of a response.
+ *
+ * @throws Refused
+ */
+export async function ask<Data>(
+  asked: Promise<{ readonly data?: Data; readonly error?: unknown; readonly response: Response }>,
+): Promise<NonNullable<Data>> {
+  let response;
+  try {
+    response = await asked;
+  } catch {
+    unreachable.value = true;
+    throw new Refused('unreachable', '');
+  }
+  unreachable.value = false;
+  if (response.data !== undefined && response.data !== null) return response.data;
+  const problem = response.error as Partial<Problem> | undefined;
+  if (response.response.status === 401) endSession();
+  const members = problem?.errors?.map(({ path, message }) => `${path}: ${message}`).join('; ');
+  throw new Refused(problem?.code ?? 'internal_error', members ?? problem?.detail ?? '', problem?.request_id);
+}

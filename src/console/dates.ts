@@ -1,0 +1,36 @@
+import { signal } from '@preact/signals';
+
+/** The time that ages are told by, in epoch milliseconds; it moves on every few seconds. */
+export const now = signal(Date.now());
+setInterval(() => {
+  now.value = Date.now();
+}, 5_000);
+
+const units: readonly (readonly [name: string, milliseconds: number])[] = [
+  ['year', 365 * 86_400_000],
+  ['month', 30 * 86_400_000],
+  ['day', 86_400_000],
+  ['hour', 3_600_000],
+  ['minute', 60_000],
+];
+
+/** A duration in its largest whole unit: `3 days`. */
+function length(milliseconds: number): string {
+  for (const [name, size] of units) {
+    const count = Math.floor(milliseconds / size);
+    if (count >= 1) return `${count} ${name}${count === 1 ? '' : 's'}`;
+  }
+  return 'less than a minute';
+}
+
+/** How far away a time is: `3 days ago`, `in 2 hours`. */
+export function distance(time: number, from: number): string {
+  const apart = time - from;
+  if (Math.abs(apart) < 45_000) return apart > 0 ? 'in a moment' : 'just now';
+  return apart > 0 ? `in ${length(apart)}` : `${length(-apart)} ago`;
+}
+
+/** In full, in UTC as logs and the audit trail have it. */
+export function inFull(date: string): string {
+  return `${date.slice(0, 19).replace('T', ' ')} UTC`;
+}

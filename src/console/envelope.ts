@@ -1,0 +1,123 @@
+/** How an envelope's `data` is written. */
+export type Encoding = 'hex' | 'base64';
+
+/** The key and the IV of an account as its page shows them. */
+export interface Credentials {
+  readonly key: string;
+  readonly iv: string;
+}
+
+/** Why an envelope does not open. */
+export type Fault =
+  | 'key_length'
+  | 'iv_length'
+  | 'data_missing'
+  | 'encoding'
+  | 'length'
+  | 'padding'
+  | 'iv_wrong'
+  | 'not_utf8'
+  | 'not_json';
+
+export type Opened = { readonly text: string } | { readonly fault: Fault };
+
+const blockBytes = 16;
+const encoder = new TextEncoder();
+
+/** What is wrong with a key or an IV in text form: 32 bytes, and at least 16 characters of which 16 bytes count. */
+export function faultOf({ key, iv }: Credentials): Fault | undefined {
+  if (encoder.encode(key).length !== 32) return 'key_length';
+  return encoder.encode(iv.slice(0, 16)).length === blockBytes ? undefined : 'iv_length';
+}
+
+/** Seals a text in the browser: AES-256-CBC with PKCS#7, as `data` of an envelope. */
+export async function seal(text: string, credentials: Credentials, encoding: Encoding): Promise<string> {
+  const { key, iv } = await imported(credentials);
+  const sealed = new Uint8Array(await crypto.subtle.encrypt({ name: 'AES-CBC', iv }, key, encoder.encode(text)));
+  return encoding === 'hex' ? sealed.toHex() : sealed.toBase64();
+}
+
+/**
+ * Opens an envelope in the browser, or finds out why it does not open. The padding is looked at last and by hand,
+ * because WebCrypto tells nothing of the plaintext where the padding is wrong.
+ *
+ * @param sent the whole envelope, or its `data` alone
+ */
+export async function open(sent: string, credentials: Credentials): Promise<Opened> {
+  const data = dataOf(sent.trim());
+  if (data === undefined) return { fault: 'data_missing' };
+  const bytes = decode(data);
+  if (bytes === undefined) return { fault: 'encoding' };
+  if (bytes.length === 0 || bytes.length % blockBytes !== 0) return { fault: 'length' };
+  const { key, iv } = await imported(credentials);
+  const padded = await decryptUnpadded(bytes, key, iv);
+  const count = padded.at(-1) ?? 0;
+  const isPadded = count >= 1 && count <= blockBytes && padded.subarray(-count).every((byte) => byte === count);
+  if (!isPadded) return { fault: 'padding' };
+  const plain = padded.subarray(0, padded.length - count);
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(plain);
+    return isJson(text) ? { text } : { fault: isFirstBlockBroken(plain) ? 'iv_wrong' : 'not_json' };
+  } catch {
+    return { fault: isFirstBlockBroken(plain) ? 'iv_wrong' : 'not_utf8' };
+  }
+}
+
+/** Lower-case hex SHA-256: what an API key is found by without being sent. */
+export async function sha256(text: string): Promise<string> {
+  return new Uint8Array(await crypto.subtle.digest('SHA-256', encoder.encode(text))).toHex();
+}
+
+async function imported({ key, iv }: Credentials): Promise<{ key: CryptoKey; iv: Uint8Array<ArrayBuffer> }> {
+  const imported = await crypto.subtle.importKey('raw', encoder.encode(key), 'AES-CBC', false, ['encrypt', 'decrypt']);
+  return { key: imported, iv: encoder.encode(iv.slice(0, 16)) };
+}
+
+function dataOf(sent: string): string | undefined {
+  if (!/^[{["]/.test(sent)) return sent === '' ? undefined : sent;
+  try {
+    const envelope: unknown = JSON.parse(sent);
+    const data = typeof envelope === 'string' ? envelope : (envelope as { data?: unknown }).data;
+    return typeof data === 'string' && data !== '' ? data : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function decode(data: string): Uint8Array<ArrayBuffer> | undefined {
+  try {
+    if (/^[0-9a-f]+$/i.test(data)) return Uint8Array.fromHex(data);
+    return Uint8Array.fromBase64(data, { lastChunkHandling: 'strict' });
+  } catch {
+    return undefined;
+  }
+}
+
+/** Decrypts whole blocks as they are: a block of padding that is right is put behind them, and taken off with itself. */
+async function decryptUnpadded(
+  bytes: Uint8Array<ArrayBuffer>,
+  key: CryptoKey,
+  iv: Uint8Array<ArrayBuffer>,
+): Promise<Uint8Array> {
+  const last = bytes.slice(-blockBytes);
+  const padding = new Uint8Array(await crypto.subtle.encrypt({ name: 'AES-CBC', iv: last }, key, new Uint8Array(0)));
+  const whole = new Uint8Array(bytes.length + blockBytes);
+  whole.set(bytes);
+  whole.set(padding, bytes.length);
+  return new Uint8Array(await crypto.subtle.decrypt({ name: 'AES-CBC', iv }, key, whole));
+}
+
+/** With the right key and a wrong IV only the first block is garbage. */
+function isFirstBlockBroken(plain: Uint8Array): boolean {
+  const rest = plain.subarray(blockBytes);
+  return rest.length > 0 && rest.every((byte) => byte >= 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d);
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

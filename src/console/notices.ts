@@ -1,0 +1,16 @@
+import { signal } from '@preact/signals';
+import { texts } from './texts.ts';
+
+export interface Notice {
+  readonly tone: 'good' | 'warn';
+  readonly text: string;
+}
+
+/** What the page says of the last change, in a live region. */
+export const notice = signal<Notice | undefined>(undefined);
+
+/** Tells that a change was made, and whether this sidecar works by it already. */
+export function tellChanged(text: string, changed: object): void {
+  const inForce = 'in_force' in changed ? changed.in_force : true;
+  notice.value = inForce === false ? { tone: 'warn', text: `${text} ${texts.notInForce}` } : { tone: 'good', text };
+}

@@ -1,0 +1,30 @@
+import { computed, signal } from '@preact/signals';
+
+/** The part of the address behind `#`: which page is shown. It names accounts, never anything secret. */
+const hash = signal(location.hash);
+addEventListener('hashchange', () => {
+  hash.value = location.hash;
+});
+
+/** The segments of the page's path, decoded: `#/accounts/acme/keys` is `accounts`, `acme`, `keys`. */
+export const path = computed<readonly string[]>(() => {
+  const [place = ''] = hash.value.replace(/^#\/?/, '').split('?');
+  return place.split('/').filter(Boolean).map(decode);
+});
+
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
+}
+
+/** The address of a page. */
+export function linkTo(...segments: readonly string[]): string {
+  return `#/${segments.map(encodeURIComponent).join('/')}`;
+}
+
+export function goTo(...segments: readonly string[]): void {
+  location.hash = linkTo(...segments);
+}

@@ -1,0 +1,116 @@
+import { useSignal } from '@preact/signals';
+import { api, ask } from '../api.ts';
+import { useLoad } from '../load.ts';
+import { tellChanged } from '../notices.ts';
+import { linkTo } from '../route.ts';
+import { mayChange, session } from '../session.ts';
+import { texts } from '../texts.ts';
+import { Badge } from '../ui/badge.tsx';
+import { Ask } from '../ui/dialog.tsx';
+import { Show } from '../ui/states.tsx';
+import { Encryptions } from './encryption.tsx';
+import { Keys } from './keys.tsx';
+import type { OfAccount } from './of-account.ts';
+
+const say = texts.account;
+
+/** The tabs of an account, in their order; the first is shown at the start. */
+const tabs = { keys: Keys, encryption: Encryptions } as const;
+type TabName = keyof typeof tabs;
+
+/** One account: its keys, its encryption, what happened to it. */
+export function AccountPage({ id, tab }: { id: string; tab: string | undefined }) {
+  const loaded = useLoad(
+    () => ask(api.GET('/api/v1/accounts/{account}', { params: { path: { account: id } } })),
+    id,
+    2_000,
+  );
+  const current: TabName = tab !== undefined && Object.hasOwn(tabs, tab) ? (tab as TabName) : 'keys';
+  const Tab = tabs[current];
+  return (
+    <>
+      {session.value?.account === null && (
+        <p class="crumb">
+          <a href={linkTo('accounts')}>{say.crumb}</a> <span aria-hidden="true">/</span>
+        </p>
+      )}
+      <Show loaded={loaded}>
+        {(account) => (
+          <>
+            <Head account={account} loaded={loaded} />
+            <nav class="tabs" aria-label={account.id}>
+              <ul>
+                {(Object.keys(tabs) as TabName[]).map((name) => (
+                  <li key={name}>
+                    <a href={linkTo('accounts', id, name)} aria-current={name === current ? 'page' : undefined}>
+                      {texts.pages[name]}
+                    </a>
+                  </li>
+                ))}
+              </ul>
+            </nav>
+            <Tab account={account} loaded={loaded} />
+          </>
+        )}
+      </Show>
+    </>
+  );
+}
+
+function Head({ account, loaded }: OfAccount) {
+  const asking = useSignal<'deactivate' | undefined>(undefined);
+  const close = (): void => {
+    asking.value = undefined;
+  };
+  const params = { path: { account: account.id } };
+  const activate = async (): Promise<void> => {
+    const changed = await ask(api.POST('/api/v1/accounts/{account}/activate', { params }));
+    loaded.show(changed);
+    tellChanged(say.activated, changed);
+  };
+  return (
+    <>
+      <div class="row between">
+        <div>
+          <h1>{account.name}</h1>
+          <p class="row">
+            <code>{account.id}</code>
+            <Badge tone={account.active ? 'good' : 'quiet'}>{account.active ? texts.active : texts.inactive}</Badge>
+          </p>
+        </div>
+        {mayChange() && (
+          <div class="row">
+            {account.active ? (
+              <button
+                onClick={() => {
+                  asking.value = 'deactivate';
+                }}
+              >
+                {say.deactivate}
+              </button>
+            ) : (
+              <button onClick={() => void activate()}>{say.activate}</button>
+            )}
+          </div>
+        )}
+      </div>
+      {!account.active && <p class="box warn">{say.inactive}</p>}
+      {asking.value === 'deactivate' && (
+        <Ask
+          title={say.deactivateTitle(account.id)}
+          submit={say.deactivate}
+          danger
+          onClose={close}
+          onSubmit={async () => {
+            const changed = await ask(api.POST('/api/v1/accounts/{account}/deactivate', { params }));
+            close();
+            loaded.show(changed);
+            tellChanged(say.deactivated, changed);
+          }}
+        >
+          <p>{say.deactivateText}</p>
+        </Ask>
+      )}
+    </>
+  );
+}

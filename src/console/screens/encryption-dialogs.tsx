@@ -1,0 +1,81 @@
+import { useSignal } from '@preact/signals';
+import { api, ask, type EnabledEncryption, type Encryption } from '../api.ts';
+import { tellChanged } from '../notices.ts';
+import { texts } from '../texts.ts';
+import { Ask } from '../ui/dialog.tsx';
+import { Choice } from '../ui/fields.tsx';
+import { useOnce } from './key-dialogs.tsx';
+
+const say = texts.encryption;
+type GraceLength = keyof typeof say.graces;
+
+/** Switches encryption on, or replaces key and IV if it is on. */
+export function EnableEncryption(props: {
+  encryption: Encryption;
+  onClose: () => void;
+  onDone: (enabled: EnabledEncryption) => void;
+}) {
+  const { account, environment, enabled: replace, encoding: before } = props.encryption;
+  const encoding = useSignal(before);
+  const grace = useSignal<GraceLength>(replace ? '24h' : '');
+  const header = useOnce();
+  const name = texts.environments[environment];
+  return (
+    <Ask
+      title={replace ? say.replaceTitle(name) : say.enableTitle(name)}
+      submit={replace ? say.replace : say.enable}
+      onClose={props.onClose}
+      onSubmit={async () => {
+        const enabled = await ask(
+          api.POST('/api/v1/accounts/{account}/encryption/{environment}/enable', {
+            params: { path: { account, environment }, header },
+            body: { encoding: encoding.value, replace, ...(grace.value !== '' && { grace: grace.value }) },
+          }),
+        );
+        tellChanged(replace ? say.replaced(name) : say.enabled(name), enabled);
+        props.onDone(enabled);
+      }}
+    >
+      <p>{replace ? say.replaceText : say.enableText}</p>
+      {!replace && <p class="hint">{say.enableNew}</p>}
+      <Choice
+        label={replace ? say.graceField.replace : say.graceField.enable}
+        value={grace.value}
+        options={say.graces}
+        onChange={(value) => {
+          grace.value = value;
+        }}
+      />
+      <Choice
+        label={say.encoding}
+        value={encoding.value}
+        options={texts.encodings}
+        onChange={(value) => {
+          encoding.value = value;
+        }}
+      />
+    </Ask>
+  );
+}
+
+/** Switches encryption off. */
+export function DisableEncryption(props: { encryption: Encryption; onClose: () => void; onDone: () => void }) {
+  const { account, environment } = props.encryption;
+  const name = texts.environments[environment];
+  return (
+    <Ask
+      title={say.disableTitle(name)}
+      submit={say.disable}
+      danger
+      onClose={props.onClose}
+      onSubmit={async () => {
+        const params = { path: { account, environment } };
+        const disabled = await ask(api.POST('/api/v1/accounts/{account}/encryption/{environment}/disable', { params }));
+        tellChanged(say.disabled(name), disabled);
+        props.onDone();
+      }}
+    >
+      <p>{say.disableText}</p>
+    </Ask>
+  );
+}

@@ -1,0 +1,140 @@
+import { useSignal } from '@preact/signals';
+import { useRef } from 'preact/hooks';
+import { api, ask, type ApiKey, type EnvironmentName, type IssuedKey } from '../api.ts';
+import { tellChanged } from '../notices.ts';
+import { texts } from '../texts.ts';
+import { Ask } from '../ui/dialog.tsx';
+import { Choice, Field } from '../ui/fields.tsx';
+
+const say = texts.keys;
+
+/** The header that keeps a request that is sent again from making a second secret. */
+export function useOnce(): { 'Idempotency-Key': string } {
+  const key = useRef(crypto.randomUUID());
+  return { 'Idempotency-Key': key.current };
+}
+
+export function IssueKey(props: { account: string; onClose: () => void; onDone: (issued: IssuedKey) => void }) {
+  const environment = useSignal<EnvironmentName>('test');
+  const kind = useSignal<ApiKey['kind']>('secret');
+  const expiry = useSignal<keyof typeof say.expiries>('');
+  const header = useOnce();
+  return (
+    <Ask
+      title={say.issueTitle}
+      submit={say.issue}
+      onClose={props.onClose}
+      onSubmit={async () => {
+        const issued = await ask(
+          api.POST('/api/v1/accounts/{account}/keys', {
+            params: { path: { account: props.account }, header },
+            body: {
+              environment: environment.value,
+              kind: kind.value,
+              ...(expiry.value !== '' && { expires_in: expiry.value }),
+            },
+          }),
+        );
+        tellChanged(say.issued, issued);
+        props.onDone(issued);
+      }}
+    >
+      <Choice
+        label={say.environment}
+        value={environment.value}
+        options={texts.environments}
+        onChange={(value) => {
+          environment.value = value;
+        }}
+      />
+      <Choice
+        label={say.kind}
+        hint={say.kindHint}
+        value={kind.value}
+        options={texts.kinds}
+        onChange={(value) => {
+          kind.value = value;
+        }}
+      />
+      <Choice
+        label={say.expiry}
+        value={expiry.value}
+        options={say.expiries}
+        onChange={(value) => {
+          expiry.value = value;
+        }}
+      />
+    </Ask>
+  );
+}
+
+interface OfKey {
+  readonly apiKey: ApiKey;
+  readonly onClose: () => void;
+}
+
+export function RotateKey({ apiKey, onClose, onDone }: OfKey & { onDone: (issued: IssuedKey) => void }) {
+  const overlap = useSignal<keyof typeof say.overlaps>('7d');
+  const header = useOnce();
+  return (
+    <Ask
+      title={say.rotateTitle(apiKey.id)}
+      submit={say.rotate}
+      onClose={onClose}
+      onSubmit={async () => {
+        const issued = await ask(
+          api.POST('/api/v1/accounts/{account}/keys/{key}/rotate', {
+            params: { path: { account: apiKey.account, key: apiKey.id }, header },
+            body: { overlap: overlap.value },
+          }),
+        );
+        tellChanged(say.rotated(apiKey.id), issued);
+        onDone(issued);
+      }}
+    >
+      <p>{say.rotateText}</p>
+      <Choice
+        label={say.overlap}
+        value={overlap.value}
+        options={say.overlaps}
+        onChange={(value) => {
+          overlap.value = value;
+        }}
+      />
+    </Ask>
+  );
+}
+
+/** Asks for the key's id to be typed: there is no way back. */
+export function RevokeKey({ apiKey, onClose, onDone }: OfKey & { onDone: () => void }) {
+  const typed = useSignal('');
+  return (
+    <Ask
+      title={say.revokeTitle(apiKey.id)}
+      submit={say.revoke}
+      danger
+      ready={typed.value === apiKey.id}
+      onClose={onClose}
+      onSubmit={async () => {
+        const params = { path: { account: apiKey.account, key: apiKey.id } };
+        const revoked = await ask(api.POST('/api/v1/accounts/{account}/keys/{key}/revoke', { params }));
+        tellChanged(say.revoked(apiKey.id), revoked);
+        onDone();
+      }}
+    >
+      <p>{say.revokeText}</p>
+      <Field label={say.revokeType(apiKey.id)}>
+        {(control) => (
+          <input
+            {...control}
+            value={typed.value}
+            spellcheck={false}
+            onInput={(event) => {
+              typed.value = event.currentTarget.value;
+            }}
+          />
+        )}
+      </Field>
+    </Ask>
+  );
+}

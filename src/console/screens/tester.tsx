@@ -1,0 +1,145 @@
+import { useSignal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { faultOf, open, seal, type Credentials, type Encoding, type Fault } from '../envelope.ts';
+import { texts } from '../texts.ts';
+import { Copy } from '../ui/copy.tsx';
+import { Choice, Field } from '../ui/fields.tsx';
+
+const say = texts.tester;
+
+type Outcome = { readonly tone: 'good' | 'warn' | 'bad'; readonly text: string } | undefined;
+
+/** Seals and opens in the browser. */
+export function Tester({ given }: { given: Credentials | undefined }) {
+  const key = useSignal('');
+  const iv = useSignal('');
+  const text = useSignal('{"amount":1000,"currency":"USD"}');
+  const envelope = useSignal('');
+  const encoding = useSignal<Encoding>('hex');
+  const outcome = useSignal<Outcome>(undefined);
+  useEffect(() => {
+    if (given === undefined) return;
+    key.value = given.key;
+    iv.value = given.iv;
+  }, [given, key, iv]);
+
+  const failed = (fault: Fault): void => {
+    outcome.value = { tone: 'bad', text: say.faults[fault] };
+  };
+  const credentials = (): Credentials | undefined => {
+    const entered = { key: key.value, iv: iv.value };
+    const fault = faultOf(entered);
+    if (fault === undefined) return entered;
+    failed(fault);
+    return undefined;
+  };
+  const sealText = async (): Promise<void> => {
+    const entered = credentials();
+    if (entered === undefined) return;
+    envelope.value = JSON.stringify({ data: await seal(text.value, entered, encoding.value) });
+    outcome.value = isJson(text.value) ? { tone: 'good', text: say.sealed } : { tone: 'warn', text: say.notJson };
+  };
+  const openEnvelope = async (): Promise<void> => {
+    const entered = credentials();
+    if (entered === undefined) return;
+    const opened = await open(envelope.value, entered);
+    if ('fault' in opened) {
+      failed(opened.fault);
+      return;
+    }
+    text.value = opened.text;
+    outcome.value = { tone: 'good', text: say.opened };
+  };
+
+  return (
+    <section class="card" aria-label={say.title}>
+      <h2>{say.title}</h2>
+      <p class="hint">{say.intro}</p>
+      <div class="columns">
+        <Line label={texts.encryption.key} hint={texts.encryption.keyHint} of={key} />
+        <Line label={texts.encryption.iv} hint={texts.encryption.ivHint} of={iv} />
+      </div>
+      <div class="columns">
+        <div>
+          <Text label={say.text} of={text} />
+          <div class="row">
+            <button onClick={() => void sealText()}>{say.seal}</button>
+            <Copy text={text.value} of={say.text} />
+          </div>
+        </div>
+        <div>
+          <Text label={say.envelope} of={envelope} />
+          <div class="row">
+            <button onClick={() => void openEnvelope()}>{say.open}</button>
+            <Copy text={envelope.value} of={say.envelope} />
+            <span class="grow" />
+            <Choice
+              label={say.encoding}
+              value={encoding.value}
+              options={texts.encodings}
+              onChange={(value) => {
+                encoding.value = value;
+              }}
+            />
+          </div>
+        </div>
+      </div>
+      <div role="status" aria-live="polite">
+        {outcome.value !== undefined && <p class={`box ${outcome.value.tone}`}>{outcome.value.text}</p>}
+      </div>
+    </section>
+  );
+}
+
+interface Held {
+  readonly label: string;
+  readonly hint?: string;
+  readonly of: { value: string };
+}
+
+function Line({ label, hint, of }: Held) {
+  return (
+    <Field label={label} hint={hint}>
+      {(control) => (
+        <input
+          {...control}
+          class="code"
+          value={of.value}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => {
+            of.value = event.currentTarget.value;
+          }}
+        />
+      )}
+    </Field>
+  );
+}
+
+function Text({ label, of }: Held) {
+  return (
+    <Field label={label}>
+      {(control) => (
+        <textarea
+          {...control}
+          class="code"
+          rows={5}
+          value={of.value}
+          spellcheck={false}
+          onInput={(event) => {
+            of.value = event.currentTarget.value;
+          }}
+        />
+      )}
+    </Field>
+  );
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,75 @@
+import { signal } from '@preact/signals';
+
+export type Role = 'viewer' | 'operator' | 'admin';
+
+/** Who is signed in, as the server tells it. */
+export interface Session {
+  readonly name: string;
+  readonly role: Role;
+  /** The one account that the token may see; null: all. */
+  readonly account: string | null;
+  /** RFC 3339. */
+  readonly expires_at: string;
+}
+
+/** Undefined: not known yet. Null: nobody is signed in. */
+export const session = signal<Session | null | undefined>(undefined);
+
+/** Whether the sign-in page says that a session has ended. */
+export const sessionEnded = signal(false);
+
+/** Whether the API is away: pages show what they have, and say so. */
+export const unreachable = signal(false);
+
+/** Whether changes may be offered. The API refuses them by itself, whatever the page offers. */
+export function mayChange(): boolean {
+  return session.value !== undefined && session.value !== null && session.value.role !== 'viewer';
+}
+
+/** Drops what the page knows, because the server no longer accepts the session. */
+export function endSession(): void {
+  if (session.value !== null && session.value !== undefined) sessionEnded.value = true;
+  session.value = null;
+}
+
+const place = '/console/session';
+
+/** Asks the server who is signed in. */
+export async function resume(): Promise<void> {
+  try {
+    const response = await fetch(place);
+    session.value = response.status === 200 ? ((await response.json()) as Session) : null;
+  } catch {
+    unreachable.value = true;
+    session.value = null;
+  }
+}
+
+/** Exchanges a token for a session cookie. Returns why not, as the server says it, or undefined. */
+export async function signIn(token: string): Promise<'wrong' | 'unreachable' | undefined> {
+  let response: Response;
+  try {
+    response = await fetch(place, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ token }),
+    });
+  } catch {
+    return 'unreachable';
+  }
+  if (!response.ok) return response.status >= 500 ? 'unreachable' : 'wrong';
+  unreachable.value = false;
+  sessionEnded.value = false;
+  session.value = (await response.json()) as Session;
+  return undefined;
+}
+
+export async function signOut(): Promise<void> {
+  try {
+    await fetch(place, { method: 'DELETE' });
+  } catch {
+    // The cookie ends with its time; what the page knows goes now.
+  }
+  session.value = null;
+  sessionEnded.value = false;
+}

@@ -1,0 +1,89 @@
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect, useId, useRef } from 'preact/hooks';
+import { Refused } from '../api.ts';
+import { texts } from '../texts.ts';
+import { Problem } from './problem.tsx';
+
+/**
+ * A modal dialog, open as long as it is rendered.
+ *
+ * @param props.onClose undefined: only its own buttons close it, because what it shows is shown once
+ */
+export function Dialog(props: { title: string; onClose?: (() => void) | undefined; children: ComponentChildren }) {
+  const element = useRef<HTMLDialogElement>(null);
+  const title = useId();
+  useEffect(() => {
+    const dialog = element.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  const { onClose } = props;
+  return (
+    <dialog
+      ref={element}
+      aria-labelledby={title}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose?.();
+      }}
+      onKeyDown={(event) => {
+        // A browser closes at the second Escape without asking.
+        if (event.key === 'Escape' && onClose === undefined) event.preventDefault();
+      }}
+    >
+      <h2 id={title}>{props.title}</h2>
+      {props.children}
+    </dialog>
+  );
+}
+
+/** A dialog that asks before something is done; it stays open, with the reason, if that is refused. */
+export function Ask(props: {
+  title: string;
+  submit: string;
+  danger?: boolean;
+  /** Whether what was typed is enough. */
+  ready?: boolean;
+  onSubmit: () => Promise<void>;
+  onClose: () => void;
+  children: ComponentChildren;
+}) {
+  const busy = useSignal(false);
+  const refused = useSignal<Refused | undefined>(undefined);
+  const submit = async (): Promise<void> => {
+    if (busy.value || props.ready === false) return;
+    busy.value = true;
+    refused.value = undefined;
+    try {
+      await props.onSubmit();
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      refused.value = error;
+    } finally {
+      busy.value = false;
+    }
+  };
+  return (
+    <Dialog title={props.title} onClose={props.onClose}>
+      <form
+        autocomplete="off"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void submit();
+        }}
+      >
+        {props.children}
+        <Problem refused={refused.value} />
+        <div class="row end">
+          <button type="button" onClick={props.onClose}>
+            {texts.cancel}
+          </button>
+          <button class={props.danger === true ? 'danger' : 'primary'} disabled={busy.value || props.ready === false}>
+            {props.submit}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

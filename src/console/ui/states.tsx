@@ -1,0 +1,53 @@
+import type { ComponentChildren } from 'preact';
+import type { Loaded } from '../load.ts';
+import { texts } from '../texts.ts';
+import { Problem } from './problem.tsx';
+
+/** What was loaded, or why it could not be. What is there stays while the API is away. */
+export function Show<Data>({
+  loaded,
+  children,
+}: {
+  loaded: Loaded<Data>;
+  children: (data: Data) => ComponentChildren;
+}) {
+  const { data, refused, reload } = loaded;
+  return (
+    <>
+      {refused.value !== undefined && refused.value.code !== 'unreachable' && <Problem refused={refused.value} />}
+      {data.value !== undefined && children(data.value)}
+      {data.value === undefined && refused.value === undefined && <p class="faint">{texts.loading}</p>}
+      {data.value === undefined && refused.value?.code === 'unreachable' && (
+        <button onClick={() => void reload()}>{texts.retry}</button>
+      )}
+    </>
+  );
+}
+
+/** A table that scrolls by itself where the window is narrow. */
+export function Table({
+  label,
+  head,
+  children,
+}: {
+  label: string;
+  head: readonly string[];
+  children: ComponentChildren;
+}) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
+      <table>
+        <thead>
+          <tr>
+            {head.map((text) => (
+              <th key={text} scope="col">
+                {text}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}
