@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer';
-import { readFileSync, realpathSync } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import type { Stats } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import { WrongValue } from './wrong-value.ts';
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'it does not exist',
   EACCES: 'permission denied',
-  EISDIR: 'it is a directory',
 };
 
 /** Reads the files of one configuration and remembers which. */
@@ -14,7 +14,7 @@ export class Files {
   /** Absolute paths of all files read or tried, for watching. */
   readonly seen = new Set<string>();
 
-  /** A file's text. Throws `WrongValue` where it cannot be read as UTF-8. */
+  /** A file's text. Throws `WrongValue` if it cannot be read as UTF-8. */
   read(path: string): string {
     const absolute = resolve(path);
     this.seen.add(absolute);
@@ -26,10 +26,35 @@ export class Files {
   }
 }
 
+/**
+ * The bytes of a regular file. Anything else is not read: a FIFO or a device could block for ever.
+ *
+ * @throws WrongValue if the path leads to something else
+ * @throws the system's error if the file cannot be read
+ */
+export function readRegularFile(path: string): Buffer {
+  // Before it is opened, because opening a device may already change something.
+  expectRegular(statSync(path));
+  // A FIFO put there in the meantime must not block the call.
+  const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    expectRegular(fstatSync(file));
+    return readFileSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+function expectRegular(stats: Stats): void {
+  if (stats.isFile()) return;
+  throw new WrongValue(`cannot read the file: it is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`);
+}
+
 function readBytes(path: string): Buffer {
   try {
-    return readFileSync(path);
+    return readRegularFile(path);
   } catch (error) {
+    if (error instanceof WrongValue) throw error;
     const code = (error as NodeJS.ErrnoException).code ?? 'unknown error';
     throw new WrongValue(`cannot read the file: ${reasons[code] ?? code}`);
   }

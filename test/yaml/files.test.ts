@@ -1,0 +1,55 @@
+import { execFileSync } from 'node:child_process';
+import { symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { Files, readRegularFile } from '../../src/yaml/files.ts';
+import { WrongValue } from '../../src/yaml/wrong-value.ts';
+import { filesIn } from '../config/files.ts';
+
+describe('a file is read', () => {
+  test('directly and through a link', () => {
+    const folder = filesIn({ file: 'text' });
+    symlinkSync('file', join(folder, 'link'));
+    expect(readRegularFile(join(folder, 'file')).toString()).toBe('text');
+    expect(new Files().read(join(folder, 'link'))).toBe('text');
+  });
+
+  test('when it is empty', () => {
+    expect(readRegularFile(join(filesIn({ file: '' }), 'file'))).toHaveLength(0);
+  });
+});
+
+describe('refused without being read, so that reading cannot block, is', () => {
+  function expectRefused(path: string, reason: string): void {
+    const message = `cannot read the file: it is ${reason}`;
+    expect(() => readRegularFile(path)).toThrow(new WrongValue(message));
+    expect(() => new Files().read(path)).toThrow(new WrongValue(message));
+  }
+
+  test('a FIFO', () => {
+    const path = join(filesIn({}), 'fifo');
+    execFileSync('mkfifo', [path]);
+    expectRefused(path, 'not a regular file');
+  });
+
+  test('a device that never ends, and a link to it', () => {
+    const link = join(filesIn({}), 'link');
+    symlinkSync('/dev/zero', link);
+    expectRefused('/dev/zero', 'not a regular file');
+    expectRefused(link, 'not a regular file');
+  });
+
+  test('a directory', () => expectRefused(filesIn({}), 'a directory'));
+});
+
+test('a missing file is the error of the system, with its code', () => {
+  const path = join(filesIn({}), 'none');
+  expect(() => readRegularFile(path)).toThrow(expect.objectContaining({ code: 'ENOENT' }));
+  expect(() => new Files().read(path)).toThrow(new WrongValue('cannot read the file: it does not exist'));
+});
+
+test('text that is not UTF-8 is refused', () => {
+  const path = join(filesIn({}), 'latin1');
+  writeFileSync(path, Buffer.from([0xe4]));
+  expect(() => new Files().read(path)).toThrow(new WrongValue('cannot read the file: it is not UTF-8'));
+});
