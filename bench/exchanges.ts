@@ -1,5 +1,6 @@
 import { createCipheriv, hash } from 'node:crypto';
 import { problem } from '../src/gateway/refusal.ts';
+import { shippedErrorsPage } from '../src/gateway/rules.ts';
 import { documentOf } from './documents.ts';
 import { merchantsOf, type Merchant } from './merchants.ts';
 import type { Workload } from './workloads.ts';
@@ -54,7 +55,7 @@ function refusal(requestId: string): Expected {
     status: 401,
     contentType: 'application/problem+json',
     sealed: false,
-    body: Buffer.from(problem('invalid_api_key', requestId)),
+    body: Buffer.from(problem('invalid_api_key', requestId, shippedErrorsPage)),
     forwarded: undefined,
   };
 }

@@ -4,6 +4,7 @@ import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { problem } from '../src/gateway/refusal.ts';
+import { shippedErrorsPage } from '../src/gateway/rules.ts';
 import { refusalOf } from '../src/errors.ts';
 import { knownMerchants } from './exchanges.ts';
 import { hasCommand } from './machine.ts';
@@ -152,6 +153,6 @@ function writeSettings({ directory, port, upstream }: Place): string {
 
 function refusal(code: keyof PeerSettings['refusals']): PeerRefusal {
   const place = '@request-id@';
-  const [before = '', after = ''] = problem(code, place).split(place);
+  const [before = '', after = ''] = problem(code, place, shippedErrorsPage).split(place);
   return { status: refusalOf(code).status, body: [before, after] };
 }

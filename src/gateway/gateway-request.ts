@@ -253,7 +253,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     const sealer = row.sealed && this.head?.method !== 'HEAD' ? this.sealer : undefined;
     if (sealer === undefined && this.grace !== undefined) this.grace = 'none';
     const headers = this.responseHeaders();
-    let body = problem(code, this.id, details.hint);
+    let body = problem(code, this.id, this.rules.errorsPage, details.hint);
     if (sealer === undefined) {
       headers.push('Content-Type', 'application/problem+json');
     } else {

@@ -127,7 +127,7 @@ export class Gateway {
       if (!socket.writable) return;
       const id = randomUUID();
       this.#recorder.record(unparsedLine(id, code), false);
-      endWithProblem(socket, code, id);
+      endWithProblem(socket, code, id, this.#rules.errorsPage);
     } else if (request.req.complete) {
       // Node reports each further piece of it again.
       if (connection.faulty) return;

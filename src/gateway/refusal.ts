@@ -23,17 +23,21 @@ export interface RefusalDetails {
   readonly hint?: string | undefined;
 }
 
-/** The body of a refusal (RFC 9457). */
-export function problem(code: RefusalCode, requestId: string, hint?: string): string {
+/**
+ * The body of a refusal (RFC 9457).
+ *
+ * @param errorsPage the address of the page that explains the codes, for `type`
+ */
+export function problem(code: RefusalCode, requestId: string, errorsPage: string, hint?: string): string {
   const { status, title, detail } = refusalOf(code);
-  const type = `docs/errors.md#${code}`;
+  const type = `${errorsPage}#${code}`;
   return JSON.stringify({ type, title, status, detail, code, request_id: requestId, hint });
 }
 
 /** Responses on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */
-export function endWithProblem(socket: Socket, code: RefusalCode, requestId: string): void {
+export function endWithProblem(socket: Socket, code: RefusalCode, requestId: string, errorsPage: string): void {
   const { status, title } = refusalOf(code);
-  const body = problem(code, requestId);
+  const body = problem(code, requestId, errorsPage);
   const response = [
     `HTTP/1.1 ${status} ${title}`,
     'Content-Type: application/problem+json',

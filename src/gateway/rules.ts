@@ -13,12 +13,17 @@ export interface ServedEnvironment {
   readonly cipherTest: boolean;
 }
 
+/** In the repository and in the image. */
+export const shippedErrorsPage = 'docs/errors.md';
+
 /** All that decides about a request. Replaced as a whole, so that no request sees half of a change. */
 export class Rules {
   readonly directory: Directory;
   readonly router: Router;
   readonly limits: Limits;
   readonly timeouts: Timeouts;
+  /** The address of the page that explains the refusals. */
+  readonly errorsPage: string;
   readonly #upstreams: ReadonlySet<Upstream>;
   readonly #byHost = new Map<string, ServedEnvironment>();
   readonly #forEveryHost: ServedEnvironment | undefined;
@@ -29,6 +34,7 @@ export class Rules {
     this.router = new Router(config.routes);
     this.limits = config.limits;
     this.timeouts = config.timeouts;
+    this.errorsPage = config.documentation ?? shippedErrorsPage;
     this.#upstreams = new Set(upstreams.values());
     for (const { name, hosts } of config.environments) {
       const upstream = upstreams.get(name);

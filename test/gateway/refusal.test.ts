@@ -16,6 +16,7 @@ import {
   send,
   type Response,
   type Sent,
+  opened,
 } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { exchangeRaw, parseResponse } from '../support/raw.ts';
@@ -213,6 +214,33 @@ describe('an encrypting account on an enveloped route', () => {
     const response = await send(sidecar, 'PUT /api/s2s/charge', { key: keys.acme });
     expect(response.body).toMatch(/^\{"data":"[A-Za-z0-9+/]+=*"\}$/);
     expect(response.headers).toMatchObject({ envelope: 'sealed', allow: 'POST' });
+  });
+});
+
+describe('where the documentation is published, `type` is a link to it', () => {
+  const documentation = 'https://docs.example/errors';
+  const typeIn = (body: string): unknown => (JSON.parse(body) as { type: unknown }).type;
+
+  test('in a plain refusal', async () => {
+    const response = await responseTo(charge, { key: 'none' }, { documentation });
+    expect(typeIn(response.body)).toBe('https://docs.example/errors#malformed_api_key');
+  });
+
+  test('in a sealed one', async () => {
+    const response = await responseTo('PUT /api/s2s/charge', { key: keys.acme }, { documentation });
+    expect(typeIn(opened(acmeTest, response))).toBe('https://docs.example/errors#method_not_allowed');
+  });
+
+  test('in one to what is no request', async () => {
+    const response = await rawResponseTo('GET / HTTP/1.1\r\nbad\r\n\r\n', { documentation });
+    expect(typeIn(response.body)).toBe('https://docs.example/errors#malformed_request');
+  });
+
+  test('after a reload, too', async () => {
+    const { sidecar, upstream } = await startGateway({ routes });
+    sidecar.app.apply(configOf(upstream.origin, { routes, documentation }));
+    const response = await send(sidecar, charge, { key: 'none' });
+    expect(typeIn(response.body)).toBe('https://docs.example/errors#malformed_api_key');
   });
 });
 
