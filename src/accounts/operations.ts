@@ -23,6 +23,14 @@ export interface Request {
   readonly once?: Once | undefined;
 }
 
+/** Which accounts are listed. */
+export interface ListOptions {
+  /** Begins behind the account with this id. */
+  readonly after?: string | undefined;
+  /** The id of the only account that may be listed. */
+  readonly only?: string | undefined;
+}
+
 export interface KeyWishes {
   readonly environment: EnvironmentName;
   readonly kind: KeyKind;
@@ -50,10 +58,15 @@ export class Operations {
     this.#audit = audit;
   }
 
-  /** All accounts in the order of their ids, from the first one behind `after`. */
-  async *list(after?: string): AsyncIterable<AccountView> {
+  /** Accounts in the order of their ids. */
+  async *list({ after = '', only }: ListOptions = {}): AsyncIterable<AccountView> {
     const viewing = this.#viewing();
-    for await (const account of this.#store.list(after)) yield viewAccount(account, viewing);
+    if (only === undefined) {
+      for await (const account of this.#store.list(after)) yield viewAccount(account, viewing);
+    } else if (only > after) {
+      const account = await this.#store.read(only);
+      if (account !== undefined) yield viewAccount(account, viewing);
+    }
   }
 
   async show(id: string): Promise<AccountView> {

@@ -1,6 +1,8 @@
 import { z } from 'zod';
-import { apiRoot, endpoints, views, type Endpoint } from './endpoints.ts';
+import type { Endpoint } from './endpoint.ts';
+import { apiRoot, endpoints } from './endpoints.ts';
 import { problems } from './problems.ts';
+import { views } from './views.ts';
 
 type Json = Readonly<Record<string, unknown>>;
 

@@ -3,14 +3,14 @@ import type { TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
 import { Operations } from '../accounts/operations.ts';
 import type { Store } from '../accounts/store.ts';
-import type { Config, OperatorsToken, StoreSettings } from '../config/config.ts';
+import type { Config, OperatorsListener, StoreSettings } from '../config/config.ts';
 import { openStore } from '../config/open-store.ts';
 import { auditTo } from '../telemetry/audit.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/operators-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { Env } from '../yaml/values.ts';
-import { createOperatorsListener } from './operators.ts';
+import { createOperatorsListener, type OperatorsState } from './operators.ts';
 
 export interface OperatorsApiDependencies {
   readonly log: Logger;
@@ -21,17 +21,20 @@ export interface OperatorsApiDependencies {
   readonly env: Env;
 }
 
+/** Without tokens nothing is let in. */
+const nobody = { tokens: [], hosts: [] };
+
 /** The operators' API on the accounts of a configuration, which may be replaced while it runs. */
 export class OperatorsApi {
   readonly #dependencies: OperatorsApiDependencies;
-  #tokens: readonly OperatorsToken[];
+  #access: Pick<OperatorsListener, 'tokens' | 'hosts'>;
   #settings: StoreSettings;
   #store: Store;
   #operations: Operations;
 
   constructor(config: Config, dependencies: OperatorsApiDependencies) {
     this.#dependencies = dependencies;
-    this.#tokens = config.operators?.tokens ?? [];
+    this.#access = config.operators ?? nobody;
     this.#settings = config.store;
     [this.#store, this.#operations] = this.#open();
   }
@@ -39,13 +42,13 @@ export class OperatorsApi {
   /** @param tls undefined: without */
   listener(tls: TlsOptions | undefined): Promise<Server> {
     const { log, count } = this.#dependencies;
-    const state = () => ({ operations: this.#operations, tokens: this.#tokens });
+    const state = (): OperatorsState => ({ operations: this.#operations, ...this.#access });
     return createOperatorsListener({ state, log, count, tls });
   }
 
-  /** Takes over tokens and store. A store whose settings are the same stays, with its connections. */
+  /** Takes over tokens, hosts and store. A store whose settings are the same stays, with its connections. */
   configure(config: Config): void {
-    this.#tokens = config.operators?.tokens ?? [];
+    this.#access = config.operators ?? nobody;
     if (isDeepStrictEqual(this.#settings, config.store)) return;
     const before = this.#store;
     this.#settings = config.store;

@@ -4,24 +4,38 @@ import { createServer as createTlsServer } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import type { Operations } from '../accounts/operations.ts';
 import type { OperatorsToken } from '../config/config.ts';
 import { http } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/operators-metrics.ts';
-import { apiRoot, endpoints, type Endpoint } from './endpoints.ts';
+import type { Caller, Endpoint, Parts } from './endpoint.ts';
+import { apiRoot, endpoints } from './endpoints.ts';
+import { isKnownHost } from './host.ts';
 import { readInput, readOnce } from './input.ts';
 import { openApi } from './openapi.ts';
+import { checkPermission } from './permission.ts';
 import { ApiProblem, problemBody, problems, type ProblemCode } from './problems.ts';
-import { nameOfToken } from './tokens.ts';
+import { findToken } from './tokens.ts';
 
 /** No request of the API needs more, in bytes. */
 const bodyLimit = 16_384;
 
+/** What a client that has not sent a token yet can take up. Times are milliseconds. */
+const limits = {
+  maxHeaderSize: 8_192,
+  handshakeTimeout: 5_000,
+  headersTimeout: 5_000,
+  requestTimeout: 10_000,
+  // Node's default is 30 s: the two limits before would be looked at that rarely.
+  connectionsCheckingInterval: 1_000,
+};
+const mostConnections = 100;
+
 /** What the API works with. It may change between two requests. */
-export interface OperatorsState {
-  readonly operations: Operations;
+export interface OperatorsState extends Parts {
   readonly tokens: readonly OperatorsToken[];
+  /** Names the listener answers to besides IP addresses and `localhost`. */
+  readonly hosts: readonly string[];
 }
 
 export interface OperatorsDependencies {
@@ -33,19 +47,18 @@ export interface OperatorsDependencies {
   readonly tls: TlsOptions | undefined;
 }
 
-/** What the log line of a request says besides. */
+/** What is known of a request when it is logged. */
 interface Note {
-  token: string | undefined;
+  token: OperatorsToken | undefined;
   account: string | undefined;
   code: ProblemCode | undefined;
 }
 
 /** The listener of the operators' API, not opened yet. */
 export async function createOperatorsListener({ state, log, count, tls }: OperatorsDependencies): Promise<Server> {
-  const options = { maxHeaderSize: 8_192, headersTimeout: 5_000, requestTimeout: 10_000 };
   const app = fastify({
     serverFactory: (handle) =>
-      tls === undefined ? http.createServer(options, handle) : createTlsServer({ ...options, ...tls }, handle),
+      tls === undefined ? http.createServer(limits, handle) : createTlsServer({ ...limits, ...tls }, handle),
     bodyLimit,
     exposeHeadRoutes: false,
     genReqId: ({ headers }) => requestIdOf(headers['x-request-id']),
@@ -77,14 +90,19 @@ export async function createOperatorsListener({ state, log, count, tls }: Operat
   );
   app.addHook('onRequest', async (request, reply) => {
     void reply.headers({ 'X-Request-Id': request.id, 'Cache-Control': 'no-store' });
-    const token = nameOfToken(request.headers.authorization, state().tokens);
+    const { hosts, tokens } = state();
+    if (!isKnownHost(request.raw.headersDistinct['host'], hosts)) {
+      throw new ApiProblem('unknown_host', 'Use an IP address, localhost or a name that operators.hosts lists.');
+    }
+    const token = findToken(request.headers.authorization, tokens);
     if (token === undefined) throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
     noteOf(request).token = token;
   });
   app.addHook('onResponse', async (request, reply) => {
     const { operation = 'none' } = request.routeOptions.config as Partial<Named>;
     count(operation, reply.statusCode);
-    const line = { request_id: request.id, operation, status: reply.statusCode, ...noteOf(request) };
+    const { token, ...note } = noteOf(request);
+    const line = { request_id: request.id, operation, status: reply.statusCode, token: token?.name, ...note };
     log.info({ ...line, duration_ms: Math.round(reply.elapsedTime * 1_000) / 1_000 }, 'operator request');
   });
 
@@ -93,8 +111,13 @@ export async function createOperatorsListener({ state, log, count, tls }: Operat
       method: endpoint.method,
       url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
       config: named(endpoint.operation),
+      // Before the body is read.
+      onRequest: async (request) => {
+        const { account } = request.params as { readonly account?: string };
+        checkPermission(endpoint, signedIn(noteOf(request)), account);
+      },
       handler: async (request, reply) => {
-        const result = await carryOut(endpoint, request, noteOf(request), state().operations);
+        const result = await carryOut(endpoint, request, noteOf(request), state());
         void reply.code(endpoint.response.status);
         return result;
       },
@@ -103,6 +126,7 @@ export async function createOperatorsListener({ state, log, count, tls }: Operat
   app.get(`${apiRoot}/openapi.json`, { config: named('describe_api') }, async () => openApi());
 
   await app.ready();
+  app.server.maxConnections = mostConnections;
   return app.server;
 }
 
@@ -119,7 +143,7 @@ async function carryOut(
   endpoint: Endpoint,
   { params, query, body, headers }: FastifyRequest,
   note: Note,
-  operations: Operations,
+  parts: Parts,
 ): Promise<object> {
   const input = readInput(
     endpoint.input,
@@ -128,7 +152,15 @@ async function carryOut(
   );
   note.account = (input['account'] ?? input['id']) as string | undefined;
   const once = endpoint.makesSecret ? readOnce(headers['idempotency-key'], endpoint.operation, input) : undefined;
-  return endpoint.run(operations, input as never, { actor: `token:${note.token ?? ''}`, once });
+  const token = signedIn(note);
+  const caller: Caller = { actor: `token:${token.name}`, once, token };
+  return endpoint.run(parts, input as never, caller);
+}
+
+/** The token of a request. Those without one have been refused. */
+function signedIn({ token }: Note): OperatorsToken {
+  if (token === undefined) throw new Error('a request without a token');
+  return token;
 }
 
 /** A client's own id is kept where it is harmless in a log. */

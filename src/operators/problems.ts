@@ -1,8 +1,10 @@
 import type { AccountsErrorCode } from '../accounts/accounts-error.ts';
 
-/** Why the API refused a request before it looked at any account. */
+/** Why the API refused a request without looking at any account, or failed. */
 type RequestErrorCode =
   | 'unauthorized'
+  | 'forbidden'
+  | 'unknown_host'
   | 'not_found'
   | 'invalid_request'
   | 'malformed_body'
@@ -25,6 +27,7 @@ export const problems: Readonly<Record<ProblemCode, Row>> = {
   invalid_request: { status: 400, title: 'Request invalid' },
   malformed_body: { status: 400, title: 'Body is not JSON' },
   unauthorized: { status: 401, title: 'Token missing or wrong' },
+  forbidden: { status: 403, title: 'Forbidden' },
   not_found: { status: 404, title: 'No such endpoint' },
   account_unknown: { status: 404, title: 'Account unknown' },
   key_unknown: { status: 404, title: 'API key unknown' },
@@ -39,6 +42,7 @@ export const problems: Readonly<Record<ProblemCode, Row>> = {
   store_read_only: { status: 409, title: 'Accounts are read-only here' },
   body_too_large: { status: 413, title: 'Body too large' },
   unsupported_media_type: { status: 415, title: 'Body must be application/json' },
+  unknown_host: { status: 421, title: 'Host unknown' },
   idempotency_key_reused: { status: 422, title: 'Idempotency key reused' },
   internal_error: { status: 500, title: 'Internal error' },
   master_key_missing: { status: 500, title: 'Master key missing' },

@@ -5,12 +5,17 @@ import type { OperatorsToken } from '../config/config.ts';
 const bearer = /^bearer +(\S+)$/i;
 
 /**
- * Finds whose token a request carries. Hashes are compared, each with every token's and in whole, so that the time it
- * takes tells neither how much of a guess was right nor whose token it resembles.
+ * Finds the token that a request carries. Its hash is compared with the whole hash of every token, so that the time
+ * this takes tells neither how much of a guess was right nor which token it resembles.
  */
-export function nameOfToken(authorization: string | undefined, tokens: readonly OperatorsToken[]): string | undefined {
-  const given = Buffer.from(hashOf(bearer.exec(authorization ?? '')?.[1] ?? ''));
-  let name: string | undefined;
-  for (const token of tokens) if (timingSafeEqual(given, Buffer.from(token.hash))) name = token.name;
-  return name;
+export function findToken(
+  authorization: string | undefined,
+  tokens: readonly OperatorsToken[],
+): OperatorsToken | undefined {
+  const sent = bearer.exec(authorization ?? '')?.[1];
+  if (sent === undefined) return undefined;
+  const given = Buffer.from(hashOf(sent));
+  let found: OperatorsToken | undefined;
+  for (const token of tokens) if (timingSafeEqual(given, Buffer.from(token.hash))) found = token;
+  return found;
 }

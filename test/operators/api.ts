@@ -1,10 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { expect } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { Folder } from '../support/folder.ts';
 import { admin, configOf, operatorsOf, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
 export const token = 'operators-token-of-a-test-0123456789';
+
+/** The token's entry in the configuration. */
+export const dashboard = admin('dashboard', token);
 
 /** A response of the operators' API. */
 export interface ApiResponse {
@@ -38,7 +42,7 @@ export interface TestApi {
 export async function startApi(more: Partial<Config> = {}, clock?: () => number): Promise<TestApi> {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   const config = configOf('http://127.0.0.1:1', {
-    operators: operatorsOf([admin('dashboard', token)]),
+    operators: operatorsOf([dashboard]),
     store: { kind: 'file', file: folder.file('accounts.yaml'), masterKeys: [] },
     ...more,
   });
@@ -67,4 +71,19 @@ export async function ask(url: string, line: string, { body, headers, token: sen
   });
   const text = await response.text();
   return { status: response.status, headers: response.headers, body: JSON.parse(text) as ApiResponse['body'] };
+}
+
+/** Expects a problem document with this code, and returns its detail. */
+export function expectProblem(response: ApiResponse, status: number, code: string): string {
+  expect(response.headers.get('content-type')).toBe('application/problem+json');
+  const { title, detail, ...rest } = response.body;
+  expect(rest).toMatchObject({
+    type: `docs/accounts.md#${code}`,
+    status,
+    code,
+    request_id: response.headers.get('x-request-id'),
+  });
+  expect(response.status).toBe(status);
+  expect(title).toEqual(expect.any(String));
+  return String(detail);
 }

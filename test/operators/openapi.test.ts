@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { endpoints, views } from '../../src/operators/endpoints.ts';
+import { endpoints } from '../../src/operators/endpoints.ts';
+import { views } from '../../src/operators/views.ts';
 import { startApi } from './api.ts';
 
 interface Operation {
@@ -66,6 +67,7 @@ test('every response has the members that are described, and no others', async (
   const { ask } = await startApi();
   const body = { environment: 'test', kind: 'secret' };
   const steps: [line: string, operation: string, body?: object][] = [
+    ['GET /session', 'show_session'],
     ['POST /accounts', 'add_account', { id: 'acme', name: 'Acme' }],
     ['POST /accounts/acme/deactivate', 'deactivate_account'],
     ['POST /accounts/acme/activate', 'activate_account'],

@@ -8,7 +8,7 @@ import { parseMasterKeys } from '../../src/accounts/vault.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { mayMount, Mount } from '../support/mount.ts';
 import { admin, configOf, operatorsOf, startSidecar } from '../support/sidecar.ts';
-import { startApi, token, type ApiResponse, type TestApi } from './api.ts';
+import { dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 
@@ -16,21 +16,6 @@ async function withAcme(): Promise<TestApi> {
   const api = await startApi({}, () => now);
   await api.ask('POST /accounts', { body: { id: 'acme', name: 'Acme Stores' } });
   return api;
-}
-
-/** Expects a problem document with this code, and returns its detail. */
-function expectProblem(response: ApiResponse, status: number, code: string): string {
-  expect(response.headers.get('content-type')).toBe('application/problem+json');
-  const { title, detail, ...rest } = response.body;
-  expect(rest).toMatchObject({
-    type: `docs/accounts.md#${code}`,
-    status,
-    code,
-    request_id: response.headers.get('x-request-id'),
-  });
-  expect(response.status).toBe(status);
-  expect(title).toEqual(expect.any(String));
-  return String(detail);
 }
 
 describe('the operations', () => {
@@ -305,7 +290,7 @@ describe('a token', () => {
 
   test('may be one of several, and is known by its name', async () => {
     const other = 'second-token-of-a-test-0123456789';
-    const tokens = [admin('dashboard', token), admin('night-shift', other)];
+    const tokens = [dashboard, admin('night-shift', other)];
     const operators = operatorsOf(tokens);
     const { ask, sidecar, config } = await startApi({ operators });
     await ask('POST /accounts', { body: { id: 'a', name: 'A' } });
@@ -342,7 +327,7 @@ test('without a token there is no listener', async () => {
 test('with TLS it speaks nothing else, and may demand certificates', async () => {
   const authority = createAuthority();
   const { cert, key } = authority.issue('DNS:localhost');
-  const operators = operatorsOf([admin('dashboard', token)], { tls: { cert, key, clientCa: authority.cert } });
+  const operators = operatorsOf([dashboard], { tls: { cert, key, clientCa: authority.cert } });
   const { sidecar } = await startApi({ operators });
   const port = sidecar.app.addresses.operators?.port ?? 0;
   const status = (options: object): Promise<unknown> =>

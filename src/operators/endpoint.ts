@@ -1,0 +1,73 @@
+import { z } from 'zod';
+import { identifier } from '../accounts/file/schema.ts';
+import { environmentNames } from '../accounts/api-key.ts';
+import type { Operations, Request } from '../accounts/operations.ts';
+import type { OperatorRole, OperatorsToken } from '../config/config.ts';
+import { oneOf } from '../yaml/kinds.ts';
+import { textValue } from '../yaml/text-value.ts';
+import type { ViewName } from './views.ts';
+
+/** What endpoints work with. */
+export interface Parts {
+  readonly operations: Operations;
+}
+
+/** The request that an endpoint answers, without its input. */
+export interface Caller extends Request {
+  /** The token it came with. */
+  readonly token: OperatorsToken;
+}
+
+/** One operation of the API. */
+export interface Endpoint {
+  readonly method: 'GET' | 'POST';
+  /** Below the API's root, with `{parameters}` as OpenAPI writes them. */
+  readonly path: string;
+  /** Names it in the log, in metrics and in the API's description. */
+  readonly operation: string;
+  readonly summary: string;
+  /** The role that is needed; the roles above it may use the endpoint too. */
+  readonly role: OperatorRole;
+  /**
+   * What a token of one account gets from an endpoint without `{account}` in its path. `own`: `run` looks only at the
+   * account of the token. Undefined: nothing, it is forbidden.
+   */
+  readonly accountToken?: 'own';
+  /** Path, query and body in one: no name stands in two of them. */
+  readonly input: z.ZodObject;
+  readonly response: { readonly status: 200 | 201; readonly view: ViewName };
+  /** Whether it makes a secret, so that an `Idempotency-Key` is heeded. */
+  readonly makesSecret?: true;
+  /** @param input of this endpoint's schema */
+  readonly run: (parts: Parts, input: never, caller: Caller) => Promise<object>;
+}
+
+/** Keeps an endpoint's function to the type of its input. */
+export function endpoint<Input extends z.ZodObject>(
+  row: Omit<Endpoint, 'input' | 'run'> & {
+    readonly input: Input;
+    readonly run: (parts: Parts, input: z.output<Input>, caller: Caller) => Promise<object>;
+  },
+): Endpoint {
+  return row;
+}
+
+export const account = textValue(identifier).describe('The id of the account.');
+export const key = textValue(identifier).describe('The id of the key.');
+export const environment = textValue(oneOf(environmentNames));
+
+/** How many items a page has at most. */
+const longestPage = 1_000;
+
+/** The size of a page, as a query has it. */
+export const pageSize = z
+  .string({ error: `expected a number from 1 to ${longestPage}` })
+  .transform((text, context) => {
+    const size = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0;
+    if (size >= 1 && size <= longestPage) return size;
+    context.addIssue(`expected a number from 1 to ${longestPage}`);
+    return z.NEVER;
+  })
+  .prefault('100')
+  .meta({ type: 'integer', minimum: 1, maximum: longestPage, default: 100 })
+  .describe(`Items on a page, from 1 to ${longestPage}.`);

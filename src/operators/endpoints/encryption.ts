@@ -1,0 +1,48 @@
+import { z } from 'zod';
+import { grace } from '../../accounts/durations.ts';
+import { encodings } from '../../envelope/encoding.ts';
+import { oneOf } from '../../yaml/kinds.ts';
+import { textValue } from '../../yaml/text-value.ts';
+import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
+
+export const encryptionEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'GET',
+    path: '/accounts/{account}/encryption/{environment}',
+    operation: 'show_encryption',
+    summary: 'Show how an account encrypts, without the key',
+    role: 'viewer',
+    input: z.strictObject({ account, environment }),
+    response: { status: 200, view: 'Encryption' },
+    run: ({ operations }, { account, environment }) => operations.showEncryption(account, environment),
+  }),
+  endpoint({
+    method: 'POST',
+    path: '/accounts/{account}/encryption/{environment}/enable',
+    operation: 'enable_encryption',
+    summary: 'Make a key and an IV and show them, once; others stop at once',
+    role: 'operator',
+    input: z.strictObject({
+      account,
+      environment,
+      encoding: textValue(oneOf(encodings)).optional().describe('Of sealed responses. Default: as before, or hex.'),
+      grace: textValue(grace).optional().describe('Accept what was valid before for so long, such as 24h.'),
+      replace: z.boolean().default(false).describe('Replace credentials that are in use.'),
+    }),
+    response: { status: 201, view: 'EnabledEncryption' },
+    makesSecret: true,
+    run: ({ operations }, { account, environment, encoding, grace, replace }, caller) =>
+      operations.enableEncryption(account, environment, { encoding, grace, replace }, caller),
+  }),
+  endpoint({
+    method: 'POST',
+    path: '/accounts/{account}/encryption/{environment}/disable',
+    operation: 'disable_encryption',
+    summary: 'Accept and answer plaintext; the key and the IV are forgotten',
+    role: 'operator',
+    input: z.strictObject({ account, environment }),
+    response: { status: 200, view: 'Encryption' },
+    run: ({ operations }, { account, environment }, caller) =>
+      operations.disableEncryption(account, environment, caller),
+  }),
+];

@@ -1,0 +1,20 @@
+import { isIP } from 'node:net';
+
+/** A host with a port after it, or without. The host of an IPv6 address stands in brackets (RFC 3986 §3.2.2). */
+const hostAndPort = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^:]+))(?::[0-9]*)?$/;
+
+/**
+ * Whether the listener answers to the host of a request. A web page can point a name of its own at 127.0.0.1 and then send requests
+ * here from the browser of an operator (DNS rebinding), but under that name only: not under an IP address, nor under
+ * `localhost`.
+ *
+ * @param fields the request's `Host` header fields: there must be one
+ * @param names lower-case names that operators use besides
+ */
+export function isKnownHost(fields: readonly string[] = [], names: readonly string[]): boolean {
+  const [host, ...others] = fields;
+  if (host === undefined || others.length > 0) return false;
+  const { v6, name } = hostAndPort.exec(host.toLowerCase())?.groups ?? {};
+  if (v6 !== undefined) return isIP(v6) === 6;
+  return name !== undefined && (name === 'localhost' || isIP(name) === 4 || names.includes(name));
+}

@@ -1,0 +1,187 @@
+import { connect, type Socket } from 'node:net';
+import { text } from 'node:stream/consumers';
+import { describe, expect, test } from 'vitest';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import type { Operations } from '../../src/accounts/operations.ts';
+import { isKnownHost } from '../../src/operators/host.ts';
+import { createOperatorsListener } from '../../src/operators/operators.ts';
+import { findToken } from '../../src/operators/tokens.ts';
+import { createLogger } from '../../src/telemetry/logger.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { admin, operatorsOf } from '../support/sidecar.ts';
+import { ask, dashboard, expectProblem, startApi, token } from './api.ts';
+
+describe('the Host of a request', () => {
+  test.each([
+    '127.0.0.1',
+    '127.0.0.1:9091',
+    '10.1.2.3:1',
+    '[::1]',
+    '[::1]:9091',
+    'localhost',
+    'LocalHost:9091',
+    'sidecar.internal',
+    'Sidecar.Internal:443',
+    '[fe80::1]:80',
+  ])('%s is answered', (host) => {
+    expect(isKnownHost([host], ['sidecar.internal'])).toBe(true);
+  });
+
+  test.each([
+    undefined,
+    '',
+    ':9091',
+    'evil.example',
+    'evil.example:9091',
+    'localhost.evil.example',
+    'evil-localhost',
+    'localhost.',
+    '127.0.0.1.evil.example',
+    '127.1',
+    '2130706433',
+    '0x7f.1',
+    '127.0.0.1:9091:1',
+    '127.0.0.1:x',
+    '[::1].evil.example',
+    '[evil.example]',
+    '[127.0.0.1]',
+    '::1',
+    'x@localhost',
+    'localhost/evil.example',
+    'sidecar.internal.evil.example',
+    'other.sidecar.internal',
+  ])('%j is not', (host) => {
+    expect(isKnownHost(host === undefined ? undefined : [host], ['sidecar.internal'])).toBe(false);
+  });
+
+  test('is looked at before the token, on every path', async () => {
+    const { sidecar } = await startApi();
+    const port = sidecar.app.addresses.operators?.port ?? 0;
+    for (const path of ['/api/v1/accounts', '/api/v1/openapi.json', '/', '/console/']) {
+      const head = `GET ${path} HTTP/1.1\r\nHost: evil.example:${port}\r\nConnection: close\r\n`;
+      const responses = [`${head}\r\n`, `${head}Authorization: Bearer ${token}\r\n\r\n`].map((request) =>
+        exchange(port, request),
+      );
+      for (const response of await Promise.all(responses)) {
+        expect(response).toMatch(/^HTTP\/1\.1 421 /);
+        expect(response).toContain('"code":"unknown_host"');
+      }
+    }
+  });
+
+  test('is needed, and may not stand twice', async () => {
+    const { sidecar } = await startApi();
+    const port = sidecar.app.addresses.operators?.port ?? 0;
+    const head = `GET /api/v1/accounts HTTP/1.0\r\nAuthorization: Bearer ${token}\r\n`;
+    expect(await exchange(port, `${head}\r\n`)).toMatch(/^HTTP\/1\.1 421 /);
+    const twice = `${head.replace('1.0', '1.1')}Host: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n`;
+    expect(await exchange(port, twice)).toMatch(/^HTTP\/1\.1 421 /);
+  });
+
+  test('may be a name of the configuration, whatever a reload makes of it', async () => {
+    const { sidecar, config } = await startApi();
+    const port = sidecar.app.addresses.operators?.port ?? 0;
+    const request = `GET /api/v1/accounts HTTP/1.1\r\nHost: ops.internal\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n\r\n`;
+    expect(await exchange(port, request)).toMatch(/^HTTP\/1\.1 421 /);
+    sidecar.app.apply({ ...config, operators: operatorsOf([dashboard], { hosts: ['ops.internal'] }) });
+    expect(await exchange(port, request)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});
+
+describe('a token is compared in whole', () => {
+  const hash = hashOf(token);
+
+  test.each(Array.from(hash, (_, i) => i))('a hash that differs in digit %i alone is another', (i) => {
+    const other = `${hash.slice(0, i)}${hash[i] === '0' ? '1' : '0'}${hash.slice(i + 1)}`;
+    expect(findToken(`Bearer ${token}`, [{ ...dashboard, hash: other }])).toBeUndefined();
+    expect(findToken(`Bearer ${token}`, [{ ...dashboard, hash: other }, dashboard])).toBe(dashboard);
+  });
+
+  test('wherever it stands among others', () => {
+    const others = ['a', 'b'].map((name) => admin(name, name));
+    expect(findToken(`Bearer ${token}`, [dashboard, ...others])).toBe(dashboard);
+    expect(findToken(`Bearer ${token}`, [...others, dashboard])).toBe(dashboard);
+    expect(findToken('Bearer ', [...others, dashboard])).toBeUndefined();
+    expect(findToken(undefined, [{ ...dashboard, hash: hashOf('') }])).toBeUndefined();
+  });
+});
+
+test('what went wrong inside is in the log, and not in the response', async () => {
+  const log: string[] = [];
+  const listener = await createOperatorsListener({
+    state: () => ({
+      operations: {
+        show: () => Promise.reject(new TypeError('cannot read /var/lib/secret of undefined')),
+      } as unknown as Operations,
+      tokens: [dashboard],
+      hosts: [],
+    }),
+    log: createLogger('info', { write: (line) => void log.push(line) }),
+    count: () => {},
+    tls: undefined,
+  });
+  await new Promise<void>((resolve) => void listener.listen(0, '127.0.0.1', resolve));
+  try {
+    const { port } = listener.address() as { port: number };
+    const response = await ask(`http://127.0.0.1:${port}/api/v1`, 'GET /accounts/acme');
+    expect(expectProblem(response, 500, 'internal_error')).toBe('The log says more, under the id of this request.');
+    expect(JSON.stringify(response.body)).not.toMatch(/secret|TypeError|undefined|\.ts/);
+    expect(log.join('')).toContain(String(response.body['request_id']));
+  } finally {
+    listener.close();
+  }
+});
+
+describe('a connection that does not go on', () => {
+  const seconds = 8_000;
+
+  test('is ended in seconds while TLS is not agreed on', { timeout: 2 * seconds }, async () => {
+    const { cert, key } = createAuthority().issue('DNS:localhost');
+    const { sidecar } = await startApi({
+      operators: operatorsOf([dashboard], { tls: { cert, key, clientCa: undefined } }),
+    });
+    const port = sidecar.app.addresses.operators?.port ?? 0;
+    // The first bytes of a ClientHello of 512 bytes, which never come.
+    const half = Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc]);
+    await Promise.all([Buffer.alloc(0), half].map((bytes) => expectEnd(connect(port, '127.0.0.1'), bytes, seconds)));
+  });
+
+  test('is ended in seconds while its head is not whole', { timeout: 2 * seconds }, async () => {
+    const { sidecar } = await startApi();
+    const port = sidecar.app.addresses.operators?.port ?? 0;
+    const heads = ['', 'GET /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nX-More: '];
+    await Promise.all(heads.map((head) => expectEnd(connect(port, '127.0.0.1'), Buffer.from(head), seconds)));
+  });
+
+  test('is one of a hundred at most', async () => {
+    const { sidecar, ask } = await startApi();
+    const port = sidecar.app.addresses.operators?.port ?? 0;
+    const sockets = Array.from({ length: 110 }, () => connect(port, '127.0.0.1').on('error', () => {}));
+    let closed = 0;
+    for (const socket of sockets) socket.on('close', () => closed++);
+    await expect.poll(() => closed).toBe(10);
+    for (const socket of sockets) socket.destroy();
+    await expect
+      .poll(async () => (await ask('GET /session').catch(() => undefined))?.status, { timeout: 5_000 })
+      .toBe(200);
+  });
+});
+
+/** The response to a request written as it is. */
+function exchange(port: number, request: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  socket.write(request);
+  return text(socket);
+}
+
+function expectEnd(socket: Socket, bytes: Buffer, milliseconds: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error('still open')), milliseconds);
+    socket.on('error', () => {}).resume();
+    socket.on('close', () => {
+      clearTimeout(late);
+      resolve();
+    });
+    socket.write(bytes);
+  });
+}
