@@ -1,0 +1,153 @@
+import type { Metric, Registry } from 'prom-client';
+
+type LabelValue = string | number;
+type Labels = Readonly<Record<string, LabelValue>>;
+
+interface Description<Names extends readonly string[]> {
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames: Names;
+}
+
+/** A value as prom-client's registry takes it from a metric. */
+interface Sample {
+  readonly metricName?: string;
+  readonly labels: Labels;
+  readonly value: number;
+}
+
+/** What label values lead to: a series at the last one. */
+interface Branch<Series> {
+  readonly next: Map<LabelValue, Branch<Series>>;
+  series: Series | undefined;
+}
+
+/**
+ * A metric as prom-client's registry asks for it. prom-client's own hash all labels at each recording; these find a series
+ * by maps from one label value to the next, add to plain numbers, and are exposed byte for byte alike.
+ */
+abstract class SeriesMetric<Names extends readonly string[], Series> {
+  abstract readonly type: 'counter' | 'histogram';
+  readonly name: string;
+  readonly help: string;
+  readonly labelNames: Names;
+  readonly aggregator = 'sum';
+  /** In the order in which they came to be. */
+  protected readonly all: Series[] = [];
+  readonly #root: Branch<Series> = { next: new Map(), series: undefined };
+
+  constructor(registry: Registry, { name, help, labelNames }: Description<Names>) {
+    this.name = name;
+    this.help = help;
+    this.labelNames = labelNames;
+    // The type of the parameter names prom-client's own classes; what is called of them is `get`.
+    registry.registerMetric(this as unknown as Metric);
+  }
+
+  /** What the registry exposes. */
+  get(): Promise<object> {
+    const { name, help, type, aggregator } = this;
+    return Promise.resolve({ name, help, type, aggregator, values: this.samples() });
+  }
+
+  /** The series with these label values, in the order of the label names; made if there is none yet. */
+  protected at(values: readonly LabelValue[]): Series {
+    let branch = this.#root;
+    for (const value of values) {
+      let next = branch.next.get(value);
+      if (next === undefined) {
+        next = { next: new Map(), series: undefined };
+        branch.next.set(value, next);
+      }
+      branch = next;
+    }
+    return (branch.series ??= this.#add(values));
+  }
+
+  #add(values: readonly LabelValue[]): Series {
+    const series = this.create(Object.fromEntries(values.map((value, i) => [this.labelNames[i], value])));
+    this.all.push(series);
+    return series;
+  }
+
+  protected abstract create(labels: Labels): Series;
+  protected abstract samples(): readonly Sample[];
+}
+
+/** The values of a metric's labels, one for each name. */
+type ValuesOf<Names extends readonly string[]> = { readonly [I in keyof Names]: LabelValue };
+
+/** Counts, by labels. */
+export class SeriesCounter<const Names extends readonly string[]> extends SeriesMetric<
+  Names,
+  { readonly labels: Labels; value: number }
+> {
+  readonly type = 'counter';
+
+  /** Adds one. */
+  count(...values: ValuesOf<Names>): void {
+    this.at(values).value++;
+  }
+
+  /** Exposes a series before it has counted: `increase()` needs a value before the first. */
+  expose(...values: ValuesOf<Names>): void {
+    this.at(values);
+  }
+
+  protected override create(labels: Labels): { readonly labels: Labels; value: number } {
+    return { labels, value: 0 };
+  }
+
+  protected override samples(): readonly Sample[] {
+    return this.all;
+  }
+}
+
+interface Distribution {
+  readonly labels: Labels;
+  /** By bucket, not added up. */
+  readonly counts: number[];
+  sum: number;
+  count: number;
+}
+
+/** Observes values, by labels. */
+export class SeriesHistogram<const Names extends readonly string[]> extends SeriesMetric<Names, Distribution> {
+  readonly type = 'histogram';
+  readonly #bounds: readonly number[];
+
+  /** @param bounds the buckets' upper bounds, ascending */
+  constructor(registry: Registry, description: Description<Names>, bounds: readonly number[]) {
+    super(registry, description);
+    this.#bounds = bounds;
+  }
+
+  /** @param value finite */
+  observe(value: number, ...values: ValuesOf<Names>): void {
+    const series = this.at(values);
+    series.sum += value;
+    series.count++;
+    const bucket = this.#bounds.findIndex((bound) => value <= bound);
+    if (bucket !== -1) series.counts[bucket] = (series.counts[bucket] ?? 0) + 1;
+  }
+
+  protected override create(labels: Labels): Distribution {
+    return { labels, counts: this.#bounds.map(() => 0), sum: 0, count: 0 };
+  }
+
+  protected override samples(): readonly Sample[] {
+    return this.all.flatMap(({ labels, counts, sum, count }) => {
+      let below = 0;
+      const buckets = this.#bounds.map((le, i): Sample => {
+        below += counts[i] ?? 0;
+        return { metricName: `${this.name}_bucket`, labels: { le, ...labels }, value: below };
+      });
+      return [
+        ...buckets,
+        { metricName: `${this.name}_bucket`, labels: { le: '+Inf', ...labels }, value: count },
+        { metricName: `${this.name}_sum`, labels, value: sum },
+        { metricName: `${this.name}_count`, labels, value: count },
+      ];
+    });
+  }
+}
