@@ -4,6 +4,7 @@ import { parseCredentials } from '../envelope/credentials.ts';
 import type { CredentialFormat, Credentials } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import { AesCbc } from '../envelope/aes-cbc.ts';
+import { hintForBody } from '../envelope/hints.ts';
 import { openEnvelope } from '../envelope/envelope.ts';
 import type { OpenFailure } from '../envelope/envelope.ts';
 import { isJson } from '../envelope/json.ts';
@@ -35,10 +36,9 @@ export async function open(io: CipherIo, options: CipherOptions): Promise<number
   return run(io, 'open', options, (input, credentials) => {
     const text = input.toString().trim();
     const isBare = !text.startsWith('{');
-    const result = openEnvelope(isBare ? Buffer.from(JSON.stringify({ data: text })) : input, [
-      new AesCbc(credentials, 'hex'),
-    ]);
-    if ('code' in result) throw new CommandFailed(explain(result));
+    const body = isBare ? Buffer.from(JSON.stringify({ data: text })) : input;
+    const result = openEnvelope(body, [new AesCbc(credentials, 'hex')]);
+    if ('code' in result) throw new CommandFailed(explain(result, body));
     return result.plaintext;
   });
 }
@@ -81,12 +81,12 @@ async function readSecret(path: string): Promise<string> {
 }
 
 /** Here the caller holds the key, so that padding and plaintext may be told apart. */
-function explain({ code, reason, hint }: OpenFailure): string {
+function explain({ code, reason }: OpenFailure, body: Buffer): string {
   if (code === 'envelope_required') return 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}';
   if (code === 'envelope_malformed') return 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members';
   if (reason === 'padding')
     return 'the padding is wrong: another key, or a ciphertext that was damaged or not padded by PKCS#7';
   if (reason === 'not_json')
     return 'decrypted, but the plaintext is not JSON: another IV, or something else was sealed';
-  return `cannot decrypt: ${hint}`;
+  return `cannot decrypt: ${hintForBody(body, code)}`;
 }

@@ -1,6 +1,5 @@
 import { looksLikeAesCbc } from './aes-cbc.ts';
 import type { EnvelopeOpener, OpenReason } from './codec.ts';
-import { hintFor } from './hints.ts';
 import { isJson } from './json.ts';
 import { soleData } from './sole-member.ts';
 
@@ -14,8 +13,6 @@ export interface OpenFailure {
   readonly code: 'envelope_required' | 'envelope_malformed' | 'decryption_failed';
   /** Present with `decryption_failed`. Not for the caller. */
   readonly reason?: OpenReason;
-  /** Present with `decryption_failed`: what may help the caller, told from the string as sent and nothing else. */
-  readonly hint?: string;
 }
 
 /** From the first obstacle to the last. */
@@ -40,7 +37,7 @@ export function openEnvelope<Opener extends EnvelopeOpener>(
     furthest = Math.max(furthest, reasons.indexOf(opened));
   }
   const reason = reasons[furthest];
-  return reason === undefined || reason === 'encoding' ? whyNoCiphertext(body) : decryptionFailed(reason, data);
+  return reason === undefined || reason === 'encoding' ? whyNoCiphertext(body) : { code: 'decryption_failed', reason };
 }
 
 /**
@@ -64,9 +61,5 @@ function whyNoCiphertext(body: Buffer): OpenFailure {
   const hasData = typeof value === 'object' && value !== null && Object.hasOwn(value, 'data');
   if (!hasData) return { code: 'envelope_required' };
   const data = soleData(text);
-  return data === undefined ? { code: 'envelope_malformed' } : decryptionFailed('encoding', data);
-}
-
-function decryptionFailed(reason: OpenReason, data: string): OpenFailure {
-  return { code: 'decryption_failed', reason, hint: hintFor(data) };
+  return data === undefined ? { code: 'envelope_malformed' } : { code: 'decryption_failed', reason: 'encoding' };
 }

@@ -1,30 +1,119 @@
 import { blockLength, isWholeBlocks } from './cipher.ts';
 import { decodeBase64, decodeCiphertext } from './encoding.ts';
+import type { OpenFailure } from './envelope.ts';
+import { isJson } from './json.ts';
+import { soleData } from './sole-member.ts';
 
 /**
- * What may be wrong with the string of an envelope that did not open. It is told from that string alone: what came of
- * decrypting it is not known here and so cannot leak.
+ * What may be wrong with a body that did not open, for merchants in the test environment. It is told from the body as sent
+ * and from nothing else: the result of decryption is not known here, so no hint can leak it.
  */
-export function hintFor(data: string): string {
+export function hintForBody(body: Buffer, code: OpenFailure['code']): string {
+  const text = body.toString();
+  if (code === 'envelope_required') return requiredHint(JSON.parse(text));
+  if (code === 'envelope_malformed') return isJson(body) ? shapeHint(text) : notJsonHint(body);
+  return hintForData(soleData(text) ?? '');
+}
+
+const asEnvelope = 'send {"data":"<ciphertext>"}';
+
+function notJsonHint(body: Buffer): string {
+  const text = body.toString('latin1');
+  if (text.startsWith('\xef\xbb\xbf')) return 'the body begins with a byte order mark: send UTF-8 without one';
+  if (/^(?:\xff\xfe|\xfe\xff)/.test(text) || /^\{\0|^\0\{/.test(text)) return 'the body is UTF-16: send UTF-8';
+  if (/^\s*data=/.test(text)) return `the body is a form: ${asEnvelope} as JSON`;
+  if (/\S/.test(text) && decodeCiphertext(text.trim()) !== undefined)
+    return `the body is the bare ciphertext: ${asEnvelope}`;
+  if (/^\s*\{[^{}]*\}\s*$/.test(text) && isJson(Buffer.from(text.replace(/[\r\n\t]/g, ''), 'latin1')))
+    return 'a line break or tab stands inside a string: encode the ciphertext without line breaks';
+  return `the body is not JSON: ${asEnvelope}`;
+}
+
+/** @param value a JSON value without a member `data` */
+function requiredHint(value: unknown): string {
+  if (typeof value === 'string') {
+    if (soleData(value) !== undefined) return 'the envelope was made a string twice: send the object itself';
+    return `the body is a JSON string: ${asEnvelope}`;
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return `not a JSON object: ${asEnvelope}`;
+  const names = Object.keys(value);
+  if (names.some((name) => name.toLowerCase() === 'data')) return 'the member is called "data", in lower case';
+  if (names.includes('encrypted_data')) return 'the member is called "data"; "encrypted_data" is for aes-decrypt';
+  return `this account has encryption on: ${asEnvelope}`;
+}
+
+/** @param text a JSON object with a member `data` that is not its only one, or not a string */
+function shapeHint(text: string): string {
+  const { data } = JSON.parse(text) as { readonly data: unknown };
+  if (data === null || data === false || data === '') return 'there is nothing in "data": your encryption failed';
+  if (typeof data !== 'string') return '"data" must be a string: the ciphertext in hex or base64';
+  return '"data" must be the only member and stand once: put the others into the plaintext';
+}
+
+export const wrongCredentials =
+  'wrong key or IV, or the plaintext is not JSON; check that key and IV go in as text, not decoded from base64, that ' +
+  'the padding is PKCS#7, that the plaintext is UTF-8 without a byte order mark, and try the string on /api/s2s/aes-decrypt';
+
+const hexDigits = /^[0-9A-Fa-f]+$/;
+
+/** What may be wrong with the string of an envelope, told from that string alone. */
+export function hintForData(data: string): string {
+  return slipOfData(data) ?? wrongCredentials;
+}
+
+/** What is wrong with the form of the string; undefined if it may be a ciphertext. */
+export function slipOfData(data: string): string | undefined {
   const ciphertext = decodeCiphertext(data);
   if (ciphertext === undefined) return encodingHint(data);
-  if (ciphertext.length === 0) return 'the string is empty';
+  if (ciphertext.length === 0) return 'the string is empty: your encryption failed';
   const outer = hexDigits.test(data) ? 'hex' : 'base64';
   const inner = ciphertext.toString('latin1');
-  // OpenSSL's format for passphrases, which CryptoJS falls into when it is given the key as a string.
+  // OpenSSL's format for passphrases, which CryptoJS falls into if it is given the key as a string.
   if (inner.startsWith('Salted__')) return 'looks like passphrase encryption: the key must go in as bytes';
   if (hexDigits.test(inner)) return `looks like ${outer} of hex`;
   if (decodeBase64(inner) !== undefined) return `looks like ${outer} of base64`;
   if (!isWholeBlocks(ciphertext)) return `the ciphertext is not whole blocks of ${blockLength} bytes`;
-  return 'wrong key or IV, or the plaintext is not JSON';
+  return undefined;
 }
 
-const hexDigits = /^[0-9A-Fa-f]+$/;
+/** Texts that languages print for bytes, with the way to plain hex or base64. In the order in which they are tried. */
+const printed: readonly (readonly [RegExp, string])[] = [
+  [/^[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2})+$/, 'dashes between the bytes, as BitConverter writes them: remove them'],
+  [/^[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+$/, 'colons between the bytes: remove them'],
+  [/^0[xX][0-9A-Fa-f]+$/, '"0x" before the hex digits: remove it'],
+  [/^(?:\\x[0-9A-Fa-f]{2})+$/, '"\\x" before the bytes: write hex digits alone'],
+  [/^\\x[0-9A-Fa-f]+$/, '"\\x" before the hex digits: remove it'],
+  [/^b(['"]).*\1$/s, "printed as Python's b'…': decode the bytes to a string first"],
+  [/%[0-9A-Fa-f]{2}/, 'percent-encoded: send the string as it is'],
+];
 
 function encodingHint(data: string): string {
   if (hexDigits.test(data)) return 'odd number of hex digits';
+  for (const [form, hint] of printed) if (form.test(data)) return hint;
   if (/\s/.test(data)) return 'white space or a line break in the string';
   if (/^[\w-]+=*$/.test(data) && /[_-]/.test(data)) return 'looks like url-safe base64: use the standard alphabet';
   if (/^[A-Za-z0-9+/]+$/.test(data) && data.length % 4 !== 1) return 'looks like base64 without its padding';
   return 'neither hex nor base64';
+}
+
+/** What may be wrong with the `key` and `iv` headers of the test endpoints. Never a value. */
+export function hintForHeaders(key: string, iv: string): string | undefined {
+  const missing = [key === '' && 'key', iv === '' && 'iv'].filter((name) => name !== false);
+  if (missing.length > 0)
+    return `the ${missing.join(' header and the ')} header ${missing.length > 1 ? 'are' : 'is'} missing`;
+  for (const [name, value] of [
+    ['key', key],
+    ['iv', iv],
+  ] as const) {
+    if (/^(["']).*\1$/.test(value)) return `the ${name} header is in quotes: send the characters alone`;
+  }
+  const [keyBytes, ivBytes] = [Buffer.byteLength(key), Buffer.byteLength(iv)];
+  if (keyBytes < 32 && keyBytes >= 16 && ivBytes === 32) return 'key and iv seem to be exchanged';
+  if (keyBytes === 44 && decodeBase64(key)?.length === 32) return notDecoded('base64');
+  if (keyBytes === 64 && hexDigits.test(key)) return notDecoded('hex');
+  return undefined;
+}
+
+function notDecoded(encoding: string): string {
+  return `the key header looks like ${encoding} of 32 bytes: send the 32 characters that you were given`;
 }

@@ -1,4 +1,5 @@
 import type { Encryption } from '../accounts/account.ts';
+import { hintForBody } from '../envelope/hints.ts';
 import { hasEnvelopeShape, openEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { GatewayRequest } from './gateway-request.ts';
@@ -89,7 +90,7 @@ function open(
   }
   request.reason = opened.reason;
   // In live there is one response to all that may be wrong with a ciphertext: differences are a padding oracle.
-  request.refuse(opened.code, environment.name === 'test' ? { hint: opened.hint } : {});
+  request.refuse(opened.code, environment.name === 'test' ? { hint: hintForBody(sent, opened.code) } : {});
   return undefined;
 }
 

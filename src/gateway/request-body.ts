@@ -9,15 +9,19 @@ export function isEncoded(head: RequestHead): boolean {
 }
 
 /**
- * Reads a body of up to `limits.requestBody` bytes into memory, within the budget of all requests and within
+ * Reads a body of up to `limits.requestBody` and `most` bytes into memory, within the budget of all requests and within
  * `timeouts.request`. Empty where there is none.
  *
  * @returns the body or why it is refused; never settles where the client leaves or the time is over, because then the
  *   request is over, too
  */
-export async function readBody(request: GatewayRequest, head: RequestHead): Promise<Buffer | RefusalCode> {
+export async function readBody(
+  request: GatewayRequest,
+  head: RequestHead,
+  most = Infinity,
+): Promise<Buffer | RefusalCode> {
   if (!head.hasBody) return Buffer.alloc(0);
-  const limit = request.rules.limits.requestBody;
+  const limit = Math.min(most, request.rules.limits.requestBody);
   if (head.contentLength !== undefined && head.contentLength > limit) return 'body_too_large';
   request.wait('request_timeout');
   if (head.expectsContinue) request.res.writeContinue();

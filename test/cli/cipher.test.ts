@@ -83,7 +83,7 @@ describe('open', () => {
     ['{"data":"00"', 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members'],
     ['abc', 'cannot decrypt: odd number of hex digits'],
     ['{"data":"abc"}', 'cannot decrypt: odd number of hex digits'],
-    ['', 'cannot decrypt: the string is empty'],
+    ['', 'cannot decrypt: the string is empty: your encryption failed'],
     ['00', 'cannot decrypt: the ciphertext is not whole blocks of 16 bytes'],
     [
       openssl(key, iv, Buffer.alloc(16), '-nopad').toString('hex'),

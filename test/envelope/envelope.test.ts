@@ -3,13 +3,12 @@ import { describe, expect, test } from 'vitest';
 import { encodings } from '../../src/envelope/encoding.ts';
 import { AesCbc } from '../../src/envelope/aes-cbc.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../src/envelope/envelope.ts';
-import { hintFor } from '../../src/envelope/hints.ts';
+import { hintForBody, wrongCredentials } from '../../src/envelope/hints.ts';
 import { credentials, iv, key, openssl, otherCredentials } from './fixtures.ts';
 
 const codec = new AesCbc(credentials, 'hex');
 const otherCodec = new AesCbc(otherCredentials, 'hex');
 const document = Buffer.from('{"amount": 10.50, "note": "é"}');
-const wrongKey = 'wrong key or IV, or the plaintext is not JSON';
 
 function envelope(data: string): Buffer {
   return Buffer.from(JSON.stringify({ data }));
@@ -103,19 +102,19 @@ describe('openEnvelope', () => {
   });
 
   test.each([
-    ['an odd hex digit', hex.slice(1), 'encoding', 'odd number of hex digits'],
-    ['other signs', 'a!', 'encoding', 'neither hex nor base64'],
-    ['letters outside ASCII', 'é', 'encoding', 'neither hex nor base64'],
-    ['letters whose low byte is a hex digit', '\u0130'.repeat(32), 'encoding', 'neither hex nor base64'],
-    ['an escaped quote', 'a"b', 'encoding', 'neither hex nor base64'],
-    ['an escaped line break', `${base64}\n`, 'encoding', 'white space or a line break in the string'],
-    ['an empty string', '', 'length', 'the string is empty'],
-    ['15 bytes', hex.slice(0, 30), 'length', 'the ciphertext is not whole blocks of 16 bytes'],
-    ['17 bytes', hex.slice(0, 34), 'length', 'the ciphertext is not whole blocks of 16 bytes'],
-    ['all but the last block', hex.slice(0, -32), 'padding', wrongKey],
-    ['the ciphertext twice encoded', Buffer.from(hex).toString('base64'), 'padding', 'looks like base64 of hex'],
-  ])('fails to decrypt %s', (_, data, reason, hint) => {
-    expect(openEnvelope(envelope(data), [codec])).toEqual({ code: 'decryption_failed', reason, hint });
+    ['an odd hex digit', hex.slice(1), 'encoding'],
+    ['other signs', 'a!', 'encoding'],
+    ['letters outside ASCII', 'é', 'encoding'],
+    ['letters whose low byte is a hex digit', '\u0130'.repeat(32), 'encoding'],
+    ['an escaped quote', 'a"b', 'encoding'],
+    ['an escaped line break', `${base64}\n`, 'encoding'],
+    ['an empty string', '', 'length'],
+    ['15 bytes', hex.slice(0, 30), 'length'],
+    ['17 bytes', hex.slice(0, 34), 'length'],
+    ['all but the last block', hex.slice(0, -32), 'padding'],
+    ['the ciphertext twice encoded', Buffer.from(hex).toString('base64'), 'padding'],
+  ])('fails to decrypt %s', (_, data, reason) => {
+    expect(openEnvelope(envelope(data), [codec])).toEqual({ code: 'decryption_failed', reason });
   });
 
   test.each([
@@ -126,11 +125,7 @@ describe('openEnvelope', () => {
     ['JSON cut short', Buffer.from('{"amount":1')],
   ])('refuses a plaintext that is %s', (_, plaintext) => {
     const body = Buffer.from(codec.seal(plaintext));
-    expect(openEnvelope(body, [codec])).toEqual({
-      code: 'decryption_failed',
-      reason: 'not_json',
-      hint: wrongKey,
-    });
+    expect(openEnvelope(body, [codec])).toEqual({ code: 'decryption_failed', reason: 'not_json' });
   });
 
   test('tells bad padding from bad JSON in the reason and nowhere else', () => {
@@ -163,8 +158,10 @@ describe('openEnvelope', () => {
       for (let bit = 0; bit < 8; bit += 1) {
         const flipped = Buffer.from(ciphertext);
         flipped.writeUInt8(flipped.readUInt8(at) ^ (1 << bit), at);
-        const result = openEnvelope(envelope(flipped.toString('hex')), [codec]);
-        expect(result).toMatchObject({ code: 'decryption_failed', hint: wrongKey });
+        const body = envelope(flipped.toString('hex'));
+        const result = openEnvelope(body, [codec]);
+        expect(result).toMatchObject({ code: 'decryption_failed' });
+        expect(hintForBody(body, 'decryption_failed')).toBe(wrongCredentials);
         if ('reason' in result) reasons.add(result.reason);
       }
     }
@@ -224,36 +221,6 @@ describe('hasEnvelopeShape and isEnvelope', () => {
     const body = Buffer.from('{"data":"é"}', 'latin1');
     expect(hasEnvelopeShape(body)).toBe(false);
     expect(isEnvelope(body)).toBe(false);
-  });
-});
-
-describe('hintFor', () => {
-  const bytes = Buffer.alloc(32, 0xfb);
-
-  test.each([
-    ['', 'the string is empty'],
-    ['abc', 'odd number of hex digits'],
-    [bytes.toString('hex').slice(1), 'odd number of hex digits'],
-    [bytes.toString('base64url'), 'looks like url-safe base64: use the standard alphabet'],
-    [bytes.toString('base64').replaceAll('+', '-'), 'neither hex nor base64'],
-    [bytes.toString('base64').replace(/=+$/, ''), 'looks like base64 without its padding'],
-    [bytes.toString('base64').replace('+', ' '), 'white space or a line break in the string'],
-    [`${bytes.toString('hex')}\r\n`, 'white space or a line break in the string'],
-    ['aa:bb', 'neither hex nor base64'],
-    ['AR==', 'neither hex nor base64'],
-    [Buffer.from(bytes.toString('hex')).toString('base64'), 'looks like base64 of hex'],
-    [Buffer.from(bytes.toString('hex')).toString('hex'), 'looks like hex of hex'],
-    [Buffer.from(bytes.toString('base64')).toString('hex'), 'looks like hex of base64'],
-    [Buffer.from(bytes.toString('base64')).toString('base64'), 'looks like base64 of base64'],
-    [
-      Buffer.concat([Buffer.from('Salted__'), bytes]).toString('base64'),
-      'looks like passphrase encryption: the key must go in as bytes',
-    ],
-    [bytes.toString('hex', 1), 'the ciphertext is not whole blocks of 16 bytes'],
-    [bytes.toString('hex'), wrongKey],
-    [bytes.toString('base64'), wrongKey],
-  ])('of %j', (data, hint) => {
-    expect(hintFor(data)).toBe(hint);
   });
 });
 

@@ -79,7 +79,7 @@ describe('aes-decrypt', () => {
   test.each([
     ['an odd number of digits', '{"encrypted_data":"abc"}', 'odd number of hex digits'],
     ['no digits', '{"encrypted_data":"!"}', 'neither hex nor base64'],
-    ['an empty string', '{"encrypted_data":""}', 'the string is empty'],
+    ['an empty string', '{"encrypted_data":""}', 'the string is empty: your encryption failed'],
     ['no whole blocks', hexOf(Buffer.alloc(17)), 'the ciphertext is not whole blocks of 16 bytes'],
     [
       'the wrong padding',
@@ -87,8 +87,12 @@ describe('aes-decrypt', () => {
       'the padding is wrong: check key, IV and PKCS#7',
     ],
     ['other credentials', hexOf(encrypted(acmeLive, '{}')), 'the padding is wrong: check key, IV and PKCS#7'],
-    ['a plaintext that is not JSON', hexOf(encrypted(acmeTest, 'amount=1')), 'the plaintext is not JSON'],
-    ['no plaintext', hexOf(encrypted(acmeTest, '')), 'the plaintext is not JSON'],
+    [
+      'a plaintext that is not JSON',
+      hexOf(encrypted(acmeTest, 'amount=1')),
+      'the plaintext is not JSON: it decrypts with this key and IV',
+    ],
+    ['no plaintext', hexOf(encrypted(acmeTest, '')), 'the plaintext is empty: send a JSON value, or no body at all'],
   ])('says what is wrong, because the caller has the key anyway: %s', async (_, body, hint) => {
     expectPlainRefusal(await responseTo(decrypt, { headers: acmeTest, body }), 'decryption_failed', hint);
   });
@@ -120,10 +124,11 @@ describe('the key and iv headers', () => {
   const { key, iv } = acmeTest;
 
   test.each<[string, Record<string, string>, string]>([
-    ['no key', { iv }, keyHint],
-    ['no IV', { key }, ivHint],
-    ['neither', {}, `${keyHint}; ${ivHint}`],
-    ['an empty key', { key: '', iv }, keyHint],
+    ['no key', { iv }, 'the key header is missing'],
+    ['no IV', { key }, 'the iv header is missing'],
+    ['neither', {}, 'the key header and the iv header are missing'],
+    ['both too short', { key: key.slice(1), iv: iv.slice(1) }, `${keyHint}; ${ivHint}`],
+    ['an empty key', { key: '', iv }, 'the key header is missing'],
     ['a key of 31 bytes', { key: key.slice(1), iv }, keyHint],
     ['a key of 33 bytes', { key: `${key}x`, iv }, keyHint],
     [
@@ -182,6 +187,15 @@ describe('both endpoints', () => {
     for (const path of [encrypt, decrypt]) {
       const sent = { headers: { ...acmeTest, ...headers }, body };
       expectPlainRefusal(await responseTo(path, sent, { limits: { requestBody: 100 } }), code, hint);
+    }
+  });
+
+  test('take 64 KiB and no byte more, whatever `requestBody` says, because anybody may send them', async () => {
+    for (const path of [encrypt, decrypt]) {
+      const most = await responseTo(path, { headers: acmeTest, body: `"${'x'.repeat(65_534)}"` });
+      expect(most.status).toBe(path === encrypt ? 200 : 400);
+      const beyond = await responseTo(path, { headers: acmeTest, body: `"${'x'.repeat(65_535)}"` });
+      expectPlainRefusal(beyond, 'body_too_large');
     }
   });
 

@@ -22,7 +22,12 @@ const plaintext = Buffer.from(
 const ciphertext = encrypted(acmeTest, plaintext);
 const hex = ciphertext.toString('hex');
 const base64 = ciphertext.toString('base64');
-const wrongKey = 'wrong key or IV, or the plaintext is not JSON';
+/** The one hint to whatever fails behind the decoding: it must not tell padding from JSON. */
+const wrongKey =
+  'wrong key or IV, or the plaintext is not JSON; check that key and IV go in as text, not decoded from base64, that ' +
+  'the padding is PKCS#7, that the plaintext is UTF-8 without a byte order mark, and try the string on /api/s2s/aes-decrypt';
+const onlyMember = '"data" must be the only member and stand once: put the others into the plaintext';
+const sendEnvelope = 'send {"data":"<ciphertext>"}';
 
 /** The envelope of a string. */
 function envelope(data: string): string {
@@ -137,30 +142,78 @@ describe('no body', () => {
 
 /** What cannot be opened: what it is, the body, what it is refused with, why, and what is said of it in test. */
 const causes: readonly [string, string | Buffer, RefusalCode, string | undefined, string | undefined][] = [
-  ['plaintext', '{"amount":1000}', 'envelope_required', undefined, undefined],
-  ['an empty object', '{}', 'envelope_required', undefined, undefined],
-  ['data in other letters', `{"Data":"${hex}"}`, 'envelope_required', undefined, undefined],
-  ['an envelope in an array', `[${envelope(hex)}]`, 'envelope_required', undefined, undefined],
-  ['a number', '5', 'envelope_required', undefined, undefined],
-  ['null', 'null', 'envelope_required', undefined, undefined],
-  ['a ciphertext alone', `"${hex}"`, 'envelope_required', undefined, undefined],
-  ['what is not JSON', `data=${hex}`, 'envelope_malformed', undefined, undefined],
-  ['a space', ' ', 'envelope_malformed', undefined, undefined],
-  ['an envelope cut short', `{"data":"${hex}"`, 'envelope_malformed', undefined, undefined],
-  ['two envelopes', envelope(hex).repeat(2), 'envelope_malformed', undefined, undefined],
-  ['a byte order mark', `\ufeff${envelope(hex)}`, 'envelope_malformed', undefined, undefined],
-  ['bytes that are not UTF-8', Buffer.from('{"data":"\xe9"}', 'latin1'), 'envelope_malformed', undefined, undefined],
-  ['a number for data', '{"data":1}', 'envelope_malformed', undefined, undefined],
-  ['null for data', '{"data":null}', 'envelope_malformed', undefined, undefined],
-  ['an object for data', '{"data":{"amount":1}}', 'envelope_malformed', undefined, undefined],
-  ['a member beside data', `{"data":"${hex}","amount":1}`, 'envelope_malformed', undefined, undefined],
-  ['data twice', `{"data":"${hex}","data":"${hex}"}`, 'envelope_malformed', undefined, undefined],
+  ['plaintext', '{"amount":1000}', 'envelope_required', undefined, `this account has encryption on: ${sendEnvelope}`],
+  ['an empty object', '{}', 'envelope_required', undefined, `this account has encryption on: ${sendEnvelope}`],
+  [
+    'data in other letters',
+    `{"Data":"${hex}"}`,
+    'envelope_required',
+    undefined,
+    'the member is called "data", in lower case',
+  ],
+  [
+    'an envelope in an array',
+    `[${envelope(hex)}]`,
+    'envelope_required',
+    undefined,
+    `not a JSON object: ${sendEnvelope}`,
+  ],
+  ['a number', '5', 'envelope_required', undefined, `not a JSON object: ${sendEnvelope}`],
+  ['null', 'null', 'envelope_required', undefined, `not a JSON object: ${sendEnvelope}`],
+  ['a ciphertext alone', `"${hex}"`, 'envelope_required', undefined, `the body is a JSON string: ${sendEnvelope}`],
+  ['what is not JSON', `data=${hex}`, 'envelope_malformed', undefined, `the body is a form: ${sendEnvelope} as JSON`],
+  ['a space', ' ', 'envelope_malformed', undefined, `the body is not JSON: ${sendEnvelope}`],
+  [
+    'an envelope cut short',
+    `{"data":"${hex}"`,
+    'envelope_malformed',
+    undefined,
+    `the body is not JSON: ${sendEnvelope}`,
+  ],
+  ['two envelopes', envelope(hex).repeat(2), 'envelope_malformed', undefined, `the body is not JSON: ${sendEnvelope}`],
+  [
+    'a byte order mark',
+    `\ufeff${envelope(hex)}`,
+    'envelope_malformed',
+    undefined,
+    'the body begins with a byte order mark: send UTF-8 without one',
+  ],
+  [
+    'bytes that are not UTF-8',
+    Buffer.from('{"data":"\xe9"}', 'latin1'),
+    'envelope_malformed',
+    undefined,
+    `the body is not JSON: ${sendEnvelope}`,
+  ],
+  [
+    'a number for data',
+    '{"data":1}',
+    'envelope_malformed',
+    undefined,
+    '"data" must be a string: the ciphertext in hex or base64',
+  ],
+  [
+    'null for data',
+    '{"data":null}',
+    'envelope_malformed',
+    undefined,
+    'there is nothing in "data": your encryption failed',
+  ],
+  [
+    'an object for data',
+    '{"data":{"amount":1}}',
+    'envelope_malformed',
+    undefined,
+    '"data" must be a string: the ciphertext in hex or base64',
+  ],
+  ['a member beside data', `{"data":"${hex}","amount":1}`, 'envelope_malformed', undefined, onlyMember],
+  ['data twice', `{"data":"${hex}","data":"${hex}"}`, 'envelope_malformed', undefined, onlyMember],
   [
     'data twice, once in escapes',
     `{"data":"${hex}","d\\u0061ta":"${hex}"}`,
     'envelope_malformed',
     undefined,
-    undefined,
+    onlyMember,
   ],
   ['an odd number of digits', envelope(hex.slice(1)), 'decryption_failed', 'encoding', 'odd number of hex digits'],
   ['neither encoding', envelope('!'), 'decryption_failed', 'encoding', 'neither hex nor base64'],
@@ -185,7 +238,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
     'encoding',
     'looks like base64 without its padding',
   ],
-  ['an empty string', envelope(''), 'decryption_failed', 'length', 'the string is empty'],
+  ['an empty string', envelope(''), 'decryption_failed', 'length', 'the string is empty: your encryption failed'],
   [
     'fifteen bytes',
     envelope(hex.slice(0, 30)),

@@ -15,7 +15,9 @@ export async function startWatched(config: ReturnType<typeof configOf>): Promise
   const faults: string[] = [];
   const destination = new Writable({
     write(line: Buffer, _encoding, done) {
-      faults.push(line.toString());
+      // An access line is an error if its status is 5xx, which an upstream's fault may well be.
+      const text = line.toString();
+      if (!text.endsWith('"msg":"request"}\n')) faults.push(text);
       done();
     },
   });

@@ -139,7 +139,7 @@ function complaintOf({ name, growth, allowed }: Trend): string {
 
 /** What the sidecar itself has complained of. */
 function complaintsOf({ log }: LoadedSidecar): string[] {
-  return log.filter(({ level }) => level !== 'info').map((entry) => JSON.stringify(entry));
+  return log.filter(({ level, msg }) => level !== 'info' && msg !== 'request').map((entry) => JSON.stringify(entry));
 }
 
 function leftOpen(samples: readonly Sample[]): string[] {

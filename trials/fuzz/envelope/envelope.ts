@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { encodings } from '../../../src/envelope/encoding.ts';
+import { hintForBody } from '../../../src/envelope/hints.ts';
 import { AesCbc } from '../../../src/envelope/aes-cbc.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../../src/envelope/envelope.ts';
 import { acmeLive, acmeTest, credentialsOf } from '../../../test/support/sidecar.ts';
@@ -67,7 +68,7 @@ function checkOpening(body: Buffer, count: number, credentials: AllCredentials, 
   ensure('code' in result, 'what cannot be opened is not opened', ...shown);
   const reason = 'reason' in verdict ? verdict.reason : undefined;
   ensure(result.code === verdict.code && result.reason === reason, 'the reason is the reason', ...shown, result);
-  ensure((result.hint !== undefined) === (reason !== undefined), 'a hint comes with a reason', ...shown, result);
+  ensure(hintForBody(body, result.code) !== '', 'there is a hint for every failure', ...shown, result);
   tally.count(reason === undefined ? verdict.code : `${verdict.code} (${reason})`);
 }
 

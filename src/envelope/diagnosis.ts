@@ -1,0 +1,179 @@
+import { createDecipheriv, createHash } from 'node:crypto';
+import { isUtf8 } from 'node:buffer';
+import { blockLength } from './cipher.ts';
+import { decodeBase64 } from './encoding.ts';
+import { isJson } from './json.ts';
+
+/** Something that a merchant's code may have used in place of what it was given. An empty name: what it was given. */
+interface Guess {
+  readonly name: string;
+  readonly bytes: Buffer;
+}
+
+/**
+ * Why a ciphertext does not open with the key and IV that its sender holds: tries the usual slips of merchants' code and
+ * names the one that fits. Only for callers that sent the key themselves, because it tells padding from JSON.
+ *
+ * @param ciphertext whole blocks, one at least, that did not decrypt to JSON under `key` and `iv`
+ * @param key        32 bytes of UTF-8
+ * @param iv         as sent, 16 characters or more
+ */
+export function diagnose(ciphertext: Buffer, key: string, iv: string): string {
+  const given = Buffer.from(iv.slice(0, blockLength));
+  const padded = decrypt('cbc', Buffer.from(key), given, ciphertext);
+  return (
+    slipOfPlaintext(padded) ??
+    slipOfCredentials(ciphertext, key, iv) ??
+    slipOfIv(padded) ??
+    (paddingOf(padded) === 0
+      ? 'the padding is wrong: check key, IV and PKCS#7'
+      : 'the plaintext is not JSON: it decrypts with this key and IV')
+  );
+}
+
+/** What is wrong with a plaintext that key and IV decrypt rightly. */
+function slipOfPlaintext(padded: Buffer): string | undefined {
+  const padding = paddingOf(padded);
+  if (padding === 0) return slipOfPadding(padded);
+  const plaintext = padded.subarray(0, padded.length - padding);
+  if (plaintext.length === 0) return 'the plaintext is empty: send a JSON value, or no body at all';
+  if (plaintext.toString('latin1', 0, 3) === '\xef\xbb\xbf')
+    return 'the plaintext begins with a byte order mark: encode UTF-8 without one';
+  if (isUtf16(plaintext)) return 'the plaintext is UTF-16: encode it as UTF-8';
+  if (!isUtf8(plaintext) && isJson(Buffer.from(plaintext.toString('latin1')))) {
+    return 'the plaintext is Latin-1: encode it as UTF-8';
+  }
+  const again = paddingOf(plaintext);
+  if (again !== 0 && isJson(plaintext.subarray(0, plaintext.length - again))) {
+    return 'the plaintext is padded twice: the library pads by itself';
+  }
+  return undefined;
+}
+
+/** The IV changes the first block and nothing behind it (NIST SP 800-38A §6.2). */
+function slipOfIv(padded: Buffer): string | undefined {
+  const rest = padded.toString('utf8', blockLength, padded.length - paddingOf(padded));
+  const isText = /^\ufffd{0,3}[^\p{Cc}\ufffd]*["\]}\d]$/u.test(rest);
+  return isText ? 'the IV is wrong: the key is right, and only the first 16 bytes came out wrong' : undefined;
+}
+
+function isUtf16(plaintext: Buffer): boolean {
+  if (plaintext.length % 2 !== 0) return false;
+  return [plaintext, Buffer.from(plaintext).swap16()].some((bytes) =>
+    isJson(Buffer.from(bytes.toString('utf16le').replace(/^\ufeff/, ''))),
+  );
+}
+
+/** What stands in place of PKCS#7. */
+function slipOfPadding(padded: Buffer): string | undefined {
+  const last = padded.at(-1) ?? 0;
+  if (last === 0) {
+    let end = padded.length;
+    while (end > 0 && padded[end - 1] === 0) end -= 1;
+    if (isJson(padded.subarray(0, end))) return 'the padding is NUL bytes: use PKCS#7';
+  }
+  if (last > 0 && last <= blockLength && isJson(padded.subarray(0, padded.length - last))) {
+    return 'the padding is X9.23: use PKCS#7';
+  }
+  if (last > blockLength && last <= 2 * blockLength && isJson(padded.subarray(0, padded.length - last))) {
+    return 'the padding is to blocks of 32 bytes: AES pads to 16';
+  }
+  if (isJson(padded)) return last === 0x20 ? 'the padding is spaces: use PKCS#7' : 'the padding is missing: use PKCS#7';
+  return undefined;
+}
+
+/** Which other key, IV or mode opens it. */
+function slipOfCredentials(ciphertext: Buffer, key: string, iv: string): string | undefined {
+  const keys = keysFor(key);
+  for (const usedKey of keys) {
+    for (const usedIv of ivsFor(iv)) {
+      if (usedKey.name === '' && usedIv.name === '') continue;
+      if (opens(decrypt('cbc', usedKey.bytes, usedIv.bytes, ciphertext))) return named(usedKey, usedIv.name);
+    }
+    // In front of the ciphertext: its first block is the IV of the second.
+    if (ciphertext.length > blockLength && opens(behindFirstBlock(usedKey.bytes, ciphertext))) {
+      return named(
+        usedKey,
+        'the IV stands in front of the ciphertext, or a random one was used: use the one you were given',
+      );
+    }
+    if (opens(decrypt('ecb', usedKey.bytes, null, ciphertext))) return named(usedKey, 'the mode is ECB: use CBC');
+  }
+  return undefined;
+}
+
+function named({ name }: Guess, other: string): string {
+  return [name, other].filter((part) => part !== '').join('; and ');
+}
+
+function keysFor(key: string): readonly Guess[] {
+  const bytes = Buffer.from(key);
+  const decoded = decodeBase64(key);
+  const hash = createHash('sha256').update(bytes);
+  const digest = hash.copy().digest();
+  return [
+    { name: '', bytes },
+    ...(decoded?.length === 24
+      ? [
+          {
+            name: 'the key was decoded from base64, so that AES-192 was used: pass its 32 characters as bytes',
+            bytes: decoded,
+          },
+        ]
+      : []),
+    ...(/^[0-9A-Fa-f]{32}$/.test(key)
+      ? [
+          {
+            name: 'the key was decoded from hex, so that AES-128 was used: pass its 32 characters as bytes',
+            bytes: Buffer.from(key, 'hex'),
+          },
+        ]
+      : []),
+    { name: 'the key was hashed with SHA-256: pass its characters as bytes', bytes: digest },
+    {
+      name: 'the key was hashed with SHA-256 and written in hex: pass its characters as bytes',
+      bytes: Buffer.from(digest.toString('hex').slice(0, 32)),
+    },
+    { name: 'AES-128 was used with the first 16 characters of the key: use AES-256', bytes: bytes.subarray(0, 16) },
+    { name: 'AES-192 was used with the first 24 characters of the key: use AES-256', bytes: bytes.subarray(0, 24) },
+  ];
+}
+
+function ivsFor(iv: string): readonly Guess[] {
+  const decoded = decodeBase64(iv);
+  const padded = decoded?.length === 12 ? Buffer.concat([decoded, Buffer.alloc(4)]) : decoded;
+  return [
+    { name: '', bytes: Buffer.from(iv.slice(0, blockLength)) },
+    ...(padded?.length === blockLength
+      ? [{ name: 'the IV was decoded from base64: pass its first 16 characters as bytes', bytes: padded }]
+      : []),
+    ...(/^[0-9A-Fa-f]{32}$/.test(iv)
+      ? [{ name: 'the IV was decoded from hex: pass its first 16 characters as bytes', bytes: Buffer.from(iv, 'hex') }]
+      : []),
+    { name: 'the IV was all zero bytes: use the one you were given', bytes: Buffer.alloc(blockLength) },
+  ];
+}
+
+/** The blocks, padding and all. */
+function decrypt(mode: 'cbc' | 'ecb', key: Buffer, iv: Buffer | null, ciphertext: Buffer): Buffer {
+  return createDecipheriv(`aes-${key.length * 8}-${mode}`, key, iv)
+    .setAutoPadding(false)
+    .update(ciphertext);
+}
+
+function behindFirstBlock(key: Buffer, ciphertext: Buffer): Buffer {
+  return decrypt('cbc', key, ciphertext.subarray(0, blockLength), ciphertext.subarray(blockLength));
+}
+
+/** Whether the blocks are PKCS#7 over JSON. */
+function opens(padded: Buffer): boolean {
+  const padding = paddingOf(padded);
+  return padding > 0 && padding < padded.length && isJson(padded.subarray(0, padded.length - padding));
+}
+
+/** The length of the PKCS#7 padding (RFC 5652 §6.3), or 0 if it is wrong. */
+function paddingOf(padded: Buffer): number {
+  const length = padded.at(-1) ?? 0;
+  if (length === 0 || length > blockLength || length > padded.length) return 0;
+  return padded.subarray(padded.length - length).every((byte) => byte === length) ? length : 0;
+}

@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'vitest';
+import { hintForBody, hintForData, hintForHeaders, wrongCredentials } from '../../src/envelope/hints.ts';
+
+const bytes = Buffer.alloc(32, 0xfb);
+const hex = bytes.toString('hex');
+const pairs = hex.match(/../g) ?? [];
+
+describe('hintForData', () => {
+  test.each([
+    ['', 'the string is empty: your encryption failed'],
+    ['abc', 'odd number of hex digits'],
+    [bytes.toString('hex').slice(1), 'odd number of hex digits'],
+    [bytes.toString('base64url'), 'looks like url-safe base64: use the standard alphabet'],
+    [bytes.toString('base64').replaceAll('+', '-'), 'neither hex nor base64'],
+    [bytes.toString('base64').replace(/=+$/, ''), 'looks like base64 without its padding'],
+    [bytes.toString('base64').replace('+', ' '), 'white space or a line break in the string'],
+    [`${bytes.toString('hex')}\r\n`, 'white space or a line break in the string'],
+    ['AR==', 'neither hex nor base64'],
+    [Buffer.from(bytes.toString('hex')).toString('base64'), 'looks like base64 of hex'],
+    [Buffer.from(bytes.toString('hex')).toString('hex'), 'looks like hex of hex'],
+    [Buffer.from(bytes.toString('base64')).toString('hex'), 'looks like hex of base64'],
+    [Buffer.from(bytes.toString('base64')).toString('base64'), 'looks like base64 of base64'],
+    [
+      Buffer.concat([Buffer.from('Salted__'), bytes]).toString('base64'),
+      'looks like passphrase encryption: the key must go in as bytes',
+    ],
+    [bytes.toString('hex', 1), 'the ciphertext is not whole blocks of 16 bytes'],
+    [bytes.toString('hex'), wrongCredentials],
+    [bytes.toString('base64'), wrongCredentials],
+    [pairs.join('-').toUpperCase(), 'dashes between the bytes, as BitConverter writes them: remove them'],
+    [pairs.join(':'), 'colons between the bytes: remove them'],
+    [`0x${hex}`, '"0x" before the hex digits: remove it'],
+    [`0X${hex}`, '"0x" before the hex digits: remove it'],
+    [`\\x${pairs.join('\\x')}`, '"\\x" before the bytes: write hex digits alone'],
+    [`\\x${hex}`, '"\\x" before the hex digits: remove it'],
+    [`b'${bytes.toString('base64')}'`, "printed as Python's b'…': decode the bytes to a string first"],
+    [encodeURIComponent(bytes.toString('base64')), 'percent-encoded: send the string as it is'],
+  ])('of %j', (data, hint) => {
+    expect(hintForData(data)).toBe(hint);
+  });
+
+  test('begins the generic hint with its old words, then says what to check', () => {
+    expect(wrongCredentials).toMatch(/^wrong key or IV, or the plaintext is not JSON; check /);
+    for (const word of ['as text', 'PKCS#7', 'byte order mark', '/api/s2s/aes-decrypt']) {
+      expect(wrongCredentials).toContain(word);
+    }
+  });
+});
+
+describe('hintForBody', () => {
+  const asEnvelope = 'send {"data":"<ciphertext>"}';
+
+  test.each<[string, string | Buffer, string]>([
+    ['a byte order mark', `\ufeff{"data":"${hex}"}`, 'the body begins with a byte order mark: send UTF-8 without one'],
+    ['UTF-16 with its mark', Buffer.from(`\ufeff{"data":"${hex}"}`, 'utf16le'), 'the body is UTF-16: send UTF-8'],
+    ['UTF-16', Buffer.from(`{"data":"${hex}"}`, 'utf16le'), 'the body is UTF-16: send UTF-8'],
+    ['a form', `data=${hex}`, `the body is a form: ${asEnvelope} as JSON`],
+    ['the bare hex', hex, `the body is the bare ciphertext: ${asEnvelope}`],
+    [
+      'the bare base64 and a line break',
+      `${bytes.toString('base64')}\n`,
+      `the body is the bare ciphertext: ${asEnvelope}`,
+    ],
+    [
+      'a raw line break in the string',
+      `{"data":"${hex}\n${hex}"}`,
+      'a line break or tab stands inside a string: encode the ciphertext without line breaks',
+    ],
+    ['half an object', '{"data":', `the body is not JSON: ${asEnvelope}`],
+    ['null', '{"data":null}', 'there is nothing in "data": your encryption failed'],
+    ['false', '{"data":false}', 'there is nothing in "data": your encryption failed'],
+    ['a number', '{"data":1}', '"data" must be a string: the ciphertext in hex or base64'],
+    ['an object', '{"data":{}}', '"data" must be a string: the ciphertext in hex or base64'],
+    [
+      'a member beside',
+      `{"data":"${hex}","x":1}`,
+      '"data" must be the only member and stand once: put the others into the plaintext',
+    ],
+  ])('of a malformed envelope: %s', (_, body, hint) => {
+    expect(hintForBody(Buffer.from(body as string), 'envelope_malformed')).toBe(hint);
+  });
+
+  test.each([
+    [JSON.stringify(`{"data":"${hex}"}`), 'the envelope was made a string twice: send the object itself'],
+    [JSON.stringify(hex), `the body is a JSON string: ${asEnvelope}`],
+    ['[1]', `not a JSON object: ${asEnvelope}`],
+    ['null', `not a JSON object: ${asEnvelope}`],
+    [`{"Data":"${hex}"}`, 'the member is called "data", in lower case'],
+    [`{"encrypted_data":"${hex}"}`, 'the member is called "data"; "encrypted_data" is for aes-decrypt'],
+    ['{"amount":1000}', `this account has encryption on: ${asEnvelope}`],
+  ])('of JSON that is no envelope: %s', (body, hint) => {
+    expect(hintForBody(Buffer.from(body), 'envelope_required')).toBe(hint);
+  });
+
+  test('of a string that does not open is told from the string', () => {
+    expect(hintForBody(Buffer.from(`{"data":"0x${hex}"}`), 'decryption_failed')).toBe(hintForData(`0x${hex}`));
+  });
+});
+
+describe('hintForHeaders', () => {
+  const key = '0123456789abcdefghijklmnopqrstuv';
+  const iv = 'ABCDEFGHIJKLMNOP';
+
+  test.each<[string, string, string | undefined]>([
+    ['', iv, 'the key header is missing'],
+    [key, '', 'the iv header is missing'],
+    ['', '', 'the key header and the iv header are missing'],
+    [`"${key}"`, iv, 'the key header is in quotes: send the characters alone'],
+    [key, `'${iv}'`, 'the iv header is in quotes: send the characters alone'],
+    [iv, key, 'key and iv seem to be exchanged'],
+    [
+      bytes.toString('base64'),
+      iv,
+      'the key header looks like base64 of 32 bytes: send the 32 characters that you were given',
+    ],
+    [hex, iv, 'the key header looks like hex of 32 bytes: send the 32 characters that you were given'],
+    [`${key}x`, iv, undefined],
+  ])('of %j and %j', (keyHeader, ivHeader, hint) => {
+    expect(hintForHeaders(keyHeader, ivHeader)).toBe(hint);
+  });
+});
