@@ -27,9 +27,12 @@ export type AccountsErrorCode =
 export class AccountsError extends Error {
   override readonly name = 'AccountsError';
   readonly code: AccountsErrorCode;
+  /** The one account that is in the way, if it is one and the message does not name another. */
+  readonly account: string | undefined;
 
-  constructor(code: AccountsErrorCode, message: string, cause?: unknown) {
+  constructor(code: AccountsErrorCode, message: string, cause?: unknown, account?: string) {
     super(message, { cause });
     this.code = code;
+    this.account = account;
   }
 }

@@ -184,15 +184,13 @@ export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAc
   for (const environment of environmentNames) {
     const one = account.encryption[environment];
     if (one === undefined) continue;
-    const { credentials, previous } = one;
-    encryption[environment] = {
-      ...one,
-      credentials: credentials && rewrapped(credentials, environment),
-      previous: previous && {
-        ...previous,
-        credentials: previous.credentials && rewrapped(previous.credentials, environment),
-      },
+    const previous = one.previous && {
+      ...one.previous,
+      credentials: one.previous.credentials && rewrapped(one.previous.credentials, environment),
     };
+    encryption[environment] = one.enabled
+      ? { ...one, credentials: rewrapped(one.credentials, environment), previous }
+      : { ...one, credentials: one.credentials && rewrapped(one.credentials, environment), previous };
   }
   return { ...account, encryption };
 }

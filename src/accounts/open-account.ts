@@ -14,8 +14,9 @@ import type { Vault } from './vault.ts';
 export function openAccount(stored: StoredAccount, vault: Vault): Account {
   const encryption: Partial<Record<EnvironmentName, Encryption>> = {};
   for (const environment of environmentNames) {
-    const { enabled, encoding, credentials, previous } = stored.encryption[environment] ?? {};
-    if (!enabled || encoding === undefined || credentials === undefined) continue;
+    const written = stored.encryption[environment];
+    if (written?.enabled !== true) continue;
+    const { encoding, credentials, previous } = written;
     encryption[environment] = {
       current: new AesCbc(openCredentials(credentials, stored.id, environment, vault), encoding),
       createdAt: credentials.createdAt,

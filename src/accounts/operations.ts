@@ -1,7 +1,7 @@
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import * as changes from './changes.ts';
 import { rfc3339 } from './dates.ts';
-import type { AuditAction, AuditEvent, Decision, Once, Store, StoredAccount } from './store.ts';
+import type { AuditAction, AuditEvent, Decision, Once, Store, StoredAccount, Unreadable } from './store.ts';
 import type { Vault } from './vault.ts';
 import { viewAccount, viewEncryption, viewKey } from './views.ts';
 import type { AccountView, EnabledView, EncryptionView, IssuedKeyView, KeyView, Viewing } from './views.ts';
@@ -29,6 +29,8 @@ export interface ListOptions {
   readonly after?: string | undefined;
   /** The id of the only account that may be listed. */
   readonly only?: string | undefined;
+  /** As of a store's list. */
+  readonly unreadable?: Unreadable | undefined;
 }
 
 export interface KeyWishes {
@@ -59,10 +61,10 @@ export class Operations {
   }
 
   /** Accounts in the order of their ids. */
-  async *list({ after = '', only }: ListOptions = {}): AsyncIterable<AccountView> {
+  async *list({ after = '', only, unreadable }: ListOptions = {}): AsyncIterable<AccountView> {
     const viewing = this.#viewing();
     if (only === undefined) {
-      for await (const account of this.#store.list(after)) yield viewAccount(account, viewing);
+      for await (const account of this.#store.list(after, unreadable)) yield viewAccount(account, viewing);
     } else if (only > after) {
       const account = await this.#store.read(only);
       if (account !== undefined) yield viewAccount(account, viewing);

@@ -1,5 +1,6 @@
 import type { CredentialFormat } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
+import type { AccountsError } from './accounts-error.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 
 /**
@@ -20,8 +21,11 @@ export interface Store {
   /**
    * The accounts in the order of their ids (as bytes), from the first one behind `after`. Memory stays bounded in a
    * database, however many there are; whoever iterates may stop early. What is changed meanwhile may be seen or not.
+   *
+   * @param unreadable gets a `store_invalid` for each account in a database that cannot be read, in place of the account;
+   *   without it the first one ends the list
    */
-  list(after?: string): AsyncIterable<StoredAccount>;
+  list(after?: string, unreadable?: Unreadable): AsyncIterable<StoredAccount>;
 
   /**
    * Changes the accounts with these ids, all or none, so that no other change comes between reading and writing.
@@ -47,6 +51,9 @@ export interface Store {
   /** Lets go of connections and the like. Not to be used afterwards. */
   close(): Promise<void>;
 }
+
+/** Is told of an account that is left out because it cannot be read. */
+export type Unreadable = (error: AccountsError) => void;
 
 /** Decides what becomes of accounts. `existing` has only those that exist. */
 export type Decide<T> = (existing: ReadonlyMap<string, StoredAccount>) => Decision<T>;
@@ -93,12 +100,22 @@ export interface StoredKey extends ApiKey {
   readonly lastUsedAt: number | undefined;
 }
 
-/** How an account encrypts in one environment, or did. */
-export interface StoredEncryption {
-  readonly enabled: boolean;
-  readonly encoding: Encoding;
-  /** Present while encryption is enabled; a file written by hand may keep them beyond. */
+/** How an account encrypts in one environment, or did. Enabled without credentials cannot be said: it would fail open. */
+export type StoredEncryption = EnabledEncryption | DisabledEncryption;
+
+interface EnabledEncryption extends EncryptionBase {
+  readonly enabled: true;
+  readonly credentials: StoredCredentials;
+}
+
+interface DisabledEncryption extends EncryptionBase {
+  readonly enabled: false;
+  /** A file written by hand may keep them. */
   readonly credentials: StoredCredentials | undefined;
+}
+
+interface EncryptionBase {
+  readonly encoding: Encoding;
   /** What is accepted besides, for a time after a change. It stays when the time is over, until the next change. */
   readonly previous: StoredPrevious | undefined;
 }

@@ -31,8 +31,11 @@ export function addTransferCommands(accounts: Command, io: CliIo, ended: Ended):
 
   storeCommand(accounts, io, 'export', 'write all accounts to stdout as NDJSON, credentials as they are stored').action(
     async (options: StoreOptions) => {
-      await onStore(io, ended, 'accounts export', options, async ({ store }) => {
-        for await (const account of store.list()) await io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
+      await onStore(io, ended, 'accounts export', options, async ({ store, unreadable }) => {
+        for await (const account of store.list(undefined, unreadable)) {
+          await io.stdout.write(`${JSON.stringify(membersOf(account))}
+`);
+        }
       });
     },
   );
@@ -86,8 +89,8 @@ async function copyTo(session: StoreSession, configFile: string): Promise<void> 
   }
 }
 
-async function* storedIn({ store }: StoreSession): AsyncIterable<Candidate> {
-  for await (const account of store.list()) yield { where: account.id, account, problems: [] };
+async function* storedIn({ store, unreadable }: StoreSession): AsyncIterable<Candidate> {
+  for await (const account of store.list(undefined, unreadable)) yield { where: account.id, account, problems: [] };
 }
 
 /** Adds candidates batch by batch and says of each one that was refused why. */

@@ -63,23 +63,24 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
 }
 
 /** An array, written as it is read. */
-async function listJson({ operations, io }: StoreSession): Promise<void> {
+async function listJson({ operations, io, unreadable }: StoreSession): Promise<void> {
   let separator = '[';
-  for await (const account of operations.list()) {
-    await io.stdout.write(`${separator}\n${JSON.stringify(account)}`);
+  for await (const account of operations.list({ unreadable })) {
+    await io.stdout.write(`${separator}
+${JSON.stringify(account)}`);
     separator = ',';
   }
   await io.stdout.write(separator === '[' ? '[]\n' : '\n]\n');
 }
 
-async function listTable({ operations, io }: StoreSession): Promise<void> {
+async function listTable({ operations, io, unreadable }: StoreSession): Promise<void> {
   let rows: string[][] = [];
   let isEmpty = true;
   const flush = async (): Promise<void> => {
     if (rows.length > 0) await io.stdout.write(table([['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'], ...rows], 'NAME'));
     rows = [];
   };
-  for await (const account of operations.list()) {
+  for await (const account of operations.list({ unreadable })) {
     isEmpty = false;
     const valid = account.keys.filter(({ state }) => state === 'valid').length;
     rows.push([account.id, account.name, account.active ? 'yes' : 'no', String(valid), encrypts(account)]);

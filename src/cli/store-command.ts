@@ -23,6 +23,8 @@ export interface StoreSession extends OperationsOptions {
   readonly actor: string;
   /** Shows a result: as JSON where programs asked for it, else as these lines. */
   readonly show: (result: unknown, lines: () => string) => Promise<void>;
+  /** Says on stderr that an account is left out; the command fails in the end. */
+  readonly unreadable: (error: AccountsError) => void;
 }
 
 /** Options that every command on accounts has. */
@@ -72,9 +74,13 @@ async function carryOut(
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
   const show = (result: unknown, lines: () => string): Promise<void> =>
     io.stdout.write(options.json ? `${JSON.stringify(result)}\n` : lines());
+  const unreadable: AccountsError[] = [];
   try {
-    await work({ ...parts, io, operations: new Operations(parts), settings, actor: `user:${userName()}`, show });
-    return exitCodes.done;
+    const operations = new Operations(parts);
+    const leaveOut = (error: AccountsError): void => void unreadable.push(error);
+    await work({ ...parts, io, operations, settings, actor: `user:${userName()}`, show, unreadable: leaveOut });
+    for (const error of unreadable) await complain(io, `${name}: ${error.message} (${error.code})\n`);
+    return unreadable.length === 0 ? exitCodes.done : exitCodes.configuration;
   } catch (error) {
     if (error instanceof AccountsError) {
       await complain(io, `${name}: ${error.message} (${error.code})\n`);

@@ -16,6 +16,9 @@ export const views = {
     .object({
       accounts: z.array(accountView),
       next: z.string().nullable().describe('`after` of the next page; null on the last one.'),
+      unreadable: z
+        .array(z.string())
+        .describe('What is wrong with accounts of this page that are left out because the database holds odd values.'),
     })
     .describe('A page of accounts, in the order of their ids.'),
   Key: keyView,

@@ -114,6 +114,28 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     expect((await database('accounts', 'rekey', '--new-master-key-file', folder.file('new-key'))).code).toBe(0);
   });
 
+  test('leave an account out that cannot be read, name it, and fail in the end', async () => {
+    const { url, database, json } = await desks();
+    for (const id of ['acme', 'globex', 'initech']) await json(`accounts add ${id} --name ${id}`);
+    await json('keys issue globex --environment test --kind secret');
+    await postgres.psql(url, `UPDATE envelope_sidecar.api_keys SET created_at = 'infinity'`);
+    const other = await desks();
+    for (const [line, isListed] of [
+      ['accounts list', true],
+      ['accounts list --json', true],
+      ['accounts export', true],
+      [`accounts copy --to ${other.folder.file('database.yaml')}`, false],
+      ['accounts show globex', false],
+    ] as const) {
+      const { code, stdout, stderr } = await database(...line.split(' '));
+      expect(code).toBe(78);
+      expect(stderr).toMatch(/account globex: the created_at of key key_\w+ cannot be used \(store_invalid\)\n/);
+      expect(['acme', 'initech'].every((id) => stdout.includes(id))).toBe(isListed);
+      expect(stdout).not.toContain('globex');
+    }
+    expect((await other.database('accounts', 'list')).stdout).toMatch(/^acme .*\ninitech /m);
+  });
+
   test('say so where it does not answer', async () => {
     const { folder } = await desks();
     const accounts = { postgres: { url: 'postgres://127.0.0.1:1/none', masterKey } };

@@ -84,17 +84,21 @@ class AccountsReader {
     const keys = (entry.keys ?? []).map((key, i) => key && this.#key(key, [...path, 'keys', i]));
     const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
     const placed: Record<EnvironmentName, Placed[]> = { test: [], live: [] };
+    let isWhole = true;
     for (const environment of environmentNames) {
       const written = entry.encryption?.[environment];
       if (written === undefined) continue;
       const read = this.#encryption(written, [...path, 'encryption', environment], { account: id, environment });
       placed[environment] = read.placed;
-      if (read.stored !== undefined) encryption[environment] = read.stored;
+      if (read.stored === undefined) isWhole = false;
+      else encryption[environment] = read.stored;
     }
     this.#differ(placed.test, placed.live);
     this.#warnOfSharing([...placed.test, ...placed.live], path);
 
-    if (id === undefined || name === undefined || active === undefined || keys.includes(undefined)) return undefined;
+    // Without the environment that could not be read it would be an account that does not encrypt there.
+    if (!isWhole || keys.includes(undefined)) return undefined;
+    if (id === undefined || name === undefined || active === undefined) return undefined;
     return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
   }
 
@@ -140,22 +144,28 @@ class AccountsReader {
     const { enabled, encoding, format, createdAt, previous } = entry;
     const isGiven = enabled || entry.key !== undefined || entry.iv !== undefined;
     const current = isGiven ? this.#credentials({ ...entry, format, createdAt }, path, owner) : undefined;
-    const before =
-      previous?.key !== undefined || previous?.iv !== undefined
-        ? this.#credentials(
-            { ...previous, format: previous.format ?? format, createdAt: undefined },
-            [...path, 'previous'],
-            owner,
-          )
-        : undefined;
+    const isPlaintext = previous?.key === undefined && previous?.iv === undefined;
+    const before = isPlaintext
+      ? undefined
+      : this.#credentials(
+          { ...previous, format: previous.format ?? format, createdAt: undefined },
+          [...path, 'previous'],
+          owner,
+        );
 
     const placed = [current, before].filter((each): each is Placed => each !== undefined && 'credentials' in each);
-    if (enabled === undefined || encoding === undefined) return { stored: undefined, placed };
+    // Previous credentials that could not be read must not turn into plaintext that is accepted.
+    const isBroken = enabled === undefined || encoding === undefined || (!isPlaintext && before === undefined);
+    if (isBroken) return { stored: undefined, placed };
     const grace =
       previous?.until === undefined
         ? undefined
         : { credentials: before?.stored, until: previous.until, lastUsedAt: undefined };
-    return { stored: { enabled, encoding, credentials: current?.stored, previous: grace }, placed };
+    const common = { encoding, previous: grace };
+    const stored: StoredEncryption | undefined = !enabled
+      ? { enabled, credentials: current?.stored, ...common }
+      : current && { enabled, credentials: current.stored, ...common };
+    return { stored, placed };
   }
 
   /** The credentials of a key and an IV, of which neither may be missing. */

@@ -6,7 +6,7 @@ import { Batches } from './batches.ts';
 import { Connection } from './connection.ts';
 import { accountsError } from './failures.ts';
 import type { LookupOutcome, Monitor } from './monitor.ts';
-import { accountOf, encryptionJson, keyJson, keyOf, type AccountRow, type KeyJson } from './rows.ts';
+import { accountOf, encryptionJson, keyJson, type AccountRow, type KeyJson } from './rows.ts';
 
 /** How often the database is asked for a sign of life, at least. Milliseconds. */
 const heartbeat = 1_000;
@@ -170,14 +170,16 @@ export class PostgresDirectory implements Directory {
   }
 
   #entryOf(row: HolderRow, span: Span): Entry {
-    const key = keyOf(row.key);
-    const stored = accountOf({ ...row, keys: [row.key] });
+    const account = row.account_id;
     try {
-      return { account: stored.id, found: { account: openAccount(stored, this.#vault), key }, span };
+      const stored = accountOf({ ...row, keys: [row.key] });
+      const [key] = stored.keys;
+      if (key === undefined) throw new Error('a look-up by key returned none');
+      return { account, found: { account: openAccount(stored, this.#vault), key }, span };
     } catch (error) {
       // The other accounts are no worse off for it, and this one must not be taken for one that does not encrypt.
       this.#monitor.failed(error);
-      return { account: stored.id, found: 'unavailable', span };
+      return { account, found: 'unavailable', span };
     }
   }
 

@@ -1,7 +1,8 @@
-import type { CredentialFormat } from '../../envelope/credentials.ts';
-import type { Encoding } from '../../envelope/encoding.ts';
-import { environmentNames, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
-import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, StoredPrevious } from '../store.ts';
+import { credentialFormats, type CredentialFormat } from '../../envelope/credentials.ts';
+import { encodings, type Encoding } from '../../envelope/encoding.ts';
+import { AccountsError } from '../accounts-error.ts';
+import { environmentNames, keyPrefixes, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
+import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
 
 /** An account as one row: what hangs on it as JSON, times in epoch milliseconds. */
 export interface AccountRow {
@@ -17,7 +18,7 @@ export interface KeyJson {
   readonly prefix: KeyPrefix;
   readonly hash: string;
   readonly created_at: number;
-  readonly expires_at: number | null;
+  readonly expires_at: number | 'Infinity' | null;
   readonly revoked_at: number | null;
   readonly used_at: number | null;
 }
@@ -67,45 +68,96 @@ export const selectAccounts = `
     WHERE k.account_id = a.account_id) AS keys, ${encryptionJson} AS encryption
   FROM envelope_sidecar.accounts a`;
 
-/** The account of a row. The database's constraints vouch for its parts. */
+/**
+ * The account of a row. The database's constraints vouch for most of it, unless they were dropped; they allow times that
+ * are no dates.
+ *
+ * @throws AccountsError `store_invalid`, with the account's id
+ */
 export function accountOf({ account_id: id, name, active, keys, encryption }: AccountRow): StoredAccount {
+  const account = new Owner(id);
   const byEnvironment: Partial<Record<EnvironmentName, StoredEncryption>> = {};
-  for (const environment of environmentNames) {
-    const row = encryption.find((each) => each.environment === environment);
-    if (row !== undefined) byEnvironment[environment] = encryptionOf(row);
+  for (const row of encryption) {
+    const environment = account.oneOf(environmentNames, row.environment, 'environment of its encryption');
+    byEnvironment[environment] = encryptionOf(row, account);
   }
-  return { id, name, active, keys: keys.map(keyOf), encryption: byEnvironment };
-}
-
-export function keyOf(row: KeyJson): StoredKey {
   return {
-    id: row.key_id,
-    prefix: row.prefix,
-    hash: row.hash,
-    createdAt: row.created_at,
-    expiresAt: row.expires_at ?? undefined,
-    revokedAt: row.revoked_at ?? undefined,
-    lastUsedAt: row.used_at ?? undefined,
+    id,
+    name,
+    active: account.flag(active, 'active'),
+    keys: keys.map((row) => keyOf(row, account)),
+    encryption: byEnvironment,
   };
 }
 
-function encryptionOf(row: EncryptionJson): StoredEncryption {
-  const { enabled, encoding } = row;
-  const credentials = credentialsOf(row.key, row.iv, row.format, row.created_at);
-  const before = credentialsOf(row.previous_key, row.previous_iv, row.previous_format, null);
-  const previous: StoredPrevious | undefined =
-    row.previous_until === null
-      ? undefined
-      : { credentials: before, until: row.previous_until, lastUsedAt: row.used_at ?? undefined };
-  return { enabled, encoding, credentials, previous };
+function keyOf(row: KeyJson, account: Owner): StoredKey {
+  const time = (value: number | null, column: string): number | undefined =>
+    account.time(value, `${column} of key ${row.key_id}`);
+  return {
+    id: row.key_id,
+    prefix: account.oneOf(keyPrefixes, row.prefix, `prefix of key ${row.key_id}`),
+    hash: row.hash,
+    createdAt: time(row.created_at, 'created_at') ?? account.refuse(`created_at of key ${row.key_id}`),
+    // Somebody's way of saying that it does not expire.
+    expiresAt: row.expires_at === 'Infinity' ? undefined : time(row.expires_at, 'expires_at'),
+    revokedAt: time(row.revoked_at, 'revoked_at'),
+    lastUsedAt: time(row.used_at, 'used_at'),
+  };
 }
 
+function encryptionOf(row: EncryptionJson, account: Owner): StoredEncryption {
+  const named = (column: string): string => `${column} of its encryption in ${row.environment}`;
+  const encoding = account.oneOf(encodings, row.encoding, named('encoding'));
+  const credentials = credentialsOf(account, named('key'), row.key, row.iv, row.format);
+  const until = account.time(row.previous_until, named('previous_until'));
+  const before = credentialsOf(account, named('previous_key'), row.previous_key, row.previous_iv, row.previous_format);
+  const lastUsedAt = account.time(row.used_at, named('used_at'));
+  const previous = until === undefined ? undefined : { credentials: before, until, lastUsedAt };
+  const createdAt = account.time(row.created_at, named('created_at'));
+  const current = credentials && { ...credentials, createdAt };
+  if (!account.flag(row.enabled, named('enabled'))) return { enabled: false, encoding, credentials: current, previous };
+  return { enabled: true, encoding, credentials: current ?? account.refuse(named('key')), previous };
+}
+
+/** Undefined if all three are null; one without the others is a mistake and not plaintext. */
 function credentialsOf(
+  account: Owner,
+  name: string,
   key: string | null,
   iv: string | null,
   format: CredentialFormat | null,
-  createdAt: number | null,
 ): StoredCredentials | undefined {
-  if (key === null || iv === null || format === null) return undefined;
-  return { key, iv, format, createdAt: createdAt ?? undefined };
+  if (key === null && iv === null && format === null) return undefined;
+  if (key === null || iv === null || format === null) return account.refuse(name);
+  return { key, iv, format: account.oneOf(credentialFormats, format, name), createdAt: undefined };
+}
+
+/** Times that a `Date` can hold. ECMA-262 §21.4.1.1. */
+const latest = 8.64e15;
+
+/** Whose row it is: refuses what is odd in it by the account's name, and never with its value. */
+class Owner {
+  readonly #id: string;
+
+  constructor(id: string) {
+    this.#id = id;
+  }
+
+  refuse(what: string): never {
+    throw new AccountsError('store_invalid', `account ${this.#id}: the ${what} cannot be used`, undefined, this.#id);
+  }
+
+  /** 'infinity' comes as a text. */
+  time(value: number | null, what: string): number | undefined {
+    if (value === null) return undefined;
+    return typeof value === 'number' && Math.abs(value) <= latest ? value : this.refuse(what);
+  }
+
+  flag(value: boolean, what: string): boolean {
+    return typeof value === 'boolean' ? value : this.refuse(what);
+  }
+
+  oneOf<T extends string>(known: readonly T[], value: T, what: string): T {
+    return known.includes(value) ? value : this.refuse(what);
+  }
 }

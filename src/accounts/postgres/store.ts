@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
-import type { AuditEvent, Changed, Decide, Once, Store, StoredAccount } from '../store.ts';
+import type { AuditEvent, Changed, Decide, Once, Store, StoredAccount, Unreadable } from '../store.ts';
 import { changePool } from './clients.ts';
 import { accountOf, selectAccounts, type AccountRow } from './rows.ts';
 import { query, transaction, type Query } from './transaction.ts';
@@ -28,12 +28,15 @@ export class PostgresStore implements Store {
     return rows.map(accountOf)[0];
   }
 
-  async *list(after = ''): AsyncIterable<StoredAccount> {
+  async *list(after = '', unreadable?: Unreadable): AsyncIterable<StoredAccount> {
     const pool = await this.#connections();
     let last = after;
     for (;;) {
       const rows = await query<AccountRow>(pool, nextPage, [last, page]);
-      yield* rows.map(accountOf);
+      for (const row of rows) {
+        const account = read(row, unreadable);
+        if (account !== undefined) yield account;
+      }
       if (rows.length < page) return;
       last = rows.at(-1)?.account_id ?? last;
     }
@@ -93,6 +96,17 @@ export class PostgresStore implements Store {
   #connections(): Promise<Pool> {
     this.#pool ??= changePool(this.#url, poolSize);
     return this.#pool;
+  }
+}
+
+/** Undefined: it cannot be read, and `unreadable` knows. */
+function read(row: AccountRow, unreadable: Unreadable | undefined): StoredAccount | undefined {
+  try {
+    return accountOf(row);
+  } catch (error) {
+    if (unreadable === undefined || !(error instanceof AccountsError)) throw error;
+    unreadable(error);
+    return undefined;
   }
 }
 

@@ -47,13 +47,22 @@ export class Importer {
       if (changed.outcome === 'repeated') throw new Error('nobody asked for a receipt');
       return changed.result;
     } catch (error) {
-      if (!(error instanceof AccountsError) || error.code !== 'key_exists') throw error;
+      if (!(error instanceof AccountsError)) throw error;
+      if (error.account !== undefined) return this.#addOthers(accounts, error.account, error);
+      if (error.code !== 'key_exists') throw error;
       // One of them has a key that belongs to another account. The store does not say which; halves do.
       if (accounts.length === 1) return [error];
       const middle = Math.ceil(accounts.length / 2);
       const first = await this.add(accounts.slice(0, middle));
       return [...first, ...(await this.add(accounts.slice(middle)))];
     }
+  }
+
+  /** The rest of a batch in which one account is in the way. */
+  async #addOthers(accounts: readonly StoredAccount[], id: string, error: AccountsError): Promise<readonly Imported[]> {
+    const others = await this.add(accounts.filter((account) => account.id !== id));
+    const rest = others.values();
+    return accounts.map((account) => (account.id === id ? error : (rest.next().value ?? error)));
   }
 
   /** The account as it is to be stored, or why it is not. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { accountName, identifier } from '../../accounts/file/schema.ts';
+import type { Unreadable } from '../../accounts/store.ts';
 import type { AccountView } from '../../accounts/views.ts';
 import { textValue } from '../../yaml/text-value.ts';
 import { account, endpoint, pageSize, type Endpoint } from '../endpoint.ts';
@@ -19,11 +20,13 @@ export const accountEndpoints: readonly Endpoint[] = [
     response: { status: 200, view: 'Accounts' },
     run: async ({ operations }, { after, limit }, { token }) => {
       const accounts: AccountView[] = [];
-      for await (const each of operations.list({ after, only: token.account })) {
-        if (accounts.length === limit) return { accounts, next: accounts.at(-1)?.id ?? null };
+      const messages: string[] = [];
+      const unreadable: Unreadable = ({ message }) => void messages.push(message);
+      for await (const each of operations.list({ after, only: token.account, unreadable })) {
+        if (accounts.length === limit) return { accounts, next: accounts.at(-1)?.id ?? null, unreadable: messages };
         accounts.push(each);
       }
-      return { accounts, next: null };
+      return { accounts, next: null, unreadable: messages };
     },
   }),
   endpoint({

@@ -100,6 +100,16 @@ describe('a file', () => {
   test.each([
     ['is no YAML', 'accounts: [', 'accounts.yaml:1:'],
     ['has a mistake', 'accounts: [{ id: a, nam: A, active: 1 }]', '(and 2 more: run "check")'],
+    [
+      'enables encryption without credentials',
+      'accounts: [{ id: a, name: A, encryption: { live: { enabled: true } } }]',
+      'encryption.live.key  missing',
+    ],
+    [
+      'has half the previous credentials',
+      `accounts: [{ id: a, name: A, encryption: { live: { enabled: false, previous: { iv: ${'i'.repeat(16)}, until: 2027-01-01 } } } }]`,
+      'encryption.live.previous.key  missing',
+    ],
     ['has a sealed text and no master key', sealedFile(), 'sealed: set accounts.masterKey'],
   ])('that %s is neither read nor changed', async (_, content, message) => {
     const folder = new Folder({ 'accounts.yaml': content });

@@ -32,8 +32,8 @@ export function storedKey(key: string, more: Partial<StoredKey> = {}): StoredKey
 export function storedEncryption(
   account: string,
   environment: EnvironmentName,
-  more: Partial<StoredEncryption> = {},
-): StoredEncryption {
+  more: Partial<StoredEncryption & { readonly enabled: true }> = {},
+): StoredEncryption & { readonly enabled: true } {
   const seal = (text: string, member: 'key' | 'iv'): string => vault.wrap(text, { account, environment, member });
   return {
     enabled: true,

@@ -54,19 +54,21 @@ const marked = withTexts((text) => mark + text);
 const unmarked = withTexts((text) => text.slice(mark.length));
 
 function withTexts(change: (text: string) => string): (account: StoredAccount) => StoredAccount {
-  const credentialsOf = (credentials: StoredCredentials | undefined): StoredCredentials | undefined =>
-    credentials && { ...credentials, key: change(credentials.key), iv: change(credentials.iv) };
+  const credentialsOf = (credentials: StoredCredentials): StoredCredentials => {
+    return { ...credentials, key: change(credentials.key), iv: change(credentials.iv) };
+  };
   return (account) => {
     const encryption: Partial<Record<EnvironmentName, StoredEncryption>> = {};
     for (const environment of environmentNames) {
       const stored = account.encryption[environment];
       if (stored === undefined) continue;
-      const { credentials, previous } = stored;
-      encryption[environment] = {
-        ...stored,
-        credentials: credentialsOf(credentials),
-        previous: previous && { ...previous, credentials: credentialsOf(previous.credentials) },
+      const previous = stored.previous && {
+        ...stored.previous,
+        credentials: stored.previous.credentials && credentialsOf(stored.previous.credentials),
       };
+      encryption[environment] = stored.enabled
+        ? { ...stored, credentials: credentialsOf(stored.credentials), previous }
+        : { ...stored, credentials: stored.credentials && credentialsOf(stored.credentials), previous };
     }
     return { ...account, encryption };
   };

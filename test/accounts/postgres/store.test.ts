@@ -33,9 +33,9 @@ describeWithPostgres('the store in PostgreSQL', () => {
       encryption: {
         test: storedEncryption('acme', 'test', {
           encoding: 'base64',
-          credentials: credentials && { ...credentials, format: 'base64', createdAt: 1_700_000_000_001 },
+          credentials: { ...credentials, format: 'base64', createdAt: 1_700_000_000_001 },
           previous: {
-            credentials: credentials && { ...credentials, createdAt: undefined },
+            credentials: { ...credentials, createdAt: undefined },
             until: 1_800_000_000_001,
             lastUsedAt: undefined,
           },

@@ -24,7 +24,7 @@ describeWithPostgres('the numbers operators watch', () => {
       const stored = storedEncryption(id, environment);
       return {
         ...stored,
-        credentials: { key: '', iv: '', format: 'text', ...stored.credentials, createdAt },
+        credentials: { ...stored.credentials, createdAt },
       } as const;
     };
     let made = 0;
