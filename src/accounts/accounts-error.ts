@@ -10,6 +10,7 @@ export type AccountsErrorCode =
   | 'key_revoked'
   | 'encryption_enabled'
   | 'encryption_disabled'
+  | 'grace_running'
   | 'credentials_equal'
   | 'idempotency_key_reused'
   // Key material cannot be read.

@@ -22,7 +22,7 @@ export interface ApiKey {
   readonly createdAt: number;
   /** Refused from then on. */
   readonly expiresAt: number | undefined;
-  /** Refused from then on. */
+  /** Refused whatever the date: a revocation does not wait for a clock that is behind. */
   readonly revokedAt: number | undefined;
 }
 

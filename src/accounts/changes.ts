@@ -3,6 +3,7 @@ import type { Encoding } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
 import { environmentNames, environmentOf, hashOf, kindOf, prefixOf } from './api-key.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
+import { rfc3339 } from './dates.ts';
 import { makeApiKey, makeKeyId } from './key-maker.ts';
 import { openCredentials } from './open-account.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, StoredPrevious } from './store.ts';
@@ -103,7 +104,8 @@ export interface EnableOptions {
 /**
  * Switches encryption on with new credentials.
  *
- * @throws `encryption_enabled` where it is on and `replace` is not asked for, `credentials_equal`
+ * @throws `encryption_enabled` if it is on and `replace` is not asked for, `grace_running` if a grace is asked for during
+ *   another one, which only has room for one set of previous credentials, `credentials_equal`
  */
 export function enableEncryption(
   account: StoredAccount,
@@ -117,6 +119,12 @@ export function enableEncryption(
     throw new AccountsError(
       'encryption_enabled',
       `encryption of account ${account.id} is enabled in ${environment}: "replace" makes new credentials`,
+    );
+  }
+  if (grace !== undefined && before?.previous !== undefined && now < before.previous.until) {
+    throw new AccountsError(
+      'grace_running',
+      `a grace is running until ${rfc3339(before.previous.until)}: another would forget what merchants may still use`,
     );
   }
   const { key, iv } = generateCredentials();

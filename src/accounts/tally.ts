@@ -60,8 +60,8 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
   };
   for (const { keys, encryption } of accounts) {
     add(counts.accounts, encryptionLabel(encryption.test !== undefined, encryption.live !== undefined));
-    for (const { prefix, createdAt, expiresAt = Infinity, revokedAt = Infinity } of keys) {
-      if (now >= expiresAt || now >= revokedAt) continue;
+    for (const { prefix, createdAt, expiresAt = Infinity, revokedAt } of keys) {
+      if (now >= expiresAt || revokedAt !== undefined) continue;
       add(counts.apiKeys, `${environmentOf(prefix)} ${kindOf(prefix)} ${rotationOf(createdAt, now)}`);
     }
     for (const environment of environmentNames) {

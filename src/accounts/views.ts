@@ -114,8 +114,7 @@ export function viewKey(account: string, key: StoredKey, { now, recordsUse }: Vi
     account,
     environment: environmentOf(prefix),
     kind: kindOf(prefix),
-    state:
-      revokedAt !== undefined && now >= revokedAt ? 'revoked' : now >= (expiresAt ?? Infinity) ? 'expired' : 'valid',
+    state: revokedAt !== undefined ? 'revoked' : now >= (expiresAt ?? Infinity) ? 'expired' : 'valid',
     created_at: rfc3339(createdAt),
     expires_at: dateOrNull(expiresAt),
     revoked_at: dateOrNull(revokedAt),

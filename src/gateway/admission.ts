@@ -27,9 +27,9 @@ export async function authenticate(
   const holder = await directory.find(hashOf(key));
   if (holder === 'unavailable') return 'accounts_unavailable';
   if (holder === undefined) return 'invalid_api_key';
-  const { prefix, expiresAt = Infinity, revokedAt = Infinity } = holder.key;
+  const { prefix, expiresAt = Infinity, revokedAt } = holder.key;
   // A stored hash says of its kind and environment what its file says; only if the key agrees is either to be believed.
-  if (prefix !== prefixOf(key) || now >= expiresAt || now >= revokedAt) return 'invalid_api_key';
+  if (prefix !== prefixOf(key) || now >= expiresAt || revokedAt !== undefined) return 'invalid_api_key';
   return holder;
 }
 

@@ -37,6 +37,7 @@ export const problems: Readonly<Record<ProblemCode, Row>> = {
   key_expired: { status: 409, title: 'API key expired' },
   key_revoked: { status: 409, title: 'API key revoked' },
   encryption_enabled: { status: 409, title: 'Encryption enabled already' },
+  grace_running: { status: 409, title: 'Grace still running' },
   encryption_disabled: { status: 409, title: 'Encryption not enabled' },
   credentials_equal: { status: 409, title: 'Credentials equal' },
   store_read_only: { status: 409, title: 'Accounts are read-only here' },

@@ -147,6 +147,35 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
       await refused(operations.rotateKey('acme', id, 0, request), 'key_revoked');
     });
 
+    test('a key that was revoked by a clock that is ahead is revoked for all others', async () => {
+      const desk = await withAcme();
+      const { id } = await desk.operations.issueKey('acme', secretKey, request);
+      desk.now += 120_000;
+      await desk.operations.revokeKey('acme', id, request);
+      desk.now = start;
+      expect((await desk.operations.show('acme')).keys).toMatchObject([{ id, state: 'revoked' }]);
+      await refused(desk.operations.rotateKey('acme', id, 0, request), 'key_revoked');
+    });
+
+    test('a second change during a grace does not forget what merchants still use', async () => {
+      const desk = await withAcme();
+      const { operations, store } = desk;
+      const graceful = { ...usual, grace: day, replace: true };
+      await operations.enableEncryption('acme', 'test', usual, request);
+      await operations.enableEncryption('acme', 'live', { ...usual, grace: day }, request);
+      await operations.enableEncryption('acme', 'test', graceful, request);
+      const before = await store.read('acme');
+      desk.now = start + day - 1_000;
+      await refused(operations.enableEncryption('acme', 'test', graceful, request), 'grace_running');
+      await refused(operations.enableEncryption('acme', 'live', graceful, request), 'grace_running');
+      expect(await store.read('acme')).toEqual(before);
+      desk.now = start + day;
+      const later = await operations.enableEncryption('acme', 'test', graceful, request);
+      expect(later.previous).toMatchObject({ accepts: 'credentials' });
+      const atOnce = await operations.enableEncryption('acme', 'test', { ...usual, replace: true }, request);
+      expect(atOnce.previous).toBeNull();
+    });
+
     test('encryption is enabled, replaced with a grace, and disabled', async () => {
       const desk = await withAcme();
       const { operations, store, trail } = desk;

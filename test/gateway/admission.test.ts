@@ -82,12 +82,18 @@ describe('the key', () => {
     ['a known key without its last character', keys.globex.slice(0, -1)],
   ])('is invalid: %s', (_, key) => expectRefused(`Bearer ${key}`, 'invalid_api_key'));
 
-  test.each(['expiresAt', 'revokedAt'] as const)('is good until the millisecond before %s', async (member) => {
-    const at = (time: number): Account => globexWith(apiKey(keys.globex, { [member]: time }));
+  test('is good until the millisecond before it expires', async () => {
+    const at = (expiresAt: number): Account => globexWith(apiKey(keys.globex, { expiresAt }));
     await expectAdmitted(`Bearer ${keys.globex}`, [at(now + 1)]);
     await expectRefused(`Bearer ${keys.globex}`, 'invalid_api_key', [at(now)]);
     await expectRefused(`Bearer ${keys.globex}`, 'invalid_api_key', [at(now - 1)]);
   });
+
+  test.each([-1, 0, 1, 120_000])('is refused if it was revoked %i ms from now: clocks differ', (later) =>
+    expectRefused(`Bearer ${keys.globex}`, 'invalid_api_key', [
+      globexWith(apiKey(keys.globex, { revokedAt: now + later })),
+    ]),
+  );
 
   test('expires while the sidecar runs', async () => {
     let time = now - 1;

@@ -75,6 +75,7 @@ test('every response has the members that are described, and no others', async (
     ['POST /accounts/acme/keys/KEY/rotate', 'rotate_key'],
     ['POST /accounts/acme/keys/KEY/revoke', 'revoke_key'],
     ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h' }],
+    ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { replace: true }],
     ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h', replace: true }],
     ['GET /accounts/acme/encryption/live', 'show_encryption'],
     ['GET /accounts/acme/keys', 'list_keys'],

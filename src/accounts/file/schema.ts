@@ -48,7 +48,7 @@ export function accountsSchema({ value }: Values) {
       .describe('Hash of the whole key, in place of `key`: `printf %s "$KEY" | sha256sum`.'),
     createdAt: value(instant).describe('When the key was made. Its age is watched, for rotation.'),
     expiresAt: value(instant).optional().describe('The key is refused from then on.'),
-    revokedAt: value(instant).optional().describe('The key is refused from then on.'),
+    revokedAt: value(instant).optional().describe('When it was revoked. The key is refused, whatever the date.'),
   });
 
   const encryption = z.strictObject({

@@ -95,7 +95,7 @@ const countAccounts = `
 const countKeys = `
   SELECT prefix, CASE WHEN created_at > $2 THEN 'current' ELSE 'due' END AS rotation, count(*)::float AS count
   FROM envelope_sidecar.api_keys
-  WHERE coalesce(expires_at, 'infinity') > $1 AND coalesce(revoked_at, 'infinity') > $1
+  WHERE coalesce(expires_at, 'infinity') > $1 AND revoked_at IS NULL
   GROUP BY 1, 2`;
 
 /** $1 from when on credentials are current. */
