@@ -180,7 +180,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
   test('keeps both credentials of a grace', async () => {
     const url = await postgres.createDatabase();
     const until = Date.parse('2030-01-01T00:00:00.001Z');
-    const { key = '', iv = '' } = storedEncryption('acme', 'test').credentials ?? {};
+    const { key, iv } = storedEncryption('acme', 'test').credentials;
     const previous = { credentials: { key, iv, format: 'text', createdAt: 0 }, until, lastUsedAt: undefined } as const;
     const encryption = storedEncryption('acme', 'test', { previous });
     await put(openStore(url), storedAccount('acme', { encryption: { test: encryption } }));

@@ -71,7 +71,7 @@ describeWithPostgres('a row that cannot be used', () => {
     expect(errors).toMatchObject([refusal]);
 
     const { directory, monitor } = await openDirectory(url);
-    const found = await Promise.all(['good', 'odd', 'zulu'].map((id) => directory.find(hashOf(keyNamed(id)))));
+    const found = await Promise.all(['good', 'odd', 'zulu'].map(async (id) => directory.find(hashOf(keyNamed(id)))));
     expect(found).toMatchObject([{ account: { id: 'good' } }, 'unavailable', { account: { id: 'zulu' } }]);
     expect(monitor.failures).toEqual([refusal.message]);
   });
