@@ -31,6 +31,9 @@ RUN npm ci --ignore-scripts
 COPY tsconfig.json tsconfig.build.json vite.config.ts ./
 COPY src src
 RUN npm run build
+# The command line as `sidecar`. The base may have no shell, so that the kernel has to find Node.
+ARG NODE_DIRECTORY=/usr/local/bin
+RUN mkdir bin && printf '#!%s/node\nimport "../dist/main.js";\n' "${NODE_DIRECTORY}" >bin/sidecar && chmod 755 bin/sidecar
 
 FROM ${BASE_IMAGE}
 ARG NODE_DIRECTORY=/usr/local/bin
@@ -40,15 +43,16 @@ LABEL org.opencontainers.image.title="envelope-sidecar" \
       org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.licenses="MIT"
-# Wherever the base keeps Node, its name is enough: here, in preStop hooks and for commands by hand. One malloc arena: more
-# of them hold on to the memory of large bodies.
-ENV PATH=${NODE_DIRECTORY}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+# `sidecar` and `node` are enough in hooks and by hand. One malloc arena: more of them keep the memory of large bodies.
+ENV PATH=/app/bin:${NODE_DIRECTORY}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     NODE_ENV=production \
+    SIDECAR_CONFIG=/etc/envelope-sidecar/sidecar.yaml \
     MALLOC_ARENA_MAX=1
 WORKDIR /app
 COPY --from=dependencies /app/node_modules node_modules
 COPY --from=dependencies /app/sbom.cdx.json ./
 COPY package.json LICENSE ./
+COPY --from=build /app/bin bin
 COPY --from=build /app/dist dist
 # A number, or Kubernetes cannot tell that it is not root.
 USER 65532:65532
@@ -56,4 +60,4 @@ EXPOSE 8080 9090
 # The heap follows the container's memory limit. Bodies are outside the heap, so that most of the memory is left for them.
 # What the thread took that loads the configuration goes back to the system, instead of being kept for the next one.
 ENTRYPOINT ["node", "--disable-sigusr1", "--disable-warning=DEP0060", "--max-semi-space-size=32", "--max-old-space-size-percentage=35", "--no-memory-pool-share-memory-on-teardown", "/app/dist/main.js"]
-CMD ["serve", "--config", "/etc/envelope-sidecar/sidecar.yaml"]
+CMD ["serve"]

@@ -126,14 +126,10 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
     test('preStop drains the sidecar that runs on the mounted configuration', () => {
       const { sidecar } = podOf(manifestsIn(folder));
       const dockerfile = readFileSync('Dockerfile', 'utf8');
-      const [, file] = /^CMD \["serve", "--config", "(.+)"\]$/m.exec(dockerfile) ?? [];
-      expect(sidecar.lifecycle?.preStop?.exec?.command).toEqual([
-        'node',
-        '/app/dist/main.js',
-        'drain',
-        '--config',
-        file,
-      ]);
+      const [, file = ''] = /^ +SIDECAR_CONFIG=(\S+)/m.exec(dockerfile) ?? [];
+      expect(sidecar.volumeMounts?.map(({ mountPath }) => mountPath)).toContain(dirname(file));
+      expect(sidecar.lifecycle?.preStop?.exec?.command).toEqual(['sidecar', 'drain']);
+      expect(dockerfile).toMatch(/^CMD \["serve"\]$/m);
       expect(dockerfile).toMatch(/^ENTRYPOINT \["node", .*"\/app\/dist\/main\.js"\]$/m);
       expect(sidecar.args ?? sidecar.command).toBeUndefined();
     });

@@ -70,7 +70,7 @@ describe('the guide for operators', () => {
     const [, table = ''] = /^## Logs$([^]*?)^## /m.exec(guide) ?? [];
     const listed = [...table.matchAll(/^\| `(\w+)` /gm)].map(([, member]) => member);
     const type =
-      /interface AccessLine \{([^]*?)^\}/m.exec(readFileSync('src/gateway/access-line.ts', 'utf8'))?.[1] ?? '';
+      /interface AccessLine \{([^]*?)^\}/m.exec(readFileSync('src/telemetry/access-log.ts', 'utf8'))?.[1] ?? '';
     expect(listed).toEqual([...type.matchAll(/readonly (\w+):/g)].map(([, member]) => member));
   });
 

@@ -111,7 +111,7 @@ describeWhere(await missingEngine(), 'the built image', () => {
   test('adds only compiled code, the licence and the bill besides, and changes nothing of its base', () => {
     const compiled = filesBelow('src').map((file) => `app/dist/${file.replace(/\.ts$/, '.js')}`);
     expect(compiled).toContain('app/dist/main.js');
-    const own = ['LICENSE', 'package.json', 'sbom.cdx.json'].map((file) => `app/${file}`);
+    const own = ['LICENSE', 'bin/sidecar', 'package.json', 'sbom.cdx.json'].map((file) => `app/${file}`);
     const added = [...files].filter(([file, what]) => base.get(file) !== what).map(([file]) => file);
     const folders = [...packagesIn(app).keys()].map((folder) => `app/${folder}/`);
     const ofPackages = (file: string): boolean => folders.some((folder) => file.startsWith(folder));

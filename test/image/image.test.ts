@@ -131,7 +131,7 @@ describeWhere(await missingEngine(), 'the image', () => {
     const [node, ...flags] = [settings.Entrypoint].flat();
     expect([node, flags.pop()]).toEqual(['node', '/app/dist/main.js']);
     for (const flag of flags) expect(flag).toMatch(/^--/);
-    expect(settings.Cmd).toEqual(['serve', '--config', '/etc/envelope-sidecar/sidecar.yaml']);
+    expect(settings.Cmd).toEqual(['serve']);
   });
 
   test('runs as a user without rights who can write nowhere', async () => {
@@ -145,9 +145,11 @@ describeWhere(await missingEngine(), 'the image', () => {
     expect(output).toContain('EROFS');
   });
 
-  test('has the configuration checked by the command of the same name', async () => {
-    const check = ['node', '/app/dist/main.js', 'check', '--config', '/etc/envelope-sidecar/sidecar.yaml'];
-    expect(await sidecar.exec(check)).toMatchObject({ exitCode: 0, output: expect.stringMatching(/^OK/) });
+  test('checks its configuration without options', async () => {
+    expect(await sidecar.exec(['sidecar', 'check'])).toMatchObject({
+      exitCode: 0,
+      output: expect.stringMatching(/^OK/),
+    });
   });
 
   test('checks a configuration from outside a cluster with the command in docs/operators.md', () => {
@@ -195,8 +197,7 @@ describeWhere(await missingEngine(), 'the image', () => {
 
   test('is taken out of service by the command for preStop, and serves on until then', async () => {
     const drained = await start(container());
-    const drain = ['node', '/app/dist/main.js', 'drain', '--config', '/etc/envelope-sidecar/sidecar.yaml'];
-    expect(await drained.exec(drain)).toMatchObject({ exitCode: 0 });
+    expect(await drained.exec(['sidecar', 'drain'])).toMatchObject({ exitCode: 0 });
     expect((await admin('/readyz', drained)).status).toBe(503);
     expect((await charge({ of: drained })).status).toBe(200);
   });
@@ -205,6 +206,7 @@ describeWhere(await missingEngine(), 'the image', () => {
     const started = await start(container(buildShelllessImage(image)));
     await expect(started.exec(['sh', '-c', 'true'])).resolves.not.toMatchObject({ exitCode: 0 });
     expect((await charge({ of: started })).status).toBe(200);
+    expect(await started.exec(['sidecar', 'check'])).toMatchObject({ exitCode: 0 });
   }, 120_000);
 
   test('runs the example deployment: the stand-in core on loopback, reached through the sidecar alone', async () => {

@@ -1,0 +1,43 @@
+import { execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { symlinkSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { expect, test } from 'vitest';
+import manifest from '../../package.json' with { type: 'json' };
+import { Folder, sidecarFile } from '../support/folder.ts';
+
+const sidecar = resolve(manifest.bin.sidecar);
+/** Without any Node. */
+const env = { PATH: '/usr/bin:/bin' };
+
+test('sidecar runs on the project’s own Node, from any folder, through a link, whatever PATH says', () => {
+  const folder = new Folder({ node: '#!/bin/sh\nexit 9\n' });
+  execFileSync('chmod', ['+x', folder.file('node')]);
+  symlinkSync(sidecar, folder.file('sidecar'));
+  const version = execFileSync(folder.file('sidecar'), ['--version'], {
+    cwd: folder.path,
+    env: { PATH: `${folder.path}:/usr/bin:/bin` },
+    encoding: 'utf8',
+  });
+  expect(version).toBe(`${manifest.version}\n`);
+});
+
+test('sidecar hands its exit code and its arguments on', async () => {
+  const child = spawn(sidecar, ['check', '--config', 'a file of two  words'], { env });
+  const [stdout, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
+  expect(code).toBe(78);
+  expect(stdout).toContain('a file of two  words:1:1');
+});
+
+test('sidecar is one process: a signal to its id stops it in good order', async () => {
+  const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': 'accounts: []\n' });
+  const child = spawn(sidecar, ['serve', '--config', folder.file('sidecar.yaml')], { env });
+  let log = '';
+  for await (const chunk of child.stdout.setEncoding('utf8')) {
+    log += chunk;
+    if (log.includes('"merchants"')) child.kill('SIGTERM');
+  }
+  expect(log).toContain('"stopping"');
+  expect([child.exitCode ?? (await once(child, 'exit'))[0]]).toEqual([0]);
+});
