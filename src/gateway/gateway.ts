@@ -99,9 +99,15 @@ export class Gateway {
     });
   }
 
-  /** Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. */
+  /**
+   * Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. Not if it has a
+   * body: Node gives up its own hold on the connection only when the body is complete, and until then what it hands to
+   * `upgrade` is no socket. Such a request comes to `handle`, to be refused.
+   */
   takesUpgrade(req: IncomingMessage): boolean {
-    if (req.headers.upgrade?.toLowerCase() !== 'websocket' || req.method !== 'GET') return false;
+    const { headers, httpVersionMinor } = req;
+    if (!asksForWebSocket(headers.upgrade) || req.method !== 'GET' || httpVersionMinor === 0) return false;
+    if (headers['transfer-encoding'] !== undefined || !/^0*$/.test(headers['content-length'] ?? '')) return false;
     if (req.socket.writableEnded || connectionOf(req.socket).current !== undefined) return false;
     const path = pathOf(req.url ?? '');
     return path !== undefined && routesOf(this.#rules.router.match(path, 'GET')).some((route) => route.upgrade);
@@ -200,6 +206,15 @@ export class Gateway {
     const match = rules.router.match(head.path, head.method);
     const routes = routesOf(match);
     request.openToBrowsers = routes.some((route) => route.keys.includes('public'));
+    // Bytes behind the head would be a body to one reader and the first of the WebSocket to another.
+    if (
+      head.method === 'GET' &&
+      head.hasBody &&
+      asksForWebSocket(head.upgrade) &&
+      routes.some((route) => route.upgrade)
+    ) {
+      return refused('ambiguous_request');
+    }
     if (request.overloaded) return refused('overloaded');
 
     // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
@@ -266,6 +281,11 @@ export class Gateway {
     this.#recorder.record(accessLine(request), request.opened);
     noteUse(request, this.#clock());
   }
+}
+
+/** @param upgrade the value of the header */
+function asksForWebSocket(upgrade: string | undefined): boolean {
+  return upgrade?.toLowerCase() === 'websocket';
 }
 
 function isRefused(identified: KeyHolder | Refused | undefined): identified is Refused {

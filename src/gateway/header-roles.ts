@@ -1,13 +1,13 @@
 /** Read by the sidecar itself; some go on in a form of its own. */
 const read =
-  'host authorization connection content-length transfer-encoding expect x-request-id x-forwarded-for ' +
+  'host authorization connection content-length transfer-encoding expect upgrade x-request-id x-forwarded-for ' +
   'x-forwarded-proto x-forwarded-host forwarded content-type content-encoding origin access-control-request-method ' +
   'traceparent envelope-credentials';
 
 /** The sidecar's own word to the upstream, and what is between two neighbours only. */
 const dropped =
   'x-account-id x-api-key-id x-api-key-kind x-environment ' +
-  'keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer upgrade http2-settings';
+  'keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer http2-settings';
 
 /** Some frameworks take the method or the path from these, after both have been decided on here. */
 const overriding = 'x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url';

@@ -35,10 +35,12 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   // Other expectations may be ignored (RFC 9110 §10.1.1).
   server.on('checkExpectation', (req, res) => gateway.handle(req, res));
   server.on('upgrade', (req, socket, firstBytes) => gateway.upgrade(req, socket as Socket, firstBytes));
-  server.on('connect', (_req, socket) => {
-    // Node has taken its own listeners off; without one, a reset would end the process.
-    socket.on('error', () => {});
-    gateway.refuseUnparsed(socket as Socket, 'ambiguous_request');
+  server.on('connect', (req, stream) => {
+    // Node has taken its own listeners off; without one, a reset would end the process. With a body still to come the
+    // stream is not the socket, but fails with it.
+    stream.on('error', () => {});
+    req.socket.on('error', () => {});
+    gateway.refuseUnparsed(req.socket, 'ambiguous_request');
   });
   server.on('clientError', (error, socket) => {
     const code = parserRefusal(error);

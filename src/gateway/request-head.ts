@@ -19,6 +19,8 @@ export interface RequestHead {
   contentLength: number | undefined;
   contentEncoding: string | undefined;
   expectsContinue: boolean;
+  /** The protocol the client asks for; never forwarded. */
+  upgrade: string | undefined;
   origin: string | undefined;
   requestedMethod: string | undefined;
   credentialsWish: string | undefined;
@@ -65,6 +67,7 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     contentLength: undefined,
     contentEncoding: undefined,
     expectsContinue: false,
+    upgrade: undefined,
     origin: undefined,
     requestedMethod: undefined,
     credentialsWish: undefined,
@@ -115,6 +118,9 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
         break;
       case 'expect':
         head.expectsContinue = isHttp11 && value.toLowerCase() === '100-continue';
+        break;
+      case 'upgrade':
+        head.upgrade = head.upgrade === undefined ? value : `${head.upgrade}, ${value}`;
         break;
       case 'x-request-id':
         if (acceptableRequestId.test(value)) head.requestId ??= value;

@@ -1,0 +1,104 @@
+import { describe, expect, test, vi } from 'vitest';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+import { openConnection, parseOnly } from '../support/connection.ts';
+import { inFlight } from '../support/metrics.ts';
+import { authorization, request } from '../support/refused.ts';
+import { configOf, route, startSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const routes = [route('/ws', { upgrade: true, keys: ['public', 'secret'] })];
+const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
+const switching = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
+
+/** A sidecar before an upstream that switches protocols whatever it is asked. */
+async function start() {
+  const upstream = await startByteUpstream(({ socket }) => void socket.write(switching));
+  const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
+  return { upstream, sidecar };
+}
+
+/** How the body goes on behind the head: its framing, then pieces a moment apart. */
+const bodies: readonly (readonly [name: string, framing: string, ...pieces: readonly string[]])[] = [
+  ['with the head', 'Content-Length: 5', 'hello'],
+  ['later', 'Content-Length: 5', '', 'hello', 'x'],
+  ['in halves', 'Content-Length: 5', 'he', 'llo'],
+  ['never', 'Content-Length: 5'],
+  ['too long', 'Content-Length: 5', '', 'hello world'],
+  ['in chunks', 'Transfer-Encoding: chunked', '', '5\r\nhello\r\n0\r\n\r\n'],
+  ['in bad chunks', 'Transfer-Encoding: chunked', '', 'zz\r\n'],
+  ['in chunks that never come', 'Transfer-Encoding: chunked'],
+];
+
+const pause = (): Promise<unknown> => new Promise((resolve) => void setTimeout(resolve, 20));
+
+describe('a WebSocket handshake with a body is refused, and ends nothing but its connection', () => {
+  describe.each([
+    ['without a key', []],
+    ['with a key', [authorization]],
+  ])('%s', (_name, identity) => {
+    test.each(bodies)('and the body comes %s', async (_how, framing, ...pieces) => {
+      const { upstream, sidecar } = await start();
+      const client = await openConnection(sidecar.port);
+      client.send(request('GET /ws HTTP/1.1', 'Host: localhost', ...identity, ...upgrade, framing) + (pieces[0] ?? ''));
+      for (const piece of pieces.slice(1)) {
+        await pause();
+        client.send(piece);
+      }
+      const response = parseOnly(await client.untilText('}'));
+      expect(JSON.parse(response.body)).toMatchObject({ code: 'ambiguous_request' });
+      expect(response.headers['connection']).toBe('close');
+      client.socket.resetAndDestroy();
+      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+      expect(upstream.connections).toEqual([]);
+    });
+  });
+
+  test('but an empty one is none', async () => {
+    const { sidecar } = await start();
+    const client = await openConnection(sidecar.port);
+    client.send(request('GET /ws HTTP/1.1', 'Host: localhost', authorization, ...upgrade, 'Content-Length: 0'));
+    expect(await client.untilText('\r\n\r\n')).toMatch(/^HTTP\/1\.1 101 /);
+  });
+});
+
+test.each(['Upgrade: h2c', 'Upgrade: websocket, h2c'])('%s with a body is ignored', async (other) => {
+  const upstream = await startUpstream();
+  const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
+  const client = await openConnection(sidecar.port);
+  client.send(
+    `${request('POST /ws HTTP/1.1', 'Host: localhost', authorization, 'Connection: Upgrade', other, 'Content-Length: 2')}{}`,
+  );
+  expect(await client.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
+  expect(upstream.seen).toMatchObject([{ method: 'POST', body: '{}' }]);
+});
+
+test('a WebSocket handshake over HTTP/1.0 is an ordinary request', async () => {
+  const upstream = await startUpstream();
+  const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
+  const client = await openConnection(sidecar.port);
+  client.send(request('GET /ws HTTP/1.0', 'Host: localhost', authorization, ...upgrade));
+  expect(await client.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
+  expect(upstream.seen[0]?.headers).not.toHaveProperty('upgrade');
+});
+
+describe('CONNECT with a body is refused, and ends nothing but its connection', () => {
+  test.each(bodies)('and the body comes %s', async (_how, framing, ...pieces) => {
+    const { upstream, sidecar } = await start();
+    for (const ending of ['reset', 'end'] as const) {
+      const client = await openConnection(sidecar.port);
+      client.send(request('CONNECT x:1 HTTP/1.1', 'Host: localhost', authorization, framing) + (pieces[0] ?? ''));
+      for (const piece of pieces.slice(1)) {
+        await pause();
+        client.send(piece);
+      }
+      expect(await client.untilText('}')).toMatch(/"code":"(?:ambiguous|malformed)_request"/);
+      if (ending === 'reset') client.socket.resetAndDestroy();
+      else client.socket.end();
+      await pause();
+      client.send('more');
+      await pause();
+    }
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+    expect(upstream.connections).toEqual([]);
+  });
+});
