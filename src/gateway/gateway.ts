@@ -179,6 +179,10 @@ export class Gateway {
     } else {
       // 6. An account that encrypts here, on a route that asks for it: the enveloped exchange. All else passes through.
       const { head, environment, enveloped } = admission;
+      if (isUnframed(request.req, head)) {
+        request.refuse('ambiguous_request');
+        return;
+      }
       const encryption = request.holder?.account.encryption[environment.name];
       if (enveloped && encryption !== undefined) {
         await exchange(request, head, environment, encryption, this.#exchange);
@@ -281,6 +285,15 @@ export class Gateway {
     this.#recorder.record(accessLine(request), request.opened);
     noteUse(request, this.#clock());
   }
+}
+
+/**
+ * Whether a stated body did not come although nothing more does. With an Upgrade, even one that is ignored, Node's parser
+ * takes a `Transfer-Encoding` that it does not know, such as `chunked` and a tab, for no body instead of refusing it.
+ */
+function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
+  const isChunked = head.hasBody && head.contentLength === undefined;
+  return isChunked && head.upgrade !== undefined && req.complete && req.readableLength === 0;
 }
 
 /** @param upgrade the value of the header */

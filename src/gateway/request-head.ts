@@ -19,7 +19,7 @@ export interface RequestHead {
   contentLength: number | undefined;
   contentEncoding: string | undefined;
   expectsContinue: boolean;
-  /** The protocol the client asks for; never forwarded. */
+  /** The protocol the client asks to change to; never forwarded. */
   upgrade: string | undefined;
   origin: string | undefined;
   requestedMethod: string | undefined;
@@ -163,7 +163,13 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     }
   }
   if (hosts > 1 || (hosts === 0 && isHttp11) || (hosts === 1 && !acceptableHost.test(head.host))) return undefined;
-  if (head.contentLength !== undefined && head.contentLength > 0) head.hasBody = true;
+  if (head.contentLength !== undefined) {
+    // Node's parser refuses two framings, unless there is an Upgrade.
+    if (head.hasBody) return undefined;
+    head.hasBody = head.contentLength > 0;
+  }
+  // RFC 9110 §7.8: without being nominated it was meant for somebody before.
+  if (!/upgrade/i.test(connection)) head.upgrade = undefined;
   if (connection !== '') {
     // What the sidecar sends in its own name is not among these, so a client cannot nominate its identity headers away.
     head.headers = withoutNominated(head.headers, connection);

@@ -1,7 +1,8 @@
 import { describe, expect, test, vi } from 'vitest';
-import { openConnection, parseResponses } from '../support/connection.ts';
+import { openConnection, parseOnly, parseResponses } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { authorization, post, request, start, valid } from '../support/refused.ts';
+import { keys } from '../support/sidecar.ts';
 
 // From an Upgrade that is ignored until the next request that is whole, Node's parser keeps its objections to itself.
 describe('behind an Upgrade that is ignored, what can be read in two ways reaches nobody either', () => {
@@ -45,5 +46,22 @@ describe('behind an Upgrade that is ignored, what can be read in two ways reache
     await client.untilEnded();
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
     expect(upstream.seen).toEqual([]);
+  });
+
+  test.each([
+    ['a coding that only some readers know', ['Transfer-Encoding: chunked\t']],
+    ['another coding', ['Transfer-Encoding: gzip']],
+    ['two framings', ['Transfer-Encoding: chunked', 'Content-Length: 5']],
+    ['two framings of which one is faulty', ['Transfer-Encoding: chunked\t', 'Content-Length: 5']],
+  ])('and a body with %s is refused, with all that comes behind it', async (_name, framing) => {
+    for (const identity of [authorization, `Authorization: Bearer ${keys.acme}`]) {
+      const { upstream, sidecar } = await start();
+      const client = await openConnection(sidecar.port);
+      client.send(request('POST /api/s2s/x HTTP/1.1', 'Host: localhost', identity, ...upgrade, ...framing));
+      await new Promise((resolve) => void setTimeout(resolve, 20));
+      client.send(`2\r\nab\r\n0\r\n\r\n${valid}`);
+      expect(parseOnly(await client.untilEnded()).body).toMatch(/"code":"(?:ambiguous|malformed)_request"/);
+      expect(upstream.seen).toEqual([]);
+    }
   });
 });

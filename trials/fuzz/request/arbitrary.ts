@@ -23,7 +23,7 @@ const targets = usually(
   12,
   [
     ['/api/s2s/pay', '/api/s2s/pay', '/API/S2s/pay/', '/api/s2s', '/api/s2s/', '/api/s2s/pay?a=1&b=%2F'],
-    ['/api/v1/transactions/initialize', '/orders', '/orders/1?x=/../', '/', '/socket'],
+    ['/api/v1/transactions/initialize', '/orders', '/orders/1?x=/../', '/', '/socket', '/socket'],
     ['/api/s2s/aes-encrypt', '/api/s2s/AES-decrypt/'],
   ].flat(),
   [
@@ -80,7 +80,14 @@ const extras = fc.array(
       ['Connection: close', 'Connection: X-Account-Id, Authorization, Content-Length', 'TE: trailers', 'X-Empty:'],
       ['X-Account-Id: evil', 'x_account_id: evil', 'X-Api-Key-Kind: secret', 'X-Environment: live', 'X.Account.Id: e'],
       ['X-Request-Id: mine', 'X-Request-Id: not mine', 'X-Forwarded-For: 10.0.0.1', 'Forwarded: for=10.0.0.1'],
-      ['Upgrade: h2c', 'Upgrade: websocket', 'Expect: 100-continue', 'Expect: tea', 'Range: bytes=0-1'],
+      [
+        'Connection: Upgrade\r\nUpgrade: websocket',
+        'Connection: Upgrade\r\nUpgrade: h2c',
+        'Upgrade: websocket',
+        'Expect: 100-continue',
+        'Expect: tea',
+        'Range: bytes=0-1',
+      ],
       ['If-None-Match: "a"', 'Content-Encoding: gzip', 'Content-Encoding: identity', 'Envelope: sealed'],
       ['Envelope-Credentials: current', 'X-HTTP-Method-Override: DELETE', 'Accept-Encoding: gzip', 'Keep-Alive: 5'],
       ['Origin: https://shop.example', 'Access-Control-Request-Method: POST', 'Proxy-Connection: keep-alive'],
