@@ -17,7 +17,8 @@ import { connectionOf } from './client-connection.ts';
 import { GatewayRequest } from './gateway-request.ts';
 import { InFlight } from './in-flight.ts';
 import { passThrough } from './pass-through.ts';
-import { passUpgrade } from './pass-upgrade.ts';
+import { asksForWebSocket, mayBeUpgraded, passUpgrade } from './pass-upgrade.ts';
+import { isUnframed } from './request-body.ts';
 import { endWithProblem, type RefusalDetails } from './refusal.ts';
 import { readRequestHead, type RequestHead } from './request-head.ts';
 import type { Rules, ServedEnvironment } from './rules.ts';
@@ -99,16 +100,9 @@ export class Gateway {
     });
   }
 
-  /**
-   * Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. Not if it has a
-   * body: Node gives up its own hold on the connection only when the body is complete, and until then what it hands to
-   * `upgrade` is no socket. Such a request comes to `handle`, to be refused.
-   */
+  /** Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. */
   takesUpgrade(req: IncomingMessage): boolean {
-    const { headers, httpVersionMinor } = req;
-    if (!asksForWebSocket(headers.upgrade) || req.method !== 'GET' || httpVersionMinor === 0) return false;
-    if (headers['transfer-encoding'] !== undefined || !/^0*$/.test(headers['content-length'] ?? '')) return false;
-    if (req.socket.writableEnded || connectionOf(req.socket).current !== undefined) return false;
+    if (!mayBeUpgraded(req) || req.socket.writableEnded || connectionOf(req.socket).current !== undefined) return false;
     const path = pathOf(req.url ?? '');
     return path !== undefined && routesOf(this.#rules.router.match(path, 'GET')).some((route) => route.upgrade);
   }
@@ -285,20 +279,6 @@ export class Gateway {
     this.#recorder.record(accessLine(request), request.opened);
     noteUse(request, this.#clock());
   }
-}
-
-/**
- * Whether a stated body did not come although nothing more does. With an Upgrade, even one that is ignored, Node's parser
- * takes a `Transfer-Encoding` that it does not know, such as `chunked` and a tab, for no body instead of refusing it.
- */
-function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
-  const isChunked = head.hasBody && head.contentLength === undefined;
-  return isChunked && head.upgrade !== undefined && req.complete && req.readableLength === 0;
-}
-
-/** @param upgrade the value of the header */
-function asksForWebSocket(upgrade: string | undefined): boolean {
-  return upgrade?.toLowerCase() === 'websocket';
 }
 
 function isRefused(identified: KeyHolder | Refused | undefined): identified is Refused {

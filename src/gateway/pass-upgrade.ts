@@ -1,8 +1,23 @@
+import type { IncomingMessage } from 'node:http';
 import type { GatewayRequest } from './gateway-request.ts';
 import { PlainResponse } from './plain-response.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { upstreamHeaders } from './upstream-headers.ts';
+
+/** @param upgrade the value of the header */
+export function asksForWebSocket(upgrade: string | undefined): boolean {
+  return upgrade?.toLowerCase() === 'websocket';
+}
+
+/**
+ * Whether a request may become a WebSocket. Not if it has a body: Node gives up its own hold on the connection only when
+ * the body is complete, and until then what it hands to `upgrade` is no socket. Such a request is to be refused.
+ */
+export function mayBeUpgraded({ method, headers, httpVersionMinor }: IncomingMessage): boolean {
+  if (!asksForWebSocket(headers.upgrade) || method !== 'GET' || httpVersionMinor === 0) return false;
+  return headers['transfer-encoding'] === undefined && /^0*$/.test(headers['content-length'] ?? '');
+}
 
 /** Hands an admitted WebSocket handshake to the upstream. A response other than 101 goes to the client like any other. */
 export function passUpgrade(

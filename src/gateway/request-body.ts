@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import type { RefusalCode } from '../errors.ts';
 import type { GatewayRequest } from './gateway-request.ts';
@@ -6,6 +7,15 @@ import type { RequestHead } from './request-head.ts';
 /** Whether the body is compressed, or otherwise not what it says by itself. */
 export function isEncoded(head: RequestHead): boolean {
   return head.contentEncoding !== undefined && head.contentEncoding.toLowerCase() !== 'identity';
+}
+
+/**
+ * Whether a stated body did not come although nothing more does. With an Upgrade, even one that is ignored, Node's parser
+ * takes a `Transfer-Encoding` that it does not know, such as `chunked` and a tab, for no body instead of refusing it.
+ */
+export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
+  const isChunked = head.hasBody && head.contentLength === undefined;
+  return isChunked && head.upgrade !== undefined && req.complete && req.readableLength === 0;
 }
 
 /**
