@@ -8,7 +8,9 @@ import { formatProblem } from '../../src/yaml/problem.ts';
 import { encrypted } from '../support/client.ts';
 import { startCommand, type Command } from '../support/command.ts';
 import { Folder } from '../support/folder.ts';
-import { acmeTest } from '../support/sidecar.ts';
+import { acmeWith, startGateway } from '../support/gateway.ts';
+import { acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
+import type { Respond } from '../support/upstream.ts';
 
 /** Where a page says the demo is. */
 const shippedBase = 'http://127.0.0.1:8080';
@@ -114,6 +116,37 @@ describe('docs/merchants.md', () => {
       expect(printed).not.toMatch(/"code"|request_id|error/);
     },
   );
+
+  test.each(['hex', 'base64'] as const)(
+    'shows JavaScript that reads every kind of response, in %s',
+    async (encoding) => {
+      const respond: Respond = (seen, res) => {
+        if (seen.url.endsWith('/none')) res.writeHead(204).end();
+        else if (seen.url.endsWith('/text')) res.writeHead(200, { 'content-type': 'text/plain' }).end('é');
+        else res.writeHead(422, { 'content-type': 'application/json' }).end('{"error":"amount"}');
+      };
+      const { sidecar } = await startGateway({ respond, accounts: [acmeWith(encryptionOf(acmeTest, { encoding }))] });
+      const [functions = ''] = js[0]?.split('console.log') ?? [];
+      const calls = ['none', 'text', 'json'].map(
+        (path) => `console.log(JSON.stringify(await call('GET', '/api/s2s/${path}')));`,
+      );
+      const env = { BASE: `http://127.0.0.1:${sidecar.port}`, API_KEY: keys.acme, KEY: acmeTest.key, IV: acmeTest.iv };
+      const printed = await run(functions + calls.join('\n'), 'js', env);
+      expect(printed.trim().split('\n')).toEqual([
+        '{"status":204}',
+        '{"status":200,"body":"é"}',
+        '{"status":422,"body":{"error":"amount"}}',
+      ]);
+    },
+  );
+
+  test('shows JavaScript that does not act on a 2xx that came unsealed', async () => {
+    const { sidecar } = await startGateway({ accounts: [{ ...acmeWith(encryptionOf(acmeTest)), encryption: {} }] });
+    const [functions = ''] = js[0]?.split('console.log') ?? [];
+    const env = { BASE: `http://127.0.0.1:${sidecar.port}`, API_KEY: keys.acme, KEY: acmeTest.key, IV: acmeTest.iv };
+    const call = `await call('GET', '/api/s2s/x').catch((error) => console.log(error.message));`;
+    expect(await run(functions + call, 'js', env)).toMatch(/^200 came unsealed: /);
+  });
 
   test('shows charges that reach the payment core', async () => {
     const { demo, env } = await startDemo();
