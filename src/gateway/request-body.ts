@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { Readable } from 'node:stream';
 import type { RefusalCode } from '../errors.ts';
+import type { BodySink, StreamedBody } from '../upstream/call.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import type { RequestHead } from './request-head.ts';
 
@@ -90,44 +90,55 @@ export function concat(chunks: readonly Buffer[]): Buffer {
 }
 
 /**
- * A request's body on its way to the upstream: first what was looked at already, then the rest as it comes. Not the
- * request itself, because an HTTP client destroys its body when the upstream answers early, and with the request the
- * client's connection and the response would be gone.
+ * A request's body on its way to the upstream: first what was looked at already, then the rest as it comes, straight from one
+ * connection to the other. At most one of the two is waited for at a time.
  */
-export class PassingBody extends Readable {
+export class PassingBody implements StreamedBody {
   readonly #request: GatewayRequest;
+  readonly #lookedAt: readonly Buffer[];
+  #sink: BodySink | undefined;
   readonly #onData = (chunk: Buffer): void => {
     this.#request.bytesIn += chunk.length;
     this.#waitForClient();
-    if (!this.push(chunk)) {
-      this.#request.req.pause();
-      // Now the upstream is what is slow, and its own deadline is set by whoever waits for its response.
-      this.#request.wait('upstream_timeout');
-    }
+    if (this.#sink?.write(chunk) === false) this.#waitForUpstream();
   };
   readonly #onEnd = (): void => {
     this.#request.wait('upstream_timeout');
-    this.push(null);
+    this.#sink?.end();
   };
 
+  /** @param lookedAt what was read of it; held by the request until it is on its way */
   constructor(request: GatewayRequest, lookedAt: readonly Buffer[]) {
-    super();
     this.#request = request;
-    for (const chunk of lookedAt) this.push(chunk);
-    this.#request.req.on('data', this.#onData).on('end', this.#onEnd);
-    this.#request.req.pause();
+    this.#lookedAt = lookedAt;
+    request.req.pause();
   }
 
-  override _read(): void {
+  start(sink: BodySink): void {
+    this.#sink = sink;
+    this.#request.req.on('data', this.#onData).on('end', this.#onEnd);
+    let hasRoom = true;
+    for (const chunk of this.#lookedAt) hasRoom = sink.write(chunk);
+    if (hasRoom) this.resume();
+    else this.#waitForUpstream();
+  }
+
+  resume(): void {
     this.#waitForClient();
     // What was looked at is on its way, and no longer held here.
     this.#request.release();
     this.#request.req.resume();
   }
 
-  override _destroy(error: Error | null, callback: (error?: Error | null) => void): void {
+  stop(): void {
     this.#request.req.off('data', this.#onData).off('end', this.#onEnd);
-    callback(error);
+    this.#sink = undefined;
+  }
+
+  /** The upstream is what is slow now. */
+  #waitForUpstream(): void {
+    this.#request.req.pause();
+    this.#request.wait('upstream_timeout');
   }
 
   #waitForClient(): void {

@@ -1,5 +1,5 @@
+import type { ResponseHandler } from '../upstream/call.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
-import type { ResponseHandler } from '../upstream/upstream.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 
 /** Brings the upstream's response to the client: the part that plain and sealed responses share. */

@@ -1,151 +1,257 @@
 /**
- * A strict parser of HTTP/1.1 answers (RFC 9112), as an upstream of one's own sends them. A response whose length is not
- * stated once and plainly is no response: one that ends with its connection cannot be told from a broken one, and what
- * follows a length read in two ways could be taken for somebody else's response.
+ * A strict parser of HTTP/1.1 responses (RFC 9112), as one's own upstream sends them. A response whose length is not stated
+ * once and plainly is refused: one that ends with its connection cannot be told from a broken one, and what follows a length
+ * that can be read in two ways could be taken for the response to another request.
  */
 
 /** Receives the parts of a response as they are understood. */
 export interface ResponseEvents {
+  /** An informational response (102–199) before the real one. */
   onInformation(status: number, headers: readonly string[]): void;
+  /** The response's head: status 200–599, flat list of names and values as sent. */
   onHead(status: number, headers: readonly string[]): void;
-  onBody(chunk: Buffer): void;
-  /** @param reusable whether the connection may carry another request */
-  onComplete(reusable: boolean): void;
+  onData(chunk: Buffer): void;
 }
 
 /** Why bytes are no response; for the log. */
-export type ResponseFault = 'BAD_HEAD' | 'HEAD_TOO_LARGE' | 'BAD_LENGTH' | 'NO_LENGTH' | 'BAD_CHUNK' | 'BAD_STATUS';
+export type ResponseFault =
+  | 'UNEXPECTED_DATA'
+  | 'BAD_HEAD'
+  | 'HEAD_TOO_LARGE'
+  | 'BAD_LENGTH'
+  | 'NO_LENGTH'
+  | 'BAD_CHUNK'
+  | 'BAD_TRAILER'
+  | 'BAD_STATUS';
 
-/** Bytes a response's head, or the head of a chunk, may have. */
+/** Bytes that all heads of a response may have together, informational ones and trailers among them. */
 const longestHead = 32_768;
 const longestChunkHead = 256;
 
-const headForm =
-  /^HTTP\/1\.[01] \d{3}(?: [\t\x20-\x7e\x80-\xff]*)?(?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*)*$/;
-const chunkHeadForm = /^([0-9A-Fa-f]{1,12})[\t ]*(?:;[\t\x20-\x7e\x80-\xff]*)?$/;
+const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const text = '[\\t\\x20-\\x7e\\x80-\\xff]';
+const quoted = `"(?:[\\t\\x20\\x21\\x23-\\x5b\\x5d-\\x7e\\x80-\\xff]|\\\\${text})*"`;
+// Each is linear: at no place do two of its alternatives begin alike.
+const headForm = new RegExp(`^HTTP/1\\.[01] \\d{3}(?: ${text}*)?(?:\\r\\n${token}:${text}*)*$`);
+const chunkHeadForm = new RegExp(`^([0-9A-Fa-f]{1,12})(?:;${token}(?:=(?:${token}|${quoted}))?)*$`);
+const trailerForm = new RegExp(`^${token}:${text}*$`);
 
-type State = 'head' | 'sized' | 'chunk_head' | 'chunk' | 'chunk_end' | 'trailer' | 'complete';
+type State = 'idle' | 'head' | 'sized' | 'chunk_head' | 'chunk' | 'chunk_end' | 'trailer';
 
-/**
- * Parses one response. Give it every chunk of the connection; it reports through `events`. A chunk may be overwritten
- * afterwards: what outlives the call is a copy.
- */
+/** Parses the responses of one connection, one after the other. */
 export class ResponseParser {
-  readonly #events: ResponseEvents;
-  readonly #method: string;
-  #state: State = 'head';
-  /** An incomplete head, chunk head or trailer line. */
-  #pending: Buffer | undefined;
+  #events: ResponseEvents | undefined;
+  #method = '';
+  #state: State = 'idle';
+  /** The beginning of a head, chunk head or trailer that is not here in whole. */
+  #held = Buffer.alloc(0);
+  #heldLength = 0;
+  /** Bytes that the body, or its chunk, still lacks. */
   #remaining = 0;
-  #keepAlive = true;
-  #trailers = 0;
+  #headBytes = 0;
+  /** Where the next byte of the present chunk of the connection stands. */
+  #at = 0;
 
-  /** @param method of the request: a response to HEAD has no body, whatever it says */
-  constructor(method: string, events: ResponseEvents) {
+  /** Whether a byte of the response has come. */
+  begun = false;
+  /** Whether the connection may carry another request once the response is complete. */
+  reusable = true;
+  /** For how many seconds of idleness the upstream says that it keeps the connection (`Keep-Alive: timeout=N`). */
+  keepAlive: number | undefined;
+
+  /** Expects the response to a request. @param method of the request: a response to HEAD has no body, whatever it says */
+  begin(method: string, events: ResponseEvents): void {
     this.#events = events;
     this.#method = method;
+    this.#state = 'head';
+    this.#headBytes = 0;
+    this.begun = false;
+    this.reusable = true;
+    this.keepAlive = undefined;
   }
 
-  /** @returns what is wrong, after which the connection is of no more use */
-  push(chunk: Buffer): ResponseFault | undefined {
-    let data = this.#pending === undefined ? chunk : Buffer.concat([this.#pending, chunk]);
-    this.#pending = undefined;
-    let fault: ResponseFault | undefined;
-    while (data.length > 0 && fault === undefined) {
-      const before = data.length;
-      switch (this.#state) {
-        case 'head': {
-          const end = data.indexOf('\r\n\r\n');
-          if (end > longestHead || (end === -1 && data.length > longestHead)) return 'HEAD_TOO_LARGE';
-          if (end === -1) {
-            if (!mayBecomeHead(data.toString('latin1'))) return 'BAD_HEAD';
-            break;
-          }
-          fault = this.#onHead(data.toString('latin1', 0, end));
-          data = data.subarray(end + 4);
-          break;
-        }
-        case 'sized':
-        case 'chunk':
-          data = this.#onBody(data);
-          break;
-        case 'chunk_end':
-          if (data.length < 2) break;
-          if (data[0] !== 13 || data[1] !== 10) return 'BAD_CHUNK';
-          this.#state = 'chunk_head';
-          data = data.subarray(2);
-          break;
-        case 'chunk_head':
-        case 'trailer': {
-          const end = data.indexOf('\r\n');
-          if (end > longestChunkHead || (end === -1 && data.length > longestChunkHead)) return 'BAD_CHUNK';
-          if (end === -1) break;
-          fault = this.#state === 'trailer' ? this.#onTrailer(end) : this.#onChunkHead(data.toString('latin1', 0, end));
-          data = data.subarray(end + 2);
-          break;
-        }
-        case 'complete':
-          // Nobody asked for more.
-          return 'BAD_LENGTH';
-      }
-      if (data.length === before) {
-        this.#pending = Buffer.from(data);
-        return fault;
+  /** Reports nothing more of the present response. */
+  stop(): void {
+    this.#events = undefined;
+  }
+
+  /**
+   * Takes in what has come. It may be overwritten afterwards: what outlives the call is a copy.
+   *
+   * @returns `complete` at the end of the response, `more` before, or what is wrong: after a fault the connection is of no
+   *   more use
+   */
+  push(chunk: Buffer): 'more' | 'complete' | ResponseFault {
+    if (this.#state === 'idle') return 'UNEXPECTED_DATA';
+    this.begun = true;
+    this.#at = 0;
+    while (this.#at < chunk.length && this.#events !== undefined) {
+      const fault = this.#step(chunk, this.#events);
+      if (fault !== undefined) return fault;
+      if (this.#isComplete()) {
+        // Nothing asked for what stands behind.
+        if (this.#at < chunk.length) this.reusable = false;
+        return 'complete';
       }
     }
-    return fault;
+    return 'more';
   }
 
-  #onHead(head: string): ResponseFault | undefined {
+  #isComplete(): boolean {
+    return this.#state === 'idle';
+  }
+
+  get #headRoom(): number {
+    return Math.max(0, longestHead - this.#headBytes);
+  }
+
+  #step(chunk: Buffer, events: ResponseEvents): ResponseFault | undefined {
+    switch (this.#state) {
+      case 'head': {
+        const head = this.#take(chunk, '\r\n\r\n', this.#headRoom);
+        if (head === false) return 'HEAD_TOO_LARGE';
+        if (head !== undefined) return this.#onHead(head, events);
+        return mayBecomeHead(this.#held, this.#heldLength) ? undefined : 'BAD_HEAD';
+      }
+      case 'sized':
+      case 'chunk':
+        this.#onData(chunk, events);
+        return undefined;
+      case 'chunk_end': {
+        const end = this.#take(chunk, '\r\n', 0);
+        if (end === false) return 'BAD_CHUNK';
+        if (end !== undefined) this.#state = 'chunk_head';
+        return undefined;
+      }
+      case 'chunk_head': {
+        const head = this.#take(chunk, '\r\n', longestChunkHead);
+        if (head === false) return 'BAD_CHUNK';
+        return head === undefined ? undefined : this.#onChunkHead(head);
+      }
+      case 'trailer': {
+        const trailer = this.#take(chunk, '\r\n', this.#headRoom);
+        if (trailer === false) return 'HEAD_TOO_LARGE';
+        return trailer === undefined ? undefined : this.#onTrailer(trailer);
+      }
+      default:
+        return undefined;
+    }
+  }
+
+  /**
+   * Takes what stands before `end`, and `end` itself. Each byte is copied and searched once, however it is cut.
+   *
+   * @param limit bytes it may have
+   * @returns undefined while it is incomplete, false if it is too long
+   */
+  #take(chunk: Buffer, end: string, limit: number): string | false | undefined {
+    if (this.#heldLength === 0) {
+      const found = chunk.indexOf(end, this.#at, 'latin1');
+      if (found !== -1) {
+        if (found - this.#at > limit) return false;
+        const taken = chunk.toString('latin1', this.#at, found);
+        this.#at = found + end.length;
+        return taken;
+      }
+    }
+    const before = this.#heldLength;
+    this.#hold(chunk, limit + end.length);
+    const held = this.#held.subarray(0, this.#heldLength);
+    const found = held.indexOf(end, Math.max(0, before - end.length + 1), 'latin1');
+    if (found === -1) {
+      // Only the beginning of `end` may stand behind what is allowed.
+      if (this.#heldLength > limit && !end.startsWith(held.toString('latin1', limit))) return false;
+      return undefined;
+    }
+    this.#at -= this.#heldLength - found - end.length;
+    this.#heldLength = 0;
+    return held.toString('latin1', 0, found);
+  }
+
+  /** Keeps what is left of `chunk`, but no more than `most` bytes in all. */
+  #hold(chunk: Buffer, most: number): void {
+    const length = Math.min(most, this.#heldLength + chunk.length - this.#at);
+    if (length > this.#held.length) {
+      const larger = Buffer.allocUnsafe(Math.max(256, 2 * length));
+      this.#held.copy(larger, 0, 0, this.#heldLength);
+      this.#held = larger;
+    }
+    this.#at += chunk.copy(this.#held, this.#heldLength, this.#at, this.#at + length - this.#heldLength);
+    this.#heldLength = length;
+  }
+
+  #onHead(head: string, events: ResponseEvents): ResponseFault | undefined {
+    this.#headBytes += head.length + 4;
     if (!headForm.test(head)) return 'BAD_HEAD';
     const status = Number(head.slice(9, 12));
-    const isHttp11 = head.startsWith('HTTP/1.1');
+    const isHttp11 = head.charCodeAt(7) === 0x31;
     const headers: string[] = [];
-    const lengths: string[] = [];
-    const codings: string[] = [];
-    this.#keepAlive = isHttp11;
-    for (const line of head.split('\r\n').slice(1)) {
-      const colon = line.indexOf(':');
-      const name = line.slice(0, colon);
-      // Not `trim`, which takes the last byte of some characters in UTF-8 for a space.
-      const value = line.slice(colon + 1).replace(/^[\t ]+|[\t ]+$/g, '');
+    let length: string | undefined;
+    let lengths = 0;
+    let coding: string | undefined;
+    this.reusable = isHttp11;
+    for (let line = head.indexOf('\r\n'); line !== -1;) {
+      const colon = head.indexOf(':', line);
+      const next = head.indexOf('\r\n', colon);
+      const name = head.slice(line + 2, colon);
+      const value = trimmed(head, colon + 1, next === -1 ? head.length : next);
+      line = next;
       headers.push(name, value);
-      const lower = name.toLowerCase();
-      if (lower === 'content-length') lengths.push(value);
-      else if (lower === 'transfer-encoding') codings.push(value.toLowerCase());
-      else if (lower === 'connection' && /\bclose\b/i.test(value)) this.#keepAlive = false;
+      switch (name.toLowerCase()) {
+        case 'content-length':
+          length = value;
+          lengths += 1;
+          break;
+        case 'transfer-encoding':
+          coding = value;
+          lengths += 1;
+          break;
+        case 'connection':
+          if (/\bclose\b/i.test(value)) this.reusable = false;
+          break;
+        case 'keep-alive': {
+          const seconds = /\btimeout=(\d{1,9})/i.exec(value)?.[1];
+          if (seconds !== undefined) this.keepAlive = Number(seconds);
+          break;
+        }
+        default:
+      }
     }
     if (status < 200) {
       if (status < 100 || status === 101) return 'BAD_STATUS';
-      // A bare 100 says nothing to anybody: the request's body was on its way anyway.
-      if (status !== 100) this.#events.onInformation(status, headers);
+      // A bare 100 has no meaning here: the request's body was on its way anyway.
+      if (status !== 100) events.onInformation(status, headers);
       return undefined;
     }
     if (status > 599) return 'BAD_STATUS';
 
-    if (lengths.length + codings.length > 1 || lengths.some((length) => !/^\d{1,15}$/.test(length)))
-      return 'BAD_LENGTH';
-    if (codings.length > 0 && (codings[0] !== 'chunked' || !isHttp11)) return 'BAD_LENGTH';
+    if (lengths > 1 || (length !== undefined && !/^\d{1,15}$/.test(length))) return 'BAD_LENGTH';
+    if (coding !== undefined && (coding.toLowerCase() !== 'chunked' || !isHttp11)) return 'BAD_LENGTH';
     const hasBody = mayHaveBody(this.#method, status);
-    if (hasBody && lengths.length + codings.length === 0) return 'NO_LENGTH';
-    this.#remaining = hasBody ? Number(lengths[0] ?? 0) : 0;
-    this.#events.onHead(status, headers);
-    if (hasBody && codings.length > 0) this.#state = 'chunk_head';
-    else if (this.#remaining > 0) this.#state = 'sized';
-    else this.#complete();
+    if (hasBody && lengths === 0) return 'NO_LENGTH';
+    if (!hasBody) {
+      // An upstream that sends a body all the same may send it later than its head: it would be taken for the response to
+      // the next request on the connection.
+      this.reusable = false;
+      this.#state = 'idle';
+    } else if (length === undefined) {
+      this.#state = 'chunk_head';
+    } else {
+      this.#remaining = Number(length);
+      this.#state = this.#remaining === 0 ? 'idle' : 'sized';
+    }
+    events.onHead(status, headers);
     return undefined;
   }
 
-  /** @returns what lies behind the part of the body that is in `data` */
-  #onBody(data: Buffer): Buffer {
-    const part = data.length > this.#remaining ? data.subarray(0, this.#remaining) : data;
-    this.#remaining -= part.length;
-    this.#events.onBody(Buffer.from(part));
-    if (this.#remaining === 0) {
-      if (this.#state === 'chunk') this.#state = 'chunk_end';
-      else this.#complete();
-    }
-    return data.subarray(part.length);
+  /** Reports the part of the body that is in `chunk`. */
+  #onData(chunk: Buffer, events: ResponseEvents): void {
+    const length = Math.min(chunk.length - this.#at, this.#remaining);
+    const part = Buffer.allocUnsafe(length);
+    this.#at += chunk.copy(part, 0, this.#at, this.#at + length);
+    this.#remaining -= length;
+    if (this.#remaining === 0) this.#state = this.#state === 'chunk' ? 'chunk_end' : 'idle';
+    events.onData(part);
   }
 
   #onChunkHead(head: string): ResponseFault | undefined {
@@ -157,16 +263,11 @@ export class ResponseParser {
   }
 
   /** Trailers are dropped: what they say is about a body that the client may not get as it is. */
-  #onTrailer(length: number): ResponseFault | undefined {
-    this.#trailers += length;
-    if (this.#trailers > longestHead) return 'HEAD_TOO_LARGE';
-    if (length === 0) this.#complete();
+  #onTrailer(trailer: string): ResponseFault | undefined {
+    this.#headBytes += trailer.length + 2;
+    if (trailer === '') this.#state = 'idle';
+    else if (!trailerForm.test(trailer)) return 'BAD_TRAILER';
     return undefined;
-  }
-
-  #complete(): void {
-    this.#state = 'complete';
-    this.#events.onComplete(this.#keepAlive);
   }
 }
 
@@ -175,7 +276,22 @@ export function mayHaveBody(method: string, status: number): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 304;
 }
 
-/** Whether an incomplete head may become one: what is no HTTP, or ends its lines otherwise, would be waited for in vain. */
-function mayBecomeHead(beginning: string): boolean {
-  return 'HTTP/1.'.startsWith(beginning.slice(0, 7)) && !/[^\r]\n/.test(beginning);
+/** A field's value without the spaces around it. Not `trim`, which takes the last byte of some characters in UTF-8 for one. */
+function trimmed(head: string, start: number, end: number): string {
+  let from = start;
+  let to = end;
+  while (from < to && isSpace(head.charCodeAt(from))) from += 1;
+  while (to > from && isSpace(head.charCodeAt(to - 1))) to -= 1;
+  return head.slice(from, to);
+}
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x09;
+}
+
+/** Whether an incomplete head may become one: what is not HTTP, or ends its first line otherwise, never would. */
+function mayBecomeHead(held: Buffer, length: number): boolean {
+  if (!'HTTP/1.'.startsWith(held.toString('latin1', 0, Math.min(7, length)))) return false;
+  const firstLineFeed = held.subarray(0, length).indexOf(0x0a);
+  return firstLineFeed === -1 || held[firstLineFeed - 1] === 0x0d;
 }

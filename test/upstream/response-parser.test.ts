@@ -23,13 +23,17 @@ function parse(pieces: readonly string[], method = 'POST'): Understood {
     reusable: undefined,
     fault: undefined,
   };
-  const parser = new ResponseParser(method, {
+  const parser = new ResponseParser();
+  parser.begin(method, {
     onInformation: (status) => understood.information.push(status),
     onHead: (status, headers) => Object.assign(understood, { status, headers }),
-    onBody: (chunk) => (understood.body += chunk.toString('latin1')),
-    onComplete: (reusable) => Object.assign(understood, { reusable }),
+    onData: (chunk) => (understood.body += chunk.toString('latin1')),
   });
-  for (const piece of pieces) understood.fault ??= parser.push(Buffer.from(piece, 'latin1'));
+  for (const piece of pieces) {
+    const outcome = parser.push(Buffer.from(piece, 'latin1'));
+    if (outcome === 'complete') understood.reusable = parser.reusable;
+    else if (outcome !== 'more') understood.fault ??= outcome;
+  }
   return understood;
 }
 
@@ -47,10 +51,11 @@ describe('a response is understood', () => {
     ['with a length', `${ok}Content-Length: 5\r\n\r\nhello`, { status: 200, body: 'hello', reusable: true }],
     ['of no bytes', `${ok}Content-Length: 0\r\n\r\n`, { status: 200, body: '', reusable: true }],
     ['in chunks', `${chunked}5\r\nhello\r\n0\r\n\r\n`, { body: 'hello', reusable: true }],
+    ['in chunks with quoted extensions', `${chunked}2;a;b="\\";"\r\nok\r\n0;c=d\r\n\r\n`, { body: 'ok' }],
     ['in chunks with extensions', `${chunked}5;a=b\r\nhello\r\n0\r\n\r\n`, { body: 'hello', reusable: true }],
     ['in chunks with trailers, which are dropped', `${chunked}0\r\nX-Sum: 1\r\n\r\n`, { body: '', reusable: true }],
     ['without a reason', 'HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n', { status: 200, reusable: true }],
-    ['without a body by its status', 'HTTP/1.1 204 No Content\r\n\r\n', { status: 204, reusable: true }],
+    ['without a body by its status', 'HTTP/1.1 204 No Content\r\n\r\n', { status: 204, body: '' }],
     ['that closes', `${ok}Connection: close\r\nContent-Length: 2\r\n\r\nok`, { body: 'ok', reusable: false }],
     ['of HTTP/1.0 with a length', 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', { body: 'ok', reusable: false }],
     [
@@ -70,12 +75,27 @@ describe('a response is understood', () => {
   });
 
   test('to HEAD without a body, whatever length it states', () => {
-    expect(parse([`${ok}Content-Length: 500\r\n\r\n`], 'HEAD')).toMatchObject({ body: '', reusable: true });
+    expect(parse([`${ok}Content-Length: 500\r\n\r\n`], 'HEAD')).toMatchObject({ body: '' });
   });
 
   test('with names and values as they were sent, in their order', () => {
     const { headers } = parse([`${ok}X-B:  two \r\nx-a:\r\nX-B: \xe9\r\nContent-Length: 0\r\n\r\n`]);
     expect(headers).toEqual(['X-B', 'two', 'x-a', '', 'X-B', '\xe9', 'Content-Length', '0']);
+  });
+
+  test('in linear time, whatever it has many of', () => {
+    // 30,000 of each; by a quadratic expression or loop this takes minutes.
+    for (const many of [' ', 'a ', '\t ', ',', 'close', 'timeout=', ';']) {
+      const value = many.repeat(30_000 / many.length);
+      for (const name of ['X', 'Connection', 'Keep-Alive']) {
+        for (let i = 0; i < 20; i += 1) {
+          const head = `${ok}${name}: a${value}b\r\nContent-Length: 0\r\n\r\n`;
+          expect(parse([head]).status).toBe(200);
+        }
+      }
+    }
+    const head = `${ok}X: ${'a'.repeat(30_000)}\r\nContent-Length: 0\r\n\r\n`;
+    for (let i = 0; i < 20; i += 1) expect(parse(head.split('')).status).toBe(200);
   });
 
   test('alike however the bytes are cut', () => {
@@ -93,6 +113,27 @@ describe('a response is understood', () => {
   });
 });
 
+describe('a connection is of no more use', () => {
+  test.each([
+    ['behind a response that is longer than it says', `${ok}Content-Length: 2\r\n\r\nok`, 'POST'],
+    ['behind a chunked response', `${chunked}2\r\nok\r\n0\r\n\r\n`, 'POST'],
+    ['behind 204', 'HTTP/1.1 204 No Content\r\n\r\n', 'POST'],
+    ['behind 304', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n', 'GET'],
+    ['behind a response to HEAD', `${ok}Content-Length: 2\r\n\r\n`, 'HEAD'],
+  ])('if something comes %s', (_name, text, method) => {
+    expect(parse([`${text}x`], method)).toMatchObject({ reusable: false, fault: undefined });
+    expect(parse([text, 'x'], method)).toMatchObject({ fault: 'UNEXPECTED_DATA' });
+  });
+
+  test.each([
+    ['204', 'HTTP/1.1 204 No Content\r\n\r\n', 'POST'],
+    ['304', 'HTTP/1.1 304 Not Modified\r\n\r\n', 'GET'],
+    ['a response to HEAD', `${ok}Content-Length: 2\r\n\r\n`, 'HEAD'],
+  ])('behind %s, because a body may come later all the same', (_name, text, method) => {
+    expect(parse([text], method).reusable).toBe(false);
+  });
+});
+
 describe('what is no plain response is refused', () => {
   test.each<[string, string, ResponseFault]>([
     ['without a length', `${ok}\r\nhello`, 'NO_LENGTH'],
@@ -106,8 +147,6 @@ describe('what is no plain response is refused', () => {
     ['with another coding', `${ok}Transfer-Encoding: gzip, chunked\r\n\r\n`, 'BAD_LENGTH'],
     ['with two codings', `${ok}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n`, 'BAD_LENGTH'],
     ['in chunks on HTTP/1.0', 'HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n', 'BAD_LENGTH'],
-    ['that is longer than it says', `${ok}Content-Length: 2\r\n\r\nokay`, 'BAD_LENGTH'],
-    ['with a body on 204', 'HTTP/1.1 204 No Content\r\n\r\nhello', 'BAD_LENGTH'],
     ['with status 099', 'HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n', 'BAD_STATUS'],
     ['with status 101', 'HTTP/1.1 101 Switching Protocols\r\n\r\n', 'BAD_STATUS'],
     ['with status 600', 'HTTP/1.1 600 High\r\nContent-Length: 0\r\n\r\n', 'BAD_STATUS'],
@@ -125,9 +164,22 @@ describe('what is no plain response is refused', () => {
     ['with a signed chunk size', `${chunked}+5\r\nhello\r\n`, 'BAD_CHUNK'],
     ['with a chunk size that is no number', `${chunked}5g\r\nhello\r\n`, 'BAD_CHUNK'],
     ['with a chunk that is longer than it says', `${chunked}2\r\nhello\r\n`, 'BAD_CHUNK'],
+    ['with a space behind a chunk size', `${chunked}8 \r\n12345678\r\n`, 'BAD_CHUNK'],
+    ['with an empty chunk extension', `${chunked}2;\r\nok\r\n`, 'BAD_CHUNK'],
+    ['with an unnamed chunk extension', `${chunked}2;=a\r\nok\r\n`, 'BAD_CHUNK'],
+    ['with a chunk extension that lacks its value', `${chunked}2;a=\r\nok\r\n`, 'BAD_CHUNK'],
+    ['with an open quotation in a chunk extension', `${chunked}2;a="b\r\nok\r\n`, 'BAD_CHUNK'],
+    ['with a chunk size of 13 digits', `${chunked}0000000000002\r\nok\r\n`, 'BAD_CHUNK'],
+    ['with a trailer without a colon', `${chunked}0\r\nnothing\r\n\r\n`, 'BAD_TRAILER'],
+    ['with a trailer without a name', `${chunked}0\r\n: value\r\n\r\n`, 'BAD_TRAILER'],
+    ['with a space before the colon of a trailer', `${chunked}0\r\nX : value\r\n\r\n`, 'BAD_TRAILER'],
+    ['with a folded trailer', `${chunked}0\r\nX: a\r\n b\r\n\r\n`, 'BAD_TRAILER'],
+    ['with a line feed in a trailer', `${chunked}0\r\nX: a\nY: b\r\n\r\n`, 'BAD_TRAILER'],
+    ['with a second response where a trailer may stand', `${chunked}0\r\n${ok}\r\n`, 'BAD_TRAILER'],
     ['with a chunk ended by a line feed', `${chunked}2\r\nok\n0\r\n\r\n`, 'BAD_CHUNK'],
     ['with an endless chunk extension', `${chunked}5;${'a'.repeat(300)}`, 'BAD_CHUNK'],
     ['with an endless head', `${ok}X: ${'a'.repeat(33_000)}`, 'HEAD_TOO_LARGE'],
+    ['with endless informational responses', 'HTTP/1.1 103 Early\r\n\r\n'.repeat(2_000), 'HEAD_TOO_LARGE'],
     ['with endless trailers', `${chunked}0\r\n${`X: ${'a'.repeat(200)}\r\n`.repeat(200)}`, 'HEAD_TOO_LARGE'],
   ])('%s', (_name, text, fault) => {
     expect(parse([text]).fault).toBe(fault);

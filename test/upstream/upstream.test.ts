@@ -7,8 +7,9 @@ import { join } from 'node:path';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { UpstreamTarget } from '../../src/config/config.ts';
+import type { ResponseHandler, UpstreamCall } from '../../src/upstream/call.ts';
 import type { UpstreamFailure } from '../../src/upstream/failure.ts';
-import { Upstream, type ResponseHandler, type UpstreamCall } from '../../src/upstream/upstream.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { send } from '../support/client.ts';
@@ -269,14 +270,19 @@ describe('a request is never sent twice', () => {
     for (let round = 0; round < 100; round += 1) {
       const ids = [0, 1, 2].map((i) => `${method}-${round}-${i}`);
       const responses = await Promise.all(
-        ids.map((id) => send(sidecar, `${method} /`, { key, headers: { 'X-Request-Id': id }, body: 'pay' })),
+        ids.map((id, i) => {
+          // Every other one without a body.
+          const body = i % 2 === 0 ? 'pay' : '';
+          return send(sidecar, `${method} /`, { key, headers: { 'X-Request-Id': id }, body });
+        }),
       );
       for (const [i, id] of ids.entries()) {
         const status = responses[i]?.status ?? 0;
         statuses.push(status);
-        // What was answered was got once; of what was not nobody knows, but it was not got twice.
-        expect(counts.get(id) ?? 0).toBeLessThanOrEqual(1);
-        if (status === 200) expect(counts.get(id)).toBe(1);
+        // What has no response may have arrived or not, but only a GET without a body may have arrived twice.
+        const most = method === 'GET' && i % 2 === 1 ? 2 : 1;
+        expect(counts.get(id) ?? 0).toBeLessThanOrEqual(most);
+        if (status === 200) expect(counts.get(id)).toBeGreaterThanOrEqual(1);
       }
     }
     return statuses;

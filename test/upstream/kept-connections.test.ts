@@ -1,0 +1,337 @@
+import type { Socket } from 'node:net';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { StreamedBody, UpstreamCall, UpstreamRequest } from '../../src/upstream/call.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
+import { startByteUpstream, type UpstreamConnection } from '../support/byte-upstream.ts';
+import { send } from '../support/client.ts';
+import { openConnection, parseResponses } from '../support/connection.ts';
+import { configOf, keys, startSidecar } from '../support/sidecar.ts';
+import { startRawUpstream } from '../support/upstream.ts';
+
+const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
+
+function upstreamAt(origin: string): Upstream {
+  const upstream = new Upstream(
+    { origin, socketPath: undefined, ca: undefined, cert: undefined, key: undefined, forwardsAuthorization: false },
+    1_000,
+  );
+  onTestFinished(() => upstream.close());
+  return upstream;
+}
+
+interface Asked {
+  readonly call: UpstreamCall;
+  /** The status, or the cause of the failure. */
+  readonly outcome: Promise<number | string>;
+}
+
+function ask(upstream: Upstream, method = 'GET', body?: UpstreamRequest['body'], target = '/'): Asked {
+  const { promise, resolve, reject } = Promise.withResolvers<number | string>();
+  let status = 0;
+  const headers = ['Host', 'localhost'];
+  if (Buffer.isBuffer(body)) headers.push('Content-Length', String(body.length));
+  const call = upstream.send(
+    { method, target, headers, body },
+    {
+      onInformation: () => {},
+      onHead: (code) => (status = code),
+      onData: () => {},
+      onEnd: () => resolve(status),
+      onFailure: ({ cause }) => resolve(cause),
+      onError: reject,
+    },
+  );
+  return { call, outcome: promise };
+}
+
+/** Request lines that the upstream has got, connection by connection. */
+function linesOf(connections: readonly UpstreamConnection[]): string[][] {
+  return connections.map(({ received }) => received.match(/^[A-Z]+ \S+ HTTP\/1\.1$/gm) ?? []);
+}
+
+/** Lets the clock of durations be moved by hand. @returns what sets it, in milliseconds from now */
+function holdClock(): (milliseconds: number) => void {
+  const start = performance.now();
+  let offset = 0;
+  const spy = vi.spyOn(performance, 'now').mockImplementation(() => start + offset);
+  onTestFinished(() => spy.mockRestore());
+  return (milliseconds) => (offset = milliseconds);
+}
+
+describe('left-over bytes of a response never reach the next request', () => {
+  test.each([
+    ['HEAD', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n'],
+    ['GET', 'HTTP/1.1 204 No Content\r\n\r\n'],
+    ['GET', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n'],
+  ])('if a body follows a moment after the head (%s, %j)', async (method, bytes) => {
+    const { origin, connections } = await startByteUpstream(
+      (connection) => {
+        const { socket } = connection;
+        if (linesOf([connection])[0]?.at(-1)?.includes(' /next ') === true) {
+          socket.write(ok);
+          return;
+        }
+        socket.write(bytes);
+        setTimeout(() => socket.write('HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'), 2);
+      },
+      { every: true },
+    );
+    const sidecar = await startSidecar(configOf(origin));
+    for (let i = 0; i < 5; i += 1) {
+      await send(sidecar, `${method} /first`, { key: keys.acme });
+      expect((await send(sidecar, 'GET /next', { key: keys.globex })).body).toBe('{}');
+    }
+    // Behind a response that must have no body, its connection carries nothing else.
+    const before = linesOf(connections).flatMap((lines) => lines.slice(0, -1));
+    expect(before).not.toContain(`${method} /first HTTP/1.1`);
+  });
+});
+
+describe('a connection that may be in the middle of a request is not used again', () => {
+  test('if the upstream responds before a streamed body is complete', async () => {
+    const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok));
+    const sidecar = await startSidecar(configOf(origin));
+    const client = await openConnection(sidecar.port);
+    client.send(
+      `POST /first HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\nContent-Length: 100\r\n\r\nhalf`,
+    );
+    expect(parseResponses(await client.untilText('{}'))).toMatchObject([{ status: 200 }]);
+    expect((await send(sidecar, 'GET /next', { key: keys.globex })).body).toBe('{}');
+    expect(linesOf(connections)).toEqual([['POST /first HTTP/1.1'], ['GET /next HTTP/1.1']]);
+  });
+
+  test('if the upstream responds before it has read a whole buffered body', async () => {
+    const { origin, connections } = await startByteUpstream(({ socket }) => {
+      socket.pause();
+      socket.write(ok);
+    });
+    const upstream = upstreamAt(origin);
+    expect(await ask(upstream, 'POST', Buffer.alloc(64 << 20)).outcome).toBe(200);
+    expect(await ask(upstream).outcome).toBe(200);
+    expect(connections).toHaveLength(2);
+  });
+
+  test('and a streamed body is told that no more of it is wanted', async () => {
+    const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok));
+    const upstream = upstreamAt(origin);
+    const stop = vi.fn<() => void>();
+    const body: StreamedBody = { start: (sink) => void sink.write(Buffer.from('half')), resume: () => {}, stop };
+    expect(await ask(upstream, 'POST', body).outcome).toBe(200);
+    expect(stop).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('a request on a kept connection that dies', () => {
+  /** Ends each connection with the second request on it, and all in `deadly` at once. */
+  async function startMortal(end: (socket: Socket) => void, deadly = '/none') {
+    const got = new Map<string, number>();
+    const { origin } = await startByteUpstream(
+      (connection) => {
+        const lines = linesOf([connection])[0] ?? [];
+        const path = lines.at(-1)?.split(' ')[1] ?? '';
+        got.set(path, (got.get(path) ?? 0) + 1);
+        if (lines.length > 1 || path === deadly) end(connection.socket);
+        else connection.socket.write(ok);
+      },
+      { every: true },
+    );
+    return { upstream: upstreamAt(origin), got };
+  }
+
+  const ends: [string, (socket: Socket) => void][] = [
+    ['closes', (socket) => void socket.end()],
+    ['is reset', (socket) => void socket.resetAndDestroy()],
+  ];
+  const cases = (methods: readonly string[]) =>
+    ends.flatMap(([how, end]) => methods.map((m) => [how, m, end] as const));
+
+  test.each(cases(['GET', 'HEAD', 'OPTIONS']))('and %s is sent once more if it is %s', async (_how, method, end) => {
+    const { upstream, got } = await startMortal(end);
+    expect(await ask(upstream).outcome).toBe(200);
+    expect(await ask(upstream, method, undefined, '/again').outcome).toBe(200);
+    expect(got.get('/again')).toBe(2);
+  });
+
+  test.each(cases(['GET', 'HEAD', 'OPTIONS']))(
+    'and %s is sent no third time if it is %s',
+    async (_how, method, end) => {
+      const { upstream, got } = await startMortal(end, '/deadly');
+      expect(await ask(upstream).outcome).toBe(200);
+      expect(await ask(upstream, method, undefined, '/deadly').outcome).toEqual(expect.stringMatching(/^E/));
+      expect(got.get('/deadly')).toBe(2);
+    },
+  );
+
+  test.each(cases(['POST', 'PUT', 'PATCH', 'DELETE', 'QUERY']))(
+    'and %s is not sent again if it is %s, even without a body',
+    async (_how, method, end) => {
+      const { upstream, got } = await startMortal(end);
+      expect(await ask(upstream).outcome).toBe(200);
+      expect(await ask(upstream, method, undefined, '/capture').outcome).toEqual(expect.stringMatching(/^E/));
+      expect(got.get('/capture') ?? 1).toBe(1);
+    },
+  );
+
+  test.each(ends)('and %s is not sent again if it has a body', async (_how, end) => {
+    const { upstream, got } = await startMortal(end);
+    expect(await ask(upstream).outcome).toBe(200);
+    expect(await ask(upstream, 'GET', Buffer.from('pay'), '/pay').outcome).toEqual(expect.stringMatching(/^E/));
+    expect(got.get('/pay')).toBe(1);
+  });
+
+  test.each(['H', 'HTTP/1.1 103 Early Hints\r\n\r\n', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{'])(
+    'is not sent again if %j of a response has come',
+    async (bytes) => {
+      const { upstream, got } = await startMortal((socket) => void socket.end(bytes));
+      expect(await ask(upstream).outcome).toBe(200);
+      expect(await ask(upstream, 'GET', undefined, '/begun').outcome).toBe('ECONNCLOSED');
+      expect(got.get('/begun')).toBe(1);
+    },
+  );
+
+  test('is not sent again if the connection is new', async () => {
+    const { upstream, got } = await startMortal((socket) => void socket.end(), '/deadly');
+    expect(await ask(upstream, 'GET', undefined, '/deadly').outcome).toBe('ECONNCLOSED');
+    expect(got.get('/deadly')).toBe(1);
+  });
+
+  test('is not sent again if its client has left', async () => {
+    const { promise: arrived, resolve } = Promise.withResolvers<Socket>();
+    const { upstream, got } = await startMortal(resolve);
+    expect(await ask(upstream).outcome).toBe(200);
+    const { call } = ask(upstream, 'GET', undefined, '/left');
+    const socket = await arrived;
+    call.abort();
+    socket.destroy();
+    expect(await ask(upstream).outcome).toBe(200);
+    expect(got.get('/left')).toBe(1);
+  });
+
+  test('gives none of 1,000 GETs a 502, and no body-less POST reaches the upstream twice', async () => {
+    const got = new Map<string, number>();
+    let delay = 0;
+    const { origin } = await startRawUpstream((req, res) => {
+      const id = String(req.headers['x-request-id']);
+      got.set(id, (got.get(id) ?? 0) + 1);
+      // From at once to a moment after the next request has been sent.
+      delay = (delay + 1) % 9;
+      const wait = delay / 2;
+      res.end('{}', () => setTimeout(() => req.socket.destroy(), wait));
+    });
+    const sidecar = await startSidecar(configOf(origin));
+    const statuses = { GET: [] as number[], POST: [] as number[] };
+    for (let round = 0; round < 250; round += 1) {
+      const round4 = (['GET', 'GET', 'POST', 'GET', 'GET'] as const).map(async (method, i) => {
+        const headers = { 'X-Request-Id': `${method}-${round}-${i}` };
+        statuses[method].push((await send(sidecar, `${method} /capture`, { key: keys.globex, headers })).status);
+      });
+      await Promise.all(round4);
+    }
+    expect(statuses.GET).toEqual(Array(1_000).fill(200));
+    expect(statuses.POST).toContain(200);
+    const twice = [...got].filter(([id, times]) => times > (id.startsWith('GET') ? 2 : 1));
+    expect(twice).toEqual([]);
+  });
+});
+
+describe('an idle connection is given up', () => {
+  test.each([
+    ['after 4 s', '', 3_999, 4_000],
+    ['a second before the upstream says that it closes it', 'Keep-Alive: timeout=3\r\n', 1_999, 2_000],
+    ['a second before, whatever else it says', 'Keep-Alive: max=9, Timeout=2\r\n', 999, 1_000],
+    ['a second before, though that is later', 'Keep-Alive: timeout=20\r\n', 18_999, 19_000],
+    ['after a minute, though it says that it keeps it for longer', 'Keep-Alive: timeout=3600\r\n', 59_999, 60_000],
+  ])('%s', async (_name, header, last, over) => {
+    const setClock = holdClock();
+    const { origin, connections } = await startByteUpstream(
+      ({ socket }) => void socket.write(ok.replace('\r\n', `\r\n${header}`)),
+      { every: true },
+    );
+    const upstream = upstreamAt(origin);
+    expect(await ask(upstream).outcome).toBe(200);
+    setClock(last);
+    expect(await ask(upstream).outcome).toBe(200);
+    expect(connections).toHaveLength(1);
+    setClock(last + over);
+    expect(await ask(upstream).outcome).toBe(200);
+    expect(connections).toHaveLength(2);
+    await vi.waitFor(() => expect(connections[0]?.closed).toBe(true));
+  });
+
+  test.each([0, 1])('at once if the upstream keeps it for %i s', async (seconds) => {
+    const { origin, connections } = await startByteUpstream(
+      ({ socket }) => void socket.write(ok.replace('\r\n', `\r\nKeep-Alive: timeout=${seconds}\r\n`)),
+      { every: true },
+    );
+    const upstream = upstreamAt(origin);
+    for (let i = 1; i <= 2; i += 1) {
+      expect(await ask(upstream).outcome).toBe(200);
+      expect(connections).toHaveLength(i);
+    }
+  });
+
+  test('also if no request asks for it', async () => {
+    const setClock = holdClock();
+    const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok));
+    expect(await ask(upstreamAt(origin)).outcome).toBe(200);
+    setClock(4_000);
+    await vi.waitFor(() => expect(connections[0]?.closed).toBe(true), { timeout: 3_000 });
+  });
+});
+
+describe('when the upstream client is closed', () => {
+  test('idle connections end at once, and busy ones with their response', async () => {
+    const { origin, connections } = await startByteUpstream(({ socket, received }) => {
+      if (!received.includes('/slow')) socket.write(ok);
+    });
+    const upstream = upstreamAt(origin);
+    const slow = ask(upstream, 'GET', undefined, '/slow');
+    await vi.waitFor(() => expect(connections).toHaveLength(1));
+    expect(await ask(upstream).outcome).toBe(200);
+    upstream.close();
+    await vi.waitFor(() => expect(connections.map(({ closed }) => closed)).toEqual([false, true]));
+    connections[0]?.socket.write(ok);
+    expect(await slow.outcome).toBe(200);
+    await vi.waitFor(() => expect(connections.map(({ closed }) => closed)).toEqual([true, true]));
+  });
+
+  test('a connection that is ready only then ends, too', async () => {
+    const { origin, connections } = await startByteUpstream(() => {});
+    const upstream = upstreamAt(origin);
+    ask(upstream).call.abort();
+    upstream.close();
+    await vi.waitFor(() => expect(connections[0]?.closed).toBe(true));
+  });
+});
+
+describe('a request whose client has left is not sent', () => {
+  test('if its connection was still to be opened, which then serves the next request', async () => {
+    const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
+    const upstream = upstreamAt(origin);
+    ask(upstream, 'POST', undefined, '/left').call.abort();
+    await vi.waitFor(() => expect(connections).toHaveLength(1));
+    await new Promise((resolve) => void setTimeout(resolve, 20));
+    expect(await ask(upstream, 'GET', undefined, '/next').outcome).toBe(200);
+    expect(linesOf(connections)).toEqual([['GET /next HTTP/1.1']]);
+  });
+
+  test('if it was to go out on a connection that has been idle for long, which then serves the next request', async () => {
+    const setClock = holdClock();
+    const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
+    const upstream = upstreamAt(origin);
+    expect(await ask(upstream, 'GET', undefined, '/first').outcome).toBe(200);
+    setClock(3_000);
+    ask(upstream, 'POST', undefined, '/left').call.abort();
+    await new Promise((resolve) => void setImmediate(resolve));
+    expect(await ask(upstream, 'GET', undefined, '/next').outcome).toBe(200);
+    expect(linesOf(connections)).toEqual([['GET /first HTTP/1.1', 'GET /next HTTP/1.1']]);
+
+    // It does not count as used by what was not sent.
+    setClock(6_000);
+    ask(upstream, 'POST', undefined, '/left').call.abort();
+    await new Promise((resolve) => void setImmediate(resolve));
+    setClock(7_000);
+    expect(await ask(upstream, 'GET', undefined, '/last').outcome).toBe(200);
+    expect(connections).toHaveLength(2);
+  });
+});
