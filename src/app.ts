@@ -16,6 +16,7 @@ import { createListener, secureContextOf, tlsOptionsOf } from './gateway/listene
 import { Rules } from './gateway/rules.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
+import { limitMetrics } from './telemetry/limit-metrics.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { OperationMetrics } from './telemetry/operation-metrics.ts';
 import { operatorsMetrics } from './telemetry/operators-metrics.ts';
@@ -74,6 +75,10 @@ export class App {
     );
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
+    limitMetrics(registry, async () => ({
+      limits: this.#config.limits,
+      used: { ...this.#gateway.used, connections: await connectionsOf(this.#merchantsListener) },
+    }));
     this.#adminListener = createAdminListener({ registry, isReady: () => this.#ready, drain: () => this.drain() });
   }
 
@@ -174,13 +179,7 @@ export class App {
     void this.drain();
     // A drain that began earlier has used its time; what came since gets a moment.
     const end = Math.max(this.#drainEnds, performance.now() + idleLinger);
-    // Unknown until it has been counted, so not none.
-    let connections: number | undefined;
-    const settled = (): boolean => {
-      listener.getConnections((_error, count) => (connections = count));
-      return connections === 0;
-    };
-    await until(settled, idleLinger);
+    await until(async () => (await connectionsOf(listener)) === 0, idleLinger);
     // Not only when nothing is in flight: whoever goes on coming would use up the time of those who are.
     listener.close();
     await until(() => this.#gateway.inFlight.size === 0, end - performance.now());
@@ -281,8 +280,15 @@ function address({ host, port }: Listener): string {
   return `${host}:${port}`;
 }
 
+/** How many connections are open. */
+function connectionsOf(listener: Server): Promise<number> {
+  return new Promise((resolve, reject) => {
+    listener.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));
+  });
+}
+
 /** Resolves when the condition holds, looked at now and then, or after so many milliseconds. */
-async function until(holds: () => boolean, milliseconds: number): Promise<void> {
+async function until(holds: () => boolean | Promise<boolean>, milliseconds: number): Promise<void> {
   const end = performance.now() + milliseconds;
-  while (!holds() && performance.now() < end) await new Promise((resolve) => void setTimeout(resolve, 20));
+  while (!(await holds()) && performance.now() < end) await new Promise((resolve) => void setTimeout(resolve, 20));
 }

@@ -26,8 +26,8 @@ export function accessLine(request: GatewayRequest): AccessLine {
     upstream_error: request.upstreamFailure?.cause,
     bytes_in: request.bytesIn,
     bytes_out: request.bytesOut,
-    duration_ms: rounded(performance.now() - request.startedAt),
-    upstream_ms: request.upstreamTime === undefined ? undefined : rounded(request.upstreamTime),
+    duration_ms: rounded(performance.now() - request.times.startedAt),
+    upstream_ms: request.times.upstream === undefined ? undefined : rounded(request.times.upstream),
     envelope_ms: request.envelopeTime === 0 ? undefined : rounded(request.envelopeTime),
   };
 }

@@ -26,6 +26,10 @@ export class Budget {
   give(amount: number): void {
     this.#free += amount;
   }
+
+  get used(): number {
+    return this.#size - this.#free;
+  }
 }
 
 export interface Budgets {

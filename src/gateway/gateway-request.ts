@@ -12,6 +12,7 @@ import { timeFor, type Expiry } from './deadline.ts';
 import type { Linked } from './linked-list.ts';
 import { closing, problem, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
+import { RequestTimes } from './request-times.ts';
 import type { Rules } from './rules.ts';
 import type { SealingChoice } from './sealing.ts';
 
@@ -34,7 +35,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   readonly res: ServerResponse;
   readonly rules: Rules;
   readonly #share: Share;
-  readonly startedAt = performance.now();
+  readonly times = new RequestTimes();
 
   id = '';
   /** Undefined until the guard has passed it. */
@@ -66,8 +67,6 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   bytesIn = 0;
   bytesOut = 0;
   envelopeTime = 0;
-  upstreamTime: number | undefined;
-  #upstreamSince: number | undefined;
 
   call: UpstreamCall | undefined;
   deadline = Infinity;
@@ -111,7 +110,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
 
   /** Gives whom this request waits for its time, from now. */
   wait(expiry: Expiry): void {
-    this.deadline = performance.now() + timeFor(expiry, this.rules.timeouts);
+    this.deadline = this.times.wait() + timeFor(expiry, this.rules.timeouts);
     this.#expiry = expiry;
   }
 
@@ -124,7 +123,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
       this.req.socket.destroySoon();
       return;
     }
-    if (this.#expiry === 'upstream_timeout') this.upstreamEnds();
+    if (this.#expiry === 'upstream_timeout') this.times.upstreamEnds();
     this.call?.abort();
     if (this.#expiry === 'client_stalled') this.breakOff();
     else this.giveUp(this.#expiry);
@@ -141,14 +140,10 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     this.#share.release();
   }
 
-  upstreamEnds(): void {
-    if (this.#upstreamSince !== undefined) this.upstreamTime = performance.now() - this.#upstreamSince;
-  }
-
   /** Sends this request on; from now on it ends with the upstream's response, with a failure, or when the client leaves. */
   forward(upstream: Upstream, forwarded: UpstreamRequest, response: ResponseHandler): void {
     this.wait('upstream_timeout');
-    this.#upstreamSince = performance.now();
+    this.times.forward();
     this.call = upstream.send(forwarded, response);
   }
 
@@ -177,6 +172,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
 
   /** Says that there will be no response, or, where one has begun, that it will not be whole. */
   giveUp(code: RefusalCode): void {
+    this.times.resume();
     if (this.answered) this.breakOff();
     else this.refuse(code);
   }
@@ -200,6 +196,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   /** Begins the response. One that comes before the end of the request closes the connection: its rest may never come. */
   writeHead(status: number, headers: string[]): void {
     if (this.bodyPending) this.res.shouldKeepAlive = false;
+    this.times.respond();
     this.res.writeHead(status, headers);
   }
 
@@ -210,6 +207,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
       headers.push('Content-Length', String(sent.length));
       this.bytesOut += sent.length;
     }
+    this.times.respond();
     this.res.writeHead(status, headers);
     this.end(sent);
   }

@@ -76,6 +76,12 @@ export class Gateway {
     this.inFlight.sweepFor(rules.timeouts);
   }
 
+  /** How much of what is limited is used: requests that are worked on, and bytes of bodies. */
+  get used(): { readonly inFlight: number; readonly buffered: number } {
+    const { places, identified, keyless } = this.#budgets;
+    return { inFlight: places.used, buffered: identified.used + keyless.used };
+  }
+
   /** Handles one request; never throws and never rejects. */
   handle(req: IncomingMessage, res: ServerResponse): void {
     // Behind a response that ends the connection nothing is a request any more (RFC 9112 §9.6).
@@ -126,7 +132,7 @@ export class Gateway {
       // Whatever else comes on a connection that was refused already is the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
-      this.#recorder.record(unparsedLine(id, code), false);
+      this.#recorder.record(unparsedLine(id, code), { opened: false, overhead: undefined });
       endWithProblem(socket, code, id, this.#rules.errorsPage);
     } else if (request.req.complete) {
       // Node reports each further piece of it again.
@@ -267,16 +273,16 @@ export class Gateway {
     const client = clientOf(request, head);
     if (client === undefined) return refused('invalid_api_key');
     const { attempts, window } = request.rules.limits.failedKeys;
-    const retryAfter = this.#guesses.limited(client, attempts, request.startedAt);
+    const retryAfter = this.#guesses.limited(client, attempts, request.times.startedAt);
     if (retryAfter !== undefined) return refused('too_many_attempts', { retryAfter });
-    this.#guesses.failed(client, window, request.startedAt);
+    this.#guesses.failed(client, window, request.times.startedAt);
     return refused('invalid_api_key');
   }
 
   #observe(request: GatewayRequest): void {
     if (request.error !== undefined) this.#log.error({ err: request.error, request_id: request.id }, 'request failed');
     // 7. One access line and one observation, when all is known.
-    this.#recorder.record(accessLine(request), request.opened);
+    this.#recorder.record(accessLine(request), { opened: request.opened, overhead: request.times.overhead });
     noteUse(request, this.#clock());
   }
 }

@@ -17,10 +17,10 @@ export class PlainResponse extends ResponseRelay {
   override onHead(status: number, raw: readonly string[]): void {
     const { request } = this;
     const { res } = request;
+    this.waitForUpstream();
     const head = readResponseHead(status, raw);
     request.writeHead(status, [...request.responseHeaders(), ...head.headers, ...head.bodyHeaders]);
     this.#awaited = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
-    this.waitForUpstream();
     // The head travels with the first bytes where they are here already, and at once where they are not: whoever
     // listens to a stream of events waits for it.
     if (this.#awaited !== 0) {
@@ -43,7 +43,7 @@ export class PlainResponse extends ResponseRelay {
   }
 
   override onEnd(): void {
-    this.request.upstreamEnds();
+    this.request.times.upstreamEnds();
     if (!this.ended) this.end();
   }
 }

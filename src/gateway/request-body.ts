@@ -66,6 +66,7 @@ export function collect(
     const stop = (result: Collected): void => {
       req.off('data', onData).off('end', onEnd);
       if (!result.whole) req.pause();
+      request.times.resume();
       if (!request.answered) resolve(result);
     };
     const onData = (chunk: Buffer): void => {

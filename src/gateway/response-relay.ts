@@ -18,7 +18,7 @@ export abstract class ResponseRelay implements ResponseHandler {
   abstract onEnd(): void;
 
   onFailure(failure: UpstreamFailure): void {
-    this.request.upstreamEnds();
+    this.request.times.upstreamEnds();
     this.request.upstreamFailure = failure;
     this.request.giveUp(failure.code);
   }

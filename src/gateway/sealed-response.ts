@@ -81,7 +81,7 @@ export class SealedResponse extends ResponseRelay {
   }
 
   override onEnd(): void {
-    this.request.upstreamEnds();
+    this.request.times.upstreamEnds();
     this.#upstreamEnded = true;
     if (this.#decoder === undefined || this.#decoded) this.#onPlainEnd();
     else this.#decoder.end();

@@ -8,6 +8,8 @@ export type EnvironmentLabel = EnvironmentName | 'none';
 
 /** Seconds: from half a millisecond, where the sidecar's own part shows, to the longest an upstream is waited for. */
 const requestBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+/** Seconds: a request takes tens of microseconds, a look-up in a database milliseconds, one that waits for it up to a second. */
+const overheadBuckets = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const envelopeBuckets = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05];
 
 const methodLabels = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
@@ -20,7 +22,9 @@ export class Metrics {
   readonly #requests;
   readonly #requestSeconds;
   readonly #upstreamSeconds;
+  readonly #overheadSeconds;
   readonly #refusals;
+  readonly #reported;
   readonly #grace;
   readonly #envelopes;
   readonly #envelopeSeconds;
@@ -46,9 +50,18 @@ export class Metrics {
       {
         name: 'envelope_sidecar_upstream_duration_seconds',
         help: 'From handing the request to the upstream to the last byte of its response.',
-        labelNames: ['environment'],
+        labelNames: ['environment', 'route'],
       },
       requestBuckets,
+    );
+    this.#overheadSeconds = new SeriesHistogram(
+      registry,
+      {
+        name: 'envelope_sidecar_overhead_duration_seconds',
+        help: "The sidecar's own part of the time to the head of the response: without waiting for the client's body and for the upstream.",
+        labelNames: ['environment', 'route'],
+      },
+      overheadBuckets,
     );
     void new Gauge({
       name: 'envelope_sidecar_requests_in_flight',
@@ -61,6 +74,11 @@ export class Metrics {
     this.#refusals = new SeriesCounter(registry, {
       name: 'envelope_sidecar_refusals_total',
       help: 'Requests the sidecar answered itself with an error, by code.',
+      labelNames: ['environment', 'code'],
+    });
+    this.#reported = new SeriesCounter(registry, {
+      name: 'envelope_sidecar_reported_total',
+      help: 'Requests that were let through although a rule refuses them, by the code of the refusal that is only reported.',
       labelNames: ['environment', 'code'],
     });
     this.#grace = new SeriesCounter(registry, {
@@ -95,12 +113,22 @@ export class Metrics {
     this.#requestSeconds.observe(seconds, environment, route);
   }
 
-  upstream(environment: EnvironmentLabel, seconds: number): void {
-    this.#upstreamSeconds.observe(seconds, environment);
+  upstream(environment: EnvironmentLabel, route: string, seconds: number): void {
+    this.#upstreamSeconds.observe(seconds, environment, route);
+  }
+
+  /** The sidecar's own part of the time to the head of the response. */
+  overhead(environment: EnvironmentLabel, route: string, seconds: number): void {
+    this.#overheadSeconds.observe(seconds, environment, route);
   }
 
   refusal(environment: EnvironmentLabel, code: RefusalCode): void {
     this.#refusals.count(environment, code);
+  }
+
+  /** A refusal that was not enforced. */
+  reported(environment: EnvironmentName, code: RefusalCode): void {
+    this.#reported.count(environment, code);
   }
 
   /** `previous`, and `none` for plaintext: the account still uses what a grace accepts besides. */

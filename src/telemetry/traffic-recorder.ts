@@ -7,6 +7,14 @@ import { RecentTraffic, recentTrafficMetrics } from './recent-traffic.ts';
 /** How often the log names the accounts with the most refusals. Milliseconds. */
 const reportInterval = 600_000;
 
+/** What is known of a request besides its access line. */
+interface Unlogged {
+  /** Whether its envelope was opened. */
+  readonly opened: boolean;
+  /** The sidecar's own part of the time to the head of the response, in milliseconds. */
+  readonly overhead: number | undefined;
+}
+
 /** Takes down what merchants' requests came to: in the log, in the metrics, and in memory for operators who ask. */
 export class TrafficRecorder {
   readonly metrics: Metrics;
@@ -28,8 +36,8 @@ export class TrafficRecorder {
     this.#reports = setInterval(() => this.recent.report(log), reportInterval).unref();
   }
 
-  /** Takes down a request that is over. @param opened whether its envelope was opened */
-  record(line: AccessLine, opened: boolean): void {
+  /** Takes down a request that is over. */
+  record(line: AccessLine, { opened, overhead }: Unlogged): void {
     const { environment = 'none', route, method = '', status, code, credentials, upstream_ms, duration_ms = 0 } = line;
     const now = this.#clock();
     this.#accessLog.write(line, now);
@@ -37,7 +45,8 @@ export class TrafficRecorder {
     this.metrics.request(environment, route, method, status, duration_ms / 1_000);
     if (code !== undefined) this.metrics.refusal(environment, code);
     if (credentials !== undefined) this.metrics.grace(environment, credentials);
-    if (upstream_ms !== undefined) this.metrics.upstream(environment, upstream_ms / 1_000);
+    if (upstream_ms !== undefined) this.metrics.upstream(environment, route, upstream_ms / 1_000);
+    if (overhead !== undefined) this.metrics.overhead(environment, route, overhead / 1_000);
   }
 
   /** Ends the reports to the log. */

@@ -8,7 +8,9 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { environmentNames, keyKinds } from '../../src/accounts/api-key.ts';
 import { lookupOutcomes } from '../../src/accounts/postgres/monitor.ts';
 import { tallyOf } from '../../src/accounts/tally.ts';
+import { reportableCodes } from '../../src/config/config.ts';
 import { DirectoryMonitor } from '../../src/telemetry/directory-monitor.ts';
+import { limitMetrics } from '../../src/telemetry/limit-metrics.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
 import { OperationMetrics } from '../../src/telemetry/operation-metrics.ts';
@@ -54,6 +56,8 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   recorder.stop();
   void new OperationMetrics(registry, '1.2.3', () => tallyOf([], 0));
   operatorsMetrics(registry);
+  const use = { connections: 0, inFlight: 0, buffered: 0 };
+  limitMetrics(registry, () => ({ limits: use, used: use }));
   const state = (): undefined => undefined;
   void new DirectoryMonitor(registry, silent, state, () => 0);
   return { registry, metrics: recorder.metrics };
@@ -90,7 +94,10 @@ describe('docs/metrics.md', () => {
     ['requests_total', 'environment', [...environmentNames, 'none']],
     ['request_duration_seconds', 'environment', [...environmentNames, 'none']],
     ['upstream_duration_seconds', 'environment', environmentNames],
+    ['overhead_duration_seconds', 'environment', [...environmentNames, 'none']],
     ['refusals_total', 'environment', [...environmentNames, 'none']],
+    ['reported_total', 'environment', environmentNames],
+    ['reported_total', 'code', reportableCodes],
     ['envelopes_total', 'environment', environmentNames],
     ['envelopes_total', 'operation', ['open', 'seal']],
     ['envelopes_total', 'outcome', ['ok', 'failed']],
@@ -114,6 +121,8 @@ describe('docs/metrics.md', () => {
     ['accounts_lookups_total', 'outcome'],
     ['accounts_cached', 'kind'],
     ['accounts_failing_ratio', 'environment'],
+    ['limit', 'limit'],
+    ['limit_used', 'limit'],
   ])('names the values that %s has: %s', async (name, label) => {
     await registry.metrics();
     expect(described(name, label)).toEqual(await valuesOf(`envelope_sidecar_${name}`, label));

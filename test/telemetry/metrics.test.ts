@@ -19,10 +19,10 @@ import {
 } from '../support/sidecar.ts';
 import { changes, samplesOf, seriesOf, untilSample, type Samples } from './samples.ts';
 
-/** By how much the series changed that count: not the sums and buckets of what was measured. */
+/** By how much the series changed that count: not the sums and buckets of what was measured, nor what is used of a limit. */
 function counted(before: Samples, after: Samples): Record<string, number> {
   return Object.fromEntries(
-    Object.entries(changes(before, after)).filter(([series]) => !/_sum\b|_bucket\b/.test(series)),
+    Object.entries(changes(before, after)).filter(([series]) => !/_sum\b|_bucket\b|_limit_used\b/.test(series)),
   );
 }
 
@@ -38,7 +38,15 @@ const requests = (environment: string, method: string, route: string, status: nu
   `envelope_sidecar_requests_total{environment="${environment}",method="${method}",route="${route}",status="${status}"}`;
 const duration = (environment: string, route: string): string =>
   `envelope_sidecar_request_duration_seconds_count{environment="${environment}",route="${route}"}`;
-const upstreamDuration = 'envelope_sidecar_upstream_duration_seconds_count{environment="test"}';
+const upstreamDuration = (route: string): string =>
+  `envelope_sidecar_upstream_duration_seconds_count{environment="test",route="${route}"}`;
+const overhead = (environment: string, route: string): string =>
+  `envelope_sidecar_overhead_duration_seconds_count{environment="${environment}",route="${route}"}`;
+/** What each request counts once that has a response. */
+const timed = (environment: string, route: string): object => ({
+  [duration(environment, route)]: 1,
+  [overhead(environment, route)]: 1,
+});
 const refusals = (environment: string, code: string): string =>
   `envelope_sidecar_refusals_total{code="${code}",environment="${environment}"}`;
 const envelopes = (operation: string, outcome: string): string =>
@@ -54,7 +62,11 @@ test('every metric is there from the start, with its type', async () => {
     envelope_sidecar_requests_total: 'counter',
     envelope_sidecar_request_duration_seconds: 'histogram',
     envelope_sidecar_upstream_duration_seconds: 'histogram',
+    envelope_sidecar_overhead_duration_seconds: 'histogram',
     envelope_sidecar_requests_in_flight: 'gauge',
+    envelope_sidecar_limit: 'gauge',
+    envelope_sidecar_limit_used: 'gauge',
+    envelope_sidecar_reported_total: 'counter',
     envelope_sidecar_refusals_total: 'counter',
     envelope_sidecar_envelopes_total: 'counter',
     envelope_sidecar_envelope_duration_seconds: 'histogram',
@@ -73,8 +85,8 @@ describe('one request counts once', () => {
     const counts = requests('test', 'GET', 'unlisted', 200);
     expect(await changedBy(sidecar, 'GET /api/v1/transactions', { key: keys.globex }, counts)).toEqual({
       [counts]: 1,
-      [duration('test', 'unlisted')]: 1,
-      [upstreamDuration]: 1,
+      ...timed('test', 'unlisted'),
+      [upstreamDuration('unlisted')]: 1,
     });
   });
 
@@ -84,8 +96,8 @@ describe('one request counts once', () => {
     const sent = { key: keys.acme, body: envelopeOf(acmeTest, '{"amount":1}') };
     expect(await changedBy(sidecar, 'POST /api/s2s/charge', sent, counts)).toEqual({
       [counts]: 1,
-      [duration('test', s2s)]: 1,
-      [upstreamDuration]: 1,
+      ...timed('test', s2s),
+      [upstreamDuration(s2s)]: 1,
       [envelopes('open', 'ok')]: 1,
       [envelopes('seal', 'ok')]: 1,
       [envelopeDuration('open')]: 1,
@@ -100,7 +112,7 @@ describe('one request counts once', () => {
     expect(await changedBy(sidecar, 'POST /api/s2s/charge', sent, counts)).toEqual({
       [counts]: 1,
       ['envelope_sidecar_accounts_failing_ratio{environment="test"}']: 1,
-      [duration('test', s2s)]: 1,
+      ...timed('test', s2s),
       [refusals('test', 'decryption_failed')]: 1,
       [envelopes('open', 'failed')]: 1,
       [envelopeDuration('open')]: 1,
@@ -143,7 +155,7 @@ describe('one request counts once', () => {
     const counts = requests('test', 'DELETE', 'unlisted', 401);
     expect(await changedBy(sidecar, 'DELETE /api/v1/transactions', {}, counts)).toEqual({
       [counts]: 1,
-      [duration('test', 'unlisted')]: 1,
+      ...timed('test', 'unlisted'),
       [refusals('test', 'missing_api_key')]: 1,
     });
   });
@@ -153,13 +165,13 @@ describe('one request counts once', () => {
     const ambiguous = requests('none', 'GET', 'none', 400);
     expect(await changedBy(sidecar, 'GET //x', {}, ambiguous)).toEqual({
       [ambiguous]: 1,
-      [duration('none', 'none')]: 1,
+      ...timed('none', 'none'),
       [refusals('none', 'ambiguous_request')]: 1,
     });
     const unknown = requests('none', 'GET', 'none', 421);
     expect(await changedBy(sidecar, 'GET /x', {}, unknown)).toEqual({
       [unknown]: 1,
-      [duration('none', 'none')]: 1,
+      ...timed('none', 'none'),
       [refusals('none', 'unknown_host')]: 1,
     });
   });
@@ -181,7 +193,7 @@ describe('one request counts once', () => {
     const sent = { headers: acmeTest, body: '{}' };
     expect(await changedBy(sidecar, 'POST /api/s2s/aes-encrypt', sent, counts)).toEqual({
       [counts]: 1,
-      [duration('test', 'none')]: 1,
+      ...timed('test', 'none'),
     });
   });
 
@@ -191,8 +203,8 @@ describe('one request counts once', () => {
     const counts = requests('test', 'GET', 'unlisted', 502);
     expect(await changedBy(sidecar, 'GET /x', { key: keys.globex }, counts)).toEqual({
       [counts]: 1,
-      [duration('test', 'unlisted')]: 1,
-      [upstreamDuration]: 1,
+      ...timed('test', 'unlisted'),
+      [upstreamDuration('unlisted')]: 1,
       [refusals('test', 'upstream_unavailable')]: 1,
     });
   });
@@ -203,11 +215,11 @@ describe('one request counts once', () => {
     const before = await samplesOf(sidecar);
     expect(await changedBy(sidecar, 'GET /x', { key: keys.globex }, counts)).toEqual({
       [counts]: 1,
-      [duration('test', 'unlisted')]: 1,
-      [upstreamDuration]: 1,
+      ...timed('test', 'unlisted'),
+      [upstreamDuration('unlisted')]: 1,
       [refusals('test', 'upstream_timeout')]: 1,
     });
-    const sum = 'envelope_sidecar_upstream_duration_seconds_sum{environment="test"}';
+    const sum = 'envelope_sidecar_upstream_duration_seconds_sum{environment="test",route="unlisted"}';
     expect(changes(before, await samplesOf(sidecar))[sum]).toBeGreaterThanOrEqual(0.05);
   });
 
@@ -220,6 +232,89 @@ describe('one request counts once', () => {
     await untilSample(sidecar, requests('test', 'GET', 'unlisted', 499), 1);
     expect((await seriesOf(sidecar)).filter((series) => series.includes('refusals'))).toEqual([]);
   });
+});
+
+describe('overhead', () => {
+  /** The overhead of one request, in seconds, and its whole duration. */
+  async function measured(sidecar: TestSidecar, route: string): Promise<{ overhead: number; whole: number }> {
+    await untilSample(sidecar, overhead('test', route), 1);
+    const { values } = await samplesOf(sidecar);
+    const sum = (name: string): number =>
+      values.get(`envelope_sidecar_${name}_duration_seconds_sum{environment="test",route="${route}"}`) ?? NaN;
+    return { overhead: sum('overhead'), whole: sum('request') };
+  }
+  const wait = 300;
+
+  test.each([
+    ['sealed', 'GET /api/s2s/x', keys.acme, s2s],
+    ['plain', 'GET /x', keys.globex, 'unlisted'],
+  ])('does not count waiting for the upstream: %s', async (_, line, key, route) => {
+    const { sidecar } = await startGateway({ respond: (_seen, res) => setTimeout(() => res.end('{}'), wait) });
+    await send(sidecar, line, { key });
+    const { overhead: own, whole } = await measured(sidecar, route);
+    expect(whole).toBeGreaterThan(wait / 1_000);
+    expect(own).toBeGreaterThan(0);
+    expect(own).toBeLessThan(whole - wait / 1_000 + 0.01);
+  });
+
+  test.each([
+    ['opened', '/api/s2s/x', keys.acme, envelopeOf(acmeTest, '{}'), s2s],
+    ['passed through', '/x', keys.globex, '{}', 'unlisted'],
+    ['looked at, then passed through', '/x', keys.acme, '{}', 'unlisted'],
+    ['that is refused', '/api/s2s/x', keys.acme, '{}', s2s],
+  ])("does not count waiting for the client's body: %s", async (_, path, key, body, route) => {
+    const { sidecar } = await startGateway();
+    const client = await openConnection(sidecar.port);
+    client.send(
+      `POST ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n` +
+        `Connection: close\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 1)}`,
+    );
+    await new Promise((resolve) => void setTimeout(resolve, wait));
+    await client.send(body.slice(1)).untilEnded();
+    const { overhead: own, whole } = await measured(sidecar, route);
+    expect(whole).toBeGreaterThan((wait - 50) / 1_000);
+    expect(own).toBeGreaterThan(0);
+    expect(own).toBeLessThan(whole - (wait - 50) / 1_000 + 0.01);
+  });
+
+  test.each([
+    ['the upstream does not respond', 'GET /x', { respond: () => {}, timeouts: { upstream: wait } }],
+    ['the body does not come', 'POST /api/s2s/x', { timeouts: { request: wait } }],
+  ])('does not count a wait that ends with its timeout: %s', async (_, line, setting) => {
+    const { sidecar } = await startGateway(setting);
+    const client = await openConnection(sidecar.port);
+    const body = line.startsWith('POST') ? 'Content-Length: 10\r\n' : '';
+    client.send(
+      `${line} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\nConnection: close\r\n${body}\r\n`,
+    );
+    await client.untilEnded();
+    const { overhead: own, whole } = await measured(sidecar, body === '' ? 'unlisted' : s2s);
+    expect(whole).toBeGreaterThanOrEqual(wait / 1_000);
+    expect(own).toBeLessThan(whole - wait / 1_000 + 0.01);
+  });
+});
+
+test('the limits are told, and what is used of each', async () => {
+  const responses: ServerResponse[] = [];
+  const limits = { connections: 100, inFlight: 10, buffered: 1_048_576 };
+  const { sidecar } = await startGateway({ respond: (_seen, res) => responses.push(res), limits });
+  const used = (limit: string): string => `envelope_sidecar_limit_used{limit="${limit}"}`;
+  const { values } = await samplesOf(sidecar);
+  const of = (limit: string): number | undefined => values.get(`envelope_sidecar_limit{limit="${limit}"}`);
+  expect([of('connections'), of('in_flight'), of('buffered')]).toEqual([100, 10, 1_048_576]);
+  expect([values.get(used('in_flight')), values.get(used('buffered'))]).toEqual([0, 0]);
+
+  const body = envelopeOf(acmeTest, JSON.stringify('x'.repeat(1_000)));
+  const sent = send(sidecar, 'POST /api/s2s/x', { key: keys.acme, body });
+  await vi.waitUntil(() => responses.length === 1);
+  const during = await samplesOf(sidecar);
+  expect(during.values.get(used('connections'))).toBe(1);
+  expect(during.values.get(used('in_flight'))).toBe(1);
+  expect(during.values.get(used('buffered'))).toBe(body.length);
+  responses[0]?.end();
+  await sent;
+  await untilSample(sidecar, used('in_flight'), 0);
+  await untilSample(sidecar, used('buffered'), 0);
 });
 
 test('requests in flight are those whose response is not complete', async () => {
