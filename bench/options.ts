@@ -10,7 +10,7 @@ commands
 
 options
   --only NAMES       some workloads, by comma: ${workloads.map(({ name }) => name).join(', ')}
-  --peers NAMES      some peers, by comma: sidecar, baseline, nginx-lua, go, http-proxy, nginx
+  --peers NAMES      some peers, by comma: sidecar, baseline, floor, nginx-lua, go, http-proxy, nginx
   --baseline DIR     another checkout, with its own node_modules and dist, to measure as the peer "baseline"
   --rounds N         rounds (5; growth 3)
   --seconds N        of load for each peer in each round (1)

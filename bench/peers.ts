@@ -28,6 +28,8 @@ export interface Peer {
   readonly title: string;
   /** Whether it knows API keys and envelopes; one that does not is measured with pass-through alone. */
   readonly identifies: boolean;
+  /** Bytes of the largest body that it is measured with; it holds bodies in whole. */
+  readonly mostBytes?: number;
   /** V8 goes on optimising for seconds of load; others are as fast as they get after the first thousand requests. */
   readonly runsOnNode: boolean;
   /** What to install where it cannot run. */
@@ -36,8 +38,8 @@ export interface Peer {
   prepare(place: Place): Command;
 }
 
-export function takes(peer: Peer, workload: Workload): boolean {
-  return peer.identifies || workload.kind === 'plain';
+export function takes(peer: Peer, { kind, answered }: Workload): boolean {
+  return (peer.identifies || kind === 'plain') && answered <= (peer.mostBytes ?? Infinity);
 }
 
 const sources = join(project, 'bench/peers');
@@ -103,11 +105,26 @@ const httpProxy: Peer = {
   }),
 };
 
+/** What the same bytes cost at the least on Node: the ratio to it is what the sidecar adds, on any machine. */
+const floor: Peer = {
+  name: 'floor',
+  title: 'the floor: bare node:http and sockets',
+  identifies: true,
+  mostBytes: 65_536,
+  runsOnNode: true,
+  missing: () => undefined,
+  prepare: (place) => ({
+    command: process.execPath,
+    args: [fileURLToPath(new URL('peers/floor/server.ts', import.meta.url)), writeSettings(place)],
+  }),
+};
+
 /** @param baseline another checkout of the sidecar, compiled, to measure beside this one */
 export function peersOf(baseline: string | undefined): Peer[] {
   return [
     sidecar('sidecar', 'envelope-sidecar', project),
     ...(baseline === undefined ? [] : [sidecar('baseline', `envelope-sidecar in ${baseline}`, baseline)]),
+    floor,
     nginxLua,
     go,
     httpProxy,
