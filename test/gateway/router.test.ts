@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { HttpMethod } from '../../src/config/config.ts';
 import { Router } from '../../src/gateway/router.ts';
+import { pathOf } from '../../src/gateway/target.ts';
 import { send } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { keys, route } from '../support/sidecar.ts';
@@ -132,6 +133,45 @@ describe('percent-encoded segments', () => {
     ['/x%20', 'unlisted'],
     ['/%20x', 'unlisted'],
   ])('are segments like any other: with /x/* %s is %s', (path, outcome) => expect(found(['/x/*'], path)).toBe(outcome));
+});
+
+describe('a code point beyond ASCII, percent-encoded, each of them', () => {
+  const router = new Router([
+    route('/api/s2s/*', { envelope: true }),
+    route('/api/s2s/webhooks/*', { keys: ['public'] }),
+    route('/pay/:id/refunds', { envelope: true }),
+  ]);
+  const pattern = (path: string): string => {
+    const match = router.match(path, 'POST');
+    return match.outcome === 'matched' ? match.route.path : match.outcome;
+  };
+  /** Without the surrogates, which have no encoding. */
+  function* encoded(): Generator<string> {
+    for (let code = 0x80; code <= 0x10_ff_ff; code += 1) {
+      if (code < 0xd8_00 || code > 0xdf_ff) yield encodeURIComponent(String.fromCodePoint(code));
+    }
+  }
+
+  test('is no other spelling of a letter in a literal', () => {
+    const wrong = new Set<string>();
+    for (const text of encoded()) {
+      if (pattern(`/api/s2s/webhoo${text}s/x`) !== '/api/s2s/*') wrong.add(text);
+      if (pattern(`/ap${text}/s2s/x`) !== 'unlisted') wrong.add(text);
+    }
+    expect([...wrong]).toEqual([]);
+  }, 60_000);
+
+  test('leaves a parameter a parameter', () => {
+    const wrong: string[] = [];
+    let segment = '';
+    for (const text of encoded()) {
+      segment += text;
+      if (segment.length < 1_000 && text !== '%F4%8F%BF%BF') continue;
+      if (pattern(pathOf(`/pay/${segment}/refunds/`) ?? '') !== '/pay/:id/refunds') wrong.push(segment);
+      segment = '';
+    }
+    expect(wrong).toEqual([]);
+  }, 60_000);
 });
 
 describe('the method', () => {
