@@ -1,13 +1,16 @@
-import { accessSync, chmodSync, chownSync, closeSync, constants, openSync, rmSync, statSync } from 'node:fs';
+import { accessSync, chmodSync, chownSync, closeSync, constants, lstatSync, openSync, rmSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
+import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 
 /** How often a taken lock is tried again, in milliseconds. */
 const interval = 20;
 /** SQLITE_BUSY. */
 const busy = 5;
+/** SQLITE_READONLY, SQLITE_CORRUPT, SQLITE_CANTOPEN and SQLITE_NOTADB. */
+const unusable: readonly unknown[] = [8, 11, 14, 26];
 
 /**
  * Takes the lock of a file for whoever wants to rewrite it, and returns what lets go of it. The lock is an empty SQLite
@@ -15,12 +18,15 @@ const busy = 5;
  * that ends. A lock that is a file itself would have to be told from one that a killed process left behind.
  *
  * @param patience how long to wait for another writer, in milliseconds
- * @throws AccountsError `store_locked`; the file system's error where the lock cannot be made
+ * @throws AccountsError `store_locked`, `store_invalid` if something else lies in the lock's place; the file system's error
+ *   if the lock cannot be made
  */
 export async function lockFile(path: string, patience: number): Promise<() => void> {
   const lock = join(dirname(path), `.${basename(path)}.lock`);
   makeLock(lock, path);
-  const database = new DatabaseSync(lock, { timeout: 0 });
+  // Opening a FIFO would block for ever.
+  if (!lstatSync(lock).isFile()) throw notALock(lock);
+  const database = opened(lock);
   try {
     for (let waited = 0; !taken(database); waited += interval) {
       if (waited >= patience) throw new AccountsError('store_locked', `${path} is being changed by somebody else`);
@@ -28,9 +34,21 @@ export async function lockFile(path: string, patience: number): Promise<() => vo
     }
   } catch (error) {
     database.close();
-    throw error;
+    throw unusable.includes((error as { errcode?: unknown }).errcode) ? notALock(lock, error) : error;
   }
   return () => database.close();
+}
+
+function opened(lock: string): DatabaseSync {
+  try {
+    return new DatabaseSync(lock, { timeout: 0 });
+  } catch (error) {
+    throw notALock(lock, error);
+  }
+}
+
+function notALock(lock: string, cause?: unknown): AccountsError {
+  return new AccountsError('store_invalid', `${displayName(lock)} cannot be used as a lock: remove it`, cause);
 }
 
 function taken(database: DatabaseSync): boolean {

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
-import { displayName } from '../../yaml/files.ts';
+import { displayName, readRegularFile } from '../../yaml/files.ts';
+import { WrongValue } from '../../yaml/wrong-value.ts';
 import { AccountsError } from '../accounts-error.ts';
 import type { Companion } from './replace.ts';
 import type { Once } from '../store.ts';
@@ -42,12 +42,16 @@ export class Receipts {
 
   #read(): Kept {
     try {
-      return new Map(keptForm.parse(JSON.parse(readFileSync(this.#path, 'utf8'))));
+      return new Map(keptForm.parse(JSON.parse(readRegularFile(this.#path).toString())));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map();
-      if (!(error instanceof SyntaxError || error instanceof z.ZodError)) throw error;
-      const name = displayName(this.#path);
-      throw new AccountsError('store_invalid', `${name} was changed by hand and cannot be read: remove it`, error);
+      const isOdd = error instanceof SyntaxError || error instanceof z.ZodError || error instanceof WrongValue;
+      if (!isOdd) throw error;
+      throw new AccountsError(
+        'store_invalid',
+        `${displayName(this.#path)} cannot be read as receipts: remove it`,
+        error,
+      );
     }
   }
 }

@@ -155,9 +155,11 @@ export class FileStore implements Store {
     if (error instanceof AccountsError) return error;
     const name = displayName(this.#file);
     if (error instanceof WrongValue) return new AccountsError('store_unavailable', `${name}: ${error.message}`, error);
-    const system = (error as NodeJS.ErrnoException).code ?? '';
-    const [code, reason] = failures[system] ?? [];
-    return code === undefined ? error : new AccountsError(code, `${name} ${reason}`, error);
+    if (!isSystemError(error)) return error;
+    const known = failures[error.code];
+    if (known !== undefined) return new AccountsError(known[0], `${name} ${known[1]}`, error);
+    const other = error.path === undefined ? name : displayName(error.path);
+    return new AccountsError('store_unavailable', `${other} cannot be used: ${error.code}`, error);
   }
 }
 
@@ -166,6 +168,11 @@ interface Read {
   readonly version: string;
   readonly text: string;
   readonly accounts: readonly StoredAccount[];
+}
+
+/** An error of the file system, or of a call to it. */
+function isSystemError(error: unknown): error is { readonly code: string; readonly path?: string } {
+  return error instanceof Error && 'syscall' in error && 'code' in error && typeof error.code === 'string';
 }
 
 const entangled = 'would be changed in more than was asked for: write out its aliases (*name) first';

@@ -1,0 +1,59 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { newAccount } from '../../../src/accounts/changes.ts';
+import { FileStore } from '../../../src/accounts/file/store.ts';
+import { Folder } from '../../support/folder.ts';
+
+/** What may lie in the place of a file. */
+const kinds = {
+  fifo: (path: string) => execFileSync('mkfifo', [path]),
+  folder: (path: string) => mkdirSync(path),
+  garbage: (path: string) => writeFileSync(path, 'garbage\n'.repeat(1_000)),
+  link: (path: string) => symlinkSync('/dev/full', path),
+} as const;
+
+const once = { key: 'k', request: 'r' };
+
+function add(store: FileStore, id: string): Promise<unknown> {
+  const decide = (): object => ({ accounts: [newAccount(undefined, id, id)], events: [], result: 'x', receipt: '{}' });
+  return store.change([id], decide as never, once);
+}
+
+test.each([
+  ['accounts.yaml', 'fifo', 'store_unavailable'],
+  ['accounts.yaml', 'folder', 'store_unavailable'],
+  ['accounts.yaml', 'garbage', 'store_invalid'],
+  ['accounts.yaml', 'link', 'store_unavailable'],
+  ['.accounts.yaml.lock', 'fifo', 'store_invalid'],
+  ['.accounts.yaml.lock', 'folder', 'store_invalid'],
+  ['.accounts.yaml.lock', 'garbage', 'store_invalid'],
+  ['.accounts.yaml.lock', 'link', 'store_invalid'],
+  ['.accounts.yaml.new', 'folder', 'store_unavailable'],
+  ['.accounts.yaml.receipts', 'fifo', 'store_invalid'],
+  ['.accounts.yaml.receipts', 'folder', 'store_invalid'],
+  ['.accounts.yaml.receipts', 'garbage', 'store_invalid'],
+  ['.accounts.yaml.receipts', 'link', 'store_invalid'],
+  ['..accounts.yaml.receipts.new', 'folder', 'store_unavailable'],
+] as const)('%s that is a %s is named, and neither blocks nor changes anything', async (name, kind, code) => {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+  const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+  rmSync(folder.file(name), { force: true });
+  kinds[kind](folder.file(name));
+  const refused = { code, message: expect.stringContaining(name) as unknown };
+  await expect(add(store, 'a')).rejects.toMatchObject(refused);
+  if (name === 'accounts.yaml') await expect(store.read('a')).rejects.toMatchObject(refused);
+  else expect(await store.read('a')).toBeUndefined();
+  rmSync(folder.file(name), { recursive: true });
+  if (name === 'accounts.yaml') folder.write({ 'accounts.yaml': 'accounts: []\n' });
+  await add(store, 'a');
+  expect((await store.read('a'))?.id).toBe('a');
+});
+
+test.each(['fifo', 'garbage', 'link'] as const)('a %s where the new file is to be written makes way', async (kind) => {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+  kinds[kind](folder.file('.accounts.yaml.new'));
+  const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+  await add(store, 'a');
+  expect((await store.read('a'))?.id).toBe('a');
+});
