@@ -16,6 +16,7 @@ export type AccountsErrorCode =
   // Key material cannot be read.
   | 'master_key_missing'
   | 'master_key_wrong'
+  | 'master_key_not_configured'
   // The store cannot do it now, or not at all. Nothing was changed.
   | 'store_changed'
   | 'store_invalid'

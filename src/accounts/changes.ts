@@ -184,7 +184,8 @@ export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAc
   const rewrapped = (credentials: StoredCredentials, environment: EnvironmentName): StoredCredentials => {
     const again = (text: string, member: 'key' | 'iv'): string => {
       const place = { account: account.id, environment, member };
-      return to.wrap(from.unwrap(text, place), place);
+      const unwrapped = from.unwrap(text, place);
+      return to.isCurrent(text, place) ? text : to.wrap(unwrapped, place);
     };
     return { ...credentials, key: again(credentials.key, 'key'), iv: again(credentials.iv, 'iv') };
   };

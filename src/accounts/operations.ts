@@ -1,4 +1,5 @@
 import type { EnvironmentName, KeyKind } from './api-key.ts';
+import { AccountsError } from './accounts-error.ts';
 import * as changes from './changes.ts';
 import { rfc3339 } from './dates.ts';
 import type { AuditAction, AuditEvent, Decision, Once, Store, StoredAccount, Unreadable } from './store.ts';
@@ -156,8 +157,21 @@ export class Operations {
     });
   }
 
-  /** Seals all credentials anew, with the first key of another vault. Returns how many accounts have any. */
+  /**
+   * Wraps all credentials with the first master key of another vault, which must be configured already: a sidecar that does
+   * not have it could open none of them. Those that are wrapped with it stay, so that it can be repeated at any time.
+   * Returns how many accounts were changed.
+   *
+   * @throws AccountsError `master_key_not_configured`
+   */
   async rekey(to: Vault, { actor }: Request): Promise<number> {
+    if (this.#vault.holds(to) === 'none') {
+      throw new AccountsError(
+        'master_key_not_configured',
+        'the new master key is not configured: put it on a second line of accounts.masterKey, let all sidecars take it in, ' +
+          'put it on the first line, let them take that in, run this again, and then remove the old one',
+      );
+    }
     const { now } = this.#viewing();
     const event: AuditEvent = { at: now, actor, action: 'master_key_changed', account: undefined, details: {} };
     const count = await this.#store.changeAll((account) => changes.rewrap(account, this.#vault, to), event);

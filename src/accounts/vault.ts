@@ -47,6 +47,21 @@ export class Vault {
     this.#keys = masterKeys;
   }
 
+  /** Whether the master key that `other` wraps with is one of these, and whether it is the first of them. */
+  holds(other: Vault): 'first' | 'other' | 'none' {
+    const [key] = other.#keys;
+    const place = this.#keys.findIndex((each) => key?.equals(each) === true);
+    if (place === -1) return 'none';
+    return place === 0 ? 'first' : 'other';
+  }
+
+  /** Whether a text is stored as `wrap` would store it now: with the first master key, or in the clear if there is none. */
+  isCurrent(text: string, place: Place): boolean {
+    const [key] = this.#keys;
+    if (key === undefined || !isWrapped(text)) return key === undefined && !isWrapped(text);
+    return unwrapWith(key, Buffer.from(text.slice(marker.length), 'base64url'), place) !== undefined;
+  }
+
   /** A text as it is to be stored. Without a master key it stays as it is. */
   wrap(text: string, place: Place): string {
     const [key] = this.#keys;

@@ -143,12 +143,17 @@ async function transfer(
   if (refused > 0) throw new CommandFailed('some were refused: correct them and run it again');
 }
 
-async function rekey({ operations, actor, show }: StoreSession, file: string): Promise<void> {
+async function rekey({ operations, vault, actor, show }: StoreSession, file: string): Promise<void> {
   await readable(file, async () => {
     const keys = parseMasterKeys(readFileSync(file, 'utf8'));
     if (keys === undefined) throw new CommandFailed(`${file}: expected 32 bytes in base64 or hex`);
-    const accounts = await operations.rekey(new Vault(keys), { actor });
-    await show({ accounts }, () => `${accounts} accounts are sealed with the new master key: configure it now.\n`);
+    const to = new Vault(keys);
+    const accounts = await operations.rekey(to, { actor });
+    const next =
+      vault.holds(to) === 'first'
+        ? 'When all sidecars have it on the first line, the old one can be removed.\n'
+        : 'Put it on the first line, let all sidecars take it in, and run this again before you remove the old one.\n';
+    await show({ accounts }, () => `${accounts} accounts were sealed with the new master key.\n${next}`);
   });
 }
 

@@ -97,6 +97,7 @@ async function carryOut(
 const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>([
   'master_key_missing',
   'master_key_wrong',
+  'master_key_not_configured',
   'store_invalid',
 ]);
 

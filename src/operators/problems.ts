@@ -48,6 +48,7 @@ export const problems: Readonly<Record<ProblemCode, Row>> = {
   internal_error: { status: 500, title: 'Internal error' },
   master_key_missing: { status: 500, title: 'Master key missing' },
   master_key_wrong: { status: 500, title: 'Master key wrong' },
+  master_key_not_configured: { status: 409, title: 'Master key not configured' },
   store_invalid: { status: 500, title: 'Accounts not valid' },
   store_changed: { status: 503, title: 'Accounts being changed', retryAfter: 1 },
   store_locked: { status: 503, title: 'Accounts locked', retryAfter: 1 },

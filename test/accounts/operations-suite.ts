@@ -239,7 +239,22 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
       await operations.add('globex', 'Globex', request);
       const { key } = await operations.enableEncryption('acme', 'live', usual, request);
       const other = new Vault(parseMasterKeys('11'.repeat(32)) ?? []);
-      expect(await operations.rekey(other, request)).toBe(1);
+      const both = new Vault(parseMasterKeys(`${'00'.repeat(32)}\n${'11'.repeat(32)}`) ?? []);
+      const before = await store.read('acme');
+      await refused(operations.rekey(other, request), 'master_key_not_configured');
+      expect(await store.read('acme')).toEqual(before);
+      const knowing = new Operations({ store, vault: both, clock: () => start, audit: (event) => trail.push(event) });
+      expect(await knowing.rekey(other, request)).toBe(1);
+      const after = await store.read('acme');
+      expect(await knowing.rekey(other, request)).toBe(0);
+      expect(await store.read('acme')).toEqual(after);
+      // As if it had been interrupted half way, or another sidecar had made some with the old one meanwhile.
+      await operations.enableEncryption('globex', 'test', usual, request);
+      expect(await knowing.rekey(other, request)).toBe(1);
+      expect(await store.read('acme')).toEqual(after);
+      trail.pop();
+      trail.pop();
+      trail.pop();
       const sealed = (await store.read('acme'))?.encryption.live?.credentials?.key ?? '';
       expect(other.unwrap(sealed, { account: 'acme', environment: 'live', member: 'key' })).toBe(key);
       expect(trail.at(-1)).toMatchObject({

@@ -109,3 +109,17 @@ test('without a master key texts stay in the clear, and such texts are read by a
   expect(vaultOf().wrap(text, place)).toBe(text);
   expect(vaultOf(hex).unwrap(text, place)).toBe(text);
 });
+
+test('a text is current if it is wrapped with the first master key', () => {
+  const [one, both, none] = [vaultOf(hex), vaultOf(otherHex, hex), vaultOf()];
+  const wrapped = one.wrap(text, place);
+  expect([one, both, none].map((each) => each.isCurrent(wrapped, place))).toEqual([true, false, false]);
+  expect([one, both, none].map((each) => each.isCurrent(text, place))).toEqual([false, false, true]);
+  expect(one.isCurrent(wrapped, { ...place, member: 'iv' })).toBe(false);
+});
+
+test('a vault says whether it holds the master key of another one', () => {
+  const both = vaultOf(otherHex, hex);
+  expect([otherHex, hex, '00'.repeat(32)].map((key) => both.holds(vaultOf(key)))).toEqual(['first', 'other', 'none']);
+  expect([both.holds(vaultOf()), vaultOf().holds(both)]).toEqual(['none', 'none']);
+});

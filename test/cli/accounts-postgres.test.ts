@@ -105,13 +105,13 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     await json('accounts add acme --name Acme');
     await json<EnabledView>('encryption enable acme --environment live');
     folder.write({ 'new-key': otherMasterKey });
-    expect((await database('accounts', 'rekey', '--new-master-key-file', folder.file('new-key'))).stdout).toBe(
-      '1 accounts are sealed with the new master key: configure it now.\n',
-    );
-    const again = await database('accounts', 'rekey', '--new-master-key-file', folder.file('new-key'));
-    expect(again).toMatchObject({ code: 78, stderr: expect.stringContaining('(master_key_wrong)') as string });
+    const rekey = (): Promise<Ended> => database('accounts', 'rekey', '--new-master-key-file', folder.file('new-key'));
+    const early = await rekey();
+    expect(early).toMatchObject({ code: 78, stderr: expect.stringContaining('(master_key_not_configured)') as string });
+    folder.write({ 'master-key': `${otherMasterKey}\n${masterKey}` });
+    expect((await rekey()).stdout).toMatch(/^1 accounts were sealed with the new master key\.\n/);
     folder.write({ 'master-key': otherMasterKey });
-    expect((await database('accounts', 'rekey', '--new-master-key-file', folder.file('new-key'))).code).toBe(0);
+    expect((await rekey()).stdout).toMatch(/^0 accounts were /);
   });
 
   test('leave an account out that cannot be read, name it, and fail in the end', async () => {

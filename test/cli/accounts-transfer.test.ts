@@ -19,12 +19,16 @@ class Desk {
   constructor(masterKey?: string, surroundings: CommandSurroundings = {}) {
     this.#surroundings = surroundings;
     this.folder = new Folder({
-      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', {
-        accounts: { file: 'accounts.yaml', ...(masterKey !== undefined && { masterKey: { file: 'master-key' } }) },
-      }),
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
       'accounts.yaml': 'accounts: []\n',
       'master-key': `${masterKey ?? ''}\n`,
     });
+    if (masterKey !== undefined) this.configureMasterKey();
+  }
+
+  configureMasterKey(): void {
+    const accounts = { file: 'accounts.yaml', masterKey: { file: 'master-key' } };
+    this.folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts }) });
   }
 
   get config(): string {
@@ -223,25 +227,36 @@ describe('accounts rekey', () => {
   test('seals all credentials with another master key, and the old one is not needed any more', async () => {
     const desk = new Desk(masterKey);
     await desk.import([acme, globex]);
+    desk.folder.write({ 'master-key': `${masterKey}\n${otherMasterKey}\n` });
     const { stdout, stderr } = await rekeyed(desk, otherMasterKey);
-    expect(stdout).toBe('1 accounts are sealed with the new master key: configure it now.\n');
+    expect(stdout).toMatch(
+      /^1 accounts were sealed with the new master key\.\nPut it on the first line, .* run this again/,
+    );
     expect(JSON.parse(stderr)).toMatchObject({ action: 'master_key_changed', accounts: 1, msg: 'audit' });
-    expect((await desk.run('accounts', 'list')).code).toBe(78);
+    expect((await desk.run('accounts', 'list')).code).toBe(0);
+    desk.folder.write({ 'master-key': `${otherMasterKey}\n${masterKey}\n` });
+    expect((await rekeyed(desk, otherMasterKey)).stdout).toMatch(
+      /^0 accounts were .*\n.* the old one can be removed\.\n$/,
+    );
     desk.folder.write({ 'master-key': otherMasterKey });
     expect((await desk.run('accounts', 'list')).code).toBe(0);
   });
 
-  test('leaves no gap for who knows both', async () => {
+  test('refuses a master key that is not configured, and says the order', async () => {
     const desk = new Desk(masterKey);
     await desk.import([acme]);
-    desk.folder.write({ 'master-key': `${masterKey}\n${otherMasterKey}\n` });
-    await rekeyed(desk, otherMasterKey);
-    expect((await desk.run('accounts', 'list')).code).toBe(0);
+    const before = desk.text;
+    const { code, stdout, stderr } = await rekeyed(desk, otherMasterKey);
+    expect({ code, stdout }).toEqual({ code: 78, stdout: '' });
+    expect(stderr).toMatch(/second line .* first line, .* remove the old one \(master_key_not_configured\)\n$/);
+    expect(desk.text).toBe(before);
   });
 
   test('seals what stands in the clear', async () => {
     const desk = new Desk();
     await desk.import([acme]);
+    desk.folder.write({ 'master-key': masterKey });
+    desk.configureMasterKey();
     await rekeyed(desk, masterKey);
     expect(desk.text).not.toContain(aes);
     expect(desk.text.match(/sealed:v1:/g)).toHaveLength(2);
@@ -258,4 +273,18 @@ describe('accounts rekey', () => {
     expect(missing.stderr).toBe('accounts rekey: cannot read /nowhere: ENOENT\n');
     expect(desk.text).toBe(before);
   });
+});
+
+test('what is too long or too wide is refused with its line, and costs no more than itself', async () => {
+  const desk = new Desk();
+  const long = { id: 'long', name: 'x'.repeat(8_000_000) };
+  const ndjson = await desk.import([{ id: 'a', name: 'A' }, long, { id: 'b', name: 'B' }]);
+  expect(ndjson.stdout).toBe('2 added, 0 there already, 1 refused.\n');
+  expect(ndjson.stderr).toContain('lines.ndjson:2  .  longer than 256 KiB\n');
+  const before = desk.text;
+  const columns = Array.from({ length: 20_000 }, (_, i) => `c${i}`).join(',');
+  expect((await desk.import([columns, 'x'], 'wide.csv')).stderr).toContain('wide.csv:1  .  more than 1000 cells\n');
+  const quoted = await desk.import(['id,name', `c,"${'x'.repeat(8_000_000)}"`, 'd,D'], 'quoted.csv');
+  expect(quoted.stderr).toContain('quoted.csv:2  .  longer than 256 KiB\n');
+  expect(desk.text).toBe(before);
 });

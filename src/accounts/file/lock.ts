@@ -10,7 +10,7 @@ const interval = 20;
 /** SQLITE_BUSY. */
 const busy = 5;
 /** SQLITE_READONLY, SQLITE_CORRUPT, SQLITE_CANTOPEN and SQLITE_NOTADB. */
-const unusable: readonly unknown[] = [8, 11, 14, 26];
+const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
 
 /**
  * Takes the lock of a file for whoever wants to rewrite it, and returns what lets go of it. The lock is an empty SQLite
@@ -34,7 +34,7 @@ export async function lockFile(path: string, patience: number): Promise<() => vo
     }
   } catch (error) {
     database.close();
-    throw unusable.includes((error as { errcode?: unknown }).errcode) ? notALock(lock, error) : error;
+    throw unusable.has((error as { errcode?: unknown }).errcode) ? notALock(lock, error) : error;
   }
   return () => database.close();
 }

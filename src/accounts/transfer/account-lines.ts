@@ -6,6 +6,7 @@ import { accountsSchema } from '../file/schema.ts';
 import type { StoredAccount } from '../store.ts';
 import type { Vault } from '../vault.ts';
 import { csvRecords } from './csv.ts';
+import { tooLong } from './lines.ts';
 
 /** An account that was read, or everything that is wrong with it. */
 export interface AccountLine {
@@ -20,11 +21,18 @@ export interface AccountLine {
  * Reads accounts of NDJSON: one account a line, with the members it has in the accounts' file. References to other
  * files and to the environment are not followed.
  */
-export async function* ndjsonAccounts(lines: AsyncIterable<string>, vault: Vault): AsyncIterable<AccountLine> {
+export async function* ndjsonAccounts(
+  lines: AsyncIterable<string | undefined>,
+  vault: Vault,
+): AsyncIterable<AccountLine> {
   const read = accountReader(vault);
   let line = 0;
   for await (const text of lines) {
     line += 1;
+    if (text === undefined) {
+      yield { line, account: undefined, problems: [`.  ${tooLong}`] };
+      continue;
+    }
     if (text.trim() === '') continue;
     let value: unknown;
     try {
@@ -41,13 +49,18 @@ export async function* ndjsonAccounts(lines: AsyncIterable<string>, vault: Vault
  * Reads accounts of CSV: the first line names members by their paths, such as `id`, `keys.0.sha256` and
  * `encryption.live.iv`; each further one is an account, in which an empty cell is a member that is missing.
  */
-export async function* csvAccounts(lines: AsyncIterable<string>, vault: Vault): AsyncIterable<AccountLine> {
+export async function* csvAccounts(lines: AsyncIterable<string | undefined>, vault: Vault): AsyncIterable<AccountLine> {
   const read = accountReader(vault);
   let paths: readonly (readonly string[])[] | undefined;
-  for await (const { line, cells } of csvRecords(lines)) {
-    if (cells === undefined) {
-      yield { line, account: undefined, problems: ['.  not CSV: a quote is missing, or stands inside a cell'] };
-    } else if (paths === undefined) {
+  for await (const record of csvRecords(lines)) {
+    const { line } = record;
+    if ('problem' in record) {
+      yield { line, account: undefined, problems: [`.  ${record.problem}`] };
+      if (paths === undefined || record.isLast) return;
+      continue;
+    }
+    const { cells } = record;
+    if (paths === undefined) {
       const names = cells.map((name) => name.trim());
       const problem = problemOf(names);
       paths = names.map((name) => name.split('.'));
@@ -93,21 +106,24 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
 function problemOf(names: readonly string[]): string | undefined {
   const wrong = names.findIndex((name) => !memberPath.test(name));
   if (wrong !== -1) return `.  column ${wrong + 1}: expected the path of a member`;
+  // The column that names a member, and the first one that names something inside it.
+  const named = new Map<string, number>();
+  const entered = new Map<string, number>();
   for (const [i, name] of names.entries()) {
-    const other = names.findIndex((each, j) => j < i && (isWithin(each, name) || isWithin(name, each)));
-    if (other !== -1) {
+    const steps = name.split('.');
+    const around = steps.map((_, depth) => steps.slice(0, depth + 1).join('.'));
+    const other = entered.get(name) ?? around.map((path) => named.get(path)).find((column) => column !== undefined);
+    if (other !== undefined) {
       return `.  column ${i + 1}: names the same member as column ${other + 1}, or one inside the other`;
     }
+    named.set(name, i);
+    for (const path of around) if (!entered.has(path)) entered.set(path, i);
   }
   return undefined;
 }
 
 /** No member lies deeper. */
 const memberPath = /^[A-Za-z0-9]{1,20}(?:\.[A-Za-z0-9]{1,20}){0,5}$/;
-
-function isWithin(path: string, other: string): boolean {
-  return `${path}.`.startsWith(`${other}.`);
-}
 
 interface Members {
   [name: string]: unknown;

@@ -1,35 +1,73 @@
+import { longestLine, tooLong } from './lines.ts';
+
 /** Records of a CSV text (RFC 4180): cells in quotes may hold commas, quotes written twice, and newlines. */
-export interface CsvRecord {
-  /** Of its first line, from 1. */
-  readonly line: number;
-  /** Undefined: a quote is missing or stands where none may. */
-  readonly cells: readonly string[] | undefined;
-}
+export type CsvRecord =
+  | { readonly line: number; readonly cells: readonly string[] }
+  /** `isLast`: it is not known where the next record begins. */
+  | { readonly line: number; readonly problem: string; readonly isLast: boolean };
 
-const cell = /(?:"((?:[^"]|"")*)"|([^",]*))(,|$)/y;
+/** Cells of a record at most, and characters of a cell. */
+const mostCells = 1_000;
+const longestCell = 16_384;
 
-/** Makes records of lines. */
-export async function* csvRecords(lines: AsyncIterable<string>): AsyncIterable<CsvRecord> {
+/** Makes records of lines, each with the number of its first line, from 1. @param lines undefined: one that is too long */
+export async function* csvRecords(lines: AsyncIterable<string | undefined>): AsyncIterable<CsvRecord> {
   let line = 0;
-  let begun: { line: number; text: string } | undefined;
+  let begun: { readonly line: number; readonly parts: string[]; length: number } | undefined;
   for await (const text of lines) {
     line += 1;
-    const record = begun === undefined ? { line, text } : { line: begun.line, text: `${begun.text}\n${text}` };
-    // Of this line only: a quote that is never closed would have all behind it counted again for each line.
-    const isOpen = text.split('"').length % 2 === (begun === undefined ? 0 : 1);
-    begun = isOpen ? record : undefined;
-    if (!isOpen && record.text !== '') yield { line: record.line, cells: cellsOf(record.text) };
+    begun ??= { line, parts: [], length: 0 };
+    begun.length += text === undefined ? Infinity : text.length + 1;
+    if (text === undefined || begun.length > longestLine + 1) {
+      // Nothing is kept of a line that is too long: it is not known whether it ends inside quotes.
+      yield { line: begun.line, problem: tooLong, isLast: true };
+      return;
+    }
+    begun.parts.push(text);
+    // Of this line only: a quote that is never closed would have everything behind it counted again for each line.
+    const isOpen = text.split('"').length % 2 === (begun.parts.length === 1 ? 0 : 1);
+    if (isOpen) continue;
+    const record = begun.parts.join('\n');
+    if (record !== '') yield { line: begun.line, ...cellsOf(record) };
+    begun = undefined;
   }
-  if (begun !== undefined) yield { line: begun.line, cells: undefined };
+  if (begun !== undefined) yield { line: begun.line, problem: unbalanced, isLast: true };
 }
 
-function cellsOf(text: string): string[] | undefined {
+const unbalanced = 'not CSV: a quote is missing, or stands inside a cell';
+
+type Cells = { readonly cells: readonly string[] } | { readonly problem: string; readonly isLast: false };
+
+function cellsOf(text: string): Cells {
   const cells: string[] = [];
-  cell.lastIndex = 0;
-  for (;;) {
-    const [whole, quoted, plain = '', end] = cell.exec(text) ?? [];
-    if (whole === undefined) return undefined;
-    cells.push(quoted === undefined ? plain : quoted.replaceAll('""', '"'));
-    if (end === '') return cells;
+  for (let from = 0; ;) {
+    const end = text[from] === '"' ? endOfQuoted(text, from + 1) : endOfPlain(text, from);
+    if (end === undefined) return { problem: unbalanced, isLast: false };
+    const cell = text.slice(from, end);
+    cells.push(cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell);
+    if (cells.length > mostCells) return { problem: `more than ${mostCells} cells`, isLast: false };
+    if (end - from > longestCell) {
+      return { problem: `cell ${cells.length} is longer than ${longestCell} characters`, isLast: false };
+    }
+    if (end === text.length) return { cells };
+    from = end + 1;
+  }
+}
+
+/** Where a cell without quotes ends; undefined if there is one in it. */
+function endOfPlain(text: string, from: number): number | undefined {
+  const comma = text.indexOf(',', from);
+  const end = comma === -1 ? text.length : comma;
+  return text.slice(from, end).includes('"') ? undefined : end;
+}
+
+/** Behind the quote that closes a cell; undefined if none does, or something follows it other than a comma. */
+function endOfQuoted(text: string, from: number): number | undefined {
+  for (let at = from; ;) {
+    const quote = text.indexOf('"', at);
+    if (quote === -1) return undefined;
+    const next = text[quote + 1];
+    if (next !== '"') return next === undefined || next === ',' ? quote + 1 : undefined;
+    at = quote + 2;
   }
 }

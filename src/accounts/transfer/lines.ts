@@ -1,22 +1,46 @@
 import { createReadStream } from 'node:fs';
 
+/** Characters of a line at most, and of a CSV record of several lines: a thousand keys fit. */
+export const longestLine = 262_144;
+
+/** What is said of a longer one. */
+export const tooLong = 'longer than 256 KiB';
+
 /**
- * The lines of a text file, read as they are asked for. A byte order mark is left out.
+ * The lines of a text file, read as they are asked for; undefined for one that is longer than `longestLine`, of which
+ * nothing is kept. A byte order mark is left out.
  *
  * @param told how many bytes were read so far
- * @throws the file system's error; TypeError where the file is not UTF-8
+ * @throws the file system's error; TypeError if the file is not UTF-8
  */
-export async function* linesOf(path: string, told: (bytes: number) => void): AsyncIterable<string> {
+export async function* linesOf(path: string, told: (bytes: number) => void): AsyncIterable<string | undefined> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let bytes = 0;
-  let rest = '';
+  // The parts of the line that has begun: joined once, so that a long one costs no more than its length.
+  let parts: string[] = [];
+  let length = 0;
+  const add = (part: string): void => {
+    length += part.length;
+    if (length > longestLine + 1) parts = [];
+    else parts.push(part);
+  };
+  const end = (): string | undefined => {
+    const line = parts.join('').replace(/\r$/, '');
+    const isTooLong = length > longestLine + 1 || line.length > longestLine;
+    parts = [];
+    length = 0;
+    return isTooLong ? undefined : line;
+  };
   for await (const chunk of createReadStream(path) as AsyncIterable<Buffer>) {
     bytes += chunk.length;
     told(bytes);
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split(/\r?\n/);
-    rest = lines.pop() ?? '';
-    yield* lines;
+    const [first = '', ...others] = decoder.decode(chunk, { stream: true }).split('\n');
+    add(first);
+    for (const part of others) {
+      yield end();
+      add(part);
+    }
   }
-  rest += decoder.decode();
-  if (rest !== '') yield rest;
+  add(decoder.decode());
+  if (length > 0) yield end();
 }

@@ -11,7 +11,7 @@ async function records(text: string): Promise<CsvRecord[]> {
 }
 
 async function cells(text: string): Promise<(readonly string[] | undefined)[]> {
-  return (await records(text)).map((record) => record.cells);
+  return (await records(text)).map((record) => ('cells' in record ? record.cells : undefined));
 }
 
 describe('cells', () => {
@@ -51,6 +51,30 @@ test('empty lines are no records', async () => {
 test('a quote that is never closed is reported where it begins', async () => {
   expect(await records('a\n"b\nc')).toEqual([
     { line: 1, cells: ['a'] },
-    { line: 2, cells: undefined },
+    { line: 2, problem: 'not CSV: a quote is missing, or stands inside a cell', isLast: true },
   ]);
+});
+
+describe('limits', () => {
+  const problems = async (text: string): Promise<(string | undefined)[]> =>
+    (await records(text)).map((record) => ('problem' in record ? record.problem : undefined));
+
+  test.each([
+    ['1,000 cells', ','.repeat(999), undefined],
+    ['1,001 cells', ','.repeat(1_000), 'more than 1000 cells'],
+    ['a cell of 16,384 characters', `,${'x'.repeat(16_384)}`, undefined],
+    ['a cell of 16,385 characters', `,${'x'.repeat(16_385)}`, 'cell 2 is longer than 16384 characters'],
+    ['a cell in quotes that is too long', `"${'x'.repeat(16_383)}"`, 'cell 1 is longer than 16384 characters'],
+  ])('of %s', async (_, text, problem) => {
+    expect(await problems(`a\n${text}\nb`)).toEqual([undefined, problem, undefined]);
+  });
+
+  test('end a record of many lines that is too long, and with it what would be read of its rest', async () => {
+    const lines = `${'x'.repeat(1_023)}\n`.repeat(256);
+    expect(await problems(`a\n"${lines.slice(1, -1)}"\nb`)).toHaveLength(3);
+    expect(await records(`a\n"${lines}"\nb`)).toEqual([
+      { line: 1, cells: ['a'] },
+      { line: 2, problem: 'longer than 256 KiB', isLast: true },
+    ]);
+  });
 });

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { linesOf, longestLine } from '../../../src/accounts/transfer/lines.ts';
+import { Folder } from '../../support/folder.ts';
+
+async function lines(content: string): Promise<(string | undefined)[]> {
+  const all: (string | undefined)[] = [];
+  for await (const line of linesOf(new Folder({ file: content }).file('file'), () => {})) all.push(line);
+  return all;
+}
+
+test.each([
+  ['', []],
+  ['a', ['a']],
+  ['a\n', ['a']],
+  ['a\r\n\r\nb', ['a', '', 'b']],
+  ['\uFEFFa\nb\rc', ['a', 'b\rc']],
+])('the lines of %j', async (content, expected) => {
+  expect(await lines(content)).toEqual(expected);
+});
+
+test.each(['\n', '\r\n'])(
+  'a line that is longer than the limit is left out, the others are not: %j',
+  async (newline) => {
+    const most = 'x'.repeat(longestLine);
+    const content = ['a', most, `${most}x`, most.repeat(40), 'b', `${most}y`].join(newline);
+    expect(await lines(content)).toEqual(['a', most, undefined, undefined, 'b', undefined]);
+  },
+);
