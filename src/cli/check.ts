@@ -1,14 +1,36 @@
 import { loadConfig } from '../config/load.ts';
-import { formatProblem } from '../yaml/problem.ts';
+import { onlineChecks, type Check } from './check-online.ts';
+import { mostProblems, problemLines } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
-/** `check`: `OK`, after any warnings, or every problem of the configuration's files. Returns the exit code. */
-export async function check({ env, stdout }: Pick<CliIo, 'env' | 'stdout'>, configFile: string): Promise<number> {
-  const loaded = loadConfig(configFile, env);
-  for (const finding of loaded.ok ? loaded.warnings : loaded.problems) {
-    await stdout.write(`${formatProblem(finding)}\n`);
+export interface CheckOptions {
+  readonly config: string;
+  readonly online?: true;
+  readonly json?: true;
+}
+
+/**
+ * `check`: `OK` after any warnings, or the problems of the configuration's files; with `--online` also whether what it
+ * names can be used now. Returns the exit code.
+ */
+export async function check(io: Pick<CliIo, 'env' | 'stdout' | 'clock'>, options: CheckOptions): Promise<number> {
+  const loaded = loadConfig(options.config, io.env);
+  const problems = loaded.ok ? [] : loaded.problems;
+  const warnings = loaded.ok ? loaded.warnings : [];
+  const checks = loaded.ok && options.online ? await onlineChecks(loaded.config, io.clock()) : [];
+  const ok = loaded.ok && checks.every((each) => each.ok);
+  if (options.json) {
+    const result = { ok, problem_count: problems.length, problems: problems.slice(0, mostProblems), warnings, checks };
+    await io.stdout.write(`${JSON.stringify(result)}\n`);
+  } else {
+    await io.stdout.write([...problemLines([...problems, ...warnings]), ...checkLines(checks)].join(''));
+    if (ok) await io.stdout.write('OK\n');
   }
   if (!loaded.ok) return exitCodes.configuration;
-  await stdout.write('OK\n');
-  return exitCodes.done;
+  return ok ? exitCodes.done : exitCodes.failed;
+}
+
+function checkLines(checks: readonly Check[]): string[] {
+  const width = Math.max(0, ...checks.map(({ check: name }) => name.length));
+  return checks.map(({ ok, check: name, detail }) => `${ok ? 'ok    ' : 'failed'}  ${name.padEnd(width)}  ${detail}\n`);
 }

@@ -1,9 +1,19 @@
+import { formatProblem, type Problem } from '../yaml/problem.ts';
 import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { formatProblem, type Problem } from '../yaml/problem.ts';
 
-/** Says on stderr all that is wrong with a configuration. Returns the exit code. */
+/** Problems that are printed at once. */
+export const mostProblems = 100;
+
+/** Writes to stderr what is wrong with a configuration. Returns the exit code. */
 export async function invalidConfiguration(io: Pick<CliIo, 'stderr'>, problems: readonly Problem[]): Promise<number> {
-  for (const problem of problems) await complain(io, `${formatProblem(problem)}\n`);
+  await complain(io, problemLines(problems).join(''));
   return exitCodes.configuration;
+}
+
+/** The first problems, one a line, and how many there are if that is not all. */
+export function problemLines(problems: readonly Problem[]): string[] {
+  const lines = problems.slice(0, mostProblems).map((problem) => `${formatProblem(problem)}\n`);
+  if (problems.length <= mostProblems) return lines;
+  return [...lines, `${problems.length} problems; these are the first ${mostProblems}\n`];
 }

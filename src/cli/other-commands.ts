@@ -2,7 +2,7 @@ import { Option, type Command } from 'commander';
 import { credentialFormats } from '../envelope/credentials.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { addAccountCommands } from './accounts.ts';
-import { check } from './check.ts';
+import { check, type CheckOptions } from './check.ts';
 import { open, seal, type CipherOptions } from './cipher.ts';
 import { configOption } from './config-option.ts';
 import { demo } from './demo.ts';
@@ -16,10 +16,12 @@ import type { Ended } from './store-command.ts';
 export function addOtherCommands(program: Command, io: CliIo, ended: Ended): void {
   program
     .command('check')
-    .description('validate the configuration: OK, or every problem')
+    .description('validate the configuration: print OK, or the problems')
     .addOption(configOption(io))
-    .action(async ({ config }: { config: string }) => {
-      ended(await check(io, config));
+    .option('--online', 'also try the store, the credentials, the upstreams and the certificates')
+    .option('--json', 'the result as JSON, for programs')
+    .action(async (options: CheckOptions) => {
+      ended(await check(io, options));
     });
   program
     .command('demo')

@@ -8,7 +8,7 @@ import { collect } from '../support/cli.ts';
 
 async function run(configFile: string, env: Env = {}): Promise<{ code: number; stdout: string }> {
   const { output, bytes } = collect();
-  const code = await check({ stdout: output, env }, configFile);
+  const code = await check({ stdout: output, env, clock: Date.now }, { config: configFile });
   return { code, stdout: bytes().toString() };
 }
 

@@ -108,12 +108,12 @@ describeWhere(await missingEngine(), 'the image', () => {
     return JSON.parse(output);
   };
 
-  test('adds at most 15 MB to its base', async () => {
+  test('adds at most 20 MB to its base', async () => {
     const { container: engine } = await getContainerRuntimeClient();
     const base = await engine.dockerode.getImage(image.base).inspect();
     const added = (await imageConfig()).Size - base.Size;
     expect(added).toBeGreaterThan(1_000_000);
-    expect(added).toBeLessThanOrEqual(15_000_000);
+    expect(added).toBeLessThanOrEqual(20_000_000);
   });
 
   test('says what it is in OCI labels', async () => {
@@ -153,7 +153,7 @@ describeWhere(await missingEngine(), 'the image', () => {
   });
 
   test('checks a configuration from outside a cluster with the command in docs/operators.md', () => {
-    const [command = ''] = /^docker run .* check .*$/m.exec(readFileSync('docs/operators.md', 'utf8')) ?? [];
+    const [command = ''] = /^docker run .* check$/m.exec(readFileSync('docs/operators.md', 'utf8')) ?? [];
     const here = command.replace(/ envelope-sidecar:\S+/, ` ${image.name}`);
     expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' })).toMatch(/^OK/);
   });

@@ -5,6 +5,9 @@ import { accountsError } from './failures.ts';
 /** The schema of all tables. */
 const schema = 'envelope_sidecar';
 
+/** Where the migrations are, one file of SQL each. */
+export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.url));
+
 /**
  * Brings the tables to the state this version needs: carries out, in one transaction and under a lock, the migrations
  * the database has not had yet. Returns their names. They only ever add, so that sidecars of the version before go on.
@@ -21,7 +24,7 @@ export async function migrate(url: string): Promise<string[]> {
     await client.connect();
     const done = await runner({
       dbClient: client,
-      dir: fileURLToPath(new URL('migrations', import.meta.url)),
+      dir: migrationsFolder,
       direction: 'up',
       schema,
       createSchema: true,

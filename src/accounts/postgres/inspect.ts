@@ -1,0 +1,70 @@
+import { readdirSync } from 'node:fs';
+import { AccountsError } from '../accounts-error.ts';
+import type { StoredAccount } from '../store.ts';
+import { changePool } from './clients.ts';
+import { migrationsFolder } from './migrate.ts';
+import { accountOf, selectAccounts, type AccountRow } from './rows.ts';
+import { query } from './transaction.ts';
+
+/** The state of the tables, and some accounts of them. */
+export interface Inspection {
+  /** Migrations of this version that the database lacks. */
+  readonly pending: readonly string[];
+  /** Accounts that have sealed credentials, chosen at random. */
+  readonly sample: readonly StoredAccount[];
+  /** Rows of the sample that cannot be read. */
+  readonly unreadable: readonly AccountsError[];
+}
+
+/**
+ * Looks at a database without changing it.
+ *
+ * @param most how many accounts the sample has at most
+ * @throws AccountsError the database cannot be reached, or lacks what this version reads
+ */
+export async function inspect(url: string, most: number): Promise<Inspection> {
+  const pool = await changePool(url, 1);
+  try {
+    const rows = await query<AccountRow>(
+      pool,
+      `${selectAccounts} WHERE a.account_id IN (
+        SELECT account_id FROM envelope_sidecar.encryption WHERE key IS NOT NULL OR previous_key IS NOT NULL
+        GROUP BY account_id ORDER BY random() LIMIT $1)`,
+      [most],
+    );
+    const sample: StoredAccount[] = [];
+    const unreadable: AccountsError[] = [];
+    for (const row of rows) {
+      try {
+        sample.push(accountOf(row));
+      } catch (error) {
+        if (!(error instanceof AccountsError)) throw error;
+        unreadable.push(error);
+      }
+    }
+    const done = await migrationsDone(async (text) => query<{ name: string }>(pool, text));
+    const pending = done === undefined ? [] : ownMigrations().filter((name) => !done.has(name));
+    return { pending, sample, unreadable };
+  } finally {
+    await pool.end();
+  }
+}
+
+function ownMigrations(): string[] {
+  return readdirSync(migrationsFolder)
+    .map((file) => file.replace(/\.\w+$/, ''))
+    .toSorted();
+}
+
+/** Undefined if this user of the database may not read the table: it needs no such right. */
+async function migrationsDone(
+  run: (text: string) => Promise<readonly { readonly name: string }[]>,
+): Promise<ReadonlySet<string> | undefined> {
+  try {
+    const rows = await run('SELECT name FROM envelope_sidecar.migrations');
+    return new Set(rows.map(({ name }) => name));
+  } catch (error) {
+    if (error instanceof AccountsError && error.code === 'store_read_only') return undefined;
+    throw error;
+  }
+}

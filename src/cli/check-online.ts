@@ -1,0 +1,122 @@
+import { X509Certificate } from 'node:crypto';
+import { AccountsError } from '../accounts/accounts-error.ts';
+import { openAccount } from '../accounts/open-account.ts';
+import { inspect, type Inspection } from '../accounts/postgres/inspect.ts';
+import { Vault } from '../accounts/vault.ts';
+import type { Config, Environment } from '../config/config.ts';
+import { probe } from '../upstream/probe.ts';
+
+/** One thing that was tried, and what came of it. */
+export interface Check {
+  /** `store`, `credentials`, `upstream <environment>` or `certificate <member>`. */
+  readonly check: string;
+  readonly ok: boolean;
+  readonly detail: string;
+}
+
+/** Accounts of a database whose credentials are tried. */
+const sampleSize = 1_000;
+
+const day = 86_400_000;
+/** How long certificates must be valid, at least. */
+const certificateDays = 14;
+
+/**
+ * Tries what a valid configuration names: the store, its credentials, the upstreams, the certificates.
+ *
+ * @param now epoch milliseconds
+ */
+export async function onlineChecks(config: Config, now: number): Promise<Check[]> {
+  const upstreams = config.environments.map((environment) => upstreamChecks(environment, config.timeouts.connect, now));
+  return [...(await storeChecks(config)), ...(await Promise.all(upstreams)).flat(), ...certificateChecks(config, now)];
+}
+
+async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
+  if (store.kind === 'file') {
+    // A file's credentials were opened when the configuration was read.
+    const encrypting = accounts.filter(({ encryption }) => Object.keys(encryption).length > 0).length;
+    return [
+      { check: 'store', ok: true, detail: `${store.file}: ${count(accounts.length, 'account')}` },
+      { check: 'credentials', ok: true, detail: `those of ${count(encrypting, 'account')} open` },
+    ];
+  }
+  try {
+    const inspection = await inspect(store.url, sampleSize);
+    return [migrated(inspection), opened(inspection, new Vault(store.masterKeys))];
+  } catch (error) {
+    if (!(error instanceof AccountsError)) throw error;
+    return [
+      { check: 'store', ok: false, detail: error.message },
+      { check: 'credentials', ok: false, detail: 'not tried' },
+    ];
+  }
+}
+
+function migrated({ pending }: Inspection): Check {
+  if (pending.length === 0) return { check: 'store', ok: true, detail: 'the database is reachable and migrated' };
+  return { check: 'store', ok: false, detail: `the database lacks ${pending.join(', ')}: run "accounts migrate"` };
+}
+
+function opened({ sample, unreadable }: Inspection, vault: Vault): Check {
+  const failures = unreadable.map(({ message }) => message);
+  for (const account of sample) {
+    try {
+      openAccount(account, vault);
+    } catch (error) {
+      if (!(error instanceof AccountsError)) throw error;
+      failures.push(error.message);
+    }
+  }
+  const tried = sample.length + unreadable.length;
+  const of = tried === sampleSize ? `a sample of ${count(tried, 'account')}` : count(tried, 'account');
+  if (failures.length === 0)
+    return { check: 'credentials', ok: true, detail: `those of ${of} open with the master key` };
+  return { check: 'credentials', ok: false, detail: `${failures.length} of ${of}: ${failures[0]}` };
+}
+
+async function upstreamChecks({ name, upstream }: Environment, timeout: number, now: number): Promise<Check[]> {
+  const result = await probe(upstream, timeout);
+  const where = upstream.socketPath ?? upstream.origin;
+  const check = `upstream ${name}`;
+  if (!result.ok) return [{ check, ok: false, detail: `${where}: ${result.reason}` }];
+  const connected: Check = { check, ok: true, detail: `${where} accepts connections` };
+  if (result.certificateEnds === undefined) return [connected];
+  return [connected, validity(`certificate of upstream ${name}`, result.certificateEnds, now)];
+}
+
+function certificateChecks({ listen, operators, environments }: Config, now: number): Check[] {
+  const chains: [member: string, pem: string | undefined][] = [
+    ['listen.tls.cert', listen.tls?.cert],
+    ['operators.tls.cert', operators?.tls?.cert],
+  ];
+  // A bundle serves as long as one of its authorities does.
+  const bundles: typeof chains = [
+    ['listen.tls.clientCa', listen.tls?.clientCa],
+    ['operators.tls.clientCa', operators?.tls?.clientCa],
+  ];
+  for (const { name, upstream } of environments) {
+    chains.push([`environments.${name}.upstream.cert`, upstream.cert]);
+    bundles.push([`environments.${name}.upstream.ca`, upstream.ca]);
+  }
+  return [
+    ...chains.flatMap(([member, pem]) => (pem ? [validity(member, Math.min(...endsOf(pem)), now)] : [])),
+    ...bundles.flatMap(([member, pem]) => (pem ? [validity(member, Math.max(...endsOf(pem)), now)] : [])),
+  ];
+}
+
+function endsOf(pem: string): number[] {
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  return blocks.map((block) => Date.parse(new X509Certificate(block).validTo));
+}
+
+function validity(name: string, ends: number, now: number): Check {
+  const date = new Date(ends).toISOString().slice(0, 16).replace('T', ' ');
+  const ok = ends - now >= certificateDays * day;
+  const detail = ends <= now ? `expired on ${date} UTC` : `valid until ${date} UTC`;
+  const check = name.startsWith('certificate ') ? name : `certificate ${name}`;
+  return { check, ok, detail: ok || ends <= now ? detail : `${detail}, which is less than ${certificateDays} days` };
+}
+
+function count(number: number, noun: string): string {
+  return `${number.toLocaleString('en')} ${noun}${number === 1 ? '' : 's'}`;
+}

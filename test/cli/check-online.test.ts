@@ -1,0 +1,179 @@
+import { createServer as createPlainServer, type Server } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import { createAuthority } from '../support/certificates.ts';
+import { runCommand, type Ended } from '../support/cli.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+
+const masterKey = Buffer.alloc(32, 1).toString('hex');
+const otherMasterKey = Buffer.alloc(32, 2).toString('hex');
+const day = 86_400_000;
+
+async function listening(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  return (server.address() as { port: number }).port;
+}
+
+const upstream = async (): Promise<string> =>
+  `http://127.0.0.1:${await listening(createPlainServer((socket) => socket.destroy()))}`;
+
+function check(folder: Folder, clock?: () => number): Promise<Ended> {
+  return runCommand(['check', '--online', '--config', folder.file('sidecar.yaml')], clock && { clock });
+}
+
+describe('check --online', () => {
+  test('has a line for the store, its credentials and each upstream', async () => {
+    const origin = await upstream();
+    const folder = new Folder({ 'sidecar.yaml': sidecarFile(origin), 'accounts.yaml': 'accounts: []\n' });
+    expect(await check(folder)).toEqual({
+      code: 0,
+      stdout:
+        `ok      store          ${folder.file('accounts.yaml')}: 0 accounts\n` +
+        'ok      credentials    those of 0 accounts open\n' +
+        `ok      upstream test  ${origin} accepts connections\nOK\n`,
+      stderr: '',
+    });
+  });
+
+  test('fails if an upstream does not listen, and says why', async () => {
+    const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': 'accounts: []\n' });
+    const { code, stdout } = await check(folder);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^failed {2}upstream test {2}http:\/\/127\.0\.0\.1:1: ECONNREFUSED$/m);
+    expect(stdout).not.toContain('OK');
+    const json = await runCommand(['check', '--online', '--json', '--config', folder.file('sidecar.yaml')]);
+    expect(JSON.parse(json.stdout)).toMatchObject({
+      ok: false,
+      problems: [],
+      checks: [
+        { check: 'store', ok: true },
+        { check: 'credentials', ok: true },
+        { check: 'upstream test', ok: false, detail: 'http://127.0.0.1:1: ECONNREFUSED' },
+      ],
+    });
+  });
+
+  test('fails if an upstream accepts no TLS, or shows a certificate of an unknown authority', async () => {
+    const [authority, stranger] = [createAuthority(), createAuthority()];
+    const port = await listening(createTlsServer(stranger.issue('DNS:localhost'), (socket) => void socket.end()));
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile('', {
+        environments: { test: { upstream: { url: `https://localhost:${port}`, ca: 'ca.crt' } } },
+      }),
+      'accounts.yaml': 'accounts: []\n',
+      'ca.crt': authority.cert,
+    });
+    expect((await check(folder)).stdout).toMatch(
+      /^failed {2}upstream test +https:.*(?:SELF_SIGNED|UNABLE_TO|signature)/m,
+    );
+    folder.write({ 'ca.crt': stranger.cert });
+    expect((await check(folder)).stdout).toMatch(/^ok {6}upstream test +https:\S+ accepts connections$/m);
+  });
+
+  test('fails if a certificate is valid for less than 14 days more, of the listener or of an upstream', async () => {
+    // Made to be valid for two days.
+    const authority = createAuthority();
+    const own = authority.issue('DNS:localhost');
+    const port = await listening(createTlsServer(own, (socket) => void socket.end()));
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile('', {
+        listen: { port: 0, tls: { cert: 'own.crt', key: 'own.key' } },
+        environments: { test: { upstream: { url: `https://localhost:${port}`, ca: 'ca.crt' } } },
+      }),
+      'accounts.yaml': 'accounts: []\n',
+      'own.crt': own.cert,
+      'own.key': own.key,
+      'ca.crt': authority.cert,
+    });
+    const soon = await check(folder);
+    expect(soon.code).toBe(1);
+    const lines = soon.stdout.match(/^failed {2}certificate .*valid until .* UTC, which is less than 14 days$/gm);
+    expect(lines?.map((line) => line.split(/ {2,}/)[1])).toEqual([
+      'certificate of upstream test',
+      'certificate listen.tls.cert',
+      'certificate environments.test.upstream.ca',
+    ]);
+    const ends = Date.parse(`${/valid until (\S+ \S+) UTC/.exec(soon.stdout)?.[1]}Z`);
+    const inTime = await check(folder, () => ends - 14 * day);
+    expect(inTime).toMatchObject({ code: 0 });
+    expect((await check(folder, () => ends + 120_000)).stdout).toMatch(
+      /^failed {2}certificate listen\.tls\.cert +expired on /m,
+    );
+  });
+
+  test('tries nothing if the configuration is not valid, and prints the first 100 problems and their count', async () => {
+    for (const [count, lines] of [
+      [100, 100],
+      [101, 101],
+      [3000, 101],
+    ] as const) {
+      const accounts = Array.from({ length: count }, (_, i) => ({ id: `a${i}`, active: true, keys: [] }));
+      const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': { accounts } });
+      const { code, stdout } = await check(folder);
+      expect(code).toBe(78);
+      const written = stdout.split('\n').slice(0, -1);
+      expect(written).toHaveLength(lines);
+      if (count > 100) expect(written.at(-1)).toBe(`${count} problems; these are the first 100`);
+      const json = await runCommand(['check', '--json', '--config', folder.file('sidecar.yaml')]);
+      expect(json.code).toBe(78);
+      const { problems, problem_count } = JSON.parse(json.stdout) as { problems: unknown[]; problem_count: number };
+      expect([problems.length, problem_count]).toEqual([100, count]);
+    }
+  });
+});
+
+describeWithPostgres('check --online with accounts in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  async function folderFor(url: string, key = masterKey): Promise<Folder> {
+    return new Folder({
+      'sidecar.yaml': sidecarFile(await upstream(), {
+        accounts: { postgres: { url, masterKey: { file: 'master-key' } } },
+      }),
+      'master-key': key,
+    });
+  }
+
+  test('says that the database cannot be reached', async () => {
+    const { code, stdout } = await check(await folderFor('postgres://nobody@127.0.0.1:1/none'));
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/^failed {2}store +the database cannot be reached \(ECONNREFUSED\)$/m);
+    expect(stdout).toMatch(/^failed {2}credentials +not tried$/m);
+  });
+
+  test('says which migration is missing', async () => {
+    const url = await postgres.createDatabase();
+    await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
+    const empty = await check(await folderFor(url));
+    expect(empty.code).toBe(1);
+    expect(empty.stdout).toMatch(/^failed {2}store +the database lacks .*: run "accounts migrate"$/m);
+    const older = await postgres.createDatabase();
+    await postgres.psql(older, 'DELETE FROM envelope_sidecar.migrations');
+    expect((await check(await folderFor(older))).stdout).toMatch(
+      /^failed {2}store +the database lacks 0001_accounts.*: run/m,
+    );
+  });
+
+  test('tells whether the credentials open with the master key', async () => {
+    const url = await postgres.createDatabase();
+    const folder = await folderFor(url);
+    const config = ['--config', folder.file('sidecar.yaml')];
+    for (const id of ['acme', 'globex']) {
+      await runCommand(['accounts', 'add', id, '--name', id, ...config]);
+      await runCommand(['encryption', 'enable', id, '--environment', 'test', ...config]);
+    }
+    const good = await check(folder);
+    expect(good.code).toBe(0);
+    expect(good.stdout).toMatch(/^ok {6}store +the database is reachable and migrated$/m);
+    expect(good.stdout).toMatch(/^ok {6}credentials +those of 2 accounts open with the master key$/m);
+    folder.write({ 'master-key': otherMasterKey });
+    const wrong = await check(folder);
+    expect(wrong.code).toBe(1);
+    expect(wrong.stdout).toMatch(
+      /^failed {2}credentials +2 of 2 accounts: the sealed key of account \w+ in test does not open/m,
+    );
+    expect(wrong.stdout).not.toContain('sealed:v1');
+  });
+});
