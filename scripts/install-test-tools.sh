@@ -14,6 +14,7 @@ tools=(
   wrk:wrk
   slowhttptest:slowhttptest
   testssl:testssl.sh
+  chromium:chromium
 )
 missing=()
 for tool in "${tools[@]}"; do

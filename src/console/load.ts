@@ -23,43 +23,48 @@ export interface Loaded<Data> {
 export function useLoad<Data>(asked: () => Promise<Data>, key: string, every?: number): Loaded<Data> {
   const data = useSignal<Data | undefined>(undefined);
   const refused = useSignal<Refused | undefined>(undefined);
-  const current = useRef({ key, asked, turn: 0 });
-  if (current.current.key !== key) {
-    current.current.key = key;
-    current.current.turn += 1;
+  const current = useRef({ key, asked, begun: 0, shown: 0, busy: 0 });
+  const state = current.current;
+  if (state.key !== key) {
+    state.key = key;
+    state.shown = state.begun;
     data.value = undefined;
     refused.value = undefined;
   }
-  current.current.asked = asked;
+  state.asked = asked;
 
   const reload = useCallback(async () => {
-    const turn = (current.current.turn += 1);
-    const isCurrent = (): boolean => current.current.turn === turn;
+    const turn = (state.begun += 1);
+    // A response that has overtaken this one, or a change, tells of a later time.
+    const isLate = (): boolean => turn <= state.shown;
+    state.busy += 1;
     try {
-      const loaded = await current.current.asked();
-      if (!isCurrent()) return;
+      const loaded = await state.asked();
+      if (isLate()) return;
+      state.shown = turn;
       data.value = loaded;
       refused.value = undefined;
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      if (isCurrent()) refused.value = error;
+      if (!isLate()) refused.value = error;
+    } finally {
+      state.busy -= 1;
     }
-  }, [data, refused]);
+  }, [data, refused, state]);
 
   const show = useCallback(
     (shown: Data) => {
-      // A response that is still under way tells of the time before.
-      current.current.turn += 1;
+      state.shown = state.begun;
       data.value = shown;
     },
-    [data],
+    [data, state],
   );
 
   useEffect(() => {
     void reload();
     if (every === undefined) return undefined;
     const timer = setInterval(() => {
-      if (!document.hidden && session.value !== null) void reload();
+      if (!document.hidden && session.value !== null && state.busy === 0) void reload();
     }, every);
     const seen = (): void => {
       if (!document.hidden) void reload();
@@ -69,7 +74,7 @@ export function useLoad<Data>(asked: () => Promise<Data>, key: string, every?: n
       clearInterval(timer);
       document.removeEventListener('visibilitychange', seen);
     };
-  }, [key, every, reload]);
+  }, [key, every, reload, state]);
 
   return { data, refused, reload, show };
 }

@@ -22,12 +22,12 @@ export interface OperatorsApiDependencies {
 }
 
 /** Without tokens nothing is let in. */
-const nobody = { tokens: [], hosts: [] };
+const nobody = { tokens: [], hosts: [], console: false };
 
 /** The operators' API on the accounts of a configuration, which may be replaced while it runs. */
 export class OperatorsApi {
   readonly #dependencies: OperatorsApiDependencies;
-  #access: Pick<OperatorsListener, 'tokens' | 'hosts'>;
+  #access: Pick<OperatorsListener, 'tokens' | 'hosts' | 'console'>;
   #settings: StoreSettings;
   #store: Store;
   #operations: Operations;
@@ -41,12 +41,12 @@ export class OperatorsApi {
 
   /** @param tls undefined: without */
   listener(tls: TlsOptions | undefined): Promise<Server> {
-    const { log, count } = this.#dependencies;
+    const { log, count, clock } = this.#dependencies;
     const state = (): OperatorsState => ({ operations: this.#operations, ...this.#access });
-    return createOperatorsListener({ state, log, count, tls });
+    return createOperatorsListener({ state, log, count, clock, tls });
   }
 
-  /** Takes over tokens, hosts and store. A store whose settings are the same stays, with its connections. */
+  /** Takes over tokens, hosts, the console's switch and store. A store whose settings are the same stays, with its connections. */
   configure(config: Config): void {
     this.#access = config.operators ?? nobody;
     if (isDeepStrictEqual(this.#settings, config.store)) return;

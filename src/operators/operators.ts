@@ -2,12 +2,14 @@ import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { TlsOptions } from 'node:tls';
+import fastifyCookie from '@fastify/cookie';
 import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import type { OperatorsToken } from '../config/config.ts';
 import { http } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/operators-metrics.ts';
+import { Console, isOfConsole } from './console.ts';
 import type { Caller, Endpoint, Parts } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
 import { isKnownHost } from './host.ts';
@@ -36,6 +38,8 @@ export interface OperatorsState extends Parts {
   readonly tokens: readonly OperatorsToken[];
   /** Names the listener answers to besides IP addresses and `localhost`. */
   readonly hosts: readonly string[];
+  /** Whether the console is served. */
+  readonly console: boolean;
 }
 
 export interface OperatorsDependencies {
@@ -43,6 +47,8 @@ export interface OperatorsDependencies {
   readonly state: () => OperatorsState;
   readonly log: Logger;
   readonly count: CountOperation;
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
   /** Undefined: without TLS. */
   readonly tls: TlsOptions | undefined;
 }
@@ -55,7 +61,8 @@ interface Note {
 }
 
 /** The listener of the operators' API, not opened yet. */
-export async function createOperatorsListener({ state, log, count, tls }: OperatorsDependencies): Promise<Server> {
+export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<Server> {
+  const { state, log, count, clock, tls } = dependencies;
   const app = fastify({
     serverFactory: (handle) =>
       tls === undefined ? http.createServer(limits, handle) : createTlsServer({ ...limits, ...tls }, handle),
@@ -88,14 +95,27 @@ export async function createOperatorsListener({ state, log, count, tls }: Operat
   app.setNotFoundHandler((request, reply) =>
     fail(request, reply, new ApiProblem('not_found', 'There is nothing at this path with this method.')),
   );
+  const console = new Console({
+    state,
+    log,
+    clock,
+    secure: tls !== undefined,
+    noteToken: (request, token) => {
+      noteOf(request).token = token;
+    },
+  });
+  // Before the hooks that look for the session's cookie.
+  await app.register(fastifyCookie);
   app.addHook('onRequest', async (request, reply) => {
     void reply.headers({ 'X-Request-Id': request.id, 'Cache-Control': 'no-store' });
     const { hosts, tokens } = state();
     if (!isKnownHost(request.raw.headersDistinct['host'], hosts)) {
       throw new ApiProblem('unknown_host', 'Use an IP address, localhost or a name that operators.hosts lists.');
     }
-    const token = findToken(request.headers.authorization, tokens);
-    if (token === undefined) throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
+    const { authorization } = request.headers;
+    const token = authorization === undefined ? console.tokenOf(request) : findToken(authorization, tokens);
+    if (token === undefined && !isOfConsole(request.routeOptions.url))
+      throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
     noteOf(request).token = token;
   });
   app.addHook('onResponse', async (request, reply) => {
@@ -125,6 +145,7 @@ export async function createOperatorsListener({ state, log, count, tls }: Operat
   }
   app.get(`${apiRoot}/openapi.json`, { config: named('describe_api') }, async () => openApi());
 
+  await console.serve(app);
   await app.ready();
   app.server.maxConnections = mostConnections;
   return app.server;

@@ -115,9 +115,11 @@ test('what went wrong inside is in the log, and not in the response', async () =
       } as unknown as Operations,
       tokens: [dashboard],
       hosts: [],
+      console: true,
     }),
     log: createLogger('info', { write: (line) => void log.push(line) }),
     count: () => {},
+    clock: Date.now,
     tls: undefined,
   });
   await new Promise<void>((resolve) => void listener.listen(0, '127.0.0.1', resolve));

@@ -1,0 +1,150 @@
+import { existsSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import fastifyStatic from '@fastify/static';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { z } from 'zod';
+import { rfc3339 } from '../accounts/dates.ts';
+import type { OperatorsToken } from '../config/config.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { readInput } from './input.ts';
+import { isFromOwnPage } from './own-page.ts';
+import { ApiProblem } from './problems.ts';
+import { Sessions, type OpenSession } from './sessions.ts';
+import { findToken } from './tokens.ts';
+
+/** Where the page is built to, from the sources and from the compiled code alike. */
+const built = fileURLToPath(new URL('../../dist/console/', import.meta.url));
+
+/** Where the console is on the listener. */
+const consoleRoot = '/console/';
+
+/** Whether a route, by its pattern, is the console's: its files and its sign-in need no token. */
+export function isOfConsole(url: string | undefined): boolean {
+  return url !== undefined && `${url}/`.startsWith(consoleRoot);
+}
+
+/** The page loads its own files and asks its own API; no script or style stands in it. */
+const policy = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "connect-src 'self'",
+  "img-src 'self' data:",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+].join('; ');
+
+const pageHeaders = {
+  'Content-Security-Policy': policy,
+  'X-Content-Type-Options': 'nosniff',
+  'Referrer-Policy': 'no-referrer',
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Resource-Policy': 'same-origin',
+};
+
+const signIn = z.strictObject({ token: z.string().min(1).max(4_096) });
+
+export interface ConsoleDependencies {
+  /** Asked at each request. */
+  readonly state: () => { readonly console: boolean; readonly tokens: readonly OperatorsToken[] };
+  readonly log: Logger;
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  /** Whether the listener speaks TLS. */
+  readonly secure: boolean;
+  /** Names who has signed in, for the log. */
+  readonly noteToken: (request: FastifyRequest, token: OperatorsToken) => void;
+}
+
+/** The operators' page: its files, and sessions that are opened with a token and carried by a cookie. */
+export class Console {
+  readonly #dependencies: ConsoleDependencies;
+  readonly #sessions: Sessions;
+
+  constructor(dependencies: ConsoleDependencies) {
+    this.#dependencies = dependencies;
+    this.#sessions = new Sessions(dependencies.clock);
+  }
+
+  /** The token behind a request's session cookie, undefined where there is none or another site's page has sent it. */
+  tokenOf(request: FastifyRequest): OperatorsToken | undefined {
+    return this.#sessionOf(request)?.token;
+  }
+
+  /** Adds the page and its sessions to the listener. Nothing here needs a token. */
+  async serve(app: FastifyInstance): Promise<void> {
+    await app.register(async (page) => {
+      page.addHook('onRequest', async (_request, reply) => {
+        if (!this.#dependencies.state().console) throw new ApiProblem('not_found', 'The console is off.');
+        void reply.headers(pageHeaders);
+      });
+      page.get(consoleRoot.slice(0, -1), async (_request, reply) => reply.redirect(consoleRoot));
+      this.#serveSessions(page);
+      if (existsSync(`${built}index.html`)) {
+        // Not cached: after an update the page must fit the API.
+        const caching = { cacheControl: false, etag: false, lastModified: false };
+        await page.register(fastifyStatic, { root: built, prefix: consoleRoot, ...caching });
+      } else {
+        this.#dependencies.log.warn({ folder: built }, 'the console is not built: npm run build:console');
+      }
+    });
+  }
+
+  #serveSessions(page: FastifyInstance): void {
+    const url = `${consoleRoot}session`;
+    page.get(url, { config: { operation: 'show_console_session' } }, async (request, reply) => {
+      const session = this.#sessionOf(request);
+      // To be signed out is no error.
+      return session === undefined ? reply.code(204).send() : viewOf(session);
+    });
+    const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);
+    page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
+      const { token: sent } = readInput(signIn, {}, request.body) as z.output<typeof signIn>;
+      const token = findToken(`Bearer ${sent}`, this.#dependencies.state().tokens);
+      if (token === undefined) throw new ApiProblem('unauthorized', 'This is not a token of this sidecar.');
+      this.#dependencies.noteToken(request, token);
+      const { id, expiresAt } = this.#sessions.begin(token);
+      this.#setCookie(request, reply, id, new Date(expiresAt));
+      return viewOf({ token, expiresAt });
+    });
+    page.delete(url, { config: { operation: 'sign_out' }, onRequest }, async (request, reply) => {
+      this.#sessions.end(this.#idOf(request));
+      this.#setCookie(request, reply, '', new Date(0));
+      return reply.code(204).send();
+    });
+  }
+
+  #sessionOf(request: FastifyRequest): OpenSession | undefined {
+    const { console, tokens } = this.#dependencies.state();
+    if (!console || !isFromOwnPage(request.method, request.headers, this.#dependencies.secure)) return undefined;
+    return this.#sessions.find(this.#idOf(request), tokens);
+  }
+
+  #expectOwnPage({ method, headers }: FastifyRequest): void {
+    if (isFromOwnPage(method, headers, this.#dependencies.secure)) return;
+    throw new ApiProblem('forbidden', 'Only the console itself signs in and out.');
+  }
+
+  #idOf(request: FastifyRequest): string | undefined {
+    return request.cookies[this.#cookieOf(request)];
+  }
+
+  #setCookie(request: FastifyRequest, reply: FastifyReply, value: string, expires: Date): void {
+    const { secure } = this.#dependencies;
+    reply.setCookie(this.#cookieOf(request), value, { path: '/', httpOnly: true, sameSite: 'strict', secure, expires });
+  }
+
+  /**
+   * The cookie's name. With the port in it, because browsers do not tell cookies apart by the port, and several sidecars
+   * are often reached through ports of one machine. `__Host-` keeps other hosts of a domain from setting it (RFC 6265bis).
+   */
+  #cookieOf({ headers }: FastifyRequest): string {
+    const port = /:(?<port>[0-9]+)$/.exec(headers.host ?? '')?.groups?.['port'] ?? '';
+    return `${this.#dependencies.secure ? '__Host-' : ''}sidecar-session${port}`;
+  }
+}
+
+function viewOf({ token: { name, role, account }, expiresAt }: OpenSession): object {
+  return { name, role, account: account ?? null, expires_at: rfc3339(expiresAt) };
+}

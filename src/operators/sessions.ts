@@ -1,0 +1,64 @@
+import { randomBytes } from 'node:crypto';
+import { hashOf } from '../accounts/api-key.ts';
+import type { OperatorsToken } from '../config/config.ts';
+
+/** How long a session lasts, in milliseconds: a working day. */
+export const sessionLength = 8 * 3_600_000;
+
+/** More sessions than operators have browsers; beyond it the oldest ends. */
+const most = 1_000;
+
+interface Session {
+  /** Of the token it was exchanged for: the session ends with it, and follows its role. */
+  readonly tokenHash: string;
+  /** Epoch milliseconds. */
+  readonly expiresAt: number;
+}
+
+/** A session that is accepted. */
+export interface OpenSession {
+  readonly token: OperatorsToken;
+  readonly expiresAt: number;
+}
+
+/** The console's sessions, in memory: a restart ends them. */
+export class Sessions {
+  readonly #clock: () => number;
+  /** By the hash of the id, so that a dump of the memory opens none. In the order of their begin. */
+  readonly #sessions = new Map<string, Session>();
+
+  /** @param clock epoch milliseconds */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  /** Begins a session; returns the id that opens it. */
+  begin(token: OperatorsToken): { readonly id: string; readonly expiresAt: number } {
+    const now = this.#clock();
+    for (const [hash, { expiresAt }] of this.#sessions) {
+      if (expiresAt > now && this.#sessions.size < most) break;
+      this.#sessions.delete(hash);
+    }
+    const id = randomBytes(32).toString('base64url');
+    const expiresAt = now + sessionLength;
+    this.#sessions.set(hashOf(id), { tokenHash: token.hash, expiresAt });
+    return { id, expiresAt };
+  }
+
+  /**
+   * The session that an id opens; undefined: none.
+   *
+   * @param tokens those that the configuration has now
+   */
+  find(id: string | undefined, tokens: readonly OperatorsToken[]): OpenSession | undefined {
+    if (id === undefined) return undefined;
+    const session = this.#sessions.get(hashOf(id));
+    if (session === undefined || session.expiresAt <= this.#clock()) return undefined;
+    const token = tokens.find(({ hash }) => hash === session.tokenHash);
+    return token && { token, expiresAt: session.expiresAt };
+  }
+
+  end(id: string | undefined): void {
+    if (id !== undefined) this.#sessions.delete(hashOf(id));
+  }
+}

@@ -1,0 +1,10 @@
+import { existsSync, globSync, statSync } from 'node:fs';
+import { build } from 'vite';
+
+/** Builds the page if its sources are newer than what was built. */
+export async function buildConsole(): Promise<void> {
+  const built = 'dist/console/index.html';
+  const newest = Math.max(...globSync('src/console/**/*.*').map((file) => statSync(file).mtimeMs));
+  if (existsSync(built) && statSync(built).mtimeMs > newest) return;
+  await build();
+}

@@ -1,0 +1,282 @@
+import { readdirSync } from 'node:fs';
+import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
+import { request as httpsRequest } from 'node:https';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { Sessions, sessionLength } from '../../src/operators/sessions.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { admin, operatorsOf } from '../support/sidecar.ts';
+import { buildConsole } from '../console/build.ts';
+import { dashboard, startApi, token } from './api.ts';
+
+const now = Date.parse('2026-11-21T10:00:00Z');
+const policy =
+  "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+  "form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+beforeAll(() => buildConsole(), 60_000);
+
+interface Asked {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: object;
+}
+
+interface Answered {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+/** Asks as a browser does: `fetch` would not let a test set these headers. */
+function askAt(port: number, line: string, { headers, body }: Asked = {}, ca?: string): Promise<Answered> {
+  const [method = '', path = ''] = line.split(' ');
+  return new Promise((resolve, reject) => {
+    const options = { host: '127.0.0.1', port, method, path, agent: false };
+    const sent = { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers };
+    const begin = ca === undefined ? httpRequest : httpsRequest;
+    const req = begin(
+      { ...options, headers: sent, ...(ca !== undefined && { ca, servername: 'localhost' }) },
+      (res) => {
+        let text = '';
+        res.setEncoding('utf8').on('data', (more: string) => (text += more));
+        res.on('end', () => resolve({ status: res.statusCode ?? 0, headers: res.headers, body: text }));
+      },
+    );
+    req.on('error', reject);
+    req.end(body === undefined ? undefined : JSON.stringify(body));
+  });
+}
+
+const ownPage = { 'sec-fetch-site': 'same-origin' };
+const session = 'POST /console/session';
+
+/** A sidecar with a console, and a browser's part of the conversation. */
+async function start(clock = () => now) {
+  const api = await startApi({ operators: operatorsOf([dashboard]) }, clock);
+  const port = api.sidecar.app.addresses.operators?.port ?? 0;
+  const at = (line: string, asked?: Asked): Promise<Answered> => askAt(port, line, asked);
+  const signIn = async (headers: Asked['headers'] = ownPage): Promise<string> => {
+    const { headers: answered } = await at(session, { headers, body: { token } });
+    return answered['set-cookie']?.[0]?.split(';')[0] ?? '';
+  };
+  return { api, port, at, signIn };
+}
+
+describe('the page', () => {
+  test('is served whole without a token, with the policy, and is not cached', async () => {
+    const { at } = await start();
+    const page = await at('GET /console/');
+    expect(page.status).toBe(200);
+    const files = readdirSync('dist/console/assets').map((name) => `/console/assets/${name}`);
+    for (const file of files.filter((name) => !name.endsWith('.svg'))) expect(page.body).toContain(file);
+    for (const path of ['/console/', ...files]) {
+      const { status, headers } = await at(`GET ${path}`);
+      expect([path, status]).toEqual([path, 200]);
+      expect(headers).toMatchObject({
+        'content-security-policy': policy,
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'no-referrer',
+      });
+      expect(headers).not.toHaveProperty('etag');
+      expect(headers).not.toHaveProperty('last-modified');
+    }
+  });
+
+  test('has no inline script and no inline style', async () => {
+    const { body } = await (await start()).at('GET /console/');
+    expect(body).not.toMatch(/<style|style=|<script(?![^>]*\bsrc=)|\bon[a-z]+=/);
+  });
+
+  test('is found without the slash', async () => {
+    const { at } = await start();
+    expect(await at('GET /console')).toMatchObject({ status: 302, headers: { location: '/console/' } });
+  });
+
+  test.each(['/console/none', '/console/assets/', '/console/..%2f..%2fpackage.json', '/console/%2e%2e/main.js'])(
+    'there is nothing at %s',
+    async (path) => {
+      const { status, body } = await (await start()).at(`GET ${path}`);
+      expect([400, 403, 404]).toContain(status);
+      expect(body).not.toContain('envelope-sidecar"');
+    },
+  );
+
+  test('is off when the configuration says so, at once', async () => {
+    const { api, at, signIn } = await start();
+    const cookie = await signIn();
+    api.sidecar.app.apply({ ...api.config, operators: { ...operatorsOf([dashboard]), console: false } });
+    for (const line of ['GET /console/', 'GET /console/session', session]) {
+      expect((await at(line, { headers: ownPage })).status).toBe(404);
+    }
+    expect((await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } })).status).toBe(401);
+  });
+
+  test('answers to no other host', async () => {
+    const { at } = await start();
+    for (const line of ['GET /console/', 'GET /console/session']) {
+      expect((await at(line, { headers: { host: 'rebound.example' } })).status).toBe(421);
+    }
+  });
+});
+
+describe('a session', () => {
+  test('is exchanged for a token, and the API accepts its cookie', async () => {
+    const { port, at } = await start();
+    const { status, headers, body } = await at(session, { headers: ownPage, body: { token } });
+    expect(status).toBe(200);
+    expect(JSON.parse(body)).toEqual({
+      name: 'dashboard',
+      role: 'admin',
+      account: null,
+      expires_at: '2026-11-21T18:00:00Z',
+    });
+    const [cookie = '', ...attributes] = headers['set-cookie']?.[0]?.split('; ') ?? [];
+    expect(cookie).toMatch(new RegExp(`^sidecar-session${port}=[A-Za-z0-9_-]{43}$`));
+    expect(attributes.toSorted()).toEqual([
+      'Expires=Sat, 21 Nov 2026 18:00:00 GMT',
+      'HttpOnly',
+      'Path=/',
+      'SameSite=Strict',
+    ]);
+    expect(headers).toMatchObject({ 'cache-control': 'no-store' });
+    const accounts = await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } });
+    expect(accounts).toMatchObject({ status: 200, body: '{"accounts":[],"next":null}' });
+    expect((await at('GET /console/session', { headers: { ...ownPage, cookie } })).body).toBe(body);
+  });
+
+  test('has a cookie that only TLS carries, on a listener with TLS', async () => {
+    const authority = createAuthority();
+    const { cert, key } = authority.issue('DNS:localhost');
+    const api = await startApi({ operators: { ...operatorsOf([dashboard]), tls: { cert, key, clientCa: undefined } } });
+    const port = api.sidecar.app.addresses.operators?.port ?? 0;
+    const asked = { headers: { origin: `https://127.0.0.1:${port}` }, body: { token } };
+    const { headers } = await askAt(port, session, asked, authority.cert);
+    expect(headers['set-cookie']?.[0]).toMatch(new RegExp(`^__Host-sidecar-session${port}=.*; Path=/;.*; Secure`));
+    expect(headers['set-cookie']?.[0]).not.toContain('Domain');
+  });
+
+  test('is not given for a wrong token', async () => {
+    const { at } = await start();
+    for (const wrong of [`${token}x`, token.slice(1), `${token} `, 'Bearer']) {
+      const { status, headers } = await at(session, { headers: ownPage, body: { token: wrong } });
+      expect(status).toBe(401);
+      expect(headers).not.toHaveProperty('set-cookie');
+    }
+    expect((await at(session, { headers: ownPage, body: {} })).status).toBe(400);
+  });
+
+  test('ends when its time is over, and not before', async () => {
+    let time = now;
+    const { at, signIn } = await start(() => time);
+    const cookie = await signIn();
+    const status = async () => (await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } })).status;
+    time = now + sessionLength - 1;
+    expect(await status()).toBe(200);
+    time = now + sessionLength;
+    expect(await status()).toBe(401);
+    expect((await at('GET /console/session', { headers: { ...ownPage, cookie } })).status).toBe(204);
+  });
+
+  test('ends by sign-out, and no other with it', async () => {
+    const { at, signIn } = await start();
+    const [cookie, other] = [await signIn(), await signIn()];
+    const out = await at('DELETE /console/session', { headers: { ...ownPage, cookie } });
+    expect(out).toMatchObject({ status: 204 });
+    expect(out.headers['set-cookie']?.[0]).toContain('Expires=Thu, 01 Jan 1970');
+    const status = async (cookie: string) =>
+      (await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } })).status;
+    expect([await status(cookie), await status(other)]).toEqual([401, 200]);
+  });
+
+  test('ends with its token, and follows its role', async () => {
+    const { api, at, signIn } = await start();
+    const cookie = await signIn();
+    const status = async (line: string) =>
+      (
+        await at(line, {
+          headers: { ...ownPage, cookie },
+          ...(line.startsWith('POST') && { body: { id: 'a', name: 'A' } }),
+        })
+      ).status;
+    api.sidecar.app.apply({ ...api.config, operators: operatorsOf([{ ...dashboard, role: 'viewer' }]) });
+    expect(await status('POST /api/v1/accounts')).toBe(403);
+    expect(await status('GET /api/v1/accounts')).toBe(200);
+    api.sidecar.app.apply({
+      ...api.config,
+      operators: operatorsOf([admin('dashboard', 'another-token-of-the-same-name')]),
+    });
+    expect(await status('GET /api/v1/accounts')).toBe(401);
+  });
+
+  test('begins and is over in the log, under the name of the token and without it', async () => {
+    const { api, signIn } = await start();
+    const cookie = await signIn();
+    expect(api.sidecar.log).toContainEqual(
+      expect.objectContaining({ operation: 'sign_in', status: 200, token: 'dashboard' }),
+    );
+    const text = JSON.stringify(api.sidecar.log);
+    expect(text).not.toContain(token);
+    expect(text).not.toContain(cookie.split('=')[1]);
+  });
+
+  test('beyond a thousand ends the oldest', () => {
+    const sessions = new Sessions(() => now);
+    const ids = Array.from({ length: 1_001 }, () => sessions.begin(dashboard).id);
+    const found = ids.map((id) => sessions.find(id, [dashboard])?.token);
+    expect(found).toEqual([undefined, ...Array.from({ length: 1_000 }, () => dashboard)]);
+  });
+});
+
+describe('a request that another site’s page has sent', () => {
+  const foreign: readonly [string, Readonly<Record<string, string>>][] = [
+    ['says so', { 'sec-fetch-site': 'cross-site' }],
+    ['is of a sibling’s page', { 'sec-fetch-site': 'same-site' }],
+    ['is a navigation', { 'sec-fetch-site': 'none' }],
+    ['has its origin', { origin: 'https://evil.example' }],
+    ['has an opaque origin', { origin: 'null' }],
+    ['says so, whatever the origin', { 'sec-fetch-site': 'cross-site', origin: 'http://127.0.0.1' }],
+  ];
+
+  test.each(foreign)('%s: its cookie does not count', async (_name, headers) => {
+    const { api, at, signIn } = await start();
+    const cookie = await signIn();
+    for (const line of ['GET /api/v1/accounts', 'POST /api/v1/accounts']) {
+      expect((await at(line, { headers: { ...headers, cookie } })).status).toBe(401);
+    }
+    for (const line of [session, 'DELETE /console/session']) {
+      const { status, headers: answered } = await at(line, {
+        headers: { ...headers, cookie },
+        ...(line === session && { body: { token } }),
+      });
+      expect(status).toBe(403);
+      expect(answered).not.toHaveProperty('set-cookie');
+    }
+    expect(api.file()).toBe('accounts: []\n');
+  });
+
+  test('a change without either header does not count, a read does', async () => {
+    const { at, signIn } = await start();
+    const cookie = await signIn();
+    expect((await at('POST /api/v1/accounts', { headers: { cookie }, body: { id: 'a', name: 'A' } })).status).toBe(401);
+    expect((await at('GET /api/v1/accounts', { headers: { cookie } })).status).toBe(200);
+  });
+
+  test('the page’s own origin counts where a browser sends no Sec-Fetch-Site', async () => {
+    const { port, at, signIn } = await start();
+    const cookie = await signIn();
+    const asked = { body: { id: 'a', name: 'A' } };
+    const from = (origin: string) => at('POST /api/v1/accounts', { ...asked, headers: { cookie, origin } });
+    expect((await from(`http://127.0.0.1:${port + 1}`)).status).toBe(401);
+    expect((await from(`https://127.0.0.1:${port}`)).status).toBe(401);
+    expect((await from(`http://127.0.0.1:${port}`)).status).toBe(201);
+  });
+
+  test('a token in Authorization counts whatever the page, and no cookie helps a wrong one', async () => {
+    const { at, signIn } = await start();
+    const cookie = await signIn();
+    const with_ = (authorization: string) =>
+      at('GET /api/v1/accounts', { headers: { ...ownPage, cookie, authorization } });
+    expect((await with_('Bearer wrong')).status).toBe(401);
+    expect((await with_(`Bearer ${token}`)).status).toBe(200);
+  });
+});
