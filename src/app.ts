@@ -10,11 +10,13 @@ import type { DirectoryState } from './accounts/postgres/directory.ts';
 import { PostgresAccounts } from './accounts/postgres/accounts.ts';
 import { tallyOf } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
+import { certificatesOf } from './config/certificates.ts';
 import type { Config, Listener, StoreSettings } from './config/config.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { createListener, secureContextOf, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
+import { certificateMetrics } from './telemetry/certificate-metrics.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
 import { limitMetrics } from './telemetry/limit-metrics.ts';
 import type { Logger } from './telemetry/logger.ts';
@@ -75,6 +77,7 @@ export class App {
     );
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
+    certificateMetrics(registry, () => certificatesOf(this.#config));
     limitMetrics(registry, async () => ({
       limits: this.#config.limits,
       used: { ...this.#gateway.used, connections: await connectionsOf(this.#merchantsListener) },

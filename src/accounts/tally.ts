@@ -4,11 +4,22 @@ import { environmentNames, environmentOf, keyKinds, kindOf, type EnvironmentName
 /** The age from which rotation is advised: six months of 30 days, in milliseconds. */
 export const rotationAge = 180 * 86_400_000;
 
+/** How long before its end an API key counts as expiring, in milliseconds. */
+export const expiryNotice = 30 * 86_400_000;
+
 const rotations = ['current', 'due'] as const;
 export type Rotation = (typeof rotations)[number];
 
 /** In which environments an account encrypts. */
 export type EncryptionLabel = 'none' | 'test' | 'live' | 'both';
+
+/** Valid keys that end. */
+export interface ExpiringKeys {
+  /** Those that end within `expiryNotice`. */
+  readonly count: number;
+  /** When the first of all ends, epoch milliseconds; Infinity if none does. */
+  readonly next: number;
+}
 
 /** Which keys are counted together. */
 export type KeyLabel = `${EnvironmentName} ${KeyKind} ${Rotation}`;
@@ -17,6 +28,7 @@ export type KeyLabel = `${EnvironmentName} ${KeyKind} ${Rotation}`;
 export interface Tally {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
   readonly apiKeys: readonly { environment: EnvironmentName; kind: KeyKind; rotation: Rotation; count: number }[];
+  readonly expiring: readonly ({ environment: EnvironmentName; kind: KeyKind } & ExpiringKeys)[];
   readonly credentials: readonly { environment: EnvironmentName; rotation: Rotation; count: number }[];
 }
 
@@ -24,11 +36,14 @@ export interface Tally {
 export interface Counts {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
   readonly apiKeys: ReadonlyMap<KeyLabel, number>;
+  readonly expiring: ReadonlyMap<`${EnvironmentName} ${KeyKind}`, ExpiringKeys>;
   readonly credentials: ReadonlyMap<`${EnvironmentName} ${Rotation}`, number>;
 }
 
+const none: ExpiringKeys = { count: 0, next: Infinity };
+
 /** A tally of counts, with all labels. */
-export function tallyOfCounts({ accounts, apiKeys, credentials }: Counts): Tally {
+export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Counts): Tally {
   return {
     accounts: new Map((['none', 'test', 'live', 'both'] as const).map((label) => [label, accounts.get(label) ?? 0])),
     apiKeys: environmentNames.flatMap((environment) =>
@@ -37,6 +52,9 @@ export function tallyOfCounts({ accounts, apiKeys, credentials }: Counts): Tally
           return { environment, kind, rotation, count: apiKeys.get(`${environment} ${kind} ${rotation}`) ?? 0 };
         }),
       ),
+    ),
+    expiring: environmentNames.flatMap((environment) =>
+      keyKinds.map((kind) => Object.assign({ environment, kind }, expiring.get(`${environment} ${kind}`) ?? none)),
     ),
     credentials: environmentNames.flatMap((environment) =>
       rotations.map((rotation) => {
@@ -56,13 +74,18 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
   const counts = {
     accounts: new Map<EncryptionLabel, number>(),
     apiKeys: new Map<KeyLabel, number>(),
+    expiring: new Map<`${EnvironmentName} ${KeyKind}`, ExpiringKeys>(),
     credentials: new Map<`${EnvironmentName} ${Rotation}`, number>(),
   };
   for (const { keys, encryption } of accounts) {
     add(counts.accounts, encryptionLabel(encryption.test !== undefined, encryption.live !== undefined));
     for (const { prefix, createdAt, expiresAt = Infinity, revokedAt } of keys) {
       if (now >= expiresAt || revokedAt !== undefined) continue;
-      add(counts.apiKeys, `${environmentOf(prefix)} ${kindOf(prefix)} ${rotationOf(createdAt, now)}`);
+      const label = `${environmentOf(prefix)} ${kindOf(prefix)}` as const;
+      add(counts.apiKeys, `${label} ${rotationOf(createdAt, now)}`);
+      const { count, next } = counts.expiring.get(label) ?? none;
+      const isExpiring = expiresAt <= now + expiryNotice;
+      counts.expiring.set(label, { count: count + Number(isExpiring), next: Math.min(next, expiresAt) });
     }
     for (const environment of environmentNames) {
       const encrypts = encryption[environment];

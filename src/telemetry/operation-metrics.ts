@@ -35,12 +35,17 @@ export class OperationMetrics {
       help: 'Accounts, by the environments in which they encrypt: none, test, live or both.',
       labelNames: ['encryption'],
       registers,
-      // A scrape asks the metrics in their order: the first of these three counts for all of them.
+      // A scrape asks the metrics in their order: the first of these five counts for all of them.
       collect() {
         const counted = tally();
         if (counted === undefined) return;
         for (const [encryption, count] of counted.accounts) this.set({ encryption }, count);
         for (const { count, ...labels } of counted.apiKeys) apiKeys.set(labels, count);
+        nextExpiry.reset();
+        for (const { count, next, ...labels } of counted.expiring) {
+          expiring.set(labels, count);
+          if (next !== Infinity) nextExpiry.set(labels, next / 1_000);
+        }
         for (const { count, ...labels } of counted.credentials) credentials.set(labels, count);
       },
     });
@@ -48,6 +53,18 @@ export class OperationMetrics {
       name: 'envelope_sidecar_api_keys',
       help: 'Valid API keys. Rotation is due six months after a key was made.',
       labelNames: ['environment', 'kind', 'rotation'],
+      registers,
+    });
+    const expiring = new Gauge({
+      name: 'envelope_sidecar_api_keys_expiring',
+      help: 'Valid API keys that expire within 30 days.',
+      labelNames: ['environment', 'kind'],
+      registers,
+    });
+    const nextExpiry = new Gauge({
+      name: 'envelope_sidecar_api_keys_next_expiry_timestamp_seconds',
+      help: 'When the next of the valid API keys expires. Missing if none does.',
+      labelNames: ['environment', 'kind'],
       registers,
     });
     const credentials = new Gauge({

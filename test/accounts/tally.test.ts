@@ -26,7 +26,7 @@ function credentialCounts(...accounts: readonly Account[]): string[] {
 const key = (prefix: string): string => `${prefix}${'x'.repeat(16)}`;
 
 test('of nothing there is zero of everything, so that no series comes and goes', () => {
-  const { accounts, apiKeys, credentials } = tallyOf([], now);
+  const { accounts, apiKeys, expiring, credentials } = tallyOf([], now);
   expect([...accounts]).toEqual([
     ['none', 0],
     ['test', 0],
@@ -38,6 +38,11 @@ test('of nothing there is zero of everything, so that no series comes and goes',
     ['public', 'secret'].flatMap((kind) => ['current', 'due'].map((rotation) => zero({ environment, kind, rotation }))),
   );
   expect(apiKeys).toEqual(environments);
+  expect(expiring).toEqual(
+    ['test', 'live'].flatMap((environment) =>
+      ['public', 'secret'].map((kind) => ({ environment, kind, count: 0, next: Infinity })),
+    ),
+  );
   expect(credentials).toEqual(
     ['test', 'live'].flatMap((environment) => ['current', 'due'].map((rotation) => zero({ environment, rotation }))),
   );
@@ -84,6 +89,35 @@ describe('an API key', () => {
 
   test.each([now - 1, now, now + 1])('does not count once it is revoked, though the date be %i', (revokedAt) => {
     expect(keyCounts(apiKey(key('sk_test_'), { createdAt: now, revokedAt }))).toEqual([]);
+  });
+});
+
+describe('an API key that expires', () => {
+  const notice = 30 * day;
+  function expiringOf(...keys: Account['keys']): object[] {
+    return tallyOf([account({ keys })], now).expiring.filter(({ next }) => next !== Infinity);
+  }
+  const labels = { environment: 'live', kind: 'secret' };
+
+  test.each([
+    [now, []],
+    [now + 1, [{ ...labels, count: 1, next: now + 1 }]],
+    [now + notice, [{ ...labels, count: 1, next: now + notice }]],
+    [now + notice + 1, [{ ...labels, count: 0, next: now + notice + 1 }]],
+  ])('counts as expiring for its last 30 days: %i', (expiresAt, counted) => {
+    expect(expiringOf(apiKey(key('sk_live_'), { expiresAt }))).toEqual(counted);
+  });
+
+  test('does not count when it is revoked', () => {
+    expect(expiringOf(apiKey(key('sk_live_'), { expiresAt: now + 1, revokedAt: now }))).toEqual([]);
+  });
+
+  test('counts by its environment and kind, and the next to expire is told', () => {
+    const keys = [5, 3, 4].map((days) => apiKey(key('sk_live_'), { expiresAt: now + days * day }));
+    expect(expiringOf(...keys, apiKey(key('pk_test_'), { expiresAt: now + 99 * day }))).toEqual([
+      { environment: 'test', kind: 'public', count: 0, next: now + 99 * day },
+      { ...labels, count: 3, next: now + 3 * day },
+    ]);
   });
 });
 

@@ -9,6 +9,7 @@ import { environmentNames, keyKinds } from '../../src/accounts/api-key.ts';
 import { lookupOutcomes } from '../../src/accounts/postgres/monitor.ts';
 import { tallyOf } from '../../src/accounts/tally.ts';
 import { reportableCodes } from '../../src/config/config.ts';
+import { certificateMetrics } from '../../src/telemetry/certificate-metrics.ts';
 import { DirectoryMonitor } from '../../src/telemetry/directory-monitor.ts';
 import { limitMetrics } from '../../src/telemetry/limit-metrics.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
@@ -56,6 +57,7 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   recorder.stop();
   void new OperationMetrics(registry, '1.2.3', () => tallyOf([], 0));
   operatorsMetrics(registry);
+  certificateMetrics(registry, () => []);
   const use = { connections: 0, inFlight: 0, buffered: 0 };
   limitMetrics(registry, () => ({ limits: use, used: use }));
   const state = (): undefined => undefined;
@@ -116,6 +118,8 @@ describe('docs/metrics.md', () => {
     ['api_keys', 'environment'],
     ['api_keys', 'kind'],
     ['api_keys', 'rotation'],
+    ['api_keys_expiring', 'environment'],
+    ['api_keys_expiring', 'kind'],
     ['credentials', 'environment'],
     ['credentials', 'rotation'],
     ['accounts_lookups_total', 'outcome'],

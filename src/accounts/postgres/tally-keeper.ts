@@ -2,6 +2,7 @@ import type { Pool } from 'pg';
 import { environmentOf, kindOf, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
 import {
   encryptionLabel,
+  expiryNotice,
   rotationAge,
   tallyOfCounts,
   type EncryptionLabel,
@@ -53,12 +54,15 @@ export class TallyKeeper {
 
   async #count(now: number): Promise<Tally> {
     const pool = await this.#pool();
-    const times = [new Date(now).toISOString(), new Date(now - rotationAge).toISOString()];
+    const [at, rotated, expiring] = [now, now - rotationAge, now + expiryNotice].map((time) =>
+      new Date(time).toISOString(),
+    );
     const accounts = await pool.query<{ test: boolean; live: boolean; count: number }>(countAccounts);
-    const keys = await pool.query<{ prefix: KeyPrefix; rotation: Rotation; count: number }>(countKeys, times);
+    const keys = await pool.query<{ prefix: KeyPrefix; rotation: Rotation; count: number }>(countKeys, [at, rotated]);
+    const ending = await pool.query<{ prefix: KeyPrefix; count: number; next: number }>(countExpiring, [at, expiring]);
     const credentials = await pool.query<{ environment: EnvironmentName; rotation: Rotation; count: number }>(
       countCredentials,
-      times.slice(1),
+      [rotated],
     );
     return tallyOfCounts({
       accounts: new Map<EncryptionLabel, number>(
@@ -68,6 +72,12 @@ export class TallyKeeper {
         keys.rows.map(({ prefix, rotation, count }) => [
           `${environmentOf(prefix)} ${kindOf(prefix)} ${rotation}` satisfies KeyLabel,
           count,
+        ]),
+      ),
+      expiring: new Map(
+        ending.rows.map(({ prefix, count, next }) => [
+          `${environmentOf(prefix)} ${kindOf(prefix)}` as const,
+          { count, next },
         ]),
       ),
       credentials: new Map(
@@ -97,6 +107,14 @@ const countKeys = `
   FROM envelope_sidecar.api_keys
   WHERE coalesce(expires_at, 'infinity') > $1 AND revoked_at IS NULL
   GROUP BY 1, 2`;
+
+/** Valid keys that end. $1 now, $2 until when they count as expiring. */
+const countExpiring = `
+  SELECT prefix, (count(*) FILTER (WHERE expires_at <= $2))::float AS count,
+    (extract(epoch FROM min(expires_at)) * 1000)::float AS next
+  FROM envelope_sidecar.api_keys
+  WHERE expires_at > $1 AND expires_at < 'infinity' AND coalesce(revoked_at, 'infinity') > $1
+  GROUP BY 1`;
 
 /** $1 from when on credentials are current. */
 const countCredentials = `

@@ -1,0 +1,36 @@
+import { X509Certificate } from 'node:crypto';
+import type { Config } from './config.ts';
+
+/** A certificate of the configuration, by the member that names it. */
+export interface ConfiguredCertificate {
+  /** `listen.tls.cert`, `environments.live.upstream.ca`, … */
+  readonly certificate: string;
+  /** Epoch milliseconds. */
+  readonly expiresAt: number;
+}
+
+/** When the certificates of a configuration end: a chain with its first one, a bundle of authorities with its last. */
+export function certificatesOf({ listen, operators, environments }: Config): ConfiguredCertificate[] {
+  return [
+    ...expiry('listen.tls.cert', listen.tls?.cert, Math.min),
+    ...expiry('listen.tls.clientCa', listen.tls?.clientCa, Math.max),
+    ...expiry('operators.tls.cert', operators?.tls?.cert, Math.min),
+    ...expiry('operators.tls.clientCa', operators?.tls?.clientCa, Math.max),
+    ...environments.flatMap(({ name, upstream }) => [
+      ...expiry(`environments.${name}.upstream.cert`, upstream.cert, Math.min),
+      ...expiry(`environments.${name}.upstream.ca`, upstream.ca, Math.max),
+    ]),
+  ];
+}
+
+/** @param pem one certificate or several */
+function expiry(
+  certificate: string,
+  pem: string | undefined,
+  which: (...times: number[]) => number,
+): ConfiguredCertificate[] {
+  const blocks = pem?.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
+  if (blocks.length === 0) return [];
+  const times = blocks.map((block) => new X509Certificate(block).validToDate.getTime());
+  return [{ certificate, expiresAt: which(...times) }];
+}

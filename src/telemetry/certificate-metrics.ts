@@ -1,0 +1,19 @@
+import { Gauge, type Registry } from 'prom-client';
+
+/** @param certificates asked at each scrape: those in use, by the member of the configuration; times in epoch milliseconds */
+export function certificateMetrics(
+  registry: Registry,
+  certificates: () => readonly { readonly certificate: string; readonly expiresAt: number }[],
+): void {
+  void new Gauge({
+    name: 'envelope_sidecar_certificate_expiry_timestamp_seconds',
+    help: 'When certificates of the configuration expire.',
+    labelNames: ['certificate'],
+    registers: [registry],
+    collect() {
+      // One that was taken out of the configuration goes.
+      this.reset();
+      for (const { certificate, expiresAt } of certificates()) this.set({ certificate }, expiresAt / 1_000);
+    },
+  });
+}
