@@ -52,6 +52,7 @@ WORKDIR /app
 COPY --from=dependencies /app/node_modules node_modules
 COPY --from=dependencies /app/sbom.cdx.json ./
 COPY package.json LICENSE ./
+COPY config/sidecar.schema.json config/accounts.schema.json config/
 COPY --from=build /app/bin bin
 COPY --from=build /app/dist dist
 # A number, or Kubernetes cannot tell that it is not root.

@@ -15,8 +15,8 @@ const root = fileURLToPath(new URL('../', import.meta.url));
 /** The JSON Schemas and the page of the configuration and the operators' API, by path from the root of the project. */
 export async function generate(): Promise<ReadonlyMap<string, string>> {
   const values = valuesIn({ directory: '', files: new Files() }, {});
-  const sidecar = jsonSchema('The file of envelope-sidecar', sidecarSchema(values));
-  const accounts = jsonSchema('The accounts of envelope-sidecar', accountsSchema(values));
+  const sidecar = jsonSchema('sidecar', 'The file of envelope-sidecar', sidecarSchema(values));
+  const accounts = jsonSchema('accounts', 'The accounts of envelope-sidecar', accountsSchema(values));
   const example = (name: string): string => readFileSync(`${root}config/${name}`, 'utf8');
   const page = configurationPage({
     sidecar: { schema: sidecar, example: example('sidecar.yaml') },
@@ -30,8 +30,12 @@ export async function generate(): Promise<ReadonlyMap<string, string>> {
   ]);
 }
 
-function jsonSchema(title: string, schema: z.ZodType): JsonSchema {
-  return { title, ...z.toJSONSchema(schema, { io: 'input' }) } as JsonSchema;
+function jsonSchema(name: string, title: string, schema: z.ZodType): JsonSchema {
+  return {
+    $id: `urn:envelope-sidecar:${name}.schema.json`,
+    title,
+    ...z.toJSONSchema(schema, { io: 'input' }),
+  } as JsonSchema;
 }
 
 async function formatted(path: string, text: string): Promise<string> {

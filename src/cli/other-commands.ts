@@ -8,6 +8,7 @@ import { configOption } from './config-option.ts';
 import { demo } from './demo.ts';
 import { drain } from './drain.ts';
 import { addEncryptionCommands } from './encryption.ts';
+import { init } from './init.ts';
 import type { CliIo } from './io.ts';
 import { addKeyCommands } from './keys.ts';
 import type { Ended } from './store-command.ts';
@@ -22,6 +23,13 @@ export function addOtherCommands(program: Command, io: CliIo, ended: Ended): voi
     .option('--json', 'the result as JSON, for programs')
     .action(async (options: CheckOptions) => {
       ended(await check(io, options));
+    });
+  program
+    .command('init')
+    .description('write a commented configuration for a new installation')
+    .argument('[folder]', 'where to', '.')
+    .action(async (folder: string) => {
+      ended(await init(io, folder));
     });
   program
     .command('demo')

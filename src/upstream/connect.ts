@@ -45,7 +45,7 @@ export function connect(address: UpstreamAddress, timeout: number, buffer: Buffe
   });
 }
 
-export function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
+function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
   const { protocol, host, port, servername, socketPath, ca, cert, key } = address;
   if (socketPath !== undefined) return connectPlain({ path: socketPath, onread });
   if (protocol === 'http:') return connectPlain({ host, port, onread });

@@ -1,40 +1,33 @@
 import type { TLSSocket } from 'node:tls';
-import { finished } from 'node:stream';
 import type { UpstreamTarget } from '../config/config.ts';
 import { addressOf } from './address.ts';
-import { open } from './connect.ts';
+import { connect } from './connect.ts';
 
-/** What an upstream responded to a connection. */
+/** What came of an attempt to connect to an upstream. */
 export type Probe =
+  /** `certificateEnds`: epoch milliseconds, undefined without TLS. */
   | { readonly ok: true; readonly certificateEnds: number | undefined }
-  /** A code of the system or of TLS, or `timeout`. */
+  /** `reason`: an error's code. */
   | { readonly ok: false; readonly reason: string };
 
 /**
  * Connects to an upstream, with TLS if it is configured, sends nothing and disconnects.
  *
  * @param timeout milliseconds for TCP and TLS together
- * @returns `certificateEnds`: epoch milliseconds, undefined without TLS
  */
 export function probe(target: UpstreamTarget, timeout: number): Promise<Probe> {
-  const address = addressOf(target);
-  const isTls = address.protocol === 'https:';
   return new Promise((resolve) => {
-    const socket = open(address, { buffer: Buffer.alloc(1), callback: () => true });
-    const end = (result: Probe): void => {
-      clearTimeout(timer);
-      resolve(result);
-      socket.destroy();
-    };
-    const timer = setTimeout(() => end({ ok: false, reason: 'timeout' }), timeout);
-    socket.once(isTls ? 'secureConnect' : 'connect', () => {
-      const certificateEnds = isTls ? Date.parse((socket as TLSSocket).getPeerCertificate().valid_to) : undefined;
-      end({ ok: true, certificateEnds });
+    connect(addressOf(target), timeout, Buffer.alloc(1), {
+      onConnected(socket) {
+        const certificateEnds =
+          'encrypted' in socket ? Date.parse((socket as TLSSocket).getPeerCertificate().valid_to) : undefined;
+        socket.on('error', () => {}).destroy();
+        resolve({ ok: true, certificateEnds });
+        return () => {};
+      },
+      onUnconnected(reason) {
+        resolve({ ok: false, reason });
+      },
     });
-    finished(socket, (error) => end({ ok: false, reason: reasonOf(error) }));
   });
-}
-
-function reasonOf(error: NodeJS.ErrnoException | null | undefined): string {
-  return error?.code ?? error?.message ?? 'the connection was closed';
 }

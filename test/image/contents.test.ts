@@ -113,7 +113,14 @@ describeWhere(await missingEngine(), 'the built image', () => {
       .filter((file) => !file.startsWith('console/'))
       .map((file) => `app/dist/${file.replace(/\.ts$/, '.js')}`);
     expect(compiled).toContain('app/dist/main.js');
-    const own = ['LICENSE', 'bin/sidecar', 'package.json', 'sbom.cdx.json'].map((file) => `app/${file}`);
+    const own = [
+      'LICENSE',
+      'bin/sidecar',
+      'config/accounts.schema.json',
+      'config/sidecar.schema.json',
+      'package.json',
+      'sbom.cdx.json',
+    ].map((file) => `app/${file}`);
     const added = [...files].filter(([file, what]) => base.get(file) !== what).map(([file]) => file);
     const folders = [...packagesIn(app).keys()].map((folder) => `app/${folder}/`);
     // The console is built into files whose names have a hash.

@@ -1,0 +1,61 @@
+import { readFileSync, readdirSync, statSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { loadConfig } from '../../src/config/load.ts';
+import { runCommand } from '../support/cli.ts';
+import { Folder } from '../support/folder.ts';
+
+test('init writes a pair of files that is valid, and the schemas that its first lines name', async () => {
+  const folder = new Folder({});
+  const { code, stdout } = await runCommand(['init', folder.file('new/one')]);
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/\nNext: sidecar check --config \S+new\/one\/sidecar\.yaml\n$/);
+  const names = ['accounts.schema.json', 'accounts.yaml', 'sidecar.schema.json', 'sidecar.yaml'];
+  expect(readdirSync(folder.file('new/one')).toSorted()).toEqual(names);
+  const config = folder.file('new/one/sidecar.yaml');
+  expect(await runCommand(['check', '--config', config])).toEqual({ code: 0, stdout: 'OK\n', stderr: '' });
+  for (const name of ['sidecar', 'accounts']) {
+    const text = readFileSync(folder.file(`new/one/${name}.yaml`), 'utf8');
+    expect(text).toMatch(new RegExp(`^# yaml-language-server: \\$schema=${name}\\.schema\\.json\n`));
+    const schema = readFileSync(folder.file(`new/one/${name}.schema.json`), 'utf8');
+    expect(schema).toBe(readFileSync(`config/${name}.schema.json`, 'utf8'));
+    expect(JSON.parse(schema)).toMatchObject({ $id: `urn:envelope-sidecar:${name}.schema.json` });
+  }
+  expect(statSync(folder.file('new/one/accounts.yaml')).mode & 0o777).toBe(0o600);
+});
+
+test('what init writes works: an account is added and its key issued', async () => {
+  const folder = new Folder({});
+  await runCommand(['init', folder.path]);
+  const config = ['--config', folder.file('sidecar.yaml')];
+  expect((await runCommand(['accounts', 'add', 'acme', '--name', 'Acme', ...config])).code).toBe(0);
+  const issue = ['keys', 'issue', 'acme', '--environment', 'test', '--kind', 'secret', ...config];
+  expect((await runCommand(issue)).code).toBe(0);
+  expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toContain('# The accounts. Do not write keys by hand');
+});
+
+test('each example in its comments is a member that the configuration has', async () => {
+  const folder = new Folder({});
+  await runCommand(['init', folder.path]);
+  const lines = readFileSync(folder.file('sidecar.yaml'), 'utf8').split('\n');
+  const examples = lines.flatMap((line, i) => (/^ *# [a-zA-Z]+: [[{]/.test(line) ? [i] : []));
+  expect(examples).toHaveLength(8);
+  for (const example of examples) {
+    const text = lines.map((line, i) => (i === example ? line.replace('# ', '') : line)).join('\n');
+    folder.write({ 'sidecar.yaml': text });
+    const loaded = loadConfig(folder.file('sidecar.yaml'), { DATABASE_URL: 'postgres://localhost/x' });
+    // Files that an example names are missing, and two environments need hosts; that is all.
+    const problems = loaded.ok ? [] : loaded.problems.map(({ message }) => message);
+    expect(problems.filter((message) => /unknown|expected/i.test(message) && !/hosts|file/.test(message))).toEqual([]);
+  }
+});
+
+test('init overwrites nothing', async () => {
+  const folder = new Folder({ 'sidecar.yaml': 'mine\n' });
+  const { code, stderr } = await runCommand(['init', folder.path]);
+  expect({ code, stderr }).toEqual({
+    code: 1,
+    stderr: `init: cannot write ${folder.file('sidecar.yaml')}: it exists already\n`,
+  });
+  expect(readFileSync(folder.file('sidecar.yaml'), 'utf8')).toBe('mine\n');
+  expect(readdirSync(folder.path)).toEqual(['sidecar.yaml']);
+});
