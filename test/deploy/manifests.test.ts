@@ -2,6 +2,8 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import type { IPodMonitor } from '@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1/PodMonitor';
+import type { IHorizontalPodAutoscaler } from 'kubernetes-models/autoscaling/v2/HorizontalPodAutoscaler';
+import type { IJob } from 'kubernetes-models/batch/v1/Job';
 import type { IDeployment } from 'kubernetes-models/apps/v1/Deployment';
 import type { INetworkPolicy } from 'kubernetes-models/networking.k8s.io/v1/NetworkPolicy';
 import type { IPodDisruptionBudget } from 'kubernetes-models/policy/v1/PodDisruptionBudget';
@@ -28,9 +30,11 @@ const noRights = {
 
 const accountsPath = '/run/secrets/envelope-sidecar/accounts.yaml';
 
-/** The one object of a kind. */
-function find(manifests: readonly Manifest[], kind: string): object {
-  const [found, ...others] = manifests.filter((manifest) => manifest.kind === kind);
+/** The one object of a kind, or of a kind and a name. */
+function find(manifests: readonly Manifest[], kind: string, name?: string): object {
+  const [found, ...others] = manifests.filter(
+    (manifest) => manifest.kind === kind && manifest.metadata.name === (name ?? manifest.metadata.name),
+  );
   expect(found, `a ${kind}`).toBeDefined();
   expect(others).toEqual([]);
   return found ?? {};
@@ -55,7 +59,14 @@ function configOf(manifests: readonly Manifest[]): Config {
   try {
     const accounts = join(folder, 'accounts.yaml');
     writeFileSync(accounts, 'accounts: []\n');
-    writeFileSync(join(folder, 'sidecar.yaml'), data['sidecar.yaml']?.replace(accountsPath, accounts) ?? '');
+    const secrets = {
+      'database-url': 'postgres://db/x',
+      'master-key': 'A'.repeat(43) + '=',
+      'operators-token': `ana: ${'t'.repeat(32)}`,
+    };
+    for (const [name, text] of Object.entries(secrets)) writeFileSync(join(folder, name), text);
+    const config = data['sidecar.yaml']?.replaceAll(dirname(accountsPath), folder) ?? '';
+    writeFileSync(join(folder, 'sidecar.yaml'), config);
     const loaded = loadConfig(join(folder, 'sidecar.yaml'), {});
     if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
     expect(loaded.warnings).toEqual([]);
@@ -73,6 +84,7 @@ const withSidecar = {
   base: 'deploy/base',
   'overlay test': 'deploy/overlays/test',
   'overlay live': 'deploy/overlays/live',
+  'overlay live-postgres': 'deploy/overlays/live-postgres',
   'component on a Deployment of somebody else': 'test/deploy/own-deployment',
 };
 const examples = Object.entries(withSidecar).filter(([, folder]) => folder.startsWith('deploy/'));
@@ -150,8 +162,9 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
       expect(mounts.map(({ mountPath }) => mountPath)).toEqual([
         '/etc/envelope-sidecar',
         '/run/secrets/envelope-sidecar',
+        '/run/envelope-sidecar',
       ]);
-      for (const { subPath, subPathExpr, readOnly } of mounts) {
+      for (const { subPath, subPathExpr, readOnly } of mounts.slice(0, 2)) {
         expect({ subPath, subPathExpr, readOnly }).toEqual({
           subPath: undefined,
           subPathExpr: undefined,
@@ -160,7 +173,11 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
       }
       const sources = mounts.map(({ name }) => pod.volumes?.find((volume) => volume.name === name));
       expect(sources[0]?.configMap?.name).toBe('envelope-sidecar');
-      expect(sources[1]?.secret?.secretName).toBe('envelope-sidecar-accounts');
+      expect(sources[1]?.secret).toEqual({ secretName: 'envelope-sidecar-accounts', defaultMode: 0o440 });
+      // The user of the image, as the Dockerfile has it: without the group it could not read them.
+      expect(readFileSync('Dockerfile', 'utf8')).toContain(`\nUSER 65532:${pod.securityContext?.fsGroup}\n`);
+      expect(sources[2]?.emptyDir).toMatchObject({ medium: 'Memory' });
+      expect(sidecar.env).toEqual([{ name: 'XDG_RUNTIME_DIR', value: mounts[2]?.mountPath }]);
       expect((find(manifestsIn(folder), 'ConfigMap') as IConfigMap).metadata?.name).toBe('envelope-sidecar');
     });
 
@@ -211,9 +228,14 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
     });
 
     test('only the gateway reaches the merchants’ listener, only Prometheus the metrics', () => {
-      const { spec } = find(manifestsIn(folder), 'NetworkPolicy') as INetworkPolicy;
+      const { spec } = find(manifestsIn(folder), 'NetworkPolicy', 'payment-core') as INetworkPolicy;
       matches(spec?.podSelector?.matchLabels, podOf(manifestsIn(folder)).labels);
-      expect(spec?.policyTypes).toEqual(['Ingress']);
+      expect(spec?.policyTypes).toEqual(['Ingress', 'Egress']);
+      const destinations = spec?.egress?.flatMap(({ ports }) => ports?.map(({ port, protocol }) => [port, protocol]));
+      expect(destinations).toEqual([
+        [53, 'UDP'],
+        [53, 'TCP'],
+      ]);
       const { listen, admin } = configOf(manifestsIn(folder));
       const open = spec?.ingress?.map(({ from, ports }) => [
         from?.map(({ namespaceSelector }) => namespaceSelector?.matchLabels?.['kubernetes.io/metadata.name']),
@@ -230,7 +252,12 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
       const { deployment, labels } = podOf(manifestsIn(folder));
       matches(spec?.selector?.matchLabels, labels);
       expect(spec?.maxUnavailable).toBe(1);
-      expect(deployment.spec?.replicas).toBeGreaterThan(1);
+      const scaler = manifestsIn(folder).find(({ kind }) => kind === 'HorizontalPodAutoscaler') as
+        IHorizontalPodAutoscaler | undefined;
+      // Set by one of them, never by both.
+      const replicas = [deployment.spec?.replicas, scaler?.spec?.minReplicas].filter((count) => count !== undefined);
+      expect(replicas).toHaveLength(1);
+      expect(replicas[0]).toBeGreaterThan(1);
       expect(deployment.spec?.strategy?.rollingUpdate).toEqual({ maxSurge: 1, maxUnavailable: 0 });
     });
 
@@ -265,6 +292,44 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
     expect(manifests.map(({ kind }) => kind)).not.toContain('Secret');
     expect(configOf(manifests).cipherTest).toEqual([]);
     expect(configOf(manifests).environments.map(({ name }) => name)).toEqual(['live']);
+  });
+
+  test('with accounts in PostgreSQL, a Job migrates them as the owner, on the configuration of the sidecars', () => {
+    const manifests = manifestsIn('deploy/overlays/live-postgres');
+    const config = configOf(manifests);
+    expect(config.store).toMatchObject({ kind: 'postgres' });
+    expect(config.operators).toMatchObject({ host: '127.0.0.1', port: 9091 });
+    const pod = (find(manifests, 'Job') as IJob).spec?.template.spec;
+    const [container] = pod?.containers ?? [];
+    expect(container?.args).toEqual(['accounts', 'migrate']);
+    expect(container?.securityContext).toEqual(noRights);
+    const { sidecar } = podOf(manifests);
+    expect(container?.image).toBe(sidecar.image);
+    const [configPath, secretsPath] = sidecar.volumeMounts?.map(({ mountPath }) => mountPath) ?? [];
+    expect(container?.volumeMounts?.map(({ mountPath }) => mountPath)).toEqual([configPath, secretsPath]);
+    const sources = pod?.volumes?.find(({ projected }) => projected)?.projected?.sources?.map(({ secret }) => secret);
+    expect(sources?.map((secret) => [secret?.name, secret?.items?.map(({ key }) => key)])).toEqual([
+      ['envelope-sidecar-accounts', ['master-key', 'operators-token']],
+      ['envelope-sidecar-migration', ['database-url']],
+    ]);
+  });
+
+  test('with accounts in PostgreSQL, only the sidecars and the migration reach the database', () => {
+    const manifests = manifestsIn('deploy/overlays/live-postgres');
+    const { spec } = find(manifests, 'NetworkPolicy', 'envelope-sidecar-database') as INetworkPolicy;
+    const job = find(manifests, 'Job') as IJob;
+    const names = [podOf(manifests).labels, job.spec?.template.metadata?.labels].map(
+      (labels) => labels?.['app.kubernetes.io/name'],
+    );
+    expect(spec?.podSelector?.matchExpressions?.[0]?.values).toEqual(names);
+    expect(spec?.egress?.[0]?.ports).toEqual([{ port: 5432 }]);
+  });
+
+  test('the autoscaler looks at the sidecar’s own CPU time', () => {
+    const manifests = manifestsIn('deploy/overlays/live-postgres');
+    const { spec } = find(manifests, 'HorizontalPodAutoscaler') as IHorizontalPodAutoscaler;
+    expect(spec?.scaleTargetRef.name).toBe(podOf(manifests).deployment.metadata?.name);
+    expect(spec?.metrics?.map(({ containerResource }) => containerResource?.container)).toEqual(['envelope-sidecar']);
   });
 
   test('the overlay test brings accounts that are valid', () => {
