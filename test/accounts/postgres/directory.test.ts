@@ -15,7 +15,12 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const { directory, monitor } = await openDirectory(url);
     const holder = await directory.find(hashOf(keyNamed('acme')));
     expect(holder).toMatchObject({
-      account: { id: 'acme', name: 'Account acme', active: true, encryption: { test: { encoding: 'hex' } } },
+      account: {
+        id: 'acme',
+        name: 'Account acme',
+        active: true,
+        encryption: { test: { current: { encoding: 'hex' } } },
+      },
       key: { id: 'id-acmexxxxxxxxxxxx', prefix: 'sk_test_', createdAt: Date.parse('2026-11-01T00:00:00.123Z') },
     });
     expect(await directory.find(hashOf(keyNamed('nobody')))).toBeUndefined();
@@ -47,9 +52,12 @@ describeWithPostgres('the directory in PostgreSQL', () => {
       [
         `INSERT INTO encryption (account_id, environment, enabled, encoding, key, iv, format)
           VALUES ('acme', 'live', true, 'base64', '${encryption?.key}', '${encryption?.iv}', 'text')`,
-        { account: { encryption: { live: { encoding: 'base64' } } } },
+        { account: { encryption: { live: { current: { encoding: 'base64' } } } } },
       ],
-      [`UPDATE encryption SET encoding = 'hex'`, { account: { encryption: { live: { encoding: 'hex' } } } }],
+      [
+        `UPDATE encryption SET encoding = 'hex'`,
+        { account: { encryption: { live: { current: { encoding: 'hex' } } } } },
+      ],
       ['DELETE FROM encryption', { account: { encryption: {} } }],
       [`UPDATE api_keys SET account_id = 'globex' WHERE account_id = 'acme'`, { account: { id: 'globex' } }],
       ['DELETE FROM api_keys', undefined],
