@@ -71,7 +71,7 @@ export class App {
     this.#clock = clock;
     this.#env = env;
     const registry = this.#registry;
-    this.#recorder = new TrafficRecorder(registry, log, clock, () => this.#gateway.inFlight.size);
+    this.#recorder = new TrafficRecorder(registry, log, clock, version, () => this.#gateway.inFlight.size);
     this.#operation = new OperationMetrics(registry, version, () =>
       this.#database === undefined ? tallyOf(this.#config.accounts, clock()) : this.#database.accounts.tally(),
     );
@@ -94,6 +94,7 @@ export class App {
     const { admin, operators } = this.#config;
     await open('admin', this.#adminListener, admin, this.#log);
     try {
+      await this.#recorder.configure(this.#config);
       if (operators !== undefined) {
         this.#operators = await this.#createOperatorsApi();
         this.#operatorsListener = await this.#operators.listener(operators.tls && tlsOptionsOf(operators.tls));
@@ -133,6 +134,7 @@ export class App {
     this.#gateway.configure(this.#rulesOf(config));
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
+    void this.#recorder.configure(config);
     const { timeouts, listen, operators } = config;
     this.#merchantsListener.headersTimeout = timeouts.header;
     this.#merchantsListener.keepAliveTimeout = timeouts.idle;
@@ -187,7 +189,6 @@ export class App {
     listener.close();
     await until(() => this.#gateway.inFlight.size === 0, end - performance.now());
     this.#gateway.inFlight.stop();
-    this.#recorder.stop();
     listener.closeAllConnections();
     // What was broken off is over, and in the log, only when its connection has told so.
     await until(() => this.#gateway.inFlight.size === 0, idleLinger);
@@ -198,6 +199,7 @@ export class App {
     await this.#operators?.close();
     for (const { upstream } of this.#upstreams.values()) upstream.close();
     await this.#database?.accounts.close();
+    await this.#recorder.stop();
     this.#log.info('stopped');
   }
 

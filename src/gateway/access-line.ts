@@ -13,7 +13,7 @@ export function accessLine(request: GatewayRequest): AccessLine {
   const hasStatus = request.answeredInWhole || res.statusCode === 101 || (request.brokenOff && request.answered);
   return {
     request_id: request.id,
-    trace_id: traceIdOf(head?.traceparent),
+    trace_id: request.trace?.traceId ?? traceIdOf(head?.traceparent),
     environment: request.environment,
     route: request.route,
     method: request.req.method,

@@ -4,6 +4,7 @@ import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { KeyHolder } from '../accounts/directory.ts';
 import type { EnvelopeSealer, OpenReason } from '../envelope/codec.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
+import type { RequestTrace } from '../telemetry/tracing.ts';
 import type { ResponseHandler, UpstreamCall, UpstreamRequest } from '../upstream/call.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -44,6 +45,8 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   /** The metric label: a configured pattern, `unlisted`, or `none` before routing. */
   route = 'none';
   holder: KeyHolder | undefined;
+  /** Present if traces are configured. */
+  trace: RequestTrace | undefined;
   /** Whether a browser may read a refusal: the route is open to public keys. */
   openToBrowsers = false;
   /** Present where answers are sealed; what is refused then is sealed too, if its row says so. */

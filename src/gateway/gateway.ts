@@ -8,7 +8,7 @@ import type { RefusalCode } from '../errors.ts';
 import { http } from '../http.ts';
 import { accessLine, unparsedLine } from './access-line.ts';
 import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
-import { clientOf } from './client-address.ts';
+import { clientOf, peerOf } from './client-address.ts';
 import { answerCipherTest, cipherTestOf } from './cipher-test.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
 import { FailureLimiter } from './failure-limiter.ts';
@@ -132,7 +132,7 @@ export class Gateway {
       // Whatever else comes on a connection that was refused already is the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
-      this.#recorder.record(unparsedLine(id, code), { opened: false, overhead: undefined });
+      this.#recorder.record(unparsedLine(id, code));
       endWithProblem(socket, code, id, this.#rules.errorsPage);
     } else if (request.req.complete) {
       // Node reports each further piece of it again.
@@ -200,6 +200,7 @@ export class Gateway {
     const head = readRequestHead(request.req);
     request.begin(head);
     if (head === undefined) return refused('ambiguous_request');
+    request.trace = this.#recorder.trace(head, () => rules.trusts(peerOf(request)), request.times.startedAt);
 
     // 2. The host says which environment this is; keys, credentials and the upstream depend on it.
     const environment = rules.environmentOf(head.host);
@@ -282,7 +283,7 @@ export class Gateway {
   #observe(request: GatewayRequest): void {
     if (request.error !== undefined) this.#log.error({ err: request.error, request_id: request.id }, 'request failed');
     // 7. One access line and one observation, when all is known.
-    this.#recorder.record(accessLine(request), { opened: request.opened, overhead: request.times.overhead });
+    this.#recorder.record(accessLine(request), request);
     noteUse(request, this.#clock());
   }
 }

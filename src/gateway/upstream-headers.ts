@@ -1,4 +1,5 @@
 import { kindOf, type EnvironmentName } from '../accounts/api-key.ts';
+import type { RequestTrace } from '../telemetry/tracing.ts';
 import { peerOf } from './client-address.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import type { RequestHead } from './request-head.ts';
@@ -8,7 +9,7 @@ import type { RequestHead } from './request-head.ts';
  * says itself. A flat list, to be continued by what depends on the body.
  */
 export function upstreamHeaders(request: GatewayRequest, head: RequestHead, environment: EnvironmentName): string[] {
-  const { headers } = head;
+  const headers = request.trace === undefined ? head.headers : traced(head.headers, request.trace);
   if (head.host !== '') headers.push('Host', head.host);
   headers.push('X-Request-Id', request.id);
   // A preflight has no identity and no key.
@@ -20,6 +21,19 @@ export function upstreamHeaders(request: GatewayRequest, head: RequestHead, envi
   }
   pushForwarded(headers, request, head);
   return headers;
+}
+
+/** Puts the sidecar's span between the client's and the upstream's (W3C Trace Context §3). */
+function traced(headers: readonly string[], trace: RequestTrace): string[] {
+  const kept = ['traceparent', trace.forward(performance.now())];
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const name = headers[i] as string;
+    const lower = name.toLowerCase();
+    // A `tracestate` belongs to the trace that it came with.
+    if (lower === 'traceparent' || (lower === 'tracestate' && !trace.continues)) continue;
+    kept.push(name, headers[i + 1] as string);
+  }
+  return kept;
 }
 
 /** Continues `X-Forwarded-*` from a trusted proxy; from anybody else what they say of themselves is replaced. */

@@ -1,8 +1,10 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Registry } from 'prom-client';
 import { AccessLog, type AccessLine } from './access-log.ts';
 import type { Logger } from './logger.ts';
 import { Metrics } from './metrics.ts';
 import { RecentTraffic, recentTrafficMetrics } from './recent-traffic.ts';
+import type { RequestTrace, Tracing, TracingSettings } from './tracing.ts';
 
 /** How often the log names the accounts with the most refusals. Milliseconds. */
 const reportInterval = 600_000;
@@ -11,24 +13,32 @@ const reportInterval = 600_000;
 interface Unlogged {
   /** Whether its envelope was opened. */
   readonly opened: boolean;
-  /** The sidecar's own part of the time to the head of the response, in milliseconds. */
-  readonly overhead: number | undefined;
+  /** `overhead`: the sidecar's own part of the time to the head of the response, in milliseconds. */
+  readonly times: { readonly overhead: number | undefined };
+  readonly trace: RequestTrace | undefined;
 }
 
 /** Takes down what merchants' requests came to: in the log, in the metrics, and in memory for operators who ask. */
 export class TrafficRecorder {
   readonly metrics: Metrics;
   readonly recent: RecentTraffic;
+  readonly #log: Logger;
+  readonly #version: string;
   readonly #accessLog: AccessLog;
   readonly #clock: () => number;
   readonly #reports: NodeJS.Timeout;
+  #tracing: Tracing | undefined;
+  #tracingSettings: TracingSettings | undefined;
 
   /**
    * @param clock    epoch milliseconds
+   * @param version  of the sidecar
    * @param inFlight asked at each scrape: the requests whose response is not complete
    */
-  constructor(registry: Registry, log: Logger, clock: () => number, inFlight: () => number) {
+  constructor(registry: Registry, log: Logger, clock: () => number, version: string, inFlight: () => number) {
     this.#clock = clock;
+    this.#log = log;
+    this.#version = version;
     this.#accessLog = new AccessLog(log);
     this.metrics = new Metrics(registry, inFlight);
     this.recent = new RecentTraffic(clock);
@@ -36,21 +46,52 @@ export class TrafficRecorder {
     this.#reports = setInterval(() => this.recent.report(log), reportInterval).unref();
   }
 
-  /** Takes down a request that is over. */
-  record(line: AccessLine, { opened, overhead }: Unlogged): void {
+  /** Takes down a request that is over. @param request missing if it never came to be one */
+  record(line: AccessLine, request?: Unlogged): void {
     const { environment = 'none', route, method = '', status, code, credentials, upstream_ms, duration_ms = 0 } = line;
     const now = this.#clock();
     this.#accessLog.write(line, now);
-    this.recent.add(line, opened, now);
+    this.recent.add(line, request?.opened === true, now);
+    request?.trace?.end(line);
     this.metrics.request(environment, route, method, status, duration_ms / 1_000);
     if (code !== undefined) this.metrics.refusal(environment, code);
     if (credentials !== undefined) this.metrics.grace(environment, credentials);
     if (upstream_ms !== undefined) this.metrics.upstream(environment, route, upstream_ms / 1_000);
+    const overhead = request?.times.overhead;
     if (overhead !== undefined) this.metrics.overhead(environment, route, overhead / 1_000);
   }
 
-  /** Ends the reports to the log. */
-  stop(): void {
+  /**
+   * Begins the trace of a request, if traces are configured.
+   *
+   * @param isTrusted   asked whether it comes from a trusted proxy
+   * @param startedAt   of the request, on the scale of `performance.now()`
+   */
+  trace(
+    { traceparent }: { readonly traceparent: string | undefined },
+    isTrusted: () => boolean,
+    startedAt: number,
+  ): RequestTrace | undefined {
+    return this.#tracing?.begin(traceparent, isTrusted(), startedAt, this.#clock());
+  }
+
+  /** From now on requests are traced as the configuration says. */
+  async configure({ tracing: settings }: { readonly tracing: TracingSettings | undefined }): Promise<void> {
+    if (isDeepStrictEqual(settings, this.#tracingSettings)) return;
+    const before = this.#tracing;
+    this.#tracingSettings = settings;
+    this.#tracing = undefined;
+    if (settings !== undefined) {
+      // Loaded here: it takes memory and time that a sidecar without traces does not need.
+      const { Tracing } = await import('./tracing.ts');
+      if (this.#tracingSettings === settings) this.#tracing = new Tracing(settings, this.#version, this.#log);
+    }
+    await before?.close();
+  }
+
+  /** Ends the reports to the log, and delivers the traces that are left. */
+  async stop(): Promise<void> {
     clearInterval(this.#reports);
+    await this.#tracing?.close();
   }
 }

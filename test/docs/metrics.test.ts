@@ -52,9 +52,10 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
     registry,
     silent,
     () => 0,
+    '0.0.0',
     () => 0,
   );
-  recorder.stop();
+  void recorder.stop();
   void new OperationMetrics(registry, '1.2.3', () => tallyOf([], 0));
   operatorsMetrics(registry);
   certificateMetrics(registry, () => []);

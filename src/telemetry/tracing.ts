@@ -1,0 +1,198 @@
+import {
+  createContextKey,
+  ROOT_CONTEXT,
+  SpanKind,
+  SpanStatusCode,
+  trace,
+  TraceFlags,
+  type Context,
+  type Span,
+  type SpanContext,
+  type Tracer,
+} from '@opentelemetry/api';
+import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+import { defaultResource, resourceFromAttributes } from '@opentelemetry/resources';
+import {
+  BatchSpanProcessor,
+  SamplingDecision,
+  TracerProvider,
+  type ReadableSpan,
+  type SpanExporter,
+} from '@opentelemetry/sdk-trace';
+import {
+  ATTR_ERROR_TYPE,
+  ATTR_HTTP_REQUEST_METHOD,
+  ATTR_HTTP_RESPONSE_STATUS_CODE,
+  ATTR_HTTP_ROUTE,
+  ATTR_SERVICE_NAME,
+  ATTR_SERVICE_VERSION,
+} from '@opentelemetry/semantic-conventions';
+import type { AccessLine } from './access-log.ts';
+import type { Logger } from './logger.ts';
+
+/** Where traces go, and which share of the requests is traced. */
+export interface TracingSettings {
+  /** Base URL of an OTLP/HTTP receiver. */
+  readonly otlp: string;
+  /** From 0 to 1. */
+  readonly sample: number;
+}
+
+/** How long the last traces may take on shutdown. Milliseconds. */
+const lastTracesTime = 3_000;
+
+/** How long one delivery may take, tries included. Milliseconds. */
+const deliveryTime = 2_000;
+
+/** W3C Trace Context §3.2: the trace id, the parent's span id and the flags. */
+const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
+
+/** What was decided for a request, and holds for all its spans. */
+const sampled = createContextKey('sampled');
+
+/** Traces of requests, by OpenTelemetry's SDK. Loaded only if traces are configured. */
+export class Tracing {
+  readonly #provider: TracerProvider;
+  readonly #tracer: Tracer;
+  readonly #sample: number;
+
+  constructor({ otlp, sample }: TracingSettings, version: string, log: Logger) {
+    const exporter = new OTLPTraceExporter({ url: `${otlp}/v1/traces`, timeoutMillis: deliveryTime });
+    const resource = { [ATTR_SERVICE_NAME]: 'envelope-sidecar', [ATTR_SERVICE_VERSION]: version };
+    this.#provider = new TracerProvider({
+      resource: defaultResource().merge(resourceFromAttributes(resource)),
+      sampler: {
+        shouldSample: (context) => ({
+          decision:
+            context.getValue(sampled) === true ? SamplingDecision.RECORD_AND_SAMPLED : SamplingDecision.NOT_RECORD,
+        }),
+      },
+      spanProcessors: [new BatchSpanProcessor({ exporter: new WatchedExporter(exporter, log) })],
+    });
+    this.#tracer = this.#provider.getTracer('envelope-sidecar', version);
+    this.#sample = sample;
+  }
+
+  /**
+   * Begins the trace of a request, or continues the client's. Whether it is sampled a trusted proxy may have decided. What
+   * others say does not count, nor does a ratio of the trace id, which they choose: a stranger must not switch tracing on.
+   *
+   * @param traceparent as received
+   * @param trusted     whether it comes from a trusted proxy
+   * @param startedAt   of the request, on the scale of `performance.now()`
+   * @param now         epoch milliseconds
+   */
+  begin(traceparent: string | undefined, trusted: boolean, startedAt: number, now: number): RequestTrace {
+    const parent = parentOf(traceparent);
+    const decision =
+      trusted && parent !== undefined ? (parent.traceFlags & TraceFlags.SAMPLED) !== 0 : Math.random() < this.#sample;
+    const root = ROOT_CONTEXT.setValue(sampled, decision);
+    const context = parent === undefined ? root : trace.setSpanContext(root, parent);
+    return new RequestTrace(this.#tracer, context, parent !== undefined, startedAt, now);
+  }
+
+  /** Delivers what is left, for a short time. */
+  async close(): Promise<void> {
+    const timeout = new Promise<void>((resolve) => void setTimeout(resolve, lastTracesTime).unref());
+    await Promise.race([this.#provider.shutdown().catch(() => {}), timeout]);
+  }
+}
+
+/** The spans of one request: the sidecar's own, and within it that of the request to the upstream. */
+export class RequestTrace {
+  /** Whether a client's trace goes on: then its `tracestate` does, too. */
+  readonly continues: boolean;
+  readonly #tracer: Tracer;
+  readonly #context: Context;
+  readonly #server: Span;
+  readonly #startedAt: number;
+  readonly #epoch: number;
+  #client: Span | undefined;
+  #forwardedAt = 0;
+
+  constructor(tracer: Tracer, context: Context, continues: boolean, startedAt: number, epoch: number) {
+    this.continues = continues;
+    this.#tracer = tracer;
+    this.#startedAt = startedAt;
+    this.#epoch = epoch;
+    this.#server = tracer.startSpan('request', { kind: SpanKind.SERVER, startTime: epoch }, context);
+    this.#context = trace.setSpan(context, this.#server);
+  }
+
+  get traceId(): string {
+    return this.#server.spanContext().traceId;
+  }
+
+  /** Begins the span of the request to the upstream. Returns its `traceparent`. @param now on the scale of `startedAt` */
+  forward(now: number): string {
+    this.#forwardedAt = this.#epoch + (now - this.#startedAt);
+    this.#client = this.#tracer.startSpan(
+      'request to the upstream',
+      { kind: SpanKind.CLIENT, startTime: this.#forwardedAt },
+      this.#context,
+    );
+    const { traceId, spanId, traceFlags } = this.#client.spanContext();
+    return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
+  }
+
+  /** Ends the spans with what the access line says: no path, no query, no header, no body. */
+  end(line: AccessLine): void {
+    const end = this.#epoch + (line.duration_ms ?? 0);
+    const { method = '', route, status, code, upstream_error: failure, upstream_ms } = line;
+    if (this.#client !== undefined) {
+      this.#client.updateName(method).setAttribute(ATTR_HTTP_REQUEST_METHOD, method);
+      if (code === undefined) this.#client.setAttribute(ATTR_HTTP_RESPONSE_STATUS_CODE, status);
+      if (failure !== undefined) {
+        this.#client.setAttribute(ATTR_ERROR_TYPE, failure).setStatus({ code: SpanStatusCode.ERROR });
+      }
+      this.#client.end(upstream_ms === undefined ? end : this.#forwardedAt + upstream_ms);
+    }
+    this.#server.updateName(`${method} ${route}`).setAttributes({
+      [ATTR_HTTP_REQUEST_METHOD]: method,
+      [ATTR_HTTP_ROUTE]: route,
+      [ATTR_HTTP_RESPONSE_STATUS_CODE]: status,
+      'envelope_sidecar.request_id': line.request_id,
+      'envelope_sidecar.environment': line.environment,
+      'envelope_sidecar.refusal': code,
+      'envelope_sidecar.account': line.account,
+      'envelope_sidecar.api_key': line.api_key,
+      'envelope_sidecar.envelope_ms': line.envelope_ms,
+    });
+    if (status >= 500) {
+      this.#server.setAttribute(ATTR_ERROR_TYPE, code ?? String(status)).setStatus({ code: SpanStatusCode.ERROR });
+    }
+    this.#server.end(end);
+  }
+}
+
+/** Says once that traces cannot be delivered, and once that they can again: requests go on either way. */
+class WatchedExporter implements SpanExporter {
+  readonly #exporter: SpanExporter;
+  readonly #log: Logger;
+  #failing = false;
+
+  constructor(exporter: SpanExporter, log: Logger) {
+    this.#exporter = exporter;
+    this.#log = log;
+  }
+
+  export(spans: ReadableSpan[], done: Parameters<SpanExporter['export']>[1]): void {
+    this.#exporter.export(spans, (result) => {
+      const failed = result.error !== undefined;
+      if (failed && !this.#failing) this.#log.warn({ err: result.error }, 'traces cannot be delivered');
+      if (!failed && this.#failing) this.#log.info('traces are delivered again');
+      this.#failing = failed;
+      done(result);
+    });
+  }
+
+  shutdown(): Promise<void> {
+    return this.#exporter.shutdown();
+  }
+}
+
+function parentOf(traceparent: string | undefined): SpanContext | undefined {
+  const [, traceId, spanId, flags] = traceparent === undefined ? [] : (traceparentForm.exec(traceparent) ?? []);
+  if (traceId === undefined || spanId === undefined || flags === undefined) return undefined;
+  return { traceId, spanId, traceFlags: Number.parseInt(flags, 16) & TraceFlags.SAMPLED, isRemote: true };
+}
