@@ -44,15 +44,30 @@ export interface Store {
 
   /**
    * Replaces every account by what `rewrite` makes of it, all or none, and lets no other change come between. For a
-   * new master key. Returns how many were different afterwards.
+   * new master key. Returns how many were different afterwards; the event gets the number as `accounts`.
    */
   changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number>;
+
+  /**
+   * The audit trail, the oldest event first. Memory stays bounded.
+   *
+   * @param unreadable as of `list`, for each event that cannot be read
+   */
+  events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent>;
 
   /** Lets go of connections and the like. Not to be used afterwards. */
   close(): Promise<void>;
 }
 
-/** Is told of an account that is left out because it cannot be read. */
+/** Which events are asked for. */
+export interface EventFilter {
+  /** Of this account only. */
+  readonly account?: string | undefined;
+  /** From then on, epoch milliseconds. */
+  readonly since?: number | undefined;
+}
+
+/** Is told of an account, or an event, that is left out because it cannot be read. */
 export type Unreadable = (error: AccountsError) => void;
 
 /** Decides what becomes of accounts. `existing` has only those that exist. */
@@ -62,7 +77,7 @@ export type Decide<T> = (existing: ReadonlyMap<string, StoredAccount>) => Decisi
 export interface Decision<T> {
   /** Whole accounts, in the order in which new ones are to be added. An empty list changes nothing. */
   readonly accounts: readonly StoredAccount[];
-  /** One for each change made; kept where the store keeps a trail. */
+  /** One for each change made; kept in the store's trail, together with the change. */
   readonly events: readonly AuditEvent[];
   /** For the caller; may hold secrets, which are kept nowhere. */
   readonly result: T;
@@ -138,17 +153,19 @@ export interface StoredPrevious {
   readonly lastUsedAt: number | undefined;
 }
 
-export type AuditAction =
-  | 'account_added'
-  | 'account_imported'
-  | 'account_activated'
-  | 'account_deactivated'
-  | 'key_issued'
-  | 'key_rotated'
-  | 'key_revoked'
-  | 'encryption_enabled'
-  | 'encryption_disabled'
-  | 'master_key_changed';
+export const auditActions = [
+  'account_added',
+  'account_imported',
+  'account_activated',
+  'account_deactivated',
+  'key_issued',
+  'key_rotated',
+  'key_revoked',
+  'encryption_enabled',
+  'encryption_disabled',
+  'master_key_changed',
+] as const;
+export type AuditAction = (typeof auditActions)[number];
 
 /** Who did what, when. Never a secret. */
 export interface AuditEvent {

@@ -189,6 +189,64 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       });
     });
 
+    describe('the trail', () => {
+      const events = async (store: Store, filter = {}): Promise<AuditEvent[]> => {
+        const found: AuditEvent[] = [];
+        for await (const each of store.events(filter)) found.push(each);
+        return found;
+      };
+      const eventAt = (time: number, account: string): AuditEvent => {
+        return {
+          at: time,
+          actor: 'user:ana',
+          action: 'key_issued',
+          account,
+          details: { key: 'k', number: 1, is: true },
+        };
+      };
+      const write = (store: Store, id: string, ...made: readonly AuditEvent[]): Promise<unknown> =>
+        store.change([id], () => ({ accounts: [accountOf(id)], events: made, result: undefined }));
+
+      test('has every change, the oldest first, whoever asks', async () => {
+        const storage = await makeStorage();
+        const store = storage.open();
+        expect(await events(store)).toEqual([]);
+        const made = [eventAt(at + 1_234, 'a'), eventAt(at, 'b'), eventAt(at + 2_000, 'a')];
+        for (const each of made) await write(store, each.account ?? '', each);
+        expect(await events(storage.open())).toEqual(made);
+        expect(await events(store, { account: 'a' })).toEqual([made[0], made[2]]);
+        expect(await events(store, { since: at + 1_234 })).toEqual([made[0], made[2]]);
+        expect(await events(store, { since: at + 1_235 })).toEqual([made[2]]);
+        expect(await events(store, { account: 'b', since: at + 1 })).toEqual([]);
+      });
+
+      test('has nothing of a change that was not made', async () => {
+        const store = (await makeStorage()).open();
+        const taken = { ...accountOf('a'), keys: [key('key-1', 'a'.repeat(64))] };
+        await store.change(['a'], () => ({ accounts: [taken], events: [eventAt(at, 'a')], result: undefined }));
+        const decide = (): Decision<void> => {
+          const thief = { ...taken, id: 'b' };
+          return { accounts: [thief], events: [eventAt(at, 'b')], result: undefined };
+        };
+        await expect(store.change(['b'], decide)).rejects.toMatchObject({ code: 'key_exists' });
+        expect(await events(store)).toEqual([eventAt(at, 'a')]);
+      });
+
+      test('says of a change of all accounts how many there were', async () => {
+        const store = (await makeStorage()).open();
+        await put(store, ...accounts);
+        const master: AuditEvent = {
+          at,
+          actor: 'user:ana',
+          action: 'master_key_changed',
+          account: undefined,
+          details: {},
+        };
+        await store.changeAll((account) => ({ ...account, name: 'New' }), master);
+        expect((await events(store)).at(-1)).toEqual({ ...master, details: { accounts: 3 } });
+      });
+    });
+
     describe('as a whole', () => {
       test('is rewritten, and says how many accounts are different', async () => {
         const store = (await makeStorage()).open();

@@ -1,6 +1,6 @@
 import type { AccountsErrorCode } from '../accounts-error.ts';
 import type { FileStoreOptions } from './store.ts';
-import type { Once, StoredAccount } from '../store.ts';
+import type { AuditEvent, Once, StoredAccount } from '../store.ts';
 
 /** What a thread is started for. */
 export interface FileTask {
@@ -23,4 +23,9 @@ export type FileMessage =
 
 /** Goes on, with the accounts to be written if it is a change, or gives up. */
 export type FileReply =
-  { readonly accounts: readonly StoredAccount[]; readonly receipt?: string | undefined } | 'enough';
+  | {
+      readonly accounts: readonly StoredAccount[];
+      readonly events: readonly AuditEvent[];
+      readonly receipt?: string | undefined;
+    }
+  | 'enough';

@@ -13,7 +13,8 @@ import { changedText, membersOf } from './edit.ts';
 import { lockFile } from './lock.ts';
 import { Receipts } from './receipts.ts';
 import { replaceFile, versionOf, type Companion } from './replace.ts';
-import type { AuditEvent, Changed, Decide, Once, Store, StoredAccount } from '../store.ts';
+import { Trail } from './trail.ts';
+import type { AuditEvent, Changed, Decide, EventFilter, Once, Store, StoredAccount, Unreadable } from '../store.ts';
 import { Vault } from '../vault.ts';
 
 /** How long to wait for another writer, in milliseconds. */
@@ -68,24 +69,35 @@ export class FileStore implements Store {
         const decision = await decide(new Map(asked.map((account) => [account.id, account])));
         const isKept = once !== undefined && decision.receipt !== undefined;
         const kept = isKept ? receipts.with(once, decision.receipt) : undefined;
-        if (this.#write(path, read, decision.accounts, attempt, kept)) {
+        if (
+          this.#write(path, read, { accounts: decision.accounts, events: decision.events, receipts: kept }, attempt)
+        ) {
           return { outcome: 'changed', result: decision.result };
         }
       }
     });
   }
 
-  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, _event: AuditEvent): Promise<number> {
+  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
     return this.#locked(async (path) => {
       for (let attempt = 1; ; attempt++) {
         const read = this.#read(path);
         const different = read.accounts
           .map((account) => [account, rewrite(account)] as const)
           .filter(([before, after]) => !isDeepStrictEqual(before, after));
-        const changed = different.map(([, after]) => after);
-        if (this.#write(path, read, changed, attempt)) return changed.length;
+        const accounts = different.map(([, after]) => after);
+        const events = [{ ...event, details: { ...event.details, accounts: accounts.length } }];
+        if (this.#write(path, read, { accounts, events, receipts: undefined }, attempt)) return accounts.length;
       }
     });
+  }
+
+  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
+    try {
+      yield* new Trail(this.#target()).read(filter, unreadable);
+    } catch (error) {
+      throw this.#failure(error);
+    }
   }
 
   async close(): Promise<void> {}
@@ -133,8 +145,8 @@ export class FileStore implements Store {
   }
 
   /** Returns false where the file was changed meanwhile, as often as it is worth trying again. */
-  #write(path: string, read: Read, changed: readonly StoredAccount[], attempt: number, receipts?: Companion): boolean {
-    if (changed.length === 0 && receipts === undefined) return true;
+  #write(path: string, read: Read, { accounts: changed, events, receipts }: Written, attempt: number): boolean {
+    if (changed.length === 0 && receipts === undefined && events.length === 0) return true;
     const wanted = [...new Map([...read.accounts, ...changed].map((account) => [account.id, account])).values()];
     refuseTwice(wanted);
     const text = changed.length === 0 ? read.text : changedText(read.text, read.accounts, changed);
@@ -144,7 +156,16 @@ export class FileStore implements Store {
       if (problems.length === 0 && isDeepStrictEqual(accounts.map(membersOf), wanted.map(membersOf))) return;
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
     };
-    const written = replaceFile(path, text, read.version, check, receipts);
+    const takeAway = new Trail(path).append(events);
+    let written: boolean;
+    try {
+      written = replaceFile(path, text, read.version, check, receipts);
+    } catch (error) {
+      // If only the last step failed, which comes after the change, the event is true.
+      if (versionOf(path) === read.version) takeAway();
+      throw error;
+    }
+    if (!written) takeAway();
     if (!written && attempt === attempts) {
       throw new AccountsError('store_changed', `${displayName(path)} is being changed by hand: try again`);
     }
@@ -161,6 +182,13 @@ export class FileStore implements Store {
     const other = error.path === undefined ? name : displayName(error.path);
     return new AccountsError('store_unavailable', `${other} cannot be used: ${error.code}`, error);
   }
+}
+
+/** What is to be written together. */
+interface Written {
+  readonly accounts: readonly StoredAccount[];
+  readonly events: readonly AuditEvent[];
+  readonly receipts: Companion | undefined;
 }
 
 /** A version of the file that was read and found valid. */

@@ -32,16 +32,16 @@ export class ThreadedFileStore extends FileStore {
   override async *list(after?: string): AsyncIterable<StoredAccount> {
     for await (const [accounts, reply] of this.#conversation({ kind: 'list', after })) {
       yield* accounts;
-      reply({ accounts: [] });
+      reply({ accounts: [], events: [] });
     }
   }
 
   override async change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
     let changed: Changed<T> | undefined;
     const response = (existing: readonly StoredAccount[]): FileReply => {
-      const { accounts, result, receipt } = decide(new Map(existing.map((account) => [account.id, account])));
+      const { accounts, events, result, receipt } = decide(new Map(existing.map((account) => [account.id, account])));
       changed = { outcome: 'changed', result };
-      return { accounts, receipt };
+      return { accounts, events, receipt };
     };
     await this.#run({ kind: 'change', ids, once }, response, (receipt) => {
       if (receipt !== undefined) changed = { outcome: 'repeated', receipt };

@@ -28,7 +28,7 @@ try {
 async function carryOut(store: FileStore): Promise<string | undefined> {
   if (task.kind === 'change') {
     const decide = async (existing: ReadonlyMap<string, StoredAccount>) => {
-      return { ...(await asked([...existing.values()])), events: [], result: undefined };
+      return { ...(await asked([...existing.values()])), result: undefined };
     };
     const changed = await store.change(task.ids, decide, task.once);
     return changed.outcome === 'repeated' ? changed.receipt : undefined;

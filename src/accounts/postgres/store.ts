@@ -1,8 +1,9 @@
 import type { Pool } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
-import type { AuditEvent, Changed, Decide, Once, Store, StoredAccount, Unreadable } from '../store.ts';
+import type { AuditEvent, Changed, Decide, EventFilter, Once, Store, StoredAccount, Unreadable } from '../store.ts';
 import { changePool } from './clients.ts';
 import { accountOf, selectAccounts, type AccountRow } from './rows.ts';
+import { readTrail, record } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { writeAccounts } from './write.ts';
 
@@ -84,9 +85,13 @@ export class PostgresStore implements Store {
         if (rows.length < page) break;
         last = rows.at(-1)?.account_id ?? last;
       }
-      await record(run, [event]);
+      await record(run, [{ ...event, details: { ...event.details, accounts: different } }]);
       return different;
     });
+  }
+
+  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
+    yield* readTrail(await this.#connections(), filter, unreadable);
   }
 
   async close(): Promise<void> {
@@ -136,16 +141,4 @@ async function claim(run: Query, once: Once): Promise<string | undefined> {
     throw new AccountsError('idempotency_key_reused', 'the idempotency key was used for another request before');
   }
   return made.receipt ?? '';
-}
-
-async function record(run: Query, events: readonly AuditEvent[]): Promise<void> {
-  if (events.length === 0) return;
-  await run(
-    `INSERT INTO envelope_sidecar.audit (at, actor, action, account_id, details)
-      SELECT to_timestamp(at / 1000), actor, action, account, details
-      FROM ROWS FROM (
-        json_to_recordset($1) AS (at numeric, actor text, action text, account text, details jsonb)
-      ) WITH ORDINALITY AS given (at, actor, action, account, details, number) ORDER BY number`,
-    [JSON.stringify(events)],
-  );
 }

@@ -3,6 +3,7 @@ import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { newAccount } from '../../../src/accounts/changes.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
+import type { AuditEvent } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
 
 /** What may lie in the place of a file. */
@@ -13,10 +14,19 @@ const kinds = {
   link: (path: string) => symlinkSync('/dev/full', path),
 } as const;
 
+const eventOf = (account: string): AuditEvent => {
+  return { at: 0, actor: 'user:test', action: 'account_added', account, details: {} };
+};
+
 const once = { key: 'k', request: 'r' };
 
 function add(store: FileStore, id: string): Promise<unknown> {
-  const decide = (): object => ({ accounts: [newAccount(undefined, id, id)], events: [], result: 'x', receipt: '{}' });
+  const decide = (): object => ({
+    accounts: [newAccount(undefined, id, id)],
+    events: [eventOf(id)],
+    result: 'x',
+    receipt: '{}',
+  });
   return store.change([id], decide as never, once);
 }
 
@@ -35,6 +45,9 @@ test.each([
   ['.accounts.yaml.receipts', 'garbage', 'store_invalid'],
   ['.accounts.yaml.receipts', 'link', 'store_invalid'],
   ['..accounts.yaml.receipts.new', 'folder', 'store_unavailable'],
+  ['accounts.audit.jsonl', 'fifo', 'store_invalid'],
+  ['accounts.audit.jsonl', 'folder', 'store_invalid'],
+  ['accounts.audit.jsonl', 'link', 'store_invalid'],
 ] as const)('%s that is a %s is named, and neither blocks nor changes anything', async (name, kind, code) => {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });

@@ -3,6 +3,7 @@ import type {
   AuditEvent,
   Changed,
   Decide,
+  EventFilter,
   Once,
   Store,
   StoredAccount,
@@ -43,6 +44,10 @@ class MarkingStore implements Store {
 
   changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
     return this.#store.changeAll((account) => marked(rewrite(unmarked(account))), event);
+  }
+
+  events(filter: EventFilter): AsyncIterable<AuditEvent> {
+    return this.#store.events(filter);
   }
 
   close(): Promise<void> {

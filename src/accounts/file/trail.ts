@@ -1,0 +1,138 @@
+import {
+  closeSync,
+  constants,
+  createReadStream,
+  fchmodSync,
+  fchownSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readSync,
+  statSync,
+  writeSync,
+} from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { z } from 'zod';
+import { displayName } from '../../yaml/files.ts';
+import { AccountsError } from '../accounts-error.ts';
+import { auditActions, type AuditEvent, type EventFilter, type Unreadable } from '../store.ts';
+
+/** An event as a line of JSON; the time in RFC 3339. */
+const lineForm = z.strictObject({
+  at: z.iso.datetime(),
+  actor: z.string(),
+  action: z.enum(auditActions),
+  account: z.string().optional(),
+  details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+});
+
+const newline = 10;
+
+/**
+ * The audit trail of an accounts' file, in a file beside it to which lines are only ever added. The caller holds the lock
+ * of the accounts' file while it appends.
+ */
+export class Trail {
+  readonly #path: string;
+  readonly #model: string;
+
+  /** @param accounts the path of the accounts' file, not of a symbolic link to it */
+  constructor(accounts: string) {
+    this.#model = accounts;
+    this.#path = join(dirname(accounts), `${basename(accounts).replace(/\.ya?ml$/, '')}.audit.jsonl`);
+  }
+
+  /**
+   * Adds events, on the disk when it returns. They come before the change that they tell of: after a crash there may be an
+   * event without its change, but no change without its event.
+   *
+   * @returns takes them away again
+   * @throws AccountsError `store_invalid` if something else lies there; the file system's error, with nothing added
+   */
+  append(events: readonly AuditEvent[]): () => void {
+    if (events.length === 0) return () => {};
+    const lines = events.map(({ at, ...event }) => `${JSON.stringify({ at: new Date(at).toISOString(), ...event })}\n`);
+    const file = this.#open();
+    try {
+      const { size } = fstatSync(file);
+      const takeAway = (): void => this.#truncate(size);
+      try {
+        // Behind a line that was cut off begins a new one.
+        writeSync(file, `${endsLine(file, size) ? '' : '\n'}${lines.join('')}`);
+        fsyncSync(file);
+      } catch (error) {
+        takeAway();
+        throw error;
+      }
+      return takeAway;
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  /** The events, the oldest first. @param unreadable gets an error for each line that is not an event */
+  async *read({ account, since = -Infinity }: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
+    const stats = statSync(this.#path, { throwIfNoEntry: false });
+    if (stats === undefined) return;
+    if (!stats.isFile()) throw this.#odd();
+    let number = 0;
+    for await (const line of createInterface({ input: createReadStream(this.#path), crlfDelay: Infinity })) {
+      number += 1;
+      if (line === '') continue;
+      const event = eventOf(line);
+      if (event !== undefined) {
+        if (event.at >= since && (account === undefined || event.account === account)) yield event;
+        continue;
+      }
+      const error = new AccountsError('store_invalid', `${displayName(this.#path)}:${number} is not an audit event`);
+      if (unreadable === undefined) throw error;
+      unreadable(error);
+    }
+  }
+
+  #open(): number {
+    const { O_APPEND, O_CREAT, O_NONBLOCK, O_RDWR } = constants;
+    const before = statSync(this.#path, { throwIfNoEntry: false });
+    // Opening a FIFO would block, or write into it.
+    if (before !== undefined && !before.isFile()) throw this.#odd();
+    const file = openSync(this.#path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0o600);
+    if (before !== undefined) return file;
+    const { mode, uid, gid } = statSync(this.#model);
+    const own = fstatSync(file);
+    if (own.uid !== uid || own.gid !== gid) fchownSync(file, uid, gid);
+    fchmodSync(file, mode);
+    return file;
+  }
+
+  #truncate(size: number): void {
+    const file = openSync(this.#path, 'r+');
+    try {
+      ftruncateSync(file, size);
+      fsyncSync(file);
+    } finally {
+      closeSync(file);
+    }
+  }
+
+  #odd(): AccountsError {
+    return new AccountsError('store_invalid', `${displayName(this.#path)} is not a regular file: remove it`);
+  }
+}
+
+function endsLine(file: number, size: number): boolean {
+  if (size === 0) return true;
+  const last = Buffer.alloc(1);
+  readSync(file, last, 0, 1, size - 1);
+  return last[0] === newline;
+}
+
+function eventOf(line: string): AuditEvent | undefined {
+  try {
+    const { at, account, ...event } = lineForm.parse(JSON.parse(line));
+    return { ...event, at: Date.parse(at), account };
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,60 @@
+import type { Pool } from 'pg';
+import { AccountsError } from '../accounts-error.ts';
+import type { AuditEvent, EventFilter, Unreadable } from '../store.ts';
+import { query, type Query } from './transaction.ts';
+
+/** Events read at once. */
+const page = 1_000;
+
+interface EventRow {
+  readonly position: string;
+  /** Epoch milliseconds; not a number if it is no date. */
+  readonly at: number;
+  readonly actor: string;
+  readonly action: AuditEvent['action'];
+  readonly account_id: string | null;
+  readonly details: AuditEvent['details'];
+}
+
+/** Adds events to the trail. */
+export async function record(run: Query, events: readonly AuditEvent[]): Promise<void> {
+  if (events.length === 0) return;
+  await run(
+    `INSERT INTO envelope_sidecar.audit (at, actor, action, account_id, details)
+      SELECT to_timestamp(at / 1000), actor, action, account, details
+      FROM ROWS FROM (
+        json_to_recordset($1) AS (at numeric, actor text, action text, account text, details jsonb)
+      ) WITH ORDINALITY AS given (at, actor, action, account, details, number) ORDER BY number`,
+    [JSON.stringify(events)],
+  );
+}
+
+/** The events, the oldest first. @param unreadable gets an error for each row that is not an event */
+export async function* readTrail(
+  pool: Pool,
+  { account, since = 0 }: EventFilter,
+  unreadable?: Unreadable,
+): AsyncIterable<AuditEvent> {
+  for (let last = '0'; ;) {
+    const rows = await query<EventRow>(
+      pool,
+      `SELECT position, (extract(epoch FROM at) * 1000)::float8 AS at, actor, action, account_id, details
+        FROM envelope_sidecar.audit
+        WHERE position > $1 AND at >= to_timestamp($2::float8 / 1000) AND ($3::text IS NULL OR account_id = $3)
+        ORDER BY position LIMIT ${page}`,
+      [last, since, account ?? null],
+    );
+    for (const row of rows) {
+      const { position, at, actor, action, account_id: id, details } = row;
+      if (Number.isFinite(at)) {
+        yield { at: Math.round(at), actor, action, account: id ?? undefined, details };
+        continue;
+      }
+      const error = new AccountsError('store_invalid', `audit event ${position}: its time cannot be used`);
+      if (unreadable === undefined) throw error;
+      unreadable(error);
+    }
+    if (rows.length < page) return;
+    last = rows.at(-1)?.position ?? last;
+  }
+}
