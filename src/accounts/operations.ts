@@ -2,10 +2,27 @@ import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { AccountsError } from './accounts-error.ts';
 import * as changes from './changes.ts';
 import { rfc3339 } from './dates.ts';
-import type { AuditAction, AuditEvent, Decision, Once, Store, StoredAccount, Unreadable } from './store.ts';
+import type {
+  AuditAction,
+  AuditEvent,
+  Decision,
+  EventFilter,
+  Once,
+  Store,
+  StoredAccount,
+  Unreadable,
+} from './store.ts';
 import type { Vault } from './vault.ts';
-import { viewAccount, viewEncryption, viewKey } from './views.ts';
-import type { AccountView, EnabledView, EncryptionView, IssuedKeyView, KeyView, Viewing } from './views.ts';
+import { viewAccount, viewEncryption, viewEvent, viewKey } from './views.ts';
+import type {
+  AccountView,
+  AuditEventView,
+  EnabledView,
+  EncryptionView,
+  IssuedKeyView,
+  KeyView,
+  Viewing,
+} from './views.ts';
 
 /** What operations are carried out with. */
 export interface OperationsOptions {
@@ -79,6 +96,11 @@ export class Operations {
 
   async showEncryption(id: string, environment: EnvironmentName): Promise<EncryptionView> {
     return (await this.show(id)).encryption[environment];
+  }
+
+  /** The audit trail, the oldest event first. @param unreadable as of a store's events */
+  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEventView> {
+    for await (const event of this.#store.events(filter, unreadable)) yield viewEvent(event);
   }
 
   async add(id: string, name: string, request: Request): Promise<AccountView> {

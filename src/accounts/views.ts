@@ -4,7 +4,8 @@ import { encodings } from '../envelope/encoding.ts';
 import { environmentNames, environmentOf, keyKinds, kindOf } from './api-key.ts';
 import type { EnvironmentName } from './api-key.ts';
 import { rfc3339 } from './dates.ts';
-import type { StoredAccount, StoredEncryption, StoredKey } from './store.ts';
+import { auditActions } from './store.ts';
+import type { AuditEvent, StoredAccount, StoredEncryption, StoredKey } from './store.ts';
 
 // What programs are told of accounts: by `--json` and by the operators' API alike. Dates are RFC 3339, null where there
 // is none. Schemas, because the API's description is made of them.
@@ -60,6 +61,17 @@ export const accountView = z
   })
   .describe('A merchant, with all API keys and both environments.');
 export type AccountView = z.output<typeof accountView>;
+
+export const auditEventView = z
+  .object({
+    at: date,
+    actor: z.string().describe('`user:<name>` on the command line, `token:<name>` for the API.'),
+    action: z.enum(auditActions),
+    account: z.string().nullable().describe('Null if all accounts are concerned.'),
+    details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])),
+  })
+  .describe('A change that was made. Never a secret.');
+export type AuditEventView = z.output<typeof auditEventView>;
 
 const secretShown = z
   .boolean()
@@ -144,6 +156,10 @@ export function viewEncryption(
           ...(recordsUse && { last_used_at: dateOrNull(previous.lastUsedAt) }),
         },
   };
+}
+
+export function viewEvent({ at, account, ...event }: AuditEvent): AuditEventView {
+  return { at: rfc3339(at), account: account ?? null, ...event };
 }
 
 /** Encryption where it was never enabled. */

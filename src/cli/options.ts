@@ -2,14 +2,36 @@ import { Argument, InvalidArgumentError, Option } from 'commander';
 import { identifier } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { Kind } from '../yaml/kinds.ts';
+import { WrongValue } from '../yaml/wrong-value.ts';
+import type { CliIo } from './io.ts';
 
 /** Reads an argument or an option as a value of the configuration's kinds; what is not as expected is wrong usage. */
 export function readAs<T>(kind: Kind<T>): (text: string) => T {
   return (text) => {
-    const value = kind.pattern.test(text) ? kind.read(text) : undefined;
+    const value = kind.pattern.test(text) ? valueOf(kind, text) : undefined;
     if (value === undefined) throw new InvalidArgumentError(`Expected ${kind.expected}.`);
     return value;
   };
+}
+
+/** Undefined if it has the right form and is wrong all the same, such as a day that the calendar does not have. */
+function valueOf<T>(kind: Kind<T>, text: string): T | undefined {
+  try {
+    return kind.read(text);
+  } catch (error) {
+    if (error instanceof WrongValue) return undefined;
+    throw error;
+  }
+}
+
+/** Who makes a change, as the audit trail names people. */
+export const actorName = /^[!-~]{1,100}$/;
+
+/** `--actor`, for a user that several people share. Checked where it is used, because the environment may be its source. */
+export function actorOption({ env }: Pick<CliIo, 'env'>): Option {
+  return new Option('--actor <name>', 'who makes the change (default: SIDECAR_ACTOR, or the user)').default(
+    env['SIDECAR_ACTOR'],
+  );
 }
 
 /** The account that a command is about. @param usage as help names it, in angle brackets */

@@ -3,6 +3,7 @@ import { credentialFormats } from '../envelope/credentials.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { addAccountCommands } from './accounts.ts';
 import { check, type CheckOptions } from './check.ts';
+import { addAuditCommands } from './audit.ts';
 import { open, seal, type CipherOptions } from './cipher.ts';
 import { configOption } from './config-option.ts';
 import { demo } from './demo.ts';
@@ -49,6 +50,7 @@ export function addOtherCommands(program: Command, io: CliIo, ended: Ended): voi
   addAccountCommands(program, io, ended);
   addKeyCommands(program, io, ended);
   addEncryptionCommands(program, io, ended);
+  addAuditCommands(program, io, ended);
 
   const cipherCommand = (name: string, description: string): Command =>
     program

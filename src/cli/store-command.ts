@@ -12,6 +12,7 @@ import { complain } from './complain.ts';
 import { configOption } from './config-option.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
+import { actorName, actorOption } from './options.ts';
 
 /** What a command on accounts works with. */
 export interface StoreSession extends OperationsOptions {
@@ -31,6 +32,7 @@ export interface StoreSession extends OperationsOptions {
 export interface StoreOptions {
   readonly config: string;
   readonly json?: true;
+  readonly actor?: string;
 }
 
 /** What ended a command: handed to `run`. */
@@ -42,6 +44,7 @@ export function storeCommand(group: Command, io: CliIo, usage: string, descripti
     .command(usage)
     .description(description)
     .addOption(configOption(io))
+    .addOption(actorOption(io))
     .option('--json', 'the result as JSON, for programs');
 }
 
@@ -66,6 +69,14 @@ async function carryOut(
   options: StoreOptions,
   work: (session: StoreSession) => Promise<void>,
 ): Promise<number> {
+  const who = options.actor ?? userName();
+  if (options.actor !== undefined && !actorName.test(who)) {
+    await complain(
+      io,
+      `${name}: --actor or SIDECAR_ACTOR: expected 1 to 100 printable ASCII characters without spaces\n`,
+    );
+    return exitCodes.usage;
+  }
   const loaded = loadConfig(options.config, io.env);
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const settings = loaded.config.store;
@@ -77,8 +88,9 @@ async function carryOut(
   const unreadable: AccountsError[] = [];
   try {
     const operations = new Operations(parts);
+    const actor = `user:${who}`;
     const leaveOut = (error: AccountsError): void => void unreadable.push(error);
-    await work({ ...parts, io, operations, settings, actor: `user:${userName()}`, show, unreadable: leaveOut });
+    await work({ ...parts, io, operations, settings, actor, show, unreadable: leaveOut });
     for (const error of unreadable) await complain(io, `${name}: ${error.message} (${error.code})\n`);
     return unreadable.length === 0 ? exitCodes.done : exitCodes.configuration;
   } catch (error) {
