@@ -102,7 +102,7 @@ function forward(
   metrics: Metrics,
 ): void {
   const { sealer } = request;
-  const headers = upstreamHeaders(request, head, environment.name);
+  const headers = upstreamHeaders(request, head, environment);
   if (sealer === undefined) {
     headers.push(...head.plainHeaders);
   } else {

@@ -15,17 +15,24 @@ const overriding = 'x-http-method-override x-http-method x-method-override x-ori
 /** True of untouched traffic only. */
 const plain = 'accept-encoding range etag digest content-digest repr-digest content-md5 accept-ranges';
 
+/** Cores believe these about who a client is: only a trusted proxy may say so. */
+const client =
+  'x-real-ip true-client-ip cf-connecting-ip cf-connecting-ipv6 x-client-ip x-cluster-client-ip fastly-client-ip';
+
 /** What the sidecar does with a client's header of this name. One that is not listed goes to the upstream as it is. */
 const roles = new Map(
-  Object.entries({ read, dropped: `${dropped} ${overriding}`, plain }).flatMap(([role, names]) =>
+  Object.entries({ read, dropped: `${dropped} ${overriding}`, plain, client }).flatMap(([role, names]) =>
     names.split(' ').map((name) => [name, role] as const),
   ),
 );
 
-/** `read` here, `dropped`, forwarded with `plain` traffic only, or undefined: forwarded. @param lower a name in lower case */
+/**
+ * `read` here, `dropped`, forwarded with `plain` traffic only or from a trusted proxy only (`client`), or undefined: forwarded.
+ *
+ * @param lower a name in lower case */
 export function roleOf(lower: string): string | undefined {
   const role = lower.startsWith('if-') ? 'plain' : roles.get(lower);
-  return role ?? (isDisguised(lower) ? 'dropped' : undefined);
+  return role ?? (isOwn(lower) || isDisguised(lower) ? 'dropped' : undefined);
 }
 
 /**
@@ -35,5 +42,10 @@ export function roleOf(lower: string): string | undefined {
 function isDisguised(lower: string): boolean {
   if (!/[^a-z0-9-]/.test(lower)) return false;
   const dashed = lower.replaceAll(/[^a-z0-9-]/g, '-');
-  return roles.has(dashed) || dashed.startsWith('if-') || dashed.startsWith('x-forwarded-');
+  return roles.has(dashed) || isOwn(dashed) || dashed.startsWith('if-') || dashed.startsWith('x-forwarded-');
+}
+
+/** Whether only the sidecar itself may say it, in either direction. @param lower a name in lower case */
+export function isOwn(lower: string): boolean {
+  return lower === 'envelope' || lower.startsWith('envelope-');
 }

@@ -49,7 +49,7 @@ export async function passThrough(
     }
     body ??= new PassingBody(request, lookedAt);
   }
-  const headers = upstreamHeaders(request, head, environment.name);
+  const headers = upstreamHeaders(request, head, environment);
   headers.push(...head.plainHeaders);
   // A body that is here in whole has a length, even if it came in chunks.
   const length = Buffer.isBuffer(body) ? body.length : head.contentLength;

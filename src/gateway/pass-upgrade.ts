@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { GatewayRequest } from './gateway-request.ts';
 import { PlainResponse } from './plain-response.ts';
+import { readResponseHead } from './response-headers.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { upstreamHeaders } from './upstream-headers.ts';
@@ -29,16 +30,17 @@ export function passUpgrade(
   const { req, res, rules } = request;
   const { socket } = req;
   request.wait('upstream_timeout');
-  const headers = [...upstreamHeaders(request, head, environment.name), ...head.plainHeaders];
-  const handshake = { req, socket, firstBytes, target: head.target, headers, requestId: request.id };
+  const headers = [...upstreamHeaders(request, head, environment), ...head.plainHeaders];
+  const handshake = { req, socket, firstBytes, target: head.target, headers };
   const relay = new PlainResponse(request);
   const abort = environment.upstream.upgrade(handshake, {
-    onSwitch: () => {
+    onSwitch: (raw) => {
       request.deadline = Infinity;
       res.statusCode = 101;
       res.detachSocket(socket);
       socket.once('close', () => res.emit('close'));
       socket.setTimeout(rules.timeouts.idle, () => socket.destroy());
+      return [...request.responseHeaders(), ...readResponseHead(101, raw).headers];
     },
     onResponse: (status, responseHeaders, response) => {
       request.call = {

@@ -37,7 +37,7 @@ export interface ForwardedHeaders {
   for: string | undefined;
   proto: string | undefined;
   host: string | undefined;
-  /** Flat list: `Forwarded` and the `X-Forwarded-*` the sidecar does not continue. */
+  /** Flat list: `Forwarded`, the `X-Forwarded-*` the sidecar does not continue, `X-Real-IP` and the like. */
   others: string[];
 }
 
@@ -92,6 +92,10 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     if (role === 'dropped') continue;
     if (role === 'plain') {
       head.plainHeaders.push(name, value);
+      continue;
+    }
+    if (role === 'client') {
+      head.forwarded.others.push(name, value);
       continue;
     }
     switch (lower) {

@@ -1,3 +1,4 @@
+import { isOwn } from './header-roles.ts';
 import { withoutNominated } from './nominated.ts';
 
 /** What never goes from the upstream to a client: hop-by-hop headers, and what only the sidecar itself may say. */
@@ -12,12 +13,9 @@ const neverForwarded = new Set([
   'transfer-encoding',
   'upgrade',
   'x-request-id',
-  'envelope',
-  'envelope-content-type',
-  'envelope-credentials',
 ]);
 
-/** What describes the bytes of the upstream's body, and is wrong for its envelope. */
+/** What describes the bytes of the upstream's body, and is wrong for its envelope; who may keep them, and for how long. */
 const ofPlainBody = new Set([
   'content-length',
   'content-type',
@@ -29,6 +27,13 @@ const ofPlainBody = new Set([
   'repr-digest',
   'content-md5',
   'accept-ranges',
+  'cache-control',
+  'expires',
+  'last-modified',
+  'age',
+  'pragma',
+  'surrogate-control',
+  'cdn-cache-control',
 ]);
 
 /** The upstream's head, sorted into what goes to the client and what decides how. */
@@ -55,7 +60,7 @@ export function readResponseHead(status: number, raw: readonly string[]): Respon
     const name = raw[i] as string;
     const value = raw[i + 1] as string;
     const lower = name.toLowerCase();
-    if (neverForwarded.has(lower)) {
+    if (neverForwarded.has(lower) || isOwn(lower)) {
       if (lower === 'connection') connection = connection === undefined ? value : `${connection},${value}`;
       continue;
     }

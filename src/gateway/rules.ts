@@ -9,6 +9,8 @@ import { Router } from './router.ts';
 export interface ServedEnvironment {
   readonly name: EnvironmentName;
   readonly upstream: Upstream;
+  /** Whether the upstream gets `Authorization`, because it checks keys itself. */
+  readonly forwardsAuthorization: boolean;
   /** Whether the two test endpoints are answered here. */
   readonly cipherTest: boolean;
 }
@@ -36,10 +38,11 @@ export class Rules {
     this.timeouts = config.timeouts;
     this.errorsPage = config.documentation ?? shippedErrorsPage;
     this.#upstreams = new Set(upstreams.values());
-    for (const { name, hosts } of config.environments) {
+    for (const { name, hosts, upstream: target } of config.environments) {
       const upstream = upstreams.get(name);
       if (upstream === undefined) throw new Error(`no upstream for the environment ${name}`);
-      const served = { name, upstream, cipherTest: config.cipherTest.includes(name) };
+      const { forwardsAuthorization } = target;
+      const served = { name, upstream, forwardsAuthorization, cipherTest: config.cipherTest.includes(name) };
       if (hosts.length === 0) this.#forEveryHost = served;
       for (const host of hosts) this.#byHost.set(host, served);
     }

@@ -8,7 +8,6 @@ import type { UpstreamFailure } from '../upstream/failure.ts';
 import { readResponseHead, type ResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
 import type { GatewayRequest } from './gateway-request.ts';
-import { concat } from './request-body.ts';
 
 /** Responses up to this size are sealed in one piece. */
 const inOnePiece = 65_536;
@@ -36,8 +35,10 @@ export class SealedResponse extends ResponseRelay {
   /** Whether the coding has said that it ends; what the upstream sends behind it belongs to nothing. */
   #decoded = false;
   #upstreamEnded = false;
-  /** Present while a short response is collected. */
-  #pieces: Buffer[] | undefined;
+  /** Whether a short response is collected, and what has come of it. */
+  #collects = false;
+  #collected: Buffer | undefined;
+  #collectedLength = 0;
   #stream: SealStream | undefined;
   #sealTime = 0;
 
@@ -63,7 +64,7 @@ export class SealedResponse extends ResponseRelay {
       return;
     }
     const { contentLength } = head;
-    if (contentLength !== undefined && contentLength <= inOnePiece && request.hold(contentLength)) this.#pieces = [];
+    this.#collects = contentLength !== undefined && contentLength <= inOnePiece && request.hold(contentLength);
   }
 
   override onData(chunk: Buffer): void {
@@ -123,8 +124,8 @@ export class SealedResponse extends ResponseRelay {
   }
 
   #onPlain(chunk: Buffer): void {
-    if (this.#pieces !== undefined) {
-      this.#pieces.push(chunk);
+    if (this.#collects) {
+      this.#collect(chunk, this.#head?.contentLength ?? 0);
       return;
     }
     const source = this.#decoder ?? this.request.call;
@@ -132,9 +133,18 @@ export class SealedResponse extends ResponseRelay {
     if (sealed !== '') this.write(sealed, source);
   }
 
+  /** In the memory that was taken for it, however many pieces it comes in. */
+  #collect(chunk: Buffer, length: number): void {
+    if (chunk.length === length) this.#collected = chunk;
+    else {
+      this.#collected ??= Buffer.allocUnsafe(length);
+      this.#collectedLength += chunk.copy(this.#collected, this.#collectedLength);
+    }
+  }
+
   #onPlainEnd(): void {
-    if (this.#pieces !== undefined) {
-      const plaintext = concat(this.#pieces);
+    if (this.#collected !== undefined) {
+      const plaintext = this.#collected;
       const sealed = this.#timed(() => this.#sealer.seal(plaintext));
       this.#writeHead(sealed.length);
       this.end(sealed);
@@ -163,7 +173,7 @@ export class SealedResponse extends ResponseRelay {
   #writeHead(length: number | 'unknown' | undefined): void {
     const { request } = this;
     const { status = 200, headers = [], contentType } = this.#head ?? {};
-    const response = [...request.responseHeaders(), ...headers];
+    const response = [...request.responseHeaders(), ...headers, 'Cache-Control', 'no-store'];
     if (length === undefined) {
       if (contentType !== undefined) response.push('Content-Type', contentType);
       if (mayHaveBody(request.head?.method ?? '', status)) response.push('Content-Length', '0');

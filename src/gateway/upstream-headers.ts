@@ -1,23 +1,26 @@
-import { kindOf, type EnvironmentName } from '../accounts/api-key.ts';
+import { kindOf } from '../accounts/api-key.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
 import { peerOf } from './client-address.ts';
 import type { GatewayRequest } from './gateway-request.ts';
 import type { RequestHead } from './request-head.ts';
+import type { ServedEnvironment } from './rules.ts';
 
 /**
  * The headers of a request to the upstream: the client's end-to-end headers that hold in any case, and what the sidecar
  * says itself. A flat list, to be continued by what depends on the body.
  */
-export function upstreamHeaders(request: GatewayRequest, head: RequestHead, environment: EnvironmentName): string[] {
-  const headers = request.trace === undefined ? head.headers : traced(head.headers, request.trace);
+export function upstreamHeaders(request: GatewayRequest, head: RequestHead, environment: ServedEnvironment): string[] {
+  const headers = request.trace === undefined ? [...head.headers] : traced(head.headers, request.trace);
   if (head.host !== '') headers.push('Host', head.host);
   headers.push('X-Request-Id', request.id);
   // A preflight has no identity and no key.
   if (request.holder !== undefined) {
     const { account, key } = request.holder;
     headers.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', kindOf(key.prefix));
-    headers.push('X-Environment', environment);
-    if (head.authorization !== undefined) headers.push('Authorization', head.authorization);
+    headers.push('X-Environment', environment.name);
+    // It is a key: with anything else there is no holder.
+    if (environment.forwardsAuthorization && head.authorization !== undefined)
+      headers.push('Authorization', head.authorization);
   }
   pushForwarded(headers, request, head);
   return headers;

@@ -6,8 +6,13 @@ import type { UpstreamFailure } from './failure.ts';
 
 /** Receives what becomes of an upgrade. Exactly one of the three is called. */
 export interface UpgradeHandler {
-  /** The upstream switches protocols; from now on both sockets belong to each other. */
-  onSwitch(): void;
+  /**
+   * The upstream switches protocols; from now on both sockets belong to each other.
+   *
+   * @param headers of its 101, a flat list as sent
+   * @returns those that the client gets, without those of the upgrade itself
+   */
+  onSwitch(headers: readonly string[]): readonly string[];
   /** The upstream answers instead. Flat list of headers; the body is read from `answer`. */
   onResponse(status: number, headers: readonly string[], response: IncomingMessage): void;
   onFailure(failure: UpstreamFailure): void;
@@ -22,8 +27,9 @@ export interface UpgradeRequest {
   readonly target: string;
   /** Flat list of end-to-end headers, without those of the upgrade itself. */
   readonly headers: readonly string[];
-  readonly requestId: string;
 }
+
+const ofUpgrade = { connection: 'Upgrade', upgrade: 'websocket' };
 
 /**
  * Hands a WebSocket handshake to the upstream with http-proxy and couples the two connections. http-proxy is given only
@@ -36,7 +42,7 @@ export interface UpgradeRequest {
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
-  { req, socket, firstBytes, target: path, headers, requestId }: UpgradeRequest,
+  { req, socket, firstBytes, target: path, headers }: UpgradeRequest,
   handler: UpgradeHandler,
 ): () => void {
   const { protocol, socketPath, ca, cert, key } = address;
@@ -58,14 +64,15 @@ export function upgrade(
     // the client to an upstream that has refused it. This listener comes before http-proxy's, the one below behind it.
     proxyRequest.once('response', (response: MaybeUpgrade) => (response.upgrade = true));
     proxyRequest.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
-      response.headers['x-request-id'] = requestId;
       socket.once('close', () => upstreamSocket.destroy());
       upstreamSocket.once('close', () => socket.destroySoon());
-      if (settle()) handler.onSwitch();
+      // http-proxy writes these to the client.
+      const passed = settle() ? handler.onSwitch(response.rawHeaders) : [];
+      response.headers = { ...grouped(passed), ...ofUpgrade };
     });
   });
 
-  req.headers = { ...grouped(headers), connection: 'Upgrade', upgrade: 'websocket' };
+  req.headers = { ...grouped(headers), ...ofUpgrade };
   proxy.ws(
     req,
     socket,

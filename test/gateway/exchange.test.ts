@@ -394,7 +394,6 @@ describe('the head of the request to the upstream', () => {
       'accept-language': 'de',
       accept: 'application/json',
       cookie: 'a=b',
-      authorization: `Bearer ${keys.acme}`,
       'x-account-id': 'acme',
     });
   });

@@ -3,6 +3,7 @@ import type { OutgoingHttpHeaders } from 'node:http';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import { envelopeOf, expectPlainRefusal, opened, send, type Response } from '../support/client.ts';
+import { openConnection, parseOnly, type Connection } from '../support/connection.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
 import { acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
 import type { Respond } from '../support/upstream.ts';
@@ -90,6 +91,76 @@ describe('every body is sealed', () => {
   });
 });
 
+describe('what a response holds in memory', () => {
+  /** A core whose responses of `length` bytes come in two halves, the second when all are let go. */
+  async function startHalving(length: number, buffered: number) {
+    const { promise: released, resolve: release } = Promise.withResolvers<unknown>();
+    const respond: Respond = (_seen, res) => {
+      res.writeHead(200, { ...json, 'Content-Length': length });
+      res.write('1'.repeat(length / 2));
+      void released.then(() => res.end('1'.repeat(length / 2)));
+    };
+    const { sidecar } = await startGateway({ respond, limits: { buffered } });
+    const ask = async (): Promise<Connection> => {
+      const client = await openConnection(sidecar.port);
+      return client.send(
+        `GET /api/s2s/report HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\n\r\n`,
+      );
+    };
+    return { sidecar, release, ask };
+  }
+
+  test('is taken from the budget of all requests; beyond it a response streams', async () => {
+    const { release, ask } = await startHalving(60_000, 60_000);
+    const held = await ask();
+    // Its place in the budget is taken once the core has responded.
+    await new Promise((resolve) => void setTimeout(resolve, 100));
+    const streamed = await ask();
+    await streamed.untilText('\r\n\r\n');
+    expect(held.received).toBe('');
+    release(undefined);
+    for (const client of [held, streamed]) {
+      expect(opened(acmeTest, { ...parseOnly(await client.untilText('"}')), bytes: Buffer.alloc(0) })).toBe(
+        '1'.repeat(60_000),
+      );
+    }
+  });
+
+  test.each([
+    [59_999, 'streams'],
+    [60_000, 'is held'],
+  ])('of 60,000 bytes, with a budget of %i, %s', async (buffered, how) => {
+    const { sidecar, release, ask } = await startHalving(60_000, buffered);
+    const client = await ask();
+    await (how === 'streams' ? client.untilText('\r\n\r\n') : new Promise((resolve) => void setTimeout(resolve, 200)));
+    expect(client.received === '').toBe(how === 'is held');
+    release(undefined);
+    await client.untilText('"}');
+    // What was held is given back, or the third would find nothing.
+    for (let i = 0; i < 3; i += 1) {
+      expect(
+        (await send(sidecar, 'GET /api/s2s/report', { key: keys.acme })).headers['transfer-encoding'],
+      ).toBeUndefined();
+    }
+  });
+
+  test('is what it states, however many pieces it comes in', async () => {
+    const body = '0123456789'.repeat(30);
+    const { sidecar } = await startGateway({
+      respond: async (_seen, res) => {
+        res.writeHead(200, { ...json, 'Content-Length': body.length });
+        for (const character of body) {
+          res.write(character);
+          await new Promise((resolve) => void setImmediate(resolve));
+        }
+        res.end();
+      },
+    });
+    const response = await send(sidecar, 'GET /api/s2s/report', { key: keys.acme });
+    expect(opened(acmeTest, response)).toBe(body);
+  });
+});
+
 describe('where there is no body there is nothing to seal', () => {
   test.each<[string, Respond, string, number]>([
     ['204', (_, res) => res.writeHead(204).end(), 'POST', 204],
@@ -140,6 +211,16 @@ describe('the type', () => {
 });
 
 describe('headers', () => {
+  const caching = {
+    'Cache-Control': 'public, max-age=600',
+    Expires: 'Thu, 01 Jan 2099 00:00:00 GMT',
+    'Last-Modified': 'Thu, 01 Jan 2026 00:00:00 GMT',
+    Age: '5',
+    Pragma: 'cache',
+    'Surrogate-Control': 'max-age=600',
+    'CDN-Cache-Control': 'max-age=600',
+  };
+
   test('that describe the plaintext or the connection are removed', async () => {
     const ofPlaintext = [
       'ETag',
@@ -168,12 +249,32 @@ describe('headers', () => {
     expect(present).toEqual([]);
   });
 
+  test.each([
+    ['a sealed body', 'POST', responding(200, caching, '{}')],
+    ['a sealed body that streams', 'GET', chunked(caching, '{}')],
+    ['no body', 'GET', responding(204, caching)],
+    ['no body, to HEAD', 'HEAD', responding(200, caching, '{}')],
+    ['an error', 'POST', responding(500, caching, '{}')],
+  ])('say that nothing may keep it, whatever the upstream says, of a response with %s', async (_, method, respond) => {
+    const { headers } = await responseTo(respond, method);
+    expect(headers['cache-control']).toBe('no-store');
+    const others = Object.keys(caching).filter((name) => name !== 'Cache-Control' && name.toLowerCase() in headers);
+    expect(others).toEqual([]);
+  });
+
+  test('about keeping a response stay on one that is not sealed', async () => {
+    const { sidecar } = await startGateway({ respond: responding(200, caching, '{}') });
+    const { headers } = await send(sidecar, 'GET /api/s2s/report', { key: keys.globex });
+    const lower = Object.fromEntries(Object.entries(caching).map(([name, value]) => [name.toLowerCase(), value]));
+    expect(headers).toMatchObject(lower);
+  });
+
   test('that hold for the envelope, too, are kept', async () => {
     const kept = {
       'Set-Cookie': ['a=1', 'b=2'],
       Location: '/api/s2s/charges/1',
       'Retry-After': '5',
-      'Cache-Control': 'no-store',
+      Vary: 'Accept',
       'WWW-Authenticate': 'Basic',
       'X-Custom': 'caf\u00e9',
     };
@@ -182,7 +283,12 @@ describe('headers', () => {
     expect(response.headers).toMatchObject(lower);
   });
 
-  const forged = { Envelope: 'forged', 'Envelope-Content-Type': 'forged', 'Envelope-Credentials': 'forged' };
+  const forged = {
+    Envelope: 'forged',
+    'Envelope-Content-Type': 'forged',
+    'Envelope-Credentials': 'forged',
+    'Envelope-Other': 'forged',
+  };
 
   test.each([
     ['a sealed response', 'POST /api/s2s/charge', keys.acme, { envelope: 'sealed' }],

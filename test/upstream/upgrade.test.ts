@@ -114,11 +114,47 @@ describe('a WebSocket on a route that has them', () => {
       'x-environment': 'test',
       'x-request-id': 'id-1',
       'x-forwarded-for': '127.0.0.1',
-      authorization: `Bearer ${keys.globex}`,
       host: `127.0.0.1:${sidecar.port}`,
       'sec-websocket-protocol': 'pay.v1',
     });
     expect(JSON.stringify(seen)).not.toContain('evil');
+    expect(seen).not.toHaveProperty('authorization');
+  });
+
+  test('gets of a 101 what is between the two ends, and nothing that only the sidecar may say', async () => {
+    const upstream = await startByteUpstream(({ socket }) => {
+      const lines = [
+        'HTTP/1.1 101 Switching Protocols',
+        'Connection: Upgrade, X-Nominated',
+        'Upgrade: websocket',
+        'Envelope: sealed',
+        'Envelope-Credentials: current',
+        'envelope-other: forged',
+        'X-Request-Id: forged',
+        'X-Nominated: a',
+        'Keep-Alive: timeout=5',
+        'Sec-WebSocket-Accept: abc',
+        'Set-Cookie: a=1',
+        'Set-Cookie: b=2',
+      ];
+      socket.write(`${lines.join('\r\n')}\r\n\r\n`);
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+    const client = await openConnection(sidecar.port);
+    client.send(
+      `GET /ws/feed HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\nX-Request-Id: id-1\r\n` +
+        'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n',
+    );
+    const [statusLine, ...lines] = (await client.untilText('\r\n\r\n')).trim().toLowerCase().split('\r\n');
+    expect(statusLine).toBe('http/1.1 101 switching protocols');
+    expect(lines.toSorted()).toEqual([
+      'connection: upgrade',
+      'sec-websocket-accept: abc',
+      'set-cookie: a=1',
+      'set-cookie: b=2',
+      'upgrade: websocket',
+      'x-request-id: id-1',
+    ]);
   });
 
   test('is in flight as long as it is open, and has one access line', async () => {

@@ -131,10 +131,13 @@ function judgeForwarded(request: Request, forwarded: Request, address: string): 
     'the request line stays',
     ...shown,
   );
-  const [authorization] = valuesOf(forwarded, 'authorization');
   const key = soleKey(request);
   ensure(key?.active !== false, 'an inactive account is refused', ...shown);
-  const isPreflight = request.method === 'OPTIONS' && authorization === undefined;
+  const isPreflight =
+    request.method === 'OPTIONS' &&
+    valuesOf(request, 'origin').length > 0 &&
+    valuesOf(request, 'access-control-request-method').length > 0 &&
+    valuesOf(forwarded, 'x-account-id').length === 0;
   ensure(key !== undefined || isPreflight, 'what has no key is refused', ...shown);
   const identity: Record<string, string | undefined> = {
     'x-account-id': isPreflight ? undefined : key?.account,
@@ -156,6 +159,9 @@ function judgeForwarded(request: Request, forwarded: Request, address: string): 
     'keep-alive',
     'expect',
     'proxy-connection',
+    'authorization',
+    'x-real-ip',
+    'envelope',
     'envelope-credentials',
   ]) {
     if (hop !== 'connection' && hop !== 'upgrade') {

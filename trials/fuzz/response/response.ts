@@ -127,7 +127,8 @@ function judge(asked: Asked, { text, ending }: Received, tally: Tally): void {
     return;
   }
   ensure(response.end === text.length, 'there is nothing behind the response', text);
-  const isOurs = valuesOf(response, 'cache-control').join() === 'no-store';
+  const types = [...valuesOf(response, 'content-type'), ...valuesOf(response, 'envelope-content-type')];
+  const isOurs = types.includes('application/problem+json');
   if (isOurs) {
     judgeRefusal(asked, response, tally);
     return;
