@@ -21,7 +21,9 @@ Two YAML files: one says what the sidecar does, the other who may use it.
   not make a file invalid.
 - \`serve\` checks in the same way and does not start on a file with a problem. While it runs, it follows changes of every file it
   has read, and SIGHUP. A valid change is taken in whole, between two requests; an invalid one is logged with all its problems, and
-  what was valid before goes on.
+  the content that was valid before stays in force. Each of the two files counts by itself: if one is not valid, the other is taken
+  in all the same. A file named with \`{ file: … }\` belongs to the file that names it. A change of \`accounts\` in the sidecar's file is
+  taken in only together with the accounts it names.
 - For editors there are JSON Schemas beside the files, \`sidecar.schema.json\` and \`accounts.schema.json\`. The comment in the
   first line of each file names its own.
 

@@ -11,7 +11,10 @@ import { PostgresAccounts } from './accounts/postgres/accounts.ts';
 import { tallyOf } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
 import { certificatesOf } from './config/certificates.ts';
-import type { Config, Listener, StoreSettings } from './config/config.ts';
+import type { Config, Listener, Settings, StoreSettings } from './config/config.ts';
+import { InForce } from './config/in-force.ts';
+import type { LoadedFiles } from './config/load.ts';
+import { needsRestart } from './config/needs-restart.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { createListener, secureContextOf, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
@@ -56,8 +59,9 @@ export class App {
   #monitor: DirectoryMonitor | undefined;
   #operators: OperatorsApi | undefined;
   #operatorsListener: Server | undefined;
-  /** Says what cannot change while running. */
-  readonly #fixed: Readonly<Record<string, unknown>>;
+  /** The configuration the process started with. */
+  readonly #started: Settings;
+  readonly #inForce: InForce;
   #config: Config;
   #ready = false;
   #drained: Promise<void> | undefined;
@@ -65,7 +69,9 @@ export class App {
   #drainEnds = 0;
 
   constructor(config: Config, { log, clock, version, env }: AppDependencies) {
-    this.#fixed = fixedOf(config);
+    // Without the accounts, of which nothing is held longer than they are in force.
+    const { accounts: _accounts, ...settings } = config;
+    this.#started = settings;
     this.#config = config;
     this.#log = log;
     this.#clock = clock;
@@ -75,6 +81,7 @@ export class App {
     this.#operation = new OperationMetrics(registry, version, () =>
       this.#database === undefined ? tallyOf(this.#config.accounts, clock()) : this.#database.accounts.tally(),
     );
+    this.#inForce = new InForce(config, { log, observer: this.#operation, clock });
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
     certificateMetrics(registry, () => certificatesOf(this.#config));
@@ -109,7 +116,6 @@ export class App {
       await this.#database?.accounts.close();
       throw error;
     }
-    this.#operation.loaded(this.#clock());
     this.#ready = true;
   }
 
@@ -124,6 +130,16 @@ export class App {
       merchants: this.#merchantsListener.address() as AddressInfo,
       admin: this.#adminListener.address() as AddressInfo,
     };
+  }
+
+  /** Where the accounts in force are. */
+  get store(): StoreSettings {
+    return this.#config.store;
+  }
+
+  /** Takes in what is valid of the files that were read again; what is not stays as it was. */
+  reload(loaded: LoadedFiles): void {
+    this.#inForce.take(loaded, this.#config, (config) => this.apply(config));
   }
 
   /** Puts a new configuration in place, whole, between two requests; those in flight go on with the one they began with. */
@@ -144,8 +160,7 @@ export class App {
     if (operators?.tls !== undefined && this.#operatorsListener instanceof TlsServer) {
       this.#operatorsListener.setSecureContext(secureContextOf(operators.tls));
     }
-    for (const [member, is] of Object.entries(fixedOf(config))) {
-      if (is === this.#fixed[member]) continue;
+    for (const member of needsRestart(this.#started, config)) {
       this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
     const upstreams = new Set(this.#upstreams.values());
@@ -156,14 +171,6 @@ export class App {
         void this.#closeUnused(databaseBefore.accounts.directory, databaseBefore.accounts);
       }
     }
-    this.#operation.reloaded(this.#clock());
-    this.#log.info('configuration reloaded');
-  }
-
-  /** A new configuration was not valid: the running one stays. */
-  reloadFailed(problems: readonly string[]): void {
-    this.#operation.reloadFailed();
-    for (const problem of problems) this.#log.error({ problem }, 'configuration not valid, the running one stays');
   }
 
   /** Stops being ready and closes connections with their next response; resolves when nothing is in flight or the time is over. */
@@ -265,24 +272,6 @@ async function open(listener: string, server: Server, { host, port }: Listener, 
 /** Milliseconds on a scale that nobody puts forward or back. */
 function stopwatch(): number {
   return performance.now();
-}
-
-/** What cannot change while running, by member. */
-function fixedOf({ listen, admin, operators, limits }: Config): Readonly<Record<string, unknown>> {
-  return {
-    listen: address(listen),
-    'listen.tls': listen.tls === undefined,
-    'listen.tls.clientCa': listen.tls?.clientCa === undefined,
-    admin: address(admin),
-    operators: operators && address(operators),
-    'operators.tls': operators?.tls === undefined,
-    'operators.tls.clientCa': operators?.tls?.clientCa === undefined,
-    'limits.header': limits.header,
-  };
-}
-
-function address({ host, port }: Listener): string {
-  return `${host}:${port}`;
 }
 
 /** How many connections are open. */

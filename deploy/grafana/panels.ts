@@ -225,8 +225,8 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
         unit: 'none',
         queries: [
           [
-            '{{pod}} {{outcome}}',
-            `sum by (pod, outcome) (increase(envelope_sidecar_config_reloads_total{${pods}}[$__rate_interval]))`,
+            '{{pod}} {{file}} {{outcome}}',
+            `sum by (pod, file, outcome) (increase(envelope_sidecar_config_reloads_total{${pods}}[$__rate_interval]))`,
           ],
         ],
       },
@@ -237,7 +237,10 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
           'Since the running one was loaded. Pods that differ for long have not all taken in the last change.',
         unit: 's',
         queries: [
-          ['{{pod}}', `time() - max by (pod) (envelope_sidecar_config_last_reload_success_timestamp_seconds{${pods}})`],
+          [
+            '{{pod}} {{file}}',
+            `time() - max by (pod, file) (envelope_sidecar_config_last_reload_success_timestamp_seconds{${pods}})`,
+          ],
         ],
       },
       {

@@ -1,6 +1,7 @@
 import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
+import { together } from '../config/load.ts';
 import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { formatProblem } from '../yaml/problem.ts';
@@ -15,27 +16,22 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   io.onSignal('SIGHUP', () => reloader?.reload());
   const signals = stopSignals(io);
   const readSince = io.clock();
-  const loaded = await Promise.race([loadInThread(configFile, io.env, []), signals.first]);
+  const read = await Promise.race([loadInThread({ file: configFile, env: io.env }, []), signals.first]);
   // Asked to stop before anything has begun.
-  if (loaded === undefined) return exitCodes.done;
+  if (read === undefined) return exitCodes.done;
+  const loaded = together(read);
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const log = createLogger(loaded.config.log.level, io.log);
   for (const warning of loaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
   const app = await startApp(io, 'serve', loaded.config, log);
   if (app === undefined) return exitCodes.failed;
 
-  reloader = new Reloader(configFile, io.env, io.clock, (reloaded) => {
-    if (reloaded.ok) {
-      for (const warning of reloaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
-      try {
-        app.apply(reloaded.config);
-      } catch (error) {
-        log.error({ err: error }, 'configuration could not be put in place');
-        app.reloadFailed([]);
-      }
-    } else {
-      app.reloadFailed(reloaded.problems.map(formatProblem));
-    }
+  reloader = new Reloader({
+    file: configFile,
+    env: io.env,
+    clock: io.clock,
+    running: () => app.store,
+    apply: (files) => app.reload(files),
   });
   reloader.watch(loaded.files, readSince);
   return untilStopped(signals, log, () => {

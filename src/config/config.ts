@@ -4,8 +4,14 @@ import type { Account } from '../accounts/account.ts';
 import type { PostgresSettings } from '../accounts/postgres/accounts.ts';
 import type { RefusalCode } from '../errors.ts';
 
-/** A validated configuration: what the rest of the house may rely on. Durations are milliseconds, sizes bytes. */
-export interface Config {
+/** A validated configuration: what every other part relies on. */
+export interface Config extends Settings {
+  /** The accounts of the file; none if they are in a database. */
+  readonly accounts: readonly Account[];
+}
+
+/** What the sidecar's file says, and the files it names but the accounts. Durations are milliseconds, sizes bytes. */
+export interface Settings {
   readonly listen: Listener & { readonly tls: ServerTls | undefined };
   readonly admin: Listener;
   /** Undefined: the operators' API is off. */
@@ -14,8 +20,6 @@ export interface Config {
   readonly environments: readonly Environment[];
   /** Where the accounts are kept and changed. */
   readonly store: StoreSettings;
-  /** Those of the file; none where they are in a database. */
-  readonly accounts: readonly Account[];
   readonly routes: readonly Route[];
   /** Where the two test endpoints are served. */
   readonly cipherTest: readonly EnvironmentName[];

@@ -1,19 +1,28 @@
 import type { Account, Encryption } from '../accounts/account.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { AesCbc, type PackedAesCbc } from '../envelope/aes-cbc.ts';
-import type { Problem } from '../yaml/problem.ts';
-import type { Config } from './config.ts';
+import type { Env } from '../yaml/values.ts';
+import type { Settings, StoreSettings } from './config.ts';
+import type { FileContent } from './load.ts';
 
-/** What the loading thread tells, in this order: batches of accounts, then the rest; or that there is nothing valid. */
+/** What the loading thread sends, in this order: batches of accounts, then the rest. */
 export type WorkerMessage =
   | { readonly kind: 'accounts'; readonly accounts: readonly PackedAccount[] }
   | {
       readonly kind: 'loaded';
-      readonly config: Omit<Config, 'accounts'>;
-      readonly warnings: readonly Problem[];
+      readonly sidecar: FileContent<Settings>;
+      /** Without the accounts, which were sent before. */
+      readonly accounts: FileContent<undefined> | undefined;
       readonly files: readonly string[];
-    }
-  | { readonly kind: 'invalid'; readonly problems: readonly Problem[]; readonly files: readonly string[] };
+    };
+
+/** What the loading thread is started with. */
+export interface WorkerTask {
+  readonly file: string;
+  readonly env: Env;
+  /** As for `loadFiles`. */
+  readonly running?: StoreSettings;
+}
 
 type PackedAccount = Omit<Account, 'encryption'> & {
   readonly encryption: Partial<Record<string, EncryptionBy<PackedAesCbc>>>;

@@ -1,13 +1,11 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import type { Env } from '../yaml/values.ts';
-import { loadConfig } from './load.ts';
-import { packAccount, type WorkerMessage } from './load-messages.ts';
+import { loadFiles } from './load.ts';
+import { packAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 
 /** Accounts in one message: few enough that taking them in never holds the request thread up. */
 const batch = 100;
 
-const { file, env } = workerData as { file: string; env: Env };
-const messages = messagesOf(file, env);
+const messages = messagesOf(workerData as WorkerTask);
 
 // One message at a time, and the next one when it is asked for: a whole queue would be taken in without a pause.
 parentPort?.on('message', send);
@@ -19,15 +17,16 @@ function send(): void {
   else parentPort?.postMessage(next.value);
 }
 
-function* messagesOf(path: string, variables: Env): Generator<WorkerMessage> {
-  const loaded = loadConfig(path, variables);
-  if (!loaded.ok) {
-    yield { kind: 'invalid', problems: loaded.problems, files: loaded.files };
-    return;
+function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessage> {
+  const { sidecar, accounts, files } = loadFiles(file, env, running);
+  const all = accounts?.ok === true ? accounts.value : [];
+  for (let i = 0; i < all.length; i += batch) {
+    yield { kind: 'accounts', accounts: all.slice(i, i + batch).map(packAccount) };
   }
-  const { accounts, ...config } = loaded.config;
-  for (let i = 0; i < accounts.length; i += batch) {
-    yield { kind: 'accounts', accounts: accounts.slice(i, i + batch).map(packAccount) };
-  }
-  yield { kind: 'loaded', config, warnings: loaded.warnings, files: loaded.files };
+  yield {
+    kind: 'loaded',
+    sidecar,
+    accounts: accounts?.ok === true ? { ...accounts, value: undefined } : accounts,
+    files,
+  };
 }

@@ -1,11 +1,14 @@
 import type { KeyObject } from 'node:crypto';
 import { resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import { readAccounts } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { openAccount } from '../accounts/open-account.ts';
-import type { StoredAccount } from '../accounts/store.ts';
+import type { Account } from '../accounts/account.ts';
 import { Vault } from '../accounts/vault.ts';
 import { Files, displayName } from '../yaml/files.ts';
+import { formatPath } from '../yaml/member-path.ts';
+import type { MemberPath } from '../yaml/member-path.ts';
 import type { Problem } from '../yaml/problem.ts';
 import { validate } from '../yaml/validate.ts';
 import type { Partly } from '../yaml/validate.ts';
@@ -13,13 +16,39 @@ import { valuesIn } from '../yaml/values.ts';
 import type { Env } from '../yaml/values.ts';
 import { WrongValue } from '../yaml/wrong-value.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
-import type { Config, Environment, Listener, OperatorsToken, ServerTls, UpstreamTarget } from './config.ts';
+import type {
+  Config,
+  Environment,
+  Listener,
+  OperatorsToken,
+  ServerTls,
+  Settings,
+  StoreSettings,
+  UpstreamTarget,
+} from './config.ts';
 import { crossCheck } from './cross-checks.ts';
 import { masterKeys } from './kinds.ts';
 import { sidecarSchema } from './schema.ts';
 import type { SidecarFile } from './schema.ts';
 
-/** `files`: absolute paths of all files read or tried, for watching. */
+/** The two files of a configuration. A file that one of them names belongs to it. */
+export type ConfigFile = 'sidecar' | 'accounts';
+
+/** What a file says, or everything that is wrong with it. */
+export type FileContent<T> =
+  | { readonly ok: true; readonly value: T; readonly warnings: readonly Problem[] }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** The two files, each by itself. */
+export interface LoadedFiles {
+  readonly sidecar: FileContent<Settings>;
+  /** Undefined: the accounts are not in a file. */
+  readonly accounts: FileContent<readonly Account[]> | undefined;
+  /** Absolute paths of all files read or tried, for watching. */
+  readonly files: readonly string[];
+}
+
+/** The two files together. */
 export type LoadResult =
   | {
       readonly ok: true;
@@ -31,23 +60,88 @@ export type LoadResult =
 
 /** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
 export function loadConfig(path: string, env: Env): LoadResult {
-  const files = new Files();
-  const file = open(path, files);
-  if (!(file instanceof YamlFile)) return { ok: false, problems: [file], files: [...files.seen] };
+  return together(loadFiles(path, env));
+}
 
+/** The configuration that two valid files make, or the problems of both. */
+export function together({ sidecar, accounts, files }: LoadedFiles): LoadResult {
+  if (sidecar.ok && accounts?.ok !== false) {
+    const config = { ...sidecar.value, accounts: accounts?.value ?? [] };
+    return { ok: true, config, warnings: [...sidecar.warnings, ...(accounts?.warnings ?? [])], files };
+  }
+  const problems = [sidecar, accounts].flatMap((content) => (content?.ok === false ? content.problems : []));
+  return { ok: false, problems: [...new Set(problems)], files };
+}
+
+/**
+ * Reads the two files, each of which counts by itself: if one is not valid, the other is taken in all the same. Settings that
+ * change where the accounts are count only together with the accounts they name.
+ *
+ * @param running where the accounts in force are; undefined at the start. They are read if the settings do not count, so that a
+ *   key that was revoked among them stops working.
+ */
+export function loadFiles(path: string, env: Env, running?: StoreSettings): LoadedFiles {
+  const files = new Files();
+  const { sidecar, store, problemWith } = readSidecar(path, env, files);
+  const seen = (): readonly string[] => [...files.seen];
+  if (running === undefined || (sidecar.ok && isDeepStrictEqual(store, running))) {
+    return { sidecar, accounts: readAccountsOf(store, env, files, problemWith), files: seen() };
+  }
+  if (sidecar.ok) {
+    const accounts = readAccountsOf(store, env, files, problemWith);
+    if (accounts?.ok !== false) return { sidecar, accounts, files: seen() };
+    const reason = problemWith(['accounts'], 'not applied: the accounts it names are not valid');
+    const problems = [reason, ...accounts.problems];
+    return { sidecar: { ok: false, problems }, accounts: readAccountsOf(running, env, files), files: seen() };
+  }
+  return { sidecar, accounts: readAccountsOf(running, env, files), files: seen() };
+}
+
+interface ReadSidecar {
+  readonly sidecar: FileContent<Settings>;
+  /** Where the accounts are, even if the rest is not valid; undefined if that is not known. */
+  readonly store: StoreSettings | undefined;
+  /** A problem at a place of the file. */
+  readonly problemWith: ProblemWith;
+}
+
+type ProblemWith = (path: MemberPath, message: string) => Problem;
+
+function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
+  const file = open(path, files);
+  if (!(file instanceof YamlFile)) {
+    return { sidecar: { ok: false, problems: [file] }, store: undefined, problemWith: problemIn(path) };
+  }
   const content = validate(file, sidecarSchema(valuesIn(file, env)));
   if (content !== undefined) crossCheck(file, content);
-  const accountsFile = openAccounts(file, content?.accounts?.file, files);
   const keys = keysOf(file, content?.accounts, env);
-  const vault = new Vault(keys);
-  const stored = accountsFile === undefined ? [] : readAccounts(accountsFile, env, vault);
-
-  const problems = [...file.problems, ...(accountsFile?.problems ?? [])];
-  if (problems.length > 0) return { ok: false, problems, files: [...files.seen] };
-  const warnings = [...file.warnings, ...(accountsFile?.warnings ?? [])];
+  const problemWith: ProblemWith = (at, message) => file.problemAt(at, message);
+  if (file.problems.length > 0) {
+    const named = content?.accounts?.file;
+    const store = named === undefined ? undefined : fileStore(resolve(file.directory, named), keys);
+    return { sidecar: { ok: false, problems: file.problems }, store, problemWith };
+  }
   // Without a problem nothing is missing.
-  const config = toConfig(content as SidecarFile, file.directory, keys, stored, vault);
-  return { ok: true, config, warnings, files: [...files.seen] };
+  const value = toSettings(content as SidecarFile, file.directory, keys);
+  return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, problemWith };
+}
+
+/** @param problemWith reports a file that cannot be read at the member that names it; by default at the file itself */
+function readAccountsOf(
+  store: StoreSettings | undefined,
+  env: Env,
+  files: Files,
+  problemWith?: ProblemWith,
+): LoadedFiles['accounts'] {
+  if (store?.kind !== 'file') return undefined;
+  const file = open(store.file, files);
+  if (!(file instanceof YamlFile)) {
+    return { ok: false, problems: [problemWith?.(['accounts', 'file'], file.message) ?? file] };
+  }
+  const vault = new Vault(store.masterKeys);
+  const stored = readAccounts(file, env, vault);
+  if (file.problems.length > 0) return { ok: false, problems: file.problems };
+  return { ok: true, value: stored.map((account) => openAccount(account, vault)), warnings: file.warnings };
 }
 
 /**
@@ -82,25 +176,16 @@ function open(path: string, files: Files): YamlFile | Problem {
     return new YamlFile(path, files);
   } catch (error) {
     if (!(error instanceof WrongValue)) throw error;
-    return { file: displayName(path), line: 1, column: 1, path: '.', message: error.message };
+    return problemIn(path)([], error.message);
   }
 }
 
-function openAccounts(file: YamlFile, path: string | undefined, files: Files): YamlFile | undefined {
-  if (path === undefined) return undefined;
-  const accounts = open(resolve(file.directory, path), files);
-  if (accounts instanceof YamlFile) return accounts;
-  file.report(['accounts', 'file'], accounts.message);
-  return undefined;
+/** A problem with a file of which no more is known. */
+function problemIn(path: string): ProblemWith {
+  return (at, message) => ({ file: displayName(path), line: 1, column: 1, path: formatPath(at), message });
 }
 
-function toConfig(
-  file: SidecarFile,
-  directory: string,
-  keys: readonly KeyObject[],
-  stored: readonly StoredAccount[],
-  vault: Vault,
-): Config {
+function toSettings(file: SidecarFile, directory: string, keys: readonly KeyObject[]): Settings {
   const { listen, operators, environments, accounts, cipherTest, tracing, documentation, ...rest } = file;
   return {
     ...rest,
@@ -111,7 +196,6 @@ function toConfig(
     environments: environmentNames.flatMap((name) => toEnvironment(name, environments[name]) ?? []),
     cipherTest: cipherTest.environments,
     store: toStore(accounts, directory, keys),
-    accounts: stored.map((account) => openAccount(account, vault)),
   };
 }
 
@@ -126,9 +210,13 @@ function toStore(
   directory: string,
   keys: readonly KeyObject[],
 ): Config['store'] {
-  if (postgres === undefined) return { kind: 'file', file: resolve(directory, file ?? ''), masterKeys: keys };
+  if (postgres === undefined) return fileStore(resolve(directory, file ?? ''), keys);
   const { url, cache, staleFor } = postgres;
   return { kind: 'postgres', url, masterKeys: keys, cache, staleFor };
+}
+
+function fileStore(file: string, masterKeys: readonly KeyObject[]): StoreSettings {
+  return { kind: 'file', file, masterKeys };
 }
 
 function toTls(tls: SidecarFile['listen']['tls']): ServerTls | undefined {

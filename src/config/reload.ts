@@ -2,7 +2,8 @@ import { statSync, watch, type FSWatcher, type Stats } from 'node:fs';
 import { dirname, join } from 'node:path';
 import type { Env } from '../yaml/values.ts';
 import { loadInThread } from './load-in-thread.ts';
-import type { LoadResult } from './load.ts';
+import type { StoreSettings } from './config.ts';
+import type { LoadedFiles } from './load.ts';
 
 /** A file is often written in several steps; so long after the last one it is read. Milliseconds. */
 const settleTime = 100;
@@ -16,12 +17,24 @@ interface Watched {
   readonly identity: string;
 }
 
-/** Follows the configuration's files and hands each new state to `apply`, loaded and validated off the request thread. */
+export interface ReloaderOptions {
+  /** The sidecar's file. */
+  readonly file: string;
+  readonly env: Env;
+  /** Epoch milliseconds: what tells whether a file has changed since it was read. */
+  readonly clock: () => number;
+  /** Where the accounts in force are. */
+  readonly running: () => StoreSettings;
+  readonly apply: (loaded: LoadedFiles) => void;
+}
+
+/** Follows the configuration's files and hands what they say to `apply`, read and validated off the request thread. */
 export class Reloader {
   readonly #file: string;
   readonly #env: Env;
   readonly #clock: () => number;
-  readonly #apply: (loaded: LoadResult) => void;
+  readonly #running: () => StoreSettings;
+  readonly #apply: (loaded: LoadedFiles) => void;
   readonly #watched = new Map<string, Watched>();
   #files: ReadonlySet<string> = new Set();
   #settling: NodeJS.Timeout | undefined;
@@ -30,11 +43,11 @@ export class Reloader {
   #again = false;
   #stopped = false;
 
-  /** @param clock epoch milliseconds: what tells whether a file has changed since it was read */
-  constructor(file: string, env: Env, clock: () => number, apply: (loaded: LoadResult) => void) {
+  constructor({ file, env, clock, running, apply }: ReloaderOptions) {
     this.#file = file;
     this.#env = env;
     this.#clock = clock;
+    this.#running = running;
     this.#apply = apply;
   }
 
@@ -83,7 +96,7 @@ export class Reloader {
     this.#loading = true;
     this.#again = false;
     const readSince = this.#clock();
-    const loaded = await loadInThread(this.#file, this.#env, [...this.#files]);
+    const loaded = await loadInThread({ file: this.#file, env: this.#env, running: this.#running() }, [...this.#files]);
     this.#loading = false;
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);

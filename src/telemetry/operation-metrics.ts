@@ -1,13 +1,16 @@
 import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-client';
 import type { Tally } from '../accounts/tally.ts';
 
+/** The files of a configuration, as labels have them. */
+type ConfigFile = 'sidecar' | 'accounts';
+
 /** Gauges of prom-client whose names end in `_total`, which only a counter's may. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
 
 /** What operators watch beside the traffic: reloads, accounts, keys and credentials, the build, Node itself. */
 export class OperationMetrics {
-  readonly #reloads: Counter<'outcome'>;
-  readonly #lastSuccess: Gauge;
+  readonly #reloads: Counter<'file' | 'outcome'>;
+  readonly #lastSuccess: Gauge<'file'>;
 
   /**
    * @param version of the sidecar
@@ -19,15 +22,14 @@ export class OperationMetrics {
     for (const name of misnamed) registry.removeSingleMetric(name);
     this.#reloads = new Counter({
       name: 'envelope_sidecar_config_reloads_total',
-      help: 'Configuration reloads, by outcome: ok or failed.',
-      labelNames: ['outcome'],
+      help: 'Reloads of a configuration file (sidecar or accounts), by outcome: ok or failed.',
+      labelNames: ['file', 'outcome'],
       registers,
     });
-    this.#reloads.inc({ outcome: 'ok' }, 0);
-    this.#reloads.inc({ outcome: 'failed' }, 0);
     this.#lastSuccess = new Gauge({
       name: 'envelope_sidecar_config_last_reload_success_timestamp_seconds',
-      help: 'When the running configuration was loaded.',
+      help: 'When the content in force of a configuration file was loaded.',
+      labelNames: ['file'],
       registers,
     });
     void new Gauge({
@@ -82,18 +84,19 @@ export class OperationMetrics {
     build.set({ version, node: process.version }, 1);
   }
 
-  /** Counts a configuration that was put in place. @param now epoch milliseconds */
-  reloaded(now: number): void {
-    this.#reloads.inc({ outcome: 'ok' });
-    this.loaded(now);
+  /** A file that the process started with: not a reload. @param now epoch milliseconds */
+  loaded(file: ConfigFile, now: number): void {
+    for (const outcome of ['ok', 'failed']) this.#reloads.inc({ file, outcome }, 0);
+    this.#lastSuccess.set({ file }, now / 1_000);
   }
 
-  /** The configuration the process started with: not a reload. */
-  loaded(now: number): void {
-    this.#lastSuccess.set(now / 1_000);
+  /** Counts a file whose new content was put in place. @param now epoch milliseconds */
+  reloaded(file: ConfigFile, now: number): void {
+    this.#reloads.inc({ file, outcome: 'ok' });
+    this.#lastSuccess.set({ file }, now / 1_000);
   }
 
-  reloadFailed(): void {
-    this.#reloads.inc({ outcome: 'failed' });
+  reloadFailed(file: ConfigFile): void {
+    this.#reloads.inc({ file, outcome: 'failed' });
   }
 }

@@ -28,7 +28,7 @@ export class YamlFile {
     this.#parsed = parseYaml(this.text);
     for (const { offset, path, message } of this.#parsed.problems) {
       this.#reported.add(JSON.stringify(path));
-      this.#problems.push(this.#problemAt(offset, path, message));
+      this.#problems.push(this.#problemFrom(offset, path, message));
     }
   }
 
@@ -52,7 +52,7 @@ export class YamlFile {
     // What else is wrong with a member that is wrong already only follows from the first problem.
     if (this.isWrong(path)) return;
     this.#reported.add(JSON.stringify(path));
-    this.#problems.push(this.#problemAt(this.#parsed.offsetOf(path, part), path, message));
+    this.#problems.push(this.problemAt(path, message, part));
   }
 
   /** Whether a problem was reported with this very member, so that its absence says nothing. */
@@ -62,10 +62,15 @@ export class YamlFile {
 
   /** Notes a warning about the member at `path`. */
   warn(path: MemberPath, message: string): void {
-    this.#warnings.push(this.#problemAt(this.#parsed.offsetOf(path, 'value'), path, `warning: ${message}`));
+    this.#warnings.push(this.problemAt(path, `warning: ${message}`));
   }
 
-  #problemAt(offset: number, path: MemberPath, message: string): Problem {
+  /** A problem with the member at `path`, which does not count as one of the file. */
+  problemAt(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): Problem {
+    return this.#problemFrom(this.#parsed.offsetOf(path, part), path, message);
+  }
+
+  #problemFrom(offset: number, path: MemberPath, message: string): Problem {
     const { line, col } = this.#parsed.positionOf(offset);
     return { file: this.#name, line, column: col, path: formatPath(path), message };
   }

@@ -243,8 +243,9 @@ describe('a signal', () => {
 });
 
 describe('a reload', () => {
-  const ok = 'envelope_sidecar_config_reloads_total{outcome="ok"}';
-  const failed = 'envelope_sidecar_config_reloads_total{outcome="failed"}';
+  const ok = 'envelope_sidecar_config_reloads_total{file="accounts",outcome="ok"}';
+  const failed = 'envelope_sidecar_config_reloads_total{file="accounts",outcome="failed"}';
+  const at = 'envelope_sidecar_config_last_reload_success_timestamp_seconds{file="accounts"}';
 
   test('by SIGHUP is logged and counted', async () => {
     const { sidecar } = await serveBefore(await startUpstream());
@@ -252,7 +253,6 @@ describe('a reload', () => {
     sidecar.signal('SIGHUP');
     await sidecar.untilEntries('configuration reloaded');
     const { values } = await samplesOf(sidecar);
-    const at = 'envelope_sidecar_config_last_reload_success_timestamp_seconds';
     expect([before.values.get(ok), values.get(ok), values.get(failed)]).toEqual([0, 1, 0]);
     expect(values.get(at)).toBeGreaterThan(before.values.get(at) ?? NaN);
   });
@@ -298,7 +298,6 @@ describe('a reload', () => {
     expect(entries.map(({ level }) => level)).toEqual(['error', 'error']);
     expect(entries.map(({ problem }) => problem)).toEqual(problemsOf(folder));
     const { values } = await samplesOf(sidecar);
-    const at = 'envelope_sidecar_config_last_reload_success_timestamp_seconds';
     expect([values.get(ok), values.get(failed), values.get(at)]).toEqual([0, 1, before.values.get(at)]);
     expect(await statusWith(sidecar, keys.globex)).toBe(200);
 

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { loadConfig, type LoadResult } from '../../src/config/load.ts';
+import { loadConfig, loadFiles, together, type LoadedFiles } from '../../src/config/load.ts';
 import { loadInThread } from '../../src/config/load-in-thread.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { envelopeOf, send } from '../support/client.ts';
@@ -25,23 +25,23 @@ describe('what the other thread has loaded', () => {
   test('is what this one would have loaded', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry, globexEntry(keys.globex)) });
     const file = folder.file('sidecar.yaml');
-    expect(await loadInThread(file, {}, [])).toEqual(loadConfig(file, {}));
+    expect(await loadInThread({ file, env: {} }, [])).toEqual(loadFiles(file, {}));
   });
 
   test('are all the problems that this one would have found', async () => {
     const folder = new Folder({ ...files, 'sidecar.yaml': { surplus: 1 } });
     const file = folder.file('sidecar.yaml');
-    const loaded = await loadInThread(file, {}, []);
-    expect(loaded.ok).toBe(false);
-    expect(loaded).toEqual(loadConfig(file, {}));
+    const loaded = await loadInThread({ file, env: {} }, []);
+    expect(loaded.sidecar.ok).toBe(false);
+    expect(together(loaded)).toEqual(loadConfig(file, {}));
   });
 
   test('sees the variables it is given, and no others', async () => {
     const folder = new Folder({ ...files, 'sidecar.yaml': sidecarFile('${HERE}') });
     const file = folder.file('sidecar.yaml');
-    const loaded = await loadInThread(file, { HERE: 'http://127.0.0.1:7' }, []);
-    expect(loaded.ok && loaded.config.environments[0]?.upstream.origin).toBe('http://127.0.0.1:7');
-    expect((await loadInThread(file, {}, [])).ok).toBe(false);
+    const { sidecar } = await loadInThread({ file, env: { HERE: 'http://127.0.0.1:7' } }, []);
+    expect(sidecar.ok && sidecar.value.environments[0]?.upstream.origin).toBe('http://127.0.0.1:7');
+    expect((await loadInThread({ file, env: {} }, [])).sidecar.ok).toBe(false);
   });
 
   test('is nothing, and a problem, where there can be no other thread', async () => {
@@ -50,11 +50,10 @@ describe('what the other thread has loaded', () => {
     // What cannot be handed over ends the attempt in the same way as a system that grants no more threads.
     const env = { HERE: (() => 'canary') as unknown as string };
     const message = 'loading broke off (DataCloneError): "check" tells more';
-    expect(await loadInThread(file, env, ['/watched'])).toEqual({
-      ok: false,
-      problems: [{ file, line: 1, column: 1, path: '.', message }],
-      files: ['/watched'],
-    });
+    const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
+    const loaded = await loadInThread({ file, env }, ['/watched']);
+    expect(loaded).toEqual({ sidecar: content, accounts: content, files: ['/watched'] });
+    expect(together(loaded)).toEqual({ ...content, files: ['/watched'] });
   });
 
   test('is nothing, and a problem that names memory, where there is too little', async () => {
@@ -69,8 +68,8 @@ describe('what the other thread has loaded', () => {
 
   test('opens envelopes with the current credentials and with previous ones', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry) });
-    const loaded = await loadInThread(folder.file('sidecar.yaml'), {}, []);
-    const { current, grace } = (loaded.ok && loaded.config.accounts[0]?.encryption.test) || {};
+    const { accounts } = await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, []);
+    const { current, grace } = (accounts?.ok && accounts.value[0]?.encryption.test) || {};
     const candidates = [current, grace?.previous].filter((each) => each !== undefined);
     expect(candidates).toHaveLength(2);
     for (const sealedWith of [acmeTest, acmeLive]) {
@@ -111,15 +110,15 @@ describe('while 10,000 accounts are loaded', () => {
     });
     turn();
 
-    const loaded = vi.fn<(result: LoadResult) => void>();
-    void loadInThread(folder.file('sidecar.yaml'), {}, []).then(loaded);
+    const loaded = vi.fn<(result: LoadedFiles) => void>();
+    void loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, []).then(loaded);
     let answered = 0;
     while (loaded.mock.calls.length === 0) {
       expect((await send({ port }, 'GET /')).body).toBe('answered');
       answered += 1;
     }
     const [[result] = []] = loaded.mock.calls;
-    expect(result?.ok && result.config.accounts.length).toBe(10_000);
+    expect(result?.accounts?.ok && result.accounts.value.length).toBe(10_000);
     // Loading takes hundreds of times as long as a request.
     expect(answered).toBeGreaterThan(20);
     const messages = emit.mock.invocationCallOrder.filter((_, i) => String(emit.mock.calls[i]?.[0]) === 'message');

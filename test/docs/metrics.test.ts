@@ -56,7 +56,8 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
     () => 0,
   );
   void recorder.stop();
-  void new OperationMetrics(registry, '1.2.3', () => tallyOf([], 0));
+  const operation = new OperationMetrics(registry, '1.2.3', () => tallyOf([], 0));
+  for (const file of ['sidecar', 'accounts'] as const) operation.loaded(file, 0);
   operatorsMetrics(registry);
   certificateMetrics(registry, () => []);
   const use = { connections: 0, inFlight: 0, buffered: 0 };
@@ -114,7 +115,9 @@ describe('docs/metrics.md', () => {
 
   // These have all their values from the start.
   test.each([
+    ['config_reloads_total', 'file'],
     ['config_reloads_total', 'outcome'],
+    ['config_last_reload_success_timestamp_seconds', 'file'],
     ['accounts', 'encryption'],
     ['api_keys', 'environment'],
     ['api_keys', 'kind'],

@@ -178,7 +178,9 @@ describeWhere(await missingEngine(), 'the image', () => {
     expect((await charge({ apiKey: addedKey })).status).toBe(401);
     accounts.write({ 'accounts.yaml': accountsFile(key, addedKey) });
     await expect.poll(async () => (await charge({ apiKey: addedKey })).status, { timeout: 20_000 }).toBe(200);
-    expect(await (await admin('/metrics')).text()).toContain('envelope_sidecar_config_reloads_total{outcome="ok"} 1');
+    expect(await (await admin('/metrics')).text()).toContain(
+      'envelope_sidecar_config_reloads_total{file="accounts",outcome="ok"} 1',
+    );
   });
 
   test('answers what is in flight when it is stopped, and exits with 0', async () => {
@@ -264,7 +266,9 @@ describeWhere(await missingEngine(), 'the image', () => {
     await inLanes(10, 40, () => chargeOnce({ query: '?size=10000000' }));
     expect([...statuses]).toEqual([200]);
     expect((await inspect(limited)).State).toMatchObject({ Running: true, OOMKilled: false });
-    expect(await (await admin('/metrics', limited)).text()).toContain('config_reloads_total{outcome="ok"} 1');
+    expect(await (await admin('/metrics', limited)).text()).toContain(
+      'config_reloads_total{file="accounts",outcome="ok"} 1',
+    );
   }, 120_000);
 });
 

@@ -114,7 +114,7 @@ describeWhere(await missingEngine(), 'the image, with the limits that docs/opera
     expect((await send({ port }, 'GET /x', { key })).status).toBe(503);
 
     accounts.write({ 'accounts.yaml': JSON.stringify(accountsFile) });
-    const reloaded = 'envelope_sidecar_config_reloads_total{outcome="ok"} 1';
+    const reloaded = 'envelope_sidecar_config_reloads_total{file="accounts",outcome="ok"} 1';
     await vi.waitUntil(async () => (await metrics()).includes(reloaded), { timeout: 30_000, interval: 100 });
     expect(await state()).toMatchObject({ Running: true, OOMKilled: false });
 

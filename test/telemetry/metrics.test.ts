@@ -345,21 +345,35 @@ test('a route is known by its configured pattern, whatever a request makes of it
 });
 
 describe('reloads', () => {
-  const reloads = (outcome: string): string => `envelope_sidecar_config_reloads_total{outcome="${outcome}"}`;
-  const lastSuccess = 'envelope_sidecar_config_last_reload_success_timestamp_seconds';
+  const reloads = (file: string, outcome: string): string =>
+    `envelope_sidecar_config_reloads_total{file="${file}",outcome="${outcome}"}`;
+  const lastSuccess = (file: string): string =>
+    `envelope_sidecar_config_last_reload_success_timestamp_seconds{file="${file}"}`;
+  const seriesOfFile = (file: string): string[] => [reloads(file, 'ok'), reloads(file, 'failed'), lastSuccess(file)];
 
-  test('count by outcome, and only a good one moves the time of the last success', async () => {
+  test('count by file and outcome, and only a good one moves the time of the last success', async () => {
     let now = 1_000_000;
     const { sidecar } = await startGateway({ clock: () => now });
-    const { values } = await samplesOf(sidecar);
-    // The configuration the process started with is not a reload.
-    expect([values.get(reloads('ok')), values.get(reloads('failed')), values.get(lastSuccess)]).toEqual([0, 0, 1_000]);
+    const counted = async (file: string): Promise<unknown> => {
+      const { values } = await samplesOf(sidecar);
+      return seriesOfFile(file).map((series) => values.get(series));
+    };
+    // The files the process started with are not reloads.
+    expect([await counted('sidecar'), await counted('accounts')]).toEqual([
+      [0, 0, 1_000],
+      [0, 0, 1_000],
+    ]);
 
     now = 2_000_000;
-    sidecar.app.reloadFailed(['sidecar.yaml:1:1  .  empty']);
-    const failed = await samplesOf(sidecar);
-    expect([reloads('ok'), reloads('failed'), lastSuccess].map((series) => failed.values.get(series))).toEqual([
-      0, 1, 1_000,
+    const problems = [{ file: 'sidecar.yaml', line: 1, column: 1, path: '.', message: 'the file is empty' }];
+    sidecar.app.reload({
+      sidecar: { ok: false, problems },
+      accounts: { ok: true, value: [], warnings: [] },
+      files: [],
+    });
+    expect([await counted('sidecar'), await counted('accounts')]).toEqual([
+      [0, 1, 1_000],
+      [1, 0, 2_000],
     ]);
   });
 });

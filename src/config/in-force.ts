@@ -1,0 +1,96 @@
+import type { Logger } from '../telemetry/logger.ts';
+import { formatProblem } from '../yaml/problem.ts';
+import type { Config } from './config.ts';
+import type { ConfigFile, LoadedFiles } from './load.ts';
+
+/** Whether what a file says is in force. */
+export interface FileState {
+  /** When the content in force was loaded. Epoch milliseconds. */
+  readonly loadedAt: number;
+  /** Why the file's present content is not in force, one `file:line:column  path  message` each; empty: it is. */
+  readonly problems: readonly string[];
+}
+
+/** Counts reloads, by file. Times are epoch milliseconds. */
+export interface ReloadObserver {
+  /** The file that the process started with. */
+  loaded(file: ConfigFile, now: number): void;
+  reloaded(file: ConfigFile, now: number): void;
+  reloadFailed(file: ConfigFile): void;
+}
+
+export interface InForceDependencies {
+  readonly log: Logger;
+  readonly observer: ReloadObserver;
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+}
+
+/** What of the two files is in force, and why the rest is not. */
+export class InForce {
+  readonly #dependencies: InForceDependencies;
+  readonly #states = new Map<ConfigFile, FileState>();
+
+  /** @param config what the process starts with */
+  constructor({ store }: Config, dependencies: InForceDependencies) {
+    this.#dependencies = dependencies;
+    const now = dependencies.clock();
+    const files = store.kind === 'file' ? (['sidecar', 'accounts'] as const) : (['sidecar'] as const);
+    for (const file of files) {
+      this.#states.set(file, { loadedAt: now, problems: [] });
+      dependencies.observer.loaded(file, now);
+    }
+  }
+
+  /** The state of a file; undefined for `accounts` if the accounts are not in a file. */
+  of(file: ConfigFile): FileState | undefined {
+    return this.#states.get(file);
+  }
+
+  /**
+   * Puts in place what is valid of the files that were read again; what is not stays as it was.
+   *
+   * @param apply puts a configuration in place, or throws and leaves the running one
+   */
+  take(loaded: LoadedFiles, running: Config, apply: (config: Config) => void): void {
+    const { log, observer, clock } = this.#dependencies;
+    const { sidecar, accounts } = loaded;
+    const contents = Object.entries({ sidecar, accounts }) as [ConfigFile, LoadedFiles[ConfigFile]][];
+    const valid = contents.filter(([, content]) => content?.ok === true).map(([file]) => file);
+    for (const [file, content] of contents) {
+      if (content?.ok !== false) continue;
+      this.#failed(file, content.problems.map(formatProblem));
+    }
+    if (valid.length === 0) return;
+    try {
+      apply(configOf(loaded, running));
+    } catch (error) {
+      log.error({ err: error }, 'configuration could not be put in place');
+      for (const file of valid) this.#failed(file, ['could not be put in place: the log says why']);
+      return;
+    }
+    const now = clock();
+    if (accounts === undefined) this.#states.delete('accounts');
+    for (const [file, content] of contents) {
+      if (content?.ok !== true) continue;
+      for (const warning of content.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
+      this.#states.set(file, { loadedAt: now, problems: [] });
+      observer.reloaded(file, now);
+    }
+    log.info({ files: valid }, 'configuration reloaded');
+  }
+
+  #failed(file: ConfigFile, problems: readonly string[]): void {
+    const { log, observer, clock } = this.#dependencies;
+    this.#states.set(file, { loadedAt: this.of(file)?.loadedAt ?? clock(), problems });
+    observer.reloadFailed(file);
+    for (const problem of problems) log.error({ file, problem }, 'configuration not valid, the running one stays');
+  }
+}
+
+/** What is valid of the files, and for the rest what runs. */
+function configOf({ sidecar, accounts }: LoadedFiles, running: Config): Config {
+  const settings = sidecar.ok ? sidecar.value : running;
+  if (settings.store.kind === 'postgres') return { ...settings, accounts: [] };
+  return { ...settings, accounts: accounts?.ok === true ? accounts.value : running.accounts };
+}
