@@ -146,6 +146,13 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       },
       {
         kind: 'timeseries',
+        title: 'Time of the sidecar',
+        description: 'To the head of the response, without waiting for the client and for the payment core.',
+        unit: 's',
+        queries: quantiles('overhead_duration_seconds'),
+      },
+      {
+        kind: 'timeseries',
         title: 'Where the time goes, mean',
         description:
           'The parts of the mean request: the payment core, opening and sealing envelopes, and the rest of the sidecar, which ' +
@@ -180,6 +187,13 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       },
       {
         kind: 'timeseries',
+        title: 'Accounts whose envelopes all fail',
+        description: 'Of those that sent any in the last ten minutes. The log says which they are.',
+        unit: 'percentunit',
+        queries: [['{{environment}}', `max by (environment) (envelope_sidecar_accounts_failing_ratio{${pods}})`]],
+      },
+      {
+        kind: 'timeseries',
         title: 'Time of an envelope',
         description: 'The work on one envelope alone. Over all environments.',
         unit: 's',
@@ -192,8 +206,21 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
     panels: [
       {
         kind: 'timeseries',
+        title: 'Use of the limits',
+        description:
+          'Of open connections, requests in flight and bytes of bodies held at once. At 100 % more are refused.',
+        unit: 'percentunit',
+        queries: [
+          [
+            '{{pod}} {{limit}}',
+            `max by (pod, limit) (envelope_sidecar_limit_used{${pods}} / envelope_sidecar_limit{${pods}})`,
+          ],
+        ],
+      },
+      {
+        kind: 'timeseries',
         title: 'In flight',
-        description: 'Requests whose response is not complete. At limits.inFlight, 1024 by default, more are refused.',
+        description: 'Requests whose response is not complete. At limits.inFlight more are refused.',
         unit: 'none',
         queries: [['{{pod}}', `max by (pod) (envelope_sidecar_requests_in_flight{${pods}})`]],
       },
