@@ -1,5 +1,4 @@
 import type { Server } from 'node:http';
-import { Server as TlsServer } from 'node:tls';
 import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
@@ -16,8 +15,9 @@ import { InForce } from './config/in-force.ts';
 import type { LoadedFiles } from './config/load.ts';
 import { needsRestart } from './config/needs-restart.ts';
 import { Gateway } from './gateway/gateway.ts';
-import { createListener, secureContextOf, tlsOptionsOf } from './gateway/listener.ts';
+import { createListener, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
+import { TlsRenewal } from './gateway/tls-renewal.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
 import { certificateMetrics } from './telemetry/certificate-metrics.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
@@ -51,6 +51,7 @@ export class App {
   readonly #recorder: TrafficRecorder;
   readonly #operation: OperationMetrics;
   readonly #merchantsListener: Server;
+  readonly #merchantsTls: TlsRenewal | undefined;
   readonly #adminListener: Server;
   readonly #upstreams = new Map<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }>();
   readonly #registry = new Registry();
@@ -59,6 +60,7 @@ export class App {
   #monitor: DirectoryMonitor | undefined;
   #operators: OperatorsApi | undefined;
   #operatorsListener: Server | undefined;
+  #operatorsTls: TlsRenewal | undefined;
   /** The configuration the process started with. */
   readonly #started: Settings;
   readonly #inForce: InForce;
@@ -84,6 +86,7 @@ export class App {
     this.#inForce = new InForce(config, { log, observer: this.#operation, clock });
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
+    this.#merchantsTls = TlsRenewal.of(this.#merchantsListener, config.listen.tls);
     certificateMetrics(registry, () => certificatesOf(this.#config));
     limitMetrics(registry, async () => ({
       limits: this.#config.limits,
@@ -105,6 +108,7 @@ export class App {
       if (operators !== undefined) {
         this.#operators = await this.#createOperatorsApi();
         this.#operatorsListener = await this.#operators.listener(operators.tls && tlsOptionsOf(operators.tls));
+        this.#operatorsTls = TlsRenewal.of(this.#operatorsListener, operators.tls);
         await open('operators', this.#operatorsListener, operators, this.#log);
       }
       await this.#database?.accounts.open();
@@ -116,6 +120,7 @@ export class App {
       await this.#database?.accounts.close();
       throw error;
     }
+    this.#noteExpired(this.#config);
     this.#ready = true;
   }
 
@@ -154,12 +159,9 @@ export class App {
     const { timeouts, listen, operators } = config;
     this.#merchantsListener.headersTimeout = timeouts.header;
     this.#merchantsListener.keepAliveTimeout = timeouts.idle;
-    if (listen.tls !== undefined && this.#merchantsListener instanceof TlsServer) {
-      this.#merchantsListener.setSecureContext(secureContextOf(listen.tls));
-    }
-    if (operators?.tls !== undefined && this.#operatorsListener instanceof TlsServer) {
-      this.#operatorsListener.setSecureContext(secureContextOf(operators.tls));
-    }
+    if (listen.tls !== undefined) this.#merchantsTls?.renew(listen.tls);
+    if (operators?.tls !== undefined) this.#operatorsTls?.renew(operators.tls);
+    this.#noteExpired(config);
     for (const member of needsRestart(this.#started, config)) {
       this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
@@ -208,6 +210,13 @@ export class App {
     await this.#database?.accounts.close();
     await this.#recorder.stop();
     this.#log.info('stopped');
+  }
+
+  /** Says which certificates have expired: they are used all the same, because what they replace may have expired as well. */
+  #noteExpired(config: Config): void {
+    for (const { certificate, expiresAt } of certificatesOf(config)) {
+      if (expiresAt <= this.#clock()) this.#log.error({ member: certificate }, 'the certificate has expired');
+    }
   }
 
   async #createOperatorsApi(): Promise<OperatorsApi> {

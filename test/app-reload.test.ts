@@ -1,12 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { connect as connectTls } from 'node:tls';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { connect as connectTls, getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createAuthority, type Certificate } from './support/certificates.ts';
-import { admin, configOf, operatorsOf, startSidecar } from './support/sidecar.ts';
+import { admin, configOf, keys, operatorsOf, startSidecar } from './support/sidecar.ts';
 import { startUpstream } from './support/upstream.ts';
 
+const authority = createAuthority();
+
 describe('a new configuration', () => {
-  const authority = createAuthority();
   const other = createAuthority();
   const plain = { host: '127.0.0.1', port: 0, tls: undefined };
   const secured = { ...plain, tls: { ...authority.issue('IP:127.0.0.1'), clientCa: undefined } };
@@ -51,20 +52,75 @@ describe('a new configuration', () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
     const clients = [authority.issue('DNS:merchant'), other.issue('DNS:merchant')];
-    const letsIn = async ({ cert, key }: Certificate): Promise<boolean> => {
-      const socket = connectTls({ host: '127.0.0.1', port: sidecar.port, ca: authority.cert, cert, key });
-      onTestFinished(() => void socket.destroy());
-      return new Promise((resolve) => {
-        socket
-          .once('data', () => resolve(true))
-          .on('error', () => {})
-          .once('close', () => resolve(false));
-        socket.write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n');
-      });
-    };
+    const letsIn = ({ cert, key }: Certificate): Promise<boolean> => ask(connect(sidecar, { cert, key }));
     expect(await Promise.all(clients.map(letsIn))).toEqual([true, false]);
     sidecar.app.apply(configOf(origin, { listen: { ...demanding, tls: { ...demanding.tls, clientCa: other.cert } } }));
     expect(await Promise.all(clients.map(letsIn))).toEqual([false, true]);
     expect(sidecar.log.filter(({ level, msg }) => level === 'warn' && msg !== 'request')).toEqual([]);
   });
+
+  test('with a certificate that has expired says so, as a start does', async () => {
+    const { origin } = await startUpstream();
+    const config = configOf(origin, { listen: demanding });
+    let now = Date.now();
+    const sidecar = await startSidecar(config, () => now);
+    const expired = ({ log }: Pick<typeof sidecar, 'log'>): unknown =>
+      log.filter(({ msg }) => msg === 'the certificate has expired').map(({ level, member }) => [level, member]);
+    sidecar.app.apply(config);
+    expect(expired(sidecar)).toEqual([]);
+    now += 3 * 86_400_000;
+    sidecar.app.apply(config);
+    const both = ['listen.tls.cert', 'listen.tls.clientCa'].map((member) => ['error', member]);
+    expect(expired(sidecar)).toEqual(both);
+    expect(expired(await startSidecar(config, () => now))).toEqual(both);
+  });
+
+  test('without the CA for clients’ certificates goes on demanding one of it, and says that this needs a restart', async () => {
+    const { origin } = await startUpstream();
+    const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
+    // As a client of a public CA: one of Node's own list, which stands in for `ca` that is not given.
+    const before = getCACertificates('default');
+    setDefaultCACertificates([other.cert]);
+    onTestFinished(() => setDefaultCACertificates(before));
+    sidecar.app.apply(configOf(origin, { listen: secured }));
+    const letsIn = (client: Partial<Certificate>): Promise<boolean> => ask(connect(sidecar, client));
+    expect(await letsIn(other.issue('DNS:stranger'))).toBe(false);
+    expect(await letsIn({})).toBe(false);
+    expect(await letsIn(authority.issue('DNS:merchant'))).toBe(true);
+    expect(sidecar.log.flatMap((line) => line['member'] ?? [])).toEqual(['listen.tls.clientCa']);
+  });
+
+  test('with another CA closes the connections that the one before let in, but not before their responses', async () => {
+    const upstream = await startUpstream((_req, res) => void setTimeout(() => res.end('late'), 300));
+    const sidecar = await startSidecar(configOf(upstream.origin, { listen: demanding }));
+    const client = authority.issue('DNS:merchant');
+    const [idle, busy] = [connect(sidecar, client), connect(sidecar, client)];
+    expect(await ask(idle)).toBe(true);
+    const closed = (socket: TLSSocket): Promise<boolean> =>
+      new Promise((resolve) => void socket.once('close', () => resolve(true)));
+    const [idleClosed, busyClosed] = [closed(idle), closed(busy)];
+    const response = ask(busy, keys.globex);
+    await vi.waitUntil(() => upstream.seen.length === 1, { timeout: 10_000 });
+    sidecar.app.apply(
+      configOf(upstream.origin, { listen: { ...demanding, tls: { ...demanding.tls, clientCa: other.cert } } }),
+    );
+    expect(await idleClosed).toBe(true);
+    expect(await response).toBe(true);
+    expect(await busyClosed).toBe(true);
+  });
 });
+
+/** A connection of a client with this certificate, or without one. */
+function connect({ port }: { readonly port: number }, { cert, key }: Partial<Certificate>): TLSSocket {
+  const socket = connectTls({ host: '127.0.0.1', port, ca: authority.cert, ...(cert && key && { cert, key }) });
+  onTestFinished(() => void socket.destroy());
+  return socket.on('error', () => {});
+}
+
+/** Whether a request on the connection gets a response. */
+function ask(socket: TLSSocket, apiKey = 'none'): Promise<boolean> {
+  return new Promise((resolve) => {
+    socket.once('data', () => resolve(true)).once('close', () => resolve(false));
+    socket.write(`GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${apiKey}\r\n\r\n`);
+  });
+}

@@ -1,0 +1,69 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import { Server as TlsServer } from 'node:tls';
+import type { ServerTls } from '../config/config.ts';
+import { secureContextOf } from './listener.ts';
+
+/** Requests in progress on a connection; an upgraded one never is without. */
+interface Use {
+  requests: number;
+  upgraded: boolean;
+}
+
+/** Replaces the certificates of a running listener. Whether it demands certificates of its clients does not change. */
+export class TlsRenewal {
+  readonly #server: TlsServer;
+  /** What clients' certificates are checked against. Undefined: none are demanded. */
+  #clientCa: string | undefined;
+  /** The connections that were let in by their certificates. One entry a connection. */
+  readonly #connections = new Map<Socket, Use>();
+
+  /** @param server not listening yet. One without TLS has nothing to renew. */
+  static of(server: Server, tls: ServerTls | undefined): TlsRenewal | undefined {
+    return server instanceof TlsServer && tls !== undefined ? new TlsRenewal(server, tls) : undefined;
+  }
+
+  private constructor(server: TlsServer, { clientCa }: ServerTls) {
+    this.#server = server;
+    this.#clientCa = clientCa;
+    if (clientCa === undefined) return;
+    server.on('secureConnection', (socket) => {
+      this.#connections.set(socket, { requests: 0, upgraded: false });
+      socket.once('close', () => this.#connections.delete(socket));
+    });
+    const begun = (req: IncomingMessage, res: ServerResponse): void => {
+      const use = this.#connections.get(req.socket);
+      if (use === undefined) return;
+      use.requests += 1;
+      res.once('close', () => (use.requests -= 1));
+    };
+    for (const event of ['request', 'checkContinue', 'checkExpectation']) server.prependListener(event, begun);
+    server.prependListener('upgrade', (req: IncomingMessage) => {
+      const use = this.#connections.get(req.socket);
+      if (use !== undefined) use.upgraded = true;
+    });
+  }
+
+  /**
+   * Takes over a certificate, its key and the client CA. Connections that another CA let in are closed: at once, or with the
+   * response that is in progress.
+   */
+  renew(tls: ServerTls): void {
+    // Without `ca` Node takes its own list of public CAs, so that any of their clients would get in: a CA that was removed
+    // stays until the restart that is said to be needed.
+    const clientCa = this.#clientCa === undefined ? undefined : (tls.clientCa ?? this.#clientCa);
+    this.#server.setSecureContext(secureContextOf({ ...tls, clientCa }));
+    if (clientCa === this.#clientCa) return;
+    this.#clientCa = clientCa;
+    for (const [socket, use] of this.#connections) {
+      this.#connections.delete(socket);
+      if (use.requests === 0 || use.upgraded) socket.destroy();
+      else void this.#closeWhenIdle(socket, use);
+    }
+  }
+
+  async #closeWhenIdle(socket: Socket, use: Use): Promise<void> {
+    while (!socket.destroyed && use.requests > 0) await new Promise((resolve) => void setTimeout(resolve, 20).unref());
+    socket.destroy();
+  }
+}
