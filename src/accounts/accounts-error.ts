@@ -11,6 +11,8 @@ export type AccountsErrorCode =
   | 'encryption_enabled'
   | 'encryption_disabled'
   | 'grace_running'
+  | 'grace_not_running'
+  | 'until_not_allowed'
   | 'credentials_equal'
   | 'idempotency_key_reused'
   // Key material cannot be read.

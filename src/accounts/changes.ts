@@ -3,7 +3,9 @@ import type { Encoding } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
 import { environmentNames, environmentOf, hashOf, kindOf, prefixOf } from './api-key.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
+import { isInGrace } from './conditions.ts';
 import { rfc3339 } from './dates.ts';
+import { longestGrace } from './durations.ts';
 import { makeApiKey, makeKeyId } from './key-maker.ts';
 import { openCredentials } from './open-account.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, StoredPrevious } from './store.ts';
@@ -142,6 +144,29 @@ export function enableEncryption(
   });
   refuseEqual(after, vault);
   return { account: after, credentials: { key, iv } };
+}
+
+/**
+ * Puts the end of a running grace to another time, or ends the grace.
+ *
+ * @param until epoch milliseconds; undefined: what was valid before is forgotten at once
+ * @throws `grace_not_running`, `until_not_allowed`
+ */
+export function changeGrace(
+  account: StoredAccount,
+  environment: EnvironmentName,
+  until: number | undefined,
+  now: number,
+): StoredAccount {
+  const before = account.encryption[environment];
+  if (before?.previous === undefined || !isInGrace(before, now)) {
+    throw new AccountsError('grace_not_running', `account ${account.id} has no grace in ${environment}`);
+  }
+  if (until !== undefined && (until <= now || until > now + longestGrace)) {
+    throw new AccountsError('until_not_allowed', 'a grace ends within the next 365 days: to end it now, say so');
+  }
+  const previous = until === undefined ? undefined : { ...before.previous, until };
+  return withEncryption(account, environment, { ...before, previous });
 }
 
 /** Switches encryption off; the credentials are forgotten. @throws `encryption_disabled` where it is off */

@@ -1,28 +1,12 @@
-import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { AccountsError } from './accounts-error.ts';
+import type { EnvironmentName, KeyKind } from './api-key.ts';
 import * as changes from './changes.ts';
 import { rfc3339 } from './dates.ts';
-import type {
-  AuditAction,
-  AuditEvent,
-  Decision,
-  EventFilter,
-  Once,
-  Store,
-  StoredAccount,
-  Unreadable,
-} from './store.ts';
+import type { AuditAction, AuditEvent, Decision, Once, Store, StoredAccount } from './store.ts';
+import { Queries } from './queries.ts';
 import type { Vault } from './vault.ts';
-import { viewAccount, viewEncryption, viewEvent, viewKey } from './views.ts';
-import type {
-  AccountView,
-  AuditEventView,
-  EnabledView,
-  EncryptionView,
-  IssuedKeyView,
-  KeyView,
-  Viewing,
-} from './views.ts';
+import { viewAccount, viewEncryption, viewKey } from './views.ts';
+import type { AccountView, EnabledView, EncryptionView, IssuedKeyView, KeyView, Viewing } from './views.ts';
 
 /** What operations are carried out with. */
 export interface OperationsOptions {
@@ -41,16 +25,6 @@ export interface Request {
   readonly once?: Once | undefined;
 }
 
-/** Which accounts are listed. */
-export interface ListOptions {
-  /** Begins behind the account with this id. */
-  readonly after?: string | undefined;
-  /** The id of the only account that may be listed. */
-  readonly only?: string | undefined;
-  /** As of a store's list. */
-  readonly unreadable?: Unreadable | undefined;
-}
-
 export interface KeyWishes {
   readonly environment: EnvironmentName;
   readonly kind: KeyKind;
@@ -65,48 +39,34 @@ type Details = AuditEvent['details'];
  * What operators do with accounts, on the command line and through their API alike. What is refused is thrown as an
  * `AccountsError`.
  */
-export class Operations {
+export class Operations extends Queries {
   readonly #store: Store;
   readonly #vault: Vault;
-  readonly #clock: () => number;
   readonly #audit: (event: AuditEvent) => void;
 
   constructor({ store, vault, clock, audit }: OperationsOptions) {
+    super(store, clock);
     this.#store = store;
     this.#vault = vault;
-    this.#clock = clock;
     this.#audit = audit;
-  }
-
-  /** Accounts in the order of their ids. */
-  async *list({ after = '', only, unreadable }: ListOptions = {}): AsyncIterable<AccountView> {
-    const viewing = this.#viewing();
-    if (only === undefined) {
-      for await (const account of this.#store.list(after, unreadable)) yield viewAccount(account, viewing);
-    } else if (only > after) {
-      const account = await this.#store.read(only);
-      if (account !== undefined) yield viewAccount(account, viewing);
-    }
-  }
-
-  async show(id: string): Promise<AccountView> {
-    const account = changes.existing(await this.#store.read(id), id);
-    return viewAccount(account, this.#viewing());
-  }
-
-  async showEncryption(id: string, environment: EnvironmentName): Promise<EncryptionView> {
-    return (await this.show(id)).encryption[environment];
-  }
-
-  /** The audit trail, the oldest event first. @param unreadable as of a store's events */
-  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEventView> {
-    for await (const event of this.#store.events(filter, unreadable)) yield viewEvent(event);
   }
 
   async add(id: string, name: string, request: Request): Promise<AccountView> {
     return this.#change(id, request, 'account_added', (found, viewing) => {
       const account = changes.newAccount(found, id, name);
       return { account, view: viewAccount(account, viewing), details: { name } };
+    });
+  }
+
+  async rename(id: string, name: string, request: Request): Promise<AccountView> {
+    return this.#change(id, request, 'account_renamed', (found, viewing) => {
+      const before = changes.existing(found, id);
+      const account = { ...before, name };
+      return {
+        account: before.name === name ? undefined : account,
+        view: viewAccount(account, viewing),
+        details: { name },
+      };
     });
   }
 
@@ -179,6 +139,22 @@ export class Operations {
     });
   }
 
+  /** @param until the new end of a running grace, epoch milliseconds; undefined: it ends now */
+  async changeGrace(
+    id: string,
+    environment: EnvironmentName,
+    until: number | undefined,
+    request: Request,
+  ): Promise<EncryptionView> {
+    const action = until === undefined ? 'grace_ended' : 'grace_changed';
+    return this.#change(id, request, action, (found, viewing) => {
+      const account = changes.changeGrace(changes.existing(found, id), environment, until, viewing.now);
+      const view = viewEncryption(account, environment, viewing);
+      const details = { environment, ...(until !== undefined && { grace_until: rfc3339(until) }) };
+      return { account, view, details };
+    });
+  }
+
   /**
    * Wraps all credentials with the first master key of another vault, which must be configured already: a sidecar that does
    * not have it could open none of them. Those that are wrapped with it stay, so that it can be repeated at any time.
@@ -194,17 +170,11 @@ export class Operations {
           'put it on the first line, let them take that in, run this again, and then remove the old one',
       );
     }
-    const { now } = this.#viewing();
+    const { now } = this.viewing();
     const event: AuditEvent = { at: now, actor, action: 'master_key_changed', account: undefined, details: {} };
     const count = await this.#store.changeAll((account) => changes.rewrap(account, this.#vault, to), event);
     this.#audit({ ...event, details: { accounts: count } });
     return count;
-  }
-
-  /** Times are written in whole seconds, as people read them. */
-  #viewing(): Viewing {
-    const now = this.#clock();
-    return { now: now - (now % 1_000), recordsUse: this.#store.recordsUse };
   }
 
   async #change<View extends object, Secret extends object = object>(
@@ -213,7 +183,7 @@ export class Operations {
     action: AuditAction,
     decide: (found: StoredAccount | undefined, viewing: Viewing) => Made<View, Secret>,
   ): Promise<View & Secret> {
-    const viewing = this.#viewing();
+    const viewing = this.viewing();
     const changed = await this.#store.change(
       [id],
       (accounts): Decision<{ shown: View & Secret; events: readonly AuditEvent[] }> => {

@@ -18,14 +18,18 @@ export interface Store {
   /** One account as it is now; undefined where there is none with this id. */
   read(id: string): Promise<StoredAccount | undefined>;
 
+  /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
+  findByKey(hash: string): Promise<StoredAccount | undefined>;
+
   /**
    * The accounts in the order of their ids (as bytes), from the first one behind `after`. Memory stays bounded in a
    * database, however many there are; whoever iterates may stop early. What is changed meanwhile may be seen or not.
    *
    * @param unreadable gets a `store_invalid` for each account in a database that cannot be read, in place of the account;
    *   without it the first one ends the list
+   * @param selection undefined: all accounts
    */
-  list(after?: string, unreadable?: Unreadable): AsyncIterable<StoredAccount>;
+  list(after?: string, unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount>;
 
   /**
    * Changes the accounts with these ids, all or none, so that no other change comes between reading and writing.
@@ -69,6 +73,19 @@ export interface EventFilter {
 
 /** Is told of an account, or an event, that is left out because it cannot be read. */
 export type Unreadable = (error: AccountsError) => void;
+
+/** What accounts are selected by; conditions.ts says what each means. */
+export type Condition = 'inactive' | 'encrypting' | 'due' | 'expiring' | 'unused' | 'in_grace';
+
+/** Which accounts are listed: those to which every member applies. */
+export interface Selection {
+  /** The id or the name contains this text, in any letter case. */
+  readonly search?: string | undefined;
+  /** One of these conditions applies. */
+  readonly anyOf?: readonly Condition[] | undefined;
+  /** What conditions are judged by, epoch milliseconds. */
+  readonly now: number;
+}
 
 /** Decides what becomes of accounts. `existing` has only those that exist. */
 export type Decide<T> = (existing: ReadonlyMap<string, StoredAccount>) => Decision<T>;
@@ -156,6 +173,7 @@ export interface StoredPrevious {
 export const auditActions = [
   'account_added',
   'account_imported',
+  'account_renamed',
   'account_activated',
   'account_deactivated',
   'key_issued',
@@ -163,6 +181,8 @@ export const auditActions = [
   'key_revoked',
   'encryption_enabled',
   'encryption_disabled',
+  'grace_changed',
+  'grace_ended',
   'master_key_changed',
 ] as const;
 export type AuditAction = (typeof auditActions)[number];

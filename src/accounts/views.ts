@@ -3,6 +3,7 @@ import { credentialFormats } from '../envelope/credentials.ts';
 import { encodings } from '../envelope/encoding.ts';
 import { environmentNames, environmentOf, keyKinds, kindOf } from './api-key.ts';
 import type { EnvironmentName } from './api-key.ts';
+import { isInGrace, keyWarnings, warningsOf } from './conditions.ts';
 import { rfc3339 } from './dates.ts';
 import { auditActions } from './store.ts';
 import type { AuditEvent, StoredAccount, StoredEncryption, StoredKey } from './store.ts';
@@ -23,6 +24,9 @@ export const keyView = z
     environment: z.enum(environmentNames),
     kind: z.enum(keyKinds),
     state: z.enum(['valid', 'expired', 'revoked']),
+    warnings: z
+      .array(z.enum(keyWarnings))
+      .describe('`due`: older than 180 days, so it should be rotated. `expiring`: it expires within 30 days.'),
     created_at: date,
     expires_at: date.nullable(),
     revoked_at: date.nullable(),
@@ -127,6 +131,7 @@ export function viewKey(account: string, key: StoredKey, { now, recordsUse }: Vi
     environment: environmentOf(prefix),
     kind: kindOf(prefix),
     state: revokedAt !== undefined ? 'revoked' : now >= (expiresAt ?? Infinity) ? 'expired' : 'valid',
+    warnings: warningsOf(key, now),
     created_at: rfc3339(createdAt),
     expires_at: dateOrNull(expiresAt),
     revoked_at: dateOrNull(revokedAt),
@@ -139,8 +144,9 @@ export function viewEncryption(
   environment: EnvironmentName,
   { now, recordsUse }: Viewing,
 ): EncryptionView {
-  const { enabled, encoding, credentials, previous }: StoredEncryption = account.encryption[environment] ?? never;
-  const isGrace = enabled && previous !== undefined && now < previous.until;
+  const encryption: StoredEncryption = account.encryption[environment] ?? never;
+  const { enabled, encoding, credentials } = encryption;
+  const previous = isInGrace(encryption, now) ? encryption.previous : undefined;
   return {
     account: account.id,
     environment,
@@ -148,13 +154,14 @@ export function viewEncryption(
     encoding,
     format: enabled && credentials !== undefined ? credentials.format : null,
     created_at: enabled ? dateOrNull(credentials?.createdAt) : null,
-    previous: !isGrace
-      ? null
-      : {
-          accepts: previous.credentials === undefined ? 'plaintext' : 'credentials',
-          until: rfc3339(previous.until),
-          ...(recordsUse && { last_used_at: dateOrNull(previous.lastUsedAt) }),
-        },
+    previous:
+      previous === undefined
+        ? null
+        : {
+            accepts: previous.credentials === undefined ? 'plaintext' : 'credentials',
+            until: rfc3339(previous.until),
+            ...(recordsUse && { last_used_at: dateOrNull(previous.lastUsedAt) }),
+          },
   };
 }
 

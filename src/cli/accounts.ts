@@ -1,6 +1,8 @@
 import { Option, type Command } from 'commander';
 import { accountName } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
+import { accountFilters, type AccountFilter } from '../accounts/conditions.ts';
+import type { ListQuery } from '../accounts/queries.ts';
 import type { AccountView } from '../accounts/views.ts';
 import type { CliIo } from './io.ts';
 import { addMigrateCommand } from './accounts-migrate.ts';
@@ -13,15 +15,24 @@ import { members, table } from './table.ts';
 /** Rows of a table that are laid out together: a million accounts need not fit into memory. */
 const page = 1_000;
 
-/** Adds `accounts list|show|add|activate|deactivate|import|export|copy|rekey|migrate`. */
+/** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
 export function addAccountCommands(program: Command, io: CliIo, ended: Ended): void {
   const accounts = program.command('accounts').description('add, list and switch accounts; import, export, rekey');
 
-  storeCommand(accounts, io, 'list', 'list all accounts').action(async (options: StoreOptions) => {
-    await onStore(io, ended, 'accounts list', options, (session) =>
-      options.json ? listJson(session) : listTable(session),
-    );
-  });
+  storeCommand(accounts, io, 'list', 'list accounts')
+    .option('--search <text>', 'those whose id or name contains this text, in any letter case')
+    .addOption(
+      new Option(
+        '--filter <filter>',
+        'those that are inactive, encrypting, due for rotation, expiring or unused',
+      ).choices(accountFilters),
+    )
+    .action(async (options: StoreOptions & ListOptions) => {
+      const query = { search: options.search, anyOf: options.filter && [options.filter] };
+      await onStore(io, ended, 'accounts list', options, (session) =>
+        options.json ? listJson(session, query) : listTable(session, query),
+      );
+    });
 
   storeCommand(accounts, io, 'show', 'show an account with its keys and its encryption')
     .addArgument(accountArgument('<id>'))
@@ -34,13 +45,21 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
 
   storeCommand(accounts, io, 'add', 'add an account, active and without keys')
     .addArgument(accountArgument('<id>'))
-    .addOption(
-      new Option('--name <name>', 'the merchant, for people').argParser(readAs(accountName)).makeOptionMandatory(),
-    )
+    .addOption(nameOption())
     .action(async (id: string, options: StoreOptions & { name: string }) => {
       await onStore(io, ended, 'accounts add', options, async ({ operations, actor, show }) => {
         const added = await operations.add(id, options.name, { actor });
         await show(added, () => `Added ${id}.\nNext: keys issue ${id} --environment test --kind secret\n`);
+      });
+    });
+
+  storeCommand(accounts, io, 'rename', 'give an account another name; its id stays')
+    .addArgument(accountArgument('<id>'))
+    .addOption(nameOption())
+    .action(async (id: string, options: StoreOptions & { name: string }) => {
+      await onStore(io, ended, 'accounts rename', options, async ({ operations, actor, show }) => {
+        const renamed = await operations.rename(id, options.name, { actor });
+        await show(renamed, () => `The name of ${id} is ${renamed.name}.\n`);
       });
     });
 
@@ -62,25 +81,33 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
   addMigrateCommand(accounts, io, ended);
 }
 
+function nameOption(): Option {
+  return new Option('--name <name>', 'the merchant, for people').argParser(readAs(accountName)).makeOptionMandatory();
+}
+
+interface ListOptions {
+  readonly search?: string;
+  readonly filter?: AccountFilter;
+}
+
 /** An array, written as it is read. */
-async function listJson({ operations, io, unreadable }: StoreSession): Promise<void> {
+async function listJson({ operations, io, unreadable }: StoreSession, query: ListQuery): Promise<void> {
   let separator = '[';
-  for await (const account of operations.list({ unreadable })) {
-    await io.stdout.write(`${separator}
-${JSON.stringify(account)}`);
+  for await (const account of operations.list({ ...query, unreadable })) {
+    await io.stdout.write(`${separator}\n${JSON.stringify(account)}`);
     separator = ',';
   }
   await io.stdout.write(separator === '[' ? '[]\n' : '\n]\n');
 }
 
-async function listTable({ operations, io, unreadable }: StoreSession): Promise<void> {
+async function listTable({ operations, io, unreadable }: StoreSession, query: ListQuery): Promise<void> {
   let rows: string[][] = [];
   let isEmpty = true;
   const flush = async (): Promise<void> => {
     if (rows.length > 0) await io.stdout.write(table([['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'], ...rows], 'NAME'));
     rows = [];
   };
-  for await (const account of operations.list({ unreadable })) {
+  for await (const account of operations.list({ ...query, unreadable })) {
     isEmpty = false;
     const valid = account.keys.filter(({ state }) => state === 'valid').length;
     rows.push([account.id, account.name, account.active ? 'yes' : 'no', String(valid), encrypts(account)]);

@@ -3,15 +3,17 @@ import { grace } from '../accounts/durations.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnabledView, EncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
-import type { CliIo } from './io.ts';
+import { CommandFailed } from './command-failed.ts';
+import { exitCodes, type CliIo } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
 import { onStore, storeCommand, type Ended, type StoreOptions } from './store-command.ts';
 import { members, minute } from './table.ts';
+import { instant } from '../yaml/kinds.ts';
 
 type Options = StoreOptions & { readonly environment: EnvironmentName };
 type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: number; readonly replace?: true };
 
-/** Adds `encryption enable|disable|show`. */
+/** Adds `encryption enable|disable|grace|show`. */
 export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended): void {
   const encryption = program.command('encryption').description('switch the encryption of an account on and off');
   const command = (name: string, description: string): Command =>
@@ -42,6 +44,24 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
       });
     },
   );
+
+  command('grace', 'move the end of a running grace, or end the grace')
+    .addOption(new Option('--until <time>', 'such as 2026-12-01T00:00:00Z, within 365 days').argParser(readAs(instant)))
+    .addOption(new Option('--end', 'now: what was valid before is refused and forgotten').conflicts('until'))
+    .action(async (id: string, options: Options & { until?: number; end?: true }) => {
+      const { environment, until, end } = options;
+      await onStore(io, ended, 'encryption grace', options, async ({ operations, actor, show }) => {
+        if (until === undefined && end === undefined) {
+          throw new CommandFailed('say --until TIME or --end', exitCodes.usage);
+        }
+        const changed = await operations.changeGrace(id, environment, until, { actor });
+        await show(changed, () =>
+          changed.previous === null
+            ? `The grace of ${id} in ${environment} is over.\n`
+            : `The grace of ${id} in ${environment} lasts until ${minute(changed.previous.until)}.\n`,
+        );
+      });
+    });
 
   command('show', 'show how an account encrypts, without the key').action(async (id: string, options: Options) => {
     await onStore(io, ended, 'encryption show', options, async ({ operations, show }) => {

@@ -1,18 +1,21 @@
+import { text } from 'node:stream/consumers';
 import { Argument, Option, type Command } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { lifetime, overlap } from '../accounts/durations.ts';
 import { hashOf, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
 import { existing } from '../accounts/changes.ts';
+import { sha256 } from '../accounts/file/schema.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
 import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
-import type { CliIo } from './io.ts';
+import { CommandFailed } from './command-failed.ts';
+import { exitCodes, type CliIo } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
 import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';
 import { day, members, minute, table } from './table.ts';
 
-/** Adds `keys issue|list|rotate|revoke`. */
+/** Adds `keys issue|list|find|due|rotate|revoke`. */
 export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void {
-  const keys = program.command('keys').description('issue, list, rotate and revoke API keys');
+  const keys = program.command('keys').description('issue, list, find, rotate and revoke API keys');
   const key = (): Argument => new Argument('<key>', 'the id of the key, or the key itself');
 
   storeCommand(keys, io, 'issue', 'make a key and show it, once')
@@ -36,6 +39,21 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
         await show(keys, () => keysTable(keys));
       });
     });
+
+  storeCommand(keys, io, 'find', 'find out whose a key is: reads the key from standard input, or takes its hash')
+    .option('--sha256 <hash>', 'the SHA-256 of the key, in place of the key', readAs(sha256))
+    .action(async (options: StoreOptions & { sha256?: string }) => {
+      await onStore(io, ended, 'keys find', options, async ({ operations, show }) => {
+        const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
+        await show(found, () => foundText(found));
+      });
+    });
+
+  storeCommand(keys, io, 'due', 'list the valid keys of all accounts that should be rotated or expire soon').action(
+    async (options: StoreOptions) => {
+      await onStore(io, ended, 'keys due', options, (session) => (options.json ? dueJson(session) : dueTable(session)));
+    },
+  );
 
   storeCommand(keys, io, 'rotate', 'make the successor of a key; the old one lives on for a while')
     .addArgument(accountArgument('<account>'))
@@ -97,6 +115,43 @@ The key is not shown again: only its hash is stored.
 `;
 }
 
+/** The hash of the key on standard input. */
+async function hashFrom({ stdin }: CliIo): Promise<string> {
+  const key = (await text(stdin)).trim();
+  if (!isWellFormed(key)) throw new CommandFailed('what is on standard input is not an API key', exitCodes.usage);
+  return hashOf(key);
+}
+
+function foundText(found: KeyView): string {
+  return members([
+    ['account', found.account],
+    ['id', found.id],
+    ['environment', found.environment],
+    ['kind', found.kind],
+    ['state', stateOf(found)],
+  ]);
+}
+
+async function dueJson({ operations, io, unreadable }: StoreSession): Promise<void> {
+  const keys: KeyView[] = [];
+  for await (const key of operations.dueKeys({ unreadable })) keys.push(key);
+  await io.stdout.write(`${JSON.stringify(keys)}\n`);
+}
+
+async function dueTable({ operations, io, unreadable }: StoreSession): Promise<void> {
+  const rows: string[][] = [];
+  for await (const { account, id, environment, kind, warnings, ...key } of operations.dueKeys({ unreadable })) {
+    rows.push([account, id, environment, kind, day(key.created_at), day(key.expires_at), warnings.join(', ')]);
+  }
+  const names = ['ACCOUNT', 'ID', 'ENV', 'KIND', 'CREATED', 'EXPIRES', 'WHY'];
+  await io.stdout.write(rows.length === 0 ? 'No key is due or expiring.\n' : table([names, ...rows], 'ACCOUNT'));
+}
+
+/** `valid, expiring`, for instance. */
+function stateOf({ state, warnings }: KeyView): string {
+  return [state, ...warnings].join(', ');
+}
+
 /** The keys of an account, for people. */
 export function keysTable(keys: readonly KeyView[]): string {
   if (keys.length === 0) return 'No keys.\n';
@@ -108,7 +163,7 @@ export function keysTable(keys: readonly KeyView[]): string {
       key.id,
       key.environment,
       key.kind,
-      key.state,
+      stateOf(key),
       day(key.created_at),
       day(key.expires_at),
       ...(isRecorded ? [day(key.last_used_at)] : []),

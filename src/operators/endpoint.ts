@@ -3,6 +3,7 @@ import { identifier } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { Operations, Request } from '../accounts/operations.ts';
 import type { OperatorRole, OperatorsToken } from '../config/config.ts';
+import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import { oneOf } from '../yaml/kinds.ts';
 import { textValue } from '../yaml/text-value.ts';
 import type { ViewName } from './views.ts';
@@ -10,6 +11,7 @@ import type { ViewName } from './views.ts';
 /** What endpoints work with. */
 export interface Parts {
   readonly operations: Operations;
+  readonly recent: RecentTraffic;
 }
 
 /** The request that an endpoint answers, without its input. */
@@ -55,19 +57,3 @@ export function endpoint<Input extends z.ZodObject>(
 export const account = textValue(identifier).describe('The id of the account.');
 export const key = textValue(identifier).describe('The id of the key.');
 export const environment = textValue(oneOf(environmentNames));
-
-/** How many items a page has at most. */
-const longestPage = 1_000;
-
-/** The size of a page, as a query has it. */
-export const pageSize = z
-  .string({ error: `expected a number from 1 to ${longestPage}` })
-  .transform((text, context) => {
-    const size = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0;
-    if (size >= 1 && size <= longestPage) return size;
-    context.addIssue(`expected a number from 1 to ${longestPage}`);
-    return z.NEVER;
-  })
-  .prefault('100')
-  .meta({ type: 'integer', minimum: 1, maximum: longestPage, default: 100 })
-  .describe(`Items on a page, from 1 to ${longestPage}.`);

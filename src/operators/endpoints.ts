@@ -1,8 +1,10 @@
 import type { Endpoint } from './endpoint.ts';
 import { accountEndpoints } from './endpoints/accounts.ts';
+import { auditEndpoints } from './endpoints/audit.ts';
 import { encryptionEndpoints } from './endpoints/encryption.ts';
 import { keyEndpoints } from './endpoints/keys.ts';
 import { sessionEndpoints } from './endpoints/session.ts';
+import { trafficEndpoints } from './endpoints/traffic.ts';
 
 /** The path of the API. */
 export const apiRoot = '/api/v1';
@@ -13,4 +15,6 @@ export const endpoints: readonly Endpoint[] = [
   ...accountEndpoints,
   ...keyEndpoints,
   ...encryptionEndpoints,
+  ...trafficEndpoints,
+  ...auditEndpoints,
 ];

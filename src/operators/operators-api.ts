@@ -41,8 +41,8 @@ export class OperatorsApi {
 
   /** @param tls undefined: without */
   listener(tls: TlsOptions | undefined): Promise<Server> {
-    const { log, count, clock } = this.#dependencies;
-    const state = (): OperatorsState => ({ operations: this.#operations, ...this.#access });
+    const { log, count, clock, recent } = this.#dependencies;
+    const state = (): OperatorsState => ({ operations: this.#operations, recent, ...this.#access });
     return createOperatorsListener({ state, log, count, clock, tls });
   }
 

@@ -133,7 +133,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
       config: named(endpoint.operation),
       // Before the body is read.
       onRequest: async (request) => {
-        const { account } = request.params as { readonly account?: string };
+        const { account = (request.query as Account).account } = request.params as Account;
         checkPermission(endpoint, signedIn(noteOf(request)), account);
       },
       handler: async (request, reply) => {
@@ -158,6 +158,11 @@ interface Named {
 
 function named(operation: string): object {
   return { operation } satisfies Named;
+}
+
+/** Where a request names its account. */
+interface Account {
+  readonly account?: string;
 }
 
 async function carryOut(

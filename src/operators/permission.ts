@@ -6,7 +6,7 @@ import { ApiProblem } from './problems.ts';
  * Refuses what a token may not do. A token of one account gets the same response for every other id, so that it does not learn
  * which accounts exist.
  *
- * @param account as in the request's path; undefined: the path has none
+ * @param account as in the request's path or query; undefined: they have none
  * @throws ApiProblem `forbidden`
  */
 export function checkPermission(

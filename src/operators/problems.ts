@@ -39,6 +39,8 @@ export const problems: Readonly<Record<ProblemCode, Row>> = {
   encryption_enabled: { status: 409, title: 'Encryption enabled already' },
   grace_running: { status: 409, title: 'Grace still running' },
   encryption_disabled: { status: 409, title: 'Encryption not enabled' },
+  grace_not_running: { status: 409, title: 'No grace is running' },
+  until_not_allowed: { status: 409, title: 'End of the grace not allowed' },
   credentials_equal: { status: 409, title: 'Credentials equal' },
   store_read_only: { status: 409, title: 'Accounts are read-only here' },
   body_too_large: { status: 413, title: 'Body too large' },

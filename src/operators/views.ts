@@ -1,6 +1,15 @@
 import { z } from 'zod';
-import { accountView, enabledView, encryptionView, issuedKeyView, keyView } from '../accounts/views.ts';
+import { environmentNames } from '../accounts/api-key.ts';
+import { accountView, auditEventView, enabledView, encryptionView, issuedKeyView, keyView } from '../accounts/views.ts';
 import { operatorRoles } from '../config/config.ts';
+
+/** What every page has. */
+const page = {
+  next: z.string().nullable().describe('`after` of the next page; null on the last one.'),
+  unreadable: z
+    .array(z.string())
+    .describe('What is wrong with accounts of this page that are left out because the database holds odd values.'),
+};
 
 /** The responses, by their names in the API's description. */
 export const views = {
@@ -13,18 +22,47 @@ export const views = {
     .describe('The token of the request.'),
   Account: accountView,
   Accounts: z
-    .object({
-      accounts: z.array(accountView),
-      next: z.string().nullable().describe('`after` of the next page; null on the last one.'),
-      unreadable: z
-        .array(z.string())
-        .describe('What is wrong with accounts of this page that are left out because the database holds odd values.'),
-    })
+    .object({ accounts: z.array(accountView), ...page })
     .describe('A page of accounts, in the order of their ids.'),
   Key: keyView,
   Keys: z.object({ keys: z.array(keyView) }).describe('All keys of an account, in the order in which they were made.'),
+  DueKeys: z
+    .object({ keys: z.array(keyView), ...page })
+    .describe('Keys with warnings, in the order of the ids of their accounts.'),
   IssuedKey: issuedKeyView,
   Encryption: encryptionView,
+  Graces: z.object({ graces: z.array(encryptionView), ...page }).describe('Encryption with a running grace.'),
   EnabledEncryption: enabledView,
+  Events: z.object({ events: z.array(auditEventView), ...page }).describe('Changes, the oldest first.'),
+  Activity: z
+    .object({
+      refusals: z.array(
+        z.object({
+          time: z.string().meta({ format: 'date-time' }),
+          request_id: z.string(),
+          account: z.string(),
+          environment: z.enum(environmentNames),
+          key: z.string().describe('The id of the API key.'),
+          route: z.string().describe('As the configuration has it, or `unlisted`.'),
+          code: z.string().describe('As in docs/errors.md.'),
+          reason: z.string().nullable().describe('Why an envelope did not open.'),
+        }),
+      ),
+    })
+    .describe('Refusals since the start, newest first: 50 of each account and 1,000 in all at most.'),
+  Failures: z
+    .object({
+      failures: z.array(
+        z.object({
+          account: z.string(),
+          environment: z.enum(environmentNames),
+          requests: z.int(),
+          refusals: z.int(),
+          opened: z.int().describe('Envelopes that opened.'),
+          unopened: z.int().describe('Envelopes that did not open, and bodies in place of one.'),
+        }),
+      ),
+    })
+    .describe('Accounts with refusals in the last ten minutes, most first.'),
 } as const;
 export type ViewName = keyof typeof views;

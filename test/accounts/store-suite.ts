@@ -3,10 +3,13 @@ import { AccountsError } from '../../src/accounts/accounts-error.ts';
 import { existing, issueKey, newAccount } from '../../src/accounts/changes.ts';
 import type {
   AuditEvent,
+  Condition,
   Decision,
+  Selection,
   Store,
   StoredAccount,
   StoredCredentials,
+  StoredEncryption,
   StoredKey,
 } from '../../src/accounts/store.ts';
 
@@ -70,6 +73,78 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         break;
       }
       expect(await store.read('b')).toEqual(accountOf('b'));
+    });
+
+    test('finds an account by the hash of one of its keys', async () => {
+      const store = (await makeStorage()).open();
+      await put(store, ...accounts);
+      for (const { hash } of full.keys) expect(await store.findByKey(hash)).toEqual(full);
+      expect(await store.findByKey('0'.repeat(64))).toBeUndefined();
+      expect(await store.findByKey('')).toBeUndefined();
+    });
+
+    test('lists the accounts whose id or name contains a text, taken as it is', async () => {
+      const store = (await makeStorage()).open();
+      const named = (id: string, name: string): StoredAccount => ({ ...accountOf(id), name });
+      await put(store, named('acme', 'Acme Stores'), named('b_1', '100% Wool'), named('b-1', String.raw`C:\Wool`));
+      const found = async (search: string, after?: string): Promise<string[]> => ids(store, after, { search, now: at });
+      expect(await found('ACME')).toEqual(['acme']);
+      expect(await found('stores')).toEqual(['acme']);
+      expect(await found('wool')).toEqual(['b-1', 'b_1']);
+      expect(await found('wool', 'b-1')).toEqual(['b_1']);
+      expect(await found('%')).toEqual(['b_1']);
+      expect(await found('_')).toEqual(['b_1']);
+      expect(await found('\\')).toEqual(['b-1']);
+      expect(await found("' OR true --")).toEqual([]);
+    });
+
+    test('lists the accounts to which one of the conditions applies, to the millisecond', async () => {
+      const store = (await makeStorage()).open();
+      const day = 86_400_000;
+      const keyed = (id: string, more: Partial<StoredKey>): StoredAccount => {
+        const { keys, ...rest } = withKey(accountOf(id));
+        return { ...rest, keys: keys.map((key) => Object.assign(key, { createdAt: at - day }, more)) };
+      };
+      const aes = { key: 'k'.repeat(32), iv: 'i'.repeat(16), format: 'text' } as const;
+      const encrypted = (
+        id: string,
+        more: Partial<Pick<StoredEncryption, 'previous'>>,
+        createdAt?: number,
+      ): StoredAccount => ({
+        ...accountOf(id),
+        encryption: {
+          live: { enabled: true, encoding: 'hex', credentials: { ...aes, createdAt }, previous: undefined, ...more },
+        },
+      });
+      const until = (time: number) => ({ previous: { credentials: undefined, until: time, lastUsedAt: undefined } });
+      await put(
+        store,
+        { ...accountOf('inactive'), active: false },
+        keyed('key-old', { createdAt: at - 180 * day }),
+        keyed('key-not-yet-old', { createdAt: at - 180 * day + 1, expiresAt: at + 30 * day + 1 }),
+        keyed('key-old-revoked', { createdAt: at - 180 * day, revokedAt: at - day }),
+        keyed('key-old-expired', { createdAt: at - 180 * day, expiresAt: at }),
+        keyed('key-expiring', { expiresAt: at + 30 * day }),
+        keyed('key-expiring-revoked', { expiresAt: at + 30 * day, revokedAt: at - day }),
+        keyed('key-idle', { createdAt: at - 30 * day }),
+        keyed('key-new', { createdAt: at - 30 * day + 1 }),
+        encrypted('on', {}),
+        encrypted('on-old', {}, at - 180 * day),
+        encrypted('on-not-yet-old', {}, at - 180 * day + 1),
+        { ...off, id: 'off' },
+        encrypted('grace', until(at + 1)),
+        encrypted('grace-over', until(at)),
+      );
+      const found = (...anyOf: Condition[]): Promise<string[]> => ids(store, undefined, { anyOf, now: at });
+      expect(await found('inactive')).toEqual(['inactive']);
+      expect(await found('encrypting')).toEqual(['grace', 'grace-over', 'on', 'on-not-yet-old', 'on-old']);
+      expect(await found('due')).toEqual(['key-old', 'on-old']);
+      expect(await found('expiring')).toEqual(['key-expiring']);
+      expect(await found('unused')).toEqual(['key-idle', 'key-not-yet-old', 'key-old']);
+      expect(await found('in_grace')).toEqual(['grace']);
+      expect(await found('due', 'expiring')).toEqual(['key-expiring', 'key-old', 'on-old']);
+      expect(await ids(store, 'key-old', { anyOf: ['unused'], now: at + 1 })).toEqual([]);
+      expect(await ids(store, undefined, { anyOf: ['unused'], search: 'IDLE', now: at })).toEqual(['key-idle']);
     });
 
     test('shows a decision the accounts it was asked about, and no others', async () => {
@@ -339,6 +414,12 @@ const accounts: readonly StoredAccount[] = [full, { ...accountOf('empty'), name:
 async function all(store: Store, after?: string): Promise<StoredAccount[]> {
   const found: StoredAccount[] = [];
   for await (const account of store.list(after)) found.push(account);
+  return found;
+}
+
+async function ids(store: Store, after: string | undefined, selection: Selection): Promise<string[]> {
+  const found: string[] = [];
+  for await (const { id } of store.list(after, undefined, selection)) found.push(id);
   return found;
 }
 

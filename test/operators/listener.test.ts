@@ -7,6 +7,7 @@ import { isKnownHost } from '../../src/operators/host.ts';
 import { createOperatorsListener } from '../../src/operators/operators.ts';
 import { findToken } from '../../src/operators/tokens.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
+import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token } from './api.ts';
@@ -113,6 +114,7 @@ test('what went wrong inside is in the log, and not in the response', async () =
       operations: {
         show: () => Promise.reject(new TypeError('cannot read /var/lib/secret of undefined')),
       } as unknown as Operations,
+      recent: new RecentTraffic(Date.now),
       tokens: [dashboard],
       hosts: [],
       console: true,

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import { hashOf } from '../../src/accounts/api-key.ts';
 import { endpoints } from '../../src/operators/endpoints.ts';
 import { views } from '../../src/operators/views.ts';
 import { startApi } from './api.ts';
@@ -63,12 +64,13 @@ test('every reference leads to a part of it', () => {
   }
 });
 
-test('every response has the members that are described, and no others', async () => {
+test('every response has the members that are described, and no others', { timeout: 120_000 }, async () => {
   const { ask } = await startApi();
   const body = { environment: 'test', kind: 'secret' };
   const steps: [line: string, operation: string, body?: object][] = [
     ['GET /session', 'show_session'],
     ['POST /accounts', 'add_account', { id: 'acme', name: 'Acme' }],
+    ['POST /accounts/acme/rename', 'rename_account', { name: 'Acme Ltd' }],
     ['POST /accounts/acme/deactivate', 'deactivate_account'],
     ['POST /accounts/acme/activate', 'activate_account'],
     ['POST /accounts/acme/keys', 'issue_key', { ...body, expires_in: '1d' }],
@@ -77,21 +79,36 @@ test('every response has the members that are described, and no others', async (
     ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h' }],
     ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { replace: true }],
     ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h', replace: true }],
+    [
+      'POST /accounts/acme/encryption/live/grace',
+      'change_grace',
+      { until: new Date(Date.now() + 60_000).toISOString() },
+    ],
+    ['GET /graces', 'list_graces'],
     ['GET /accounts/acme/encryption/live', 'show_encryption'],
+    ['POST /accounts/acme/encryption/live/grace/end', 'end_grace'],
+    ['GET /keys/due', 'list_due_keys'],
+    ['GET /keys/find?sha256=HASH', 'find_key'],
+    ['GET /activity', 'show_activity'],
+    ['GET /failures', 'show_failures'],
+    ['GET /audit?account=acme', 'list_events'],
     ['GET /accounts/acme/keys', 'list_keys'],
     ['GET /accounts/acme', 'show_account'],
     ['GET /accounts', 'list_accounts'],
     ['POST /accounts/acme/encryption/live/disable', 'disable_encryption'],
   ];
-  let key = '';
+  let [key, hash] = ['', ''];
   for (const [line, operation, sent] of steps) {
-    const response = await ask(line.replace('KEY', key), { body: sent });
+    const response = await ask(line.replace('KEY', key).replace('HASH', hash), { body: sent });
     const described = endpoints.find((endpoint) => endpoint.operation === operation)?.response;
     expect(response.status).toBe(described?.status);
     // What a schema does not know it leaves out.
     const view: z.ZodType = views[described?.view ?? 'Account'];
     expect(view.parse(response.body)).toEqual(response.body);
-    if (operation === 'issue_key') key = response.body['id'] as string;
+    if (operation === 'issue_key') {
+      key = response.body['id'] as string;
+      hash = hashOf(response.body['key'] as string);
+    }
   }
   expect(new Set(steps.map(([, operation]) => operation)).size).toBe(endpoints.length);
 });

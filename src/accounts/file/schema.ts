@@ -28,7 +28,8 @@ const apiKey: Kind<string> = {
   read: (text) => (isWellFormed(text) ? text : undefined),
 };
 
-const sha256: Kind<string> = {
+/** A hash as it is written. */
+export const sha256: Kind<string> = {
   name: 'SHA-256',
   expected: '64 hex digits in lower case',
   pattern: /^[0-9a-f]{64}$/,

@@ -8,13 +8,24 @@ import type { Env } from '../../yaml/values.ts';
 import { WrongValue } from '../../yaml/wrong-value.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
+import { isSelected } from '../conditions.ts';
 import { readAccounts } from './read.ts';
 import { changedText, membersOf } from './edit.ts';
 import { lockFile } from './lock.ts';
 import { Receipts } from './receipts.ts';
 import { replaceFile, versionOf, type Companion } from './replace.ts';
 import { Trail } from './trail.ts';
-import type { AuditEvent, Changed, Decide, EventFilter, Once, Store, StoredAccount, Unreadable } from '../store.ts';
+import type {
+  AuditEvent,
+  Changed,
+  Decide,
+  EventFilter,
+  Once,
+  Selection,
+  Store,
+  StoredAccount,
+  Unreadable,
+} from '../store.ts';
 import { Vault } from '../vault.ts';
 
 /** How long to wait for another writer, in milliseconds. */
@@ -51,10 +62,15 @@ export class FileStore implements Store {
     return this.#read(this.#target()).accounts.find((account) => account.id === id);
   }
 
-  async *list(after = ''): AsyncIterable<StoredAccount> {
+  async findByKey(hash: string): Promise<StoredAccount | undefined> {
+    return this.#read(this.#target()).accounts.find(({ keys }) => keys.some((key) => key.hash === hash));
+  }
+
+  async *list(after = '', _unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount> {
     const { accounts } = this.#read(this.#target());
+    const selected = accounts.filter((account) => account.id > after && isSelected(account, selection));
     // Ids are ASCII: the order of their UTF-16 code units is that of their bytes.
-    yield* accounts.filter(({ id }) => id > after).toSorted((a, b) => (a.id < b.id ? -1 : 1));
+    yield* selected.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
   /** @param decide may take its time: the lock is held meanwhile */

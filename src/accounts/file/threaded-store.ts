@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { AccountsError } from '../accounts-error.ts';
 import type { FileMessage, FileReply, FileTask } from './messages.ts';
 import { FileStore, type FileStoreOptions } from './store.ts';
-import type { Changed, Decide, Once, StoredAccount } from '../store.ts';
+import type { Changed, Decide, Once, Selection, StoredAccount, Unreadable } from '../store.ts';
 
 /**
  * The accounts' file as a store beside merchants' traffic: reading and writing it takes a second for some thousand
@@ -21,16 +21,15 @@ export class ThreadedFileStore extends FileStore {
   }
 
   override async read(id: string): Promise<StoredAccount | undefined> {
-    let found: StoredAccount | undefined;
-    await this.#run({ kind: 'read', id }, (accounts) => {
-      [found] = accounts;
-      return 'enough';
-    });
-    return found;
+    return this.#one({ kind: 'read', id });
   }
 
-  override async *list(after?: string): AsyncIterable<StoredAccount> {
-    for await (const [accounts, reply] of this.#conversation({ kind: 'list', after })) {
+  override async findByKey(hash: string): Promise<StoredAccount | undefined> {
+    return this.#one({ kind: 'find_by_key', hash });
+  }
+
+  override async *list(after?: string, _unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount> {
+    for await (const [accounts, reply] of this.#conversation({ kind: 'list', after, selection })) {
       yield* accounts;
       reply({ accounts: [], events: [] });
     }
@@ -48,6 +47,16 @@ export class ThreadedFileStore extends FileStore {
     });
     if (changed === undefined) throw new Error('a change that nobody decided on');
     return changed;
+  }
+
+  /** The account that a task finds. */
+  async #one(task: FileTask['task']): Promise<StoredAccount | undefined> {
+    let found: StoredAccount | undefined;
+    await this.#run(task, (accounts) => {
+      [found] = accounts;
+      return 'enough';
+    });
+    return found;
   }
 
   /**

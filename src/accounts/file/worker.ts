@@ -33,12 +33,12 @@ async function carryOut(store: FileStore): Promise<string | undefined> {
     const changed = await store.change(task.ids, decide, task.once);
     return changed.outcome === 'repeated' ? changed.receipt : undefined;
   }
-  if (task.kind === 'read') {
-    const account = await store.read(task.id);
+  if (task.kind === 'read' || task.kind === 'find_by_key') {
+    const account = await (task.kind === 'read' ? store.read(task.id) : store.findByKey(task.hash));
     await asked(account === undefined ? [] : [account]);
   } else {
     let next: StoredAccount[] = [];
-    for await (const account of store.list(task.after)) {
+    for await (const account of store.list(task.after, undefined, task.selection)) {
       next.push(account);
       if (next.length < batch) continue;
       await asked(next);

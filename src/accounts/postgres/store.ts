@@ -1,7 +1,18 @@
 import type { Pool } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
-import type { AuditEvent, Changed, Decide, EventFilter, Once, Store, StoredAccount, Unreadable } from '../store.ts';
+import type {
+  AuditEvent,
+  Changed,
+  Decide,
+  EventFilter,
+  Once,
+  Selection,
+  Store,
+  StoredAccount,
+  Unreadable,
+} from '../store.ts';
 import { changePool } from './clients.ts';
+import { conditionsOf } from './conditions.ts';
 import { accountOf, selectAccounts, type AccountRow } from './rows.ts';
 import { readTrail, record } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
@@ -29,11 +40,21 @@ export class PostgresStore implements Store {
     return rows.map(accountOf)[0];
   }
 
-  async *list(after = '', unreadable?: Unreadable): AsyncIterable<StoredAccount> {
+  async findByKey(hash: string): Promise<StoredAccount | undefined> {
+    const rows = await query<AccountRow>(
+      await this.#connections(),
+      `${selectAccounts} WHERE a.account_id = (SELECT account_id FROM envelope_sidecar.api_keys WHERE hash = $1)`,
+      [Buffer.from(hash, 'hex')],
+    );
+    return rows.map(accountOf)[0];
+  }
+
+  async *list(after = '', unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount> {
     const pool = await this.#connections();
+    const { conditions, values } = selection === undefined ? all : conditionsOf(selection, 3);
     let last = after;
     for (;;) {
-      const rows = await query<AccountRow>(pool, nextPage, [last, page]);
+      const rows = await query<AccountRow>(pool, pageOf(conditions), [last, page, ...values]);
       for (const row of rows) {
         const account = read(row, unreadable);
         if (account !== undefined) yield account;
@@ -77,7 +98,7 @@ export class PostgresStore implements Store {
       await run('LOCK TABLE envelope_sidecar.accounts IN EXCLUSIVE MODE');
       let different = 0;
       for (let last = ''; ;) {
-        const rows = await run<AccountRow>(nextPage, [last, page]);
+        const rows = await run<AccountRow>(pageOf(''), [last, page]);
         const before = rows.map(accountOf);
         const after = before.map(rewrite);
         await writeAccounts(run, before, after);
@@ -115,7 +136,12 @@ function read(row: AccountRow, unreadable: Unreadable | undefined): StoredAccoun
   }
 }
 
-const nextPage = `${selectAccounts} WHERE a.account_id > $1 ORDER BY a.account_id LIMIT $2`;
+const all = { conditions: '', values: [] };
+
+/** The next accounts behind $1, $2 at most. */
+function pageOf(conditions: string): string {
+  return `${selectAccounts} WHERE a.account_id > $1${conditions} ORDER BY a.account_id LIMIT $2`;
+}
 
 /**
  * Claims an idempotency key for this transaction: undefined where it was free. Waits for another transaction that has

@@ -1,9 +1,10 @@
 import { z } from 'zod';
+import { accountFilters } from '../../accounts/conditions.ts';
 import { accountName, identifier } from '../../accounts/file/schema.ts';
-import type { Unreadable } from '../../accounts/store.ts';
-import type { AccountView } from '../../accounts/views.ts';
+import { oneOf } from '../../yaml/kinds.ts';
 import { textValue } from '../../yaml/text-value.ts';
-import { account, endpoint, pageSize, type Endpoint } from '../endpoint.ts';
+import { account, endpoint, type Endpoint } from '../endpoint.ts';
+import { after, pageOf, pageSize, searchText } from '../paging.ts';
 
 export const accountEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -14,19 +15,26 @@ export const accountEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({
-      after: textValue(identifier).optional().describe('Begins behind the account with this id.'),
+      after,
       limit: pageSize,
+      search: textValue(searchText)
+        .optional()
+        .describe('Only accounts whose id or name contains this text, in any letter case.'),
+      filter: textValue(oneOf(accountFilters))
+        .optional()
+        .describe(
+          'Only accounts that are `inactive`; that are `encrypting` in an environment; that have a key or credentials `due` for ' +
+            'rotation, after 180 days; that have a key `expiring` within 30 days; that have a valid key `unused` for 30 days.',
+        ),
     }),
     response: { status: 200, view: 'Accounts' },
-    run: async ({ operations }, { after, limit }, { token }) => {
-      const accounts: AccountView[] = [];
-      const messages: string[] = [];
-      const unreadable: Unreadable = ({ message }) => void messages.push(message);
-      for await (const each of operations.list({ after, only: token.account, unreadable })) {
-        if (accounts.length === limit) return { accounts, next: accounts.at(-1)?.id ?? null, unreadable: messages };
-        accounts.push(each);
-      }
-      return { accounts, next: null, unreadable: messages };
+    run: async ({ operations }, { after, limit, search, filter }, { token }) => {
+      const { items, ...page } = await pageOf(
+        limit,
+        (unreadable) => operations.list({ after, only: token.account, search, anyOf: filter && [filter], unreadable }),
+        ({ id }) => id,
+      );
+      return { accounts: items, ...page };
     },
   }),
   endpoint({
@@ -51,6 +59,16 @@ export const accountEndpoints: readonly Endpoint[] = [
     input: z.strictObject({ account }),
     response: { status: 200, view: 'Account' },
     run: ({ operations }, input) => operations.show(input.account),
+  }),
+  endpoint({
+    method: 'POST',
+    path: '/accounts/{account}/rename',
+    operation: 'rename_account',
+    summary: 'Give an account another name; its id stays',
+    role: 'operator',
+    input: z.strictObject({ account, name: textValue(accountName).describe('The merchant, for people.') }),
+    response: { status: 200, view: 'Account' },
+    run: ({ operations }, { account, name }, caller) => operations.rename(account, name, caller),
   }),
   endpoint({
     method: 'POST',

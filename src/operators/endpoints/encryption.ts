@@ -1,11 +1,30 @@
 import { z } from 'zod';
 import { grace } from '../../accounts/durations.ts';
 import { encodings } from '../../envelope/encoding.ts';
-import { oneOf } from '../../yaml/kinds.ts';
+import { instant, oneOf } from '../../yaml/kinds.ts';
 import { textValue } from '../../yaml/text-value.ts';
 import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
+import { after, pageOf, pageSize } from '../paging.ts';
 
 export const encryptionEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'GET',
+    path: '/graces',
+    operation: 'list_graces',
+    summary: 'List where a grace is running, with when it was last used',
+    role: 'viewer',
+    accountToken: 'own',
+    input: z.strictObject({ after, limit: pageSize }),
+    response: { status: 200, view: 'Graces' },
+    run: async ({ operations }, { after, limit }, { token }) => {
+      const { items, ...page } = await pageOf(
+        limit,
+        (unreadable) => operations.graces({ after, only: token.account, unreadable }),
+        ({ account }) => account,
+      );
+      return { graces: items, ...page };
+    },
+  }),
   endpoint({
     method: 'GET',
     path: '/accounts/{account}/encryption/{environment}',
@@ -44,5 +63,31 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     response: { status: 200, view: 'Encryption' },
     run: ({ operations }, { account, environment }, caller) =>
       operations.disableEncryption(account, environment, caller),
+  }),
+  endpoint({
+    method: 'POST',
+    path: '/accounts/{account}/encryption/{environment}/grace',
+    operation: 'change_grace',
+    summary: 'Put the end of a running grace to another time',
+    role: 'operator',
+    input: z.strictObject({
+      account,
+      environment,
+      until: textValue(instant).describe('Within the next 365 days.'),
+    }),
+    response: { status: 200, view: 'Encryption' },
+    run: ({ operations }, { account, environment, until }, caller) =>
+      operations.changeGrace(account, environment, until, caller),
+  }),
+  endpoint({
+    method: 'POST',
+    path: '/accounts/{account}/encryption/{environment}/grace/end',
+    operation: 'end_grace',
+    summary: 'End a running grace now: what was valid before is refused and forgotten',
+    role: 'operator',
+    input: z.strictObject({ account, environment }),
+    response: { status: 200, view: 'Encryption' },
+    run: ({ operations }, { account, environment }, caller) =>
+      operations.changeGrace(account, environment, undefined, caller),
   }),
 ];

@@ -1,11 +1,42 @@
 import { z } from 'zod';
 import { keyKinds } from '../../accounts/api-key.ts';
 import { lifetime, overlap } from '../../accounts/durations.ts';
+import { sha256 } from '../../accounts/file/schema.ts';
 import { oneOf } from '../../yaml/kinds.ts';
 import { textValue } from '../../yaml/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
+import { after, pageOf, pageSize } from '../paging.ts';
 
 export const keyEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'GET',
+    path: '/keys/due',
+    operation: 'list_due_keys',
+    summary: 'List the valid keys of all accounts that should be rotated or expire soon',
+    role: 'viewer',
+    accountToken: 'own',
+    input: z.strictObject({ after, limit: pageSize }),
+    response: { status: 200, view: 'DueKeys' },
+    run: async ({ operations }, { after, limit }, { token }) => {
+      const { items, ...page } = await pageOf(
+        limit,
+        (unreadable) => operations.dueKeys({ after, only: token.account, unreadable }),
+        ({ account }) => account,
+      );
+      return { keys: items, ...page };
+    },
+  }),
+  endpoint({
+    method: 'GET',
+    path: '/keys/find',
+    operation: 'find_key',
+    summary: 'Find out whose a key is, by its hash',
+    role: 'viewer',
+    accountToken: 'own',
+    input: z.strictObject({ sha256: textValue(sha256).describe('SHA-256 of the whole key, prefix included.') }),
+    response: { status: 200, view: 'Key' },
+    run: ({ operations }, input, { token }) => operations.findKey(input.sha256, token.account),
+  }),
   endpoint({
     method: 'GET',
     path: '/accounts/{account}/keys',

@@ -30,8 +30,13 @@ class MarkingStore implements Store {
     return account && unmarked(account);
   }
 
-  async *list(after?: string): AsyncIterable<StoredAccount> {
-    for await (const account of this.#store.list(after)) yield unmarked(account);
+  async findByKey(hash: string): Promise<StoredAccount | undefined> {
+    const account = await this.#store.findByKey(hash);
+    return account && unmarked(account);
+  }
+
+  async *list(...query: Parameters<Store['list']>): AsyncIterable<StoredAccount> {
+    for await (const account of this.#store.list(...query)) yield unmarked(account);
   }
 
   change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {

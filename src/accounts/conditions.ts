@@ -1,0 +1,70 @@
+import { environmentNames } from './api-key.ts';
+import type { Condition, Selection, StoredAccount, StoredEncryption, StoredKey } from './store.ts';
+import { rotationAge } from './tally.ts';
+
+const day = 86_400_000;
+
+/** How long before its end a key counts as expiring, in milliseconds. */
+export const expiryNotice = 30 * day;
+/** How long a key that is not used may be idle before it counts as unused, in milliseconds. */
+export const idleTime = 30 * day;
+
+/** What a list of accounts can be filtered by. */
+export const accountFilters = [
+  'inactive',
+  'encrypting',
+  'due',
+  'expiring',
+  'unused',
+] as const satisfies readonly Condition[];
+export type AccountFilter = (typeof accountFilters)[number];
+
+/** Why a valid key needs attention. `due`: it is as old as `rotationAge`. `expiring`: it ends within `expiryNotice`. */
+export const keyWarnings = ['due', 'expiring'] as const;
+export type KeyWarning = (typeof keyWarnings)[number];
+
+/** Whether a key is accepted. @param now epoch milliseconds */
+export function isValid({ expiresAt, revokedAt }: StoredKey, now: number): boolean {
+  return revokedAt === undefined && now < (expiresAt ?? Infinity);
+}
+
+/** What a key needs attention for. A key that is no longer valid needs none. @param now epoch milliseconds */
+export function warningsOf(key: StoredKey, now: number): KeyWarning[] {
+  if (!isValid(key, now)) return [];
+  const holds = { due: isOld(key.createdAt, now), expiring: (key.expiresAt ?? Infinity) <= now + expiryNotice };
+  return keyWarnings.filter((warning) => holds[warning]);
+}
+
+/** Whether what was valid before a change of the encryption is still accepted. @param now epoch milliseconds */
+export function isInGrace({ previous }: StoredEncryption, now: number): boolean {
+  return previous !== undefined && now < previous.until;
+}
+
+/** Whether a condition applies to an account at a time; the SQL in postgres/conditions.ts says the same. */
+const applies: Readonly<Record<Condition, (account: StoredAccount, now: number) => boolean>> = {
+  inactive: ({ active }) => !active,
+  encrypting: (account) => encryptionsOf(account).some(({ enabled }) => enabled),
+  due: (account, now) =>
+    account.keys.some((key) => warningsOf(key, now).includes('due')) ||
+    encryptionsOf(account).some(({ enabled, credentials }) => enabled && isOld(credentials?.createdAt ?? now, now)),
+  expiring: ({ keys }, now) => keys.some((key) => warningsOf(key, now).includes('expiring')),
+  unused: ({ keys }, now) =>
+    keys.some((key) => isValid(key, now) && (key.lastUsedAt ?? key.createdAt) <= now - idleTime),
+  in_grace: (account, now) => encryptionsOf(account).some((each) => isInGrace(each, now)),
+};
+
+function encryptionsOf({ encryption }: StoredAccount): readonly StoredEncryption[] {
+  return environmentNames.map((name) => encryption[name]).filter((each) => each !== undefined);
+}
+
+/** Whether an account is part of a selection; undefined: of all. */
+export function isSelected(account: StoredAccount, selection: Selection | undefined): boolean {
+  if (selection === undefined) return true;
+  const { search = '', anyOf, now } = selection;
+  const isFound = [account.id, account.name].some((text) => text.toLowerCase().includes(search.toLowerCase()));
+  return isFound && (anyOf?.some((condition) => applies[condition](account, now)) ?? true);
+}
+
+function isOld(createdAt: number, now: number): boolean {
+  return now - createdAt >= rotationAge;
+}

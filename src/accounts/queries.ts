@@ -1,0 +1,99 @@
+import { AccountsError } from './accounts-error.ts';
+import { environmentNames, type EnvironmentName } from './api-key.ts';
+import { existing } from './changes.ts';
+import { isSelected } from './conditions.ts';
+import type { EventFilter, Selection, Store, StoredAccount, Unreadable } from './store.ts';
+import { viewAccount, viewEncryption, viewEvent, viewKey } from './views.ts';
+import type { AccountView, AuditEventView, EncryptionView, KeyView, Viewing } from './views.ts';
+
+/** Which accounts are looked at. */
+export interface Scope {
+  /** Begins behind the account with this id. */
+  readonly after?: string | undefined;
+  /** The id of the only account that may be looked at. */
+  readonly only?: string | undefined;
+  /** As of a store's list. */
+  readonly unreadable?: Unreadable | undefined;
+}
+
+/** Which accounts are listed. */
+export interface ListQuery extends Scope, Omit<Selection, 'now'> {}
+
+/** What operators can ask of accounts. It changes nothing. What is refused is thrown as an `AccountsError`. */
+export class Queries {
+  readonly #store: Store;
+  readonly #clock: () => number;
+
+  /** @param clock epoch milliseconds */
+  constructor(store: Store, clock: () => number) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** Accounts in the order of their ids. */
+  async *list(query: ListQuery = {}): AsyncIterable<AccountView> {
+    const viewing = this.viewing();
+    for await (const account of this.#select(query, viewing)) yield viewAccount(account, viewing);
+  }
+
+  /** Valid keys that are due for rotation or expire soon, in the order of their accounts' ids. */
+  async *dueKeys(query: Scope = {}): AsyncIterable<KeyView> {
+    const viewing = this.viewing();
+    for await (const { id, keys } of this.#select({ ...query, anyOf: ['due', 'expiring'] }, viewing)) {
+      yield* keys.map((key) => viewKey(id, key, viewing)).filter(({ warnings }) => warnings.length > 0);
+    }
+  }
+
+  /** Encryption with a running grace, in the order of the accounts' ids. */
+  async *graces(query: Scope = {}): AsyncIterable<EncryptionView> {
+    const viewing = this.viewing();
+    for await (const account of this.#select({ ...query, anyOf: ['in_grace'] }, viewing)) {
+      yield* environmentNames
+        .map((environment) => viewEncryption(account, environment, viewing))
+        .filter(({ previous }) => previous !== null);
+    }
+  }
+
+  /** The key with this hash. @param hash lower-case hex SHA-256 @param only the id of the only account that may be looked at */
+  async findKey(hash: string, only?: string): Promise<KeyView> {
+    const account = await this.#store.findByKey(hash);
+    const key = account?.keys.find((each) => each.hash === hash);
+    if (account === undefined || key === undefined || (only !== undefined && account.id !== only)) {
+      throw new AccountsError('key_unknown', 'no account has this key');
+    }
+    return viewKey(account.id, key, this.viewing());
+  }
+
+  async show(id: string): Promise<AccountView> {
+    const account = existing(await this.#store.read(id), id);
+    return viewAccount(account, this.viewing());
+  }
+
+  async showEncryption(id: string, environment: EnvironmentName): Promise<EncryptionView> {
+    return (await this.show(id)).encryption[environment];
+  }
+
+  /** The audit trail, the oldest event first. @param unreadable as of a store's events */
+  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEventView> {
+    for await (const event of this.#store.events(filter, unreadable)) yield viewEvent(event);
+  }
+
+  async *#select(
+    { after = '', only, unreadable, ...selection }: ListQuery,
+    { now }: Viewing,
+  ): AsyncIterable<StoredAccount> {
+    const wanted = { ...selection, now };
+    if (only === undefined) {
+      yield* this.#store.list(after, unreadable, wanted);
+    } else if (only > after) {
+      const account = await this.#store.read(only);
+      if (account !== undefined && isSelected(account, wanted)) yield account;
+    }
+  }
+
+  /** Times are written in whole seconds, as people read them. */
+  protected viewing(): Viewing {
+    const now = this.#clock();
+    return { now: now - (now % 1_000), recordsUse: this.#store.recordsUse };
+  }
+}

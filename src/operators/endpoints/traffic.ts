@@ -1,0 +1,39 @@
+import { z } from 'zod';
+import { rfc3339 } from '../../accounts/dates.ts';
+import { endpoint, account, type Endpoint } from '../endpoint.ts';
+
+/** What this sidecar has seen of merchants' traffic. Others know of theirs. */
+export const trafficEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'GET',
+    path: '/activity',
+    operation: 'show_activity',
+    summary: 'Show recent refusals of known accounts by this sidecar, newest first',
+    role: 'viewer',
+    accountToken: 'own',
+    input: z.strictObject({ account: account.optional() }),
+    response: { status: 200, view: 'Activity' },
+    run: async ({ recent }, input, { token }) => ({
+      refusals: recent.activity(token.account ?? input.account).map((refused) => ({
+        time: rfc3339(refused.time),
+        request_id: refused.requestId,
+        account: refused.account,
+        environment: refused.environment,
+        key: refused.apiKey,
+        route: refused.route,
+        code: refused.code,
+        reason: refused.reason ?? null,
+      })),
+    }),
+  }),
+  endpoint({
+    method: 'GET',
+    path: '/failures',
+    operation: 'show_failures',
+    summary: 'Show the 20 accounts with the most refusals by this sidecar in the last ten minutes',
+    role: 'viewer',
+    input: z.strictObject({}),
+    response: { status: 200, view: 'Failures' },
+    run: async ({ recent }) => ({ failures: recent.failures() }),
+  }),
+];

@@ -1,0 +1,63 @@
+import { z } from 'zod';
+import { identifier } from '../accounts/file/schema.ts';
+import type { Unreadable } from '../accounts/store.ts';
+import type { Kind } from '../yaml/kinds.ts';
+import { textValue } from '../yaml/text-value.ts';
+
+/** A text to search for. */
+export const searchText: Kind<string> = {
+  name: 'text',
+  expected: '1 to 200 characters',
+  pattern: /./,
+  read: (text) => (text.length <= 200 ? text : undefined),
+};
+
+/** Where a page begins. */
+export const after = textValue(identifier).optional().describe('Begins behind the account with this id.');
+
+/** How many items a page has at most. */
+const longestPage = 1_000;
+
+/** The size of a page, as a query has it. */
+export const pageSize = z
+  .string({ error: `expected a number from 1 to ${longestPage}` })
+  .transform((text, context) => {
+    const size = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0;
+    if (size >= 1 && size <= longestPage) return size;
+    context.addIssue(`expected a number from 1 to ${longestPage}`);
+    return z.NEVER;
+  })
+  .prefault('100')
+  .meta({ type: 'integer', minimum: 1, maximum: longestPage, default: 100 })
+  .describe(`Items on a page, from 1 to ${longestPage}.`);
+
+/** A page of a list, and what comes after it. */
+interface Page<T> {
+  readonly items: readonly T[];
+  /** The account to begin behind; null on the last page. */
+  readonly next: string | null;
+  /** What is wrong with the accounts that are left out. */
+  readonly unreadable: readonly string[];
+}
+
+/**
+ * Reads a page. What belongs to one account is not divided: a page that is full grows until the next account begins.
+ *
+ * @param accountOf the id of the account that an item belongs to
+ */
+export async function pageOf<T>(
+  size: number,
+  list: (unreadable: Unreadable) => AsyncIterable<T>,
+  accountOf: (item: T) => string,
+): Promise<Page<T>> {
+  const items: T[] = [];
+  const unreadable: string[] = [];
+  for await (const item of list(({ message }) => void unreadable.push(message))) {
+    const last = items.at(-1);
+    if (last !== undefined && items.length >= size && accountOf(last) !== accountOf(item)) {
+      return { items, next: accountOf(last), unreadable };
+    }
+    items.push(item);
+  }
+  return { items, next: null, unreadable };
+}

@@ -1,0 +1,166 @@
+import { expect, test } from 'vitest';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import { acme, keys as merchantsKeys, operatorsOf, route } from '../support/sidecar.ts';
+import { dashboard, expectProblem, startApi, type TestApi } from './api.ts';
+
+const now = Date.parse('2026-11-21T10:00:00Z');
+
+/** With the accounts acme, due.co and globex. */
+async function withAccounts(): Promise<TestApi> {
+  const own = 'own-token-of-a-test-0123456789-0123456789';
+  const tokens = [dashboard, { ...dashboard, name: 'acme', account: 'acme', hash: hashOf(own) }];
+  const api = await startApi({ operators: operatorsOf(tokens) }, () => now);
+  const key = (id: string, hash: string, more: object): object => ({
+    id,
+    prefix: 'sk_test_',
+    sha256: hash.repeat(64),
+    createdAt: '2026-11-01',
+    ...more,
+  });
+  api.folder.write({
+    'accounts.yaml': {
+      accounts: [
+        { id: 'acme', name: 'Acme Stores', keys: [key('a1', 'a', { expiresAt: '2026-12-01' }), key('a2', 'b', {})] },
+        { id: 'due.co', name: 'Due', keys: [key('d1', 'd', { createdAt: '2026-05-01', expiresAt: '2026-12-01' })] },
+        { id: 'globex', name: 'Globex', active: false, keys: [key('g1', 'e', { createdAt: '2026-05-01' })] },
+      ],
+    },
+  });
+  return api;
+}
+
+const own = { token: 'own-token-of-a-test-0123456789-0123456789' };
+
+test('accounts are searched and filtered, page by page', async () => {
+  const { ask } = await withAccounts();
+  const ids = async (query: string, asked = {}): Promise<unknown> => {
+    const { accounts, next } = (await ask(`GET /accounts?${query}`, asked)).body as {
+      accounts: { id: string }[];
+      next: unknown;
+    };
+    return [...accounts.map(({ id }) => id), next];
+  };
+  expect(await ids('search=STORES')).toEqual(['acme', null]);
+  expect(await ids('filter=inactive')).toEqual(['globex', null]);
+  expect(await ids('filter=due&limit=1')).toEqual(['due.co', 'due.co']);
+  expect(await ids('filter=due&limit=1&after=due.co')).toEqual(['globex', null]);
+  expect(await ids('filter=due&search=glo')).toEqual(['globex', null]);
+  expect(await ids('filter=due', own)).toEqual([null]);
+  expect(await ids('filter=expiring', own)).toEqual(['acme', null]);
+  for (const query of ['filter=other', 'search=', `search=${'x'.repeat(201)}`]) {
+    expectProblem(await ask(`GET /accounts?${query}`), 400, 'invalid_request');
+  }
+});
+
+test('keys that are due or expire are listed over all accounts, those of one account together', async () => {
+  const { ask } = await withAccounts();
+  const due = async (query: string, asked = {}): Promise<unknown> => {
+    const { keys, next } = (await ask(`GET /keys/due?${query}`, asked)).body as {
+      keys: { account: string; id: string; warnings: string[] }[];
+      next: unknown;
+    };
+    return [keys.map(({ account, id, warnings }) => [account, id, ...warnings].join(' ')), next];
+  };
+  const all = ['acme a1 expiring', 'due.co d1 due expiring', 'globex g1 due'];
+  expect(await due('')).toEqual([all, null]);
+  expect(await due('limit=1')).toEqual([all.slice(0, 1), 'acme']);
+  expect(await due('limit=5&after=acme')).toEqual([all.slice(1), null]);
+  expect(await due('', own)).toEqual([all.slice(0, 1), null]);
+});
+
+test('a key is found by its hash, and only in the account of the token', async () => {
+  const { ask } = await withAccounts();
+  const find = (hash: string, asked = {}) => ask(`GET /keys/find?sha256=${hash.repeat(64)}`, asked);
+  expect((await find('d')).body).toMatchObject({ account: 'due.co', id: 'd1', warnings: ['due', 'expiring'] });
+  expect((await find('a', own)).body).toMatchObject({ account: 'acme', id: 'a1' });
+  expectProblem(await find('d', own), 404, 'key_unknown');
+  expectProblem(await find('0'), 404, 'key_unknown');
+  expectProblem(await ask(`GET /keys/find?sha256=${'A'.repeat(64)}`), 400, 'invalid_request');
+});
+
+test('an account gets another name', async () => {
+  const { ask, file, sidecar } = await withAccounts();
+  const rename = (name: string) => ask('POST /accounts/acme/rename', { body: { name } });
+  expect(await rename('Acme Ltd')).toMatchObject({ status: 200, body: { id: 'acme', name: 'Acme Ltd' } });
+  expect(file()).toContain('Acme Ltd');
+  await rename('Acme Ltd');
+  const audit = sidecar.log.filter(({ msg }) => msg === 'audit');
+  expect(audit).toMatchObject([{ action: 'account_renamed', account: 'acme', name: 'Acme Ltd' }]);
+  expectProblem(await rename('a\nb'), 400, 'invalid_request');
+});
+
+test('a running grace is listed, moved and ended', async () => {
+  const { ask, file } = await withAccounts();
+  const path = '/accounts/acme/encryption/test';
+  expectProblem(await ask(`POST ${path}/grace`, { body: { until: '2026-12-01' } }), 409, 'grace_not_running');
+  await ask(`POST ${path}/enable`, { body: { grace: '24h' } });
+  const graces = async (): Promise<unknown> => (await ask('GET /graces')).body['graces'];
+  expect(await graces()).toMatchObject([
+    { account: 'acme', environment: 'test', previous: { accepts: 'plaintext', until: '2026-11-22T10:00:00Z' } },
+  ]);
+  const move = (until: string) => ask(`POST ${path}/grace`, { body: { until } });
+  expect((await move('2026-12-01T00:00:00Z')).body).toMatchObject({ previous: { until: '2026-12-01T00:00:00Z' } });
+  expect((await move('2027-11-21T10:00:00Z')).status).toBe(200);
+  for (const until of ['2026-11-21T10:00:00Z', '2027-11-21T10:00:01Z']) {
+    expectProblem(await move(until), 409, 'until_not_allowed');
+  }
+  expect((await ask(`POST ${path}/grace/end`)).body).toMatchObject({ enabled: true, previous: null });
+  expect(file()).not.toContain('previous');
+  expect(await graces()).toEqual([]);
+  expectProblem(await ask(`POST ${path}/grace/end`), 409, 'grace_not_running');
+});
+
+test('recent refusals are shown, of the account of the token alone', async () => {
+  const other = { ...acme, id: 'globex', keys: acme.keys.slice(0, 0), encryption: {} };
+  const tokens = [dashboard, { ...dashboard, name: 'globex', account: 'globex', hash: hashOf(own.token) }];
+  const { ask, sidecar } = await startApi({
+    accounts: [acme, other],
+    operators: operatorsOf(tokens),
+    routes: [route('/api/s2s/*', { envelope: true })],
+  });
+  const sent = await fetch(`${sidecar.url}/api/s2s/charge`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${merchantsKeys.acme}`, 'x-request-id': 'mine' },
+    body: '{"data":"zz"}',
+  });
+  expect(sent.status).toBe(400);
+  const refusal = {
+    request_id: 'mine',
+    account: 'acme',
+    environment: 'test',
+    key: acme.keys[0]?.id,
+    route: '/api/s2s/*',
+    code: 'decryption_failed',
+  };
+  await expect.poll(async () => (await ask('GET /activity')).body['refusals']).toMatchObject([refusal]);
+  expect((await ask('GET /activity?account=acme')).body['refusals']).toHaveLength(1);
+  expect((await ask('GET /activity?account=globex')).body['refusals']).toEqual([]);
+  expect((await ask('GET /activity', own)).body['refusals']).toEqual([]);
+  expectProblem(await ask('GET /activity?account=acme', own), 403, 'forbidden');
+  expect((await ask('GET /failures')).body['failures']).toEqual([
+    { account: 'acme', environment: 'test', requests: 1, refusals: 1, opened: 0, unopened: 1 },
+  ]);
+  expectProblem(await ask('GET /failures', own), 403, 'forbidden');
+});
+
+test('the trail is listed page by page, of the account of the token alone', async () => {
+  const { ask } = await withAccounts();
+  for (const name of ['1', '2', '3']) await ask('POST /accounts/acme/rename', { body: { name } });
+  await ask('POST /accounts/globex/activate');
+  const page = async (query: string, asked = {}): Promise<[string[], string | null]> => {
+    const { events, next } = (await ask(`GET /audit?${query}`, asked)).body as {
+      events: { account: string; details: { name?: string } }[];
+      next: string | null;
+    };
+    return [events.map(({ account, details }) => details.name ?? account), next];
+  };
+  // They all have the same time.
+  const [first, next] = await page('limit=2');
+  expect(first).toEqual(['1', '2']);
+  expect(await page(`limit=2&after=${next}`)).toEqual([['3', 'globex'], null]);
+  expect(await page('account=globex')).toEqual([['globex'], null]);
+  expect(await page('since=2026-11-21T10:00:01Z')).toEqual([[], null]);
+  expect(await page('', own)).toEqual([['1', '2', '3'], null]);
+  expectProblem(await ask('GET /audit?account=globex', own), 403, 'forbidden');
+  expectProblem(await ask('GET /audit?after=x'), 400, 'invalid_request');
+});
