@@ -1,12 +1,15 @@
-import { readFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { dirname, join, relative } from 'node:path';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
+import { operatorRoles } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
-import type { Config } from '../config/config.ts';
-import { demoCommands, type DemoAccounts } from '../demo/commands.ts';
+import { Reloader } from '../config/reload.ts';
+import { demoCommands, type DemoAccounts, type DemoOperator } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { complain } from './complain.ts';
@@ -14,56 +17,89 @@ import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { startApp, stopSignals, untilStopped } from './serve.ts';
 
-const shippedConfig = join(dirname(fileURLToPath(import.meta.url)), '../../config/sidecar.yaml');
+const shipped = join(dirname(fileURLToPath(import.meta.url)), '../../config');
+
+/** What a demo changes of the shipped configuration. */
+interface ShippedFile {
+  readonly listen: object;
+  readonly admin: object;
+  readonly environments: { readonly test: { readonly upstream: string } };
+}
 
 /**
- * `demo`: a stand-in payment core, the sidecar in front of it on the shipped configuration, and commands to paste.
- * Runs until a signal ends it. Returns the exit code.
+ * `demo`: a stand-in payment core, the sidecar in front of it on the shipped configuration, and commands to paste. It works
+ * on a copy of the accounts, so that what is changed in the console ends with the demo. Runs until a signal ends it.
+ * Returns the exit code.
  *
  * @param options.freePorts any free ports instead of the configured ones, for machines where those are taken
  */
-export async function demo(io: CliIo, options: { readonly freePorts: boolean }): Promise<number> {
-  const loaded = loadConfig(relative('.', shippedConfig), io.env);
-  if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
+export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boolean }): Promise<number> {
   const signals = stopSignals(io);
+  const base = parse(readFileSync(join(shipped, 'sidecar.yaml'), 'utf8')) as ShippedFile;
   const core = createPaymentCore((line) => void io.stdout.write(`payment core │ ${line}\n`));
-  const corePort = await listen(core, options.freePorts ? 0 : upstreamPort(loaded.config));
+  const corePort = await listen(core, freePorts ? 0 : Number(new URL(base.environments.test.upstream).port));
   if (typeof corePort === 'string') {
     await complain(io, `demo: ${corePort} (--free-ports takes others)\n`);
     return exitCodes.failed;
   }
-  const config = options.freePorts ? onFreePorts(loaded.config, corePort) : loaded.config;
-  const log = createLogger(config.log.level, io.log);
-  const app = await startApp(io, 'demo', config, log);
-  if (app === undefined) {
+  const operators = operatorRoles.map((role): DemoOperator => ({ role, token: randomBytes(24).toString('hex') }));
+  const folder = mkdtempSync(join(tmpdir(), 'sidecar-demo-'));
+  const end = (): void => {
+    core.closeAllConnections();
     core.close();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  const file = join(folder, 'sidecar.yaml');
+  copyFileSync(join(shipped, 'accounts.yaml'), join(folder, 'accounts.yaml'));
+  writeFileSync(file, JSON.stringify(demoFile(base, operators, freePorts ? corePort : undefined)), { mode: 0o600 });
+
+  const readSince = io.clock();
+  const loaded = loadConfig(file, io.env);
+  if (!loaded.ok) {
+    end();
+    return invalidConfiguration(io, loaded.problems);
+  }
+  const log = createLogger(loaded.config.log.level, io.log);
+  const app = await startApp(io, 'demo', loaded.config, log);
+  if (app === undefined) {
+    end();
     return exitCodes.failed;
   }
+  const reloader = new Reloader({
+    file,
+    env: io.env,
+    clock: io.clock,
+    running: () => app.store,
+    apply: (files) => app.reload(files),
+  });
+  reloader.watch(loaded.files, readSince);
   // The configuration keeps no key in the clear; the demo's are shown from the file that everybody can read.
-  const accounts = parse(readFileSync(join(dirname(shippedConfig), 'accounts.yaml'), 'utf8')) as DemoAccounts;
-  await io.stdout.write(demoCommands(`http://127.0.0.1:${app.addresses.merchants.port}`, accounts));
+  const { accounts } = parse(readFileSync(join(shipped, 'accounts.yaml'), 'utf8')) as DemoAccounts;
+  const { merchants, operators: console } = app.addresses;
+  const urls = {
+    merchants: `http://127.0.0.1:${merchants.port}`,
+    console: `http://127.0.0.1:${console?.port}/console/`,
+  };
+  await io.stdout.write(demoCommands(urls, accounts, operators));
   // Once the reader has left, nothing that the demo shows can be seen.
   const first = Promise.race([signals.first, io.stdout.failed]);
   return untilStopped({ ...signals, first }, log, async () => {
+    reloader.stop();
     await app.stop();
-    core.closeAllConnections();
-    core.close();
+    end();
   });
 }
 
-function upstreamPort(config: Config): number {
-  return Number(new URL(config.environments[0]?.upstream.origin ?? '').port);
-}
-
-function onFreePorts(config: Config, corePort: number): Config {
+/** @param corePort where the payment core listens, if all ports are to be free ones */
+function demoFile(base: ShippedFile, operators: readonly DemoOperator[], corePort: number | undefined): object {
+  const tokens = operators.map(({ role, token }) => ({ name: `demo-${role}`, role, token }));
+  if (corePort === undefined) return { ...base, operators: { tokens } };
   return {
-    ...config,
-    listen: { ...config.listen, port: 0 },
-    admin: { ...config.admin, port: 0 },
-    environments: config.environments.map((environment) => ({
-      ...environment,
-      upstream: { ...environment.upstream, origin: `http://127.0.0.1:${corePort}` },
-    })),
+    ...base,
+    listen: { ...base.listen, port: 0 },
+    admin: { ...base.admin, port: 0 },
+    operators: { port: 0, tokens },
+    environments: { test: { ...base.environments.test, upstream: `http://127.0.0.1:${corePort}` } },
   };
 }
 

@@ -7,12 +7,23 @@ export interface DemoAccounts {
   }[];
 }
 
+/** An operator of the demo. */
+export interface DemoOperator {
+  readonly role: string;
+  readonly token: string;
+}
+
 /**
  * Shell commands that work as pasted: for a POSIX shell with curl, openssl, od and perl.
  *
- * @param base URL of the merchants' listener, without a trailing slash
+ * @param urls of the merchants' listener, without a trailing slash, and of the console
  */
-export function demoCommands(base: string, { accounts }: DemoAccounts): string {
+export function demoCommands(
+  urls: { readonly merchants: string; readonly console: string },
+  accounts: DemoAccounts['accounts'],
+  operators: readonly DemoOperator[],
+): string {
+  const base = urls.merchants;
   const encrypting = accounts.find(({ encryption }) => encryption?.test !== undefined);
   const plain = accounts.find(({ encryption }) => encryption === undefined);
   const credentials = encrypting?.encryption?.test;
@@ -24,7 +35,11 @@ export function demoCommands(base: string, { accounts }: DemoAccounts): string {
   -H 'Authorization: Bearer ${key}' \\
   -H 'Content-Type: application/json' -d ${data}`;
   // Comments without quotes and semicolons: some shells take them for commands when they are pasted.
+  const tokens = operators.map(({ role, token }) => `  ${role.padEnd(10)}${token}\n`).join('');
   return `
+The console: ${urls.console}
+Sign in with the token of a role:
+${tokens}
 Paste these into another terminal.
 
 # ${encrypting?.id} encrypts: seal a charge, send it, see the sealed response, open it.

@@ -1,6 +1,10 @@
 import { spawnSync } from 'node:child_process';
-import { describe, expect, test } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { buildConsole } from '../console/build.ts';
 import { startCommand, type Command } from '../support/command.ts';
+
+beforeAll(() => buildConsole(), 60_000);
 
 /** The lines that a demo has printed to be pasted, as they are. */
 function printedLines(demo: Command): string[] {
@@ -73,5 +77,32 @@ describe('the demo', () => {
     const demo = startCommand(['demo', '--free-ports'], { cwd: '/' });
     await demo.until(() => demo.stdout.includes('aes-encrypt'));
     expect(printedCommands(demo)).toHaveLength(13);
+  });
+
+  test('prints where the console is, and a token of each role that works', async () => {
+    const demo = await startDemo();
+    const url = /^The console: (http:\/\/127\.0\.0\.1:[0-9]+\/console\/)$/m.exec(demo.stdout)?.[1] ?? '';
+    expect((await fetch(url)).status).toBe(200);
+    const tokens = [...demo.stdout.matchAll(/^ {2}(viewer|operator|admin) +([0-9a-f]{48})$/gm)];
+    expect(tokens.map(([, role]) => role)).toEqual(['viewer', 'operator', 'admin']);
+    for (const [, role, token = ''] of tokens) {
+      const session = await fetch(new URL('/api/v1/session', url), { headers: { Authorization: `Bearer ${token}` } });
+      expect(await session.json()).toMatchObject({ role });
+    }
+  });
+
+  test('follows what is changed in the console, and leaves the shipped accounts as they are', async () => {
+    const shipped = readFileSync('config/accounts.yaml', 'utf8');
+    const demo = await startDemo();
+    const [, root] = /^The console: (.*)\/console\/$/m.exec(demo.stdout) ?? [];
+    const [, token] = /^ {2}operator +(\S+)$/m.exec(demo.stdout) ?? [];
+    const headers = { Authorization: `Bearer ${token}`, 'Content-Type': 'application/json' };
+    const body = JSON.stringify({ environment: 'test', kind: 'secret' });
+    const issued = await fetch(`${root}/api/v1/accounts/globex/keys`, { method: 'POST', headers, body });
+    const { key } = (await issued.json()) as { key: string };
+    const [, merchants] = /(http:\/\/127\.0\.0\.1:[0-9]+)\/api\/s2s/.exec(demo.stdout) ?? [];
+    const list = () => fetch(`${merchants}/api/s2s/transactions`, { headers: { Authorization: `Bearer ${key}` } });
+    await expect.poll(async () => (await list()).status, { timeout: 15_000, interval: 500 }).toBe(200);
+    expect(readFileSync('config/accounts.yaml', 'utf8')).toBe(shipped);
   });
 });
