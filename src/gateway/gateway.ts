@@ -10,6 +10,7 @@ import { accessLine, unparsedLine } from './access-line.ts';
 import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
 import { clientOf, peerOf } from './client-address.ts';
 import { answerCipherTest, cipherTestOf } from './cipher-test.ts';
+import { explanationOf } from './explanation.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
 import { FailureLimiter } from './failure-limiter.ts';
 import { budgetsOf, resizeBudgets, type Budgets } from './budgets.ts';
@@ -284,6 +285,7 @@ export class Gateway {
     if (request.error !== undefined) this.#log.error({ err: request.error, request_id: request.id }, 'request failed');
     // 7. One access line and one observation, when all is known.
     this.#recorder.record(accessLine(request), request);
+    if (this.#log.isLevelEnabled('debug')) this.#log.debug(explanationOf(request, this.used), 'decision');
     noteUse(request, this.#clock());
   }
 }

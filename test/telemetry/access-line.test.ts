@@ -309,3 +309,47 @@ describe('the level of an access line', () => {
     expect(await lineOf(sidecar, 'GET /x', { key: keys.globex })).toMatchObject({ level: 'error', status: 500 });
   });
 });
+
+describe('at the level debug there is a line that explains each decision', () => {
+  async function decisionOf(line: string, sent: Sent, more: Parameters<typeof startGateway>[0] = {}): Promise<object> {
+    const { sidecar } = await startGateway({ log: { level: 'debug' }, ...more });
+    await send(sidecar, line, sent);
+    await vi.waitUntil(() => sidecar.log.some(({ msg }) => msg === 'decision'));
+    return sidecar.log.find(({ msg }) => msg === 'decision') ?? {};
+  }
+
+  test('which route decided, with what it permits, and with which key', async () => {
+    const [, s2s] = routes;
+    expect(await decisionOf('POST /api/s2s/secret-path?secret=query', { key: keys.acme, body: '{}' })).toEqual({
+      level: 'debug',
+      time: expect.any(String) as string,
+      msg: 'decision',
+      request_id: expect.any(String) as string,
+      match: 'matched',
+      routes: [s2s],
+      key_kind: 'secret',
+      encrypts: true,
+    });
+  });
+
+  test('which routes have the path, but not the method', async () => {
+    const [initialize] = routes;
+    const decision = await decisionOf('GET /api/v1/transactions/initialize', { key: keys.globex });
+    expect(decision).toMatchObject({ match: 'method_not_allowed', routes: [initialize], encrypts: false });
+  });
+
+  test.each([
+    ['body_too_large', { name: 'requestBody', limit: 5 }, { requestBody: 5 }],
+    ['overloaded', { name: 'buffered', limit: 6, used: 0 }, { requestBody: 5_000, buffered: 6 }],
+    ['overloaded', { name: 'inFlight', limit: 0, used: 0 }, { inFlight: 0 }],
+  ])('which limit refused it: %s by %j', async (_, limit, limits) => {
+    const sent = { key: keys.acme, body: envelopeOf(acmeTest, '{}') };
+    expect(await decisionOf('POST /api/s2s/x', sent, { limits })).toMatchObject({ limit });
+  });
+});
+
+test('at the level info there is no line that explains', async () => {
+  const { sidecar } = await startGateway();
+  await lineOf(sidecar, 'GET /x', {});
+  expect(sidecar.log.filter(({ msg }) => msg === 'decision')).toEqual([]);
+});

@@ -1,0 +1,49 @@
+import { kindOf } from '../accounts/api-key.ts';
+import { routesOf } from './admission.ts';
+import type { GatewayRequest } from './gateway-request.ts';
+
+/** How much of what is limited is used, in requests and in bytes. */
+interface Used {
+  readonly inFlight: number;
+  readonly buffered: number;
+}
+
+/**
+ * Why a request was treated as it was: which routes decided, with which key, and which limit refused it. For the log's level
+ * `debug`; like the access line without path, query, header, body or address.
+ *
+ * @param used at the end of the request
+ */
+export function explanationOf(request: GatewayRequest, used: Used): object {
+  const { id, head, holder, rules } = request;
+  const match = head === undefined ? undefined : rules.router.match(head.path, head.method);
+  return {
+    request_id: id,
+    match: match?.outcome,
+    routes: match === undefined ? undefined : routesOf(match),
+    key_kind: holder === undefined ? undefined : kindOf(holder.key.prefix),
+    encrypts:
+      request.environment === undefined ? undefined : holder?.account.encryption[request.environment] !== undefined,
+    limit: limitOf(request, used),
+  };
+}
+
+/** The limit of the configuration that a request was refused for. */
+function limitOf({ refusal, overloaded, rules: { limits, timeouts } }: GatewayRequest, used: Used): object | undefined {
+  switch (refusal) {
+    case 'overloaded':
+      return overloaded
+        ? { name: 'inFlight', limit: limits.inFlight, used: used.inFlight }
+        : { name: 'buffered', limit: limits.buffered, used: used.buffered };
+    case 'too_many_attempts':
+      return { name: 'failedKeys', limit: limits.failedKeys.attempts, window_ms: limits.failedKeys.window };
+    case 'body_too_large':
+      return { name: 'requestBody', limit: limits.requestBody };
+    case 'request_timeout':
+      return { name: 'timeouts.request', limit_ms: timeouts.request };
+    case 'upstream_timeout':
+      return { name: 'timeouts.upstream', limit_ms: timeouts.upstream };
+    default:
+      return undefined;
+  }
+}
