@@ -116,7 +116,7 @@ export type Changed<T> =
 
 /** An account as it is stored. All times are epoch milliseconds. */
 export interface StoredAccount {
-  /** 1 to 64 of `[A-Za-z0-9._-]`. */
+  /** 1 to 64 of `[A-Za-z0-9._-]`, and not `.` or `..`. */
   readonly id: string;
   /** 1 to 200 characters, no control characters. */
   readonly name: string;

@@ -147,6 +147,11 @@ describe('enabling encryption', () => {
     expect(enableEncryption(plain, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
     const off = disableEncryption(enabled, 'test');
     expect(enableEncryption(off, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
+    // As a file that was written by hand may have it: what was disabled is not accepted again.
+    const { credentials } = enabled.encryption.test ?? {};
+    const kept = { enabled: false, encoding: 'hex', credentials, previous: undefined } as const;
+    const again = enableEncryption({ ...plain, encryption: { test: kept } }, 'test', options, now, clear);
+    expect(again.account.encryption.test?.previous).toEqual(plaintext);
   });
 
   test('is refused where the test key would be that of live', () => {

@@ -67,7 +67,7 @@ function makeLock(lock: string, path: string): void {
   // A file that may not be written could still be replaced by whoever may write its folder.
   accessSync(path, constants.W_OK);
   try {
-    closeSync(openSync(lock, 'wx'));
+    closeSync(openSync(lock, 'wx', 0o600));
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
     throw error;

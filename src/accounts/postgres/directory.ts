@@ -75,6 +75,8 @@ export class PostgresDirectory implements Directory {
   #latest: Span | undefined;
   /** Counts what was heard. */
   #changes = 0;
+  /** What was heard and is not forgotten yet. */
+  readonly #heard = new Set<string>();
   /** Whether the last query, or the last attempt to connect, went wrong in a way that was told. */
   #failing = false;
   #unconnected = false;
@@ -223,12 +225,22 @@ export class PostgresDirectory implements Directory {
   #changed(accounts: string): void {
     this.#changes += 1;
     this.#batches.outdate();
-    this.#unknown.clear();
-    if (accounts === '*') this.#begin();
-    else
+    // All that one read of the socket brought is forgotten at once, before anything else runs: every role of the database
+    // may notify, as often as it likes.
+    if (this.#heard.size === 0) queueMicrotask(() => this.#forgetHeard());
+    this.#heard.add(accounts);
+  }
+
+  #forgetHeard(): void {
+    // Emptying it costs as much as it has room.
+    if (this.#unknown.size > 0) this.#unknown.clear();
+    if (this.#heard.has('*')) this.#begin();
+    for (const accounts of this.#heard) {
       for (const account of accounts.split(' ')) {
         for (const hash of this.#hashes.get(account) ?? []) this.#known.delete(hash);
       }
+    }
+    this.#heard.clear();
   }
 
   #failed(error: unknown): never {

@@ -4,7 +4,6 @@ import {
   chmodSync,
   chownSync,
   existsSync,
-  mkdirSync,
   readdirSync,
   readFileSync,
   statSync,
@@ -36,6 +35,27 @@ describe('a file that is replaced', () => {
     replaceFile(path, 'new', versionOf(path), agree);
     expect(statSync(path).mode & 0o7777).toBe(mode);
   });
+
+  test.each([0o600, 0o640])(
+    'is at no time open to others while it is replaced, its companion and its lock neither: %o',
+    async (mode) => {
+      const umask = process.umask(0);
+      onTestFinished(() => void process.umask(umask));
+      const folder = new Folder({ file: 'old' });
+      const path = folder.file('file');
+      chmodSync(path, mode);
+      const release = await lockFile(path, 0);
+      const modes = (): number[] => readdirSync(folder.path).map((name) => statSync(folder.file(name)).mode & 0o777);
+      const seen: number[][] = [];
+      replaceFile(path, 'new', versionOf(path), () => void seen.push(modes()), {
+        path: folder.file('more'),
+        text: 'x',
+      });
+      release();
+      // The lock, the two new files and the old one; then the lock and the two.
+      expect([...seen, modes()]).toEqual([Array(4).fill(mode), Array(3).fill(mode)]);
+    },
+  );
 
   test.skipIf(!isRoot)('keeps its owner, whoever rewrites it', () => {
     const path = new Folder({ file: 'old' }).file('file');
@@ -167,7 +187,17 @@ describe('the lock of a file', () => {
     (await lockFile(folder.file('file'), 0))();
     const script = `import { lockFile } from ${JSON.stringify(fileURLToPath(new URL('../../../src/accounts/file/lock.ts', import.meta.url)))};
       (await lockFile(${JSON.stringify(folder.file('file'))}, 0))();`;
+    expect(statSync(folder.file('.file.lock'))).toMatchObject({ uid: 65_534, gid: 65_534 });
+    expect(statSync(folder.file('.file.lock')).mode & 0o777).toBe(0o660);
     execFileSync(process.execPath, ['--input-type=module', '-e', script], { uid: 65_534, gid: 65_534 });
-    mkdirSync(folder.file('x'));
+    chmodSync(folder.file('file'), 0o600);
+    chownSync(folder.file('file'), 0, 0);
+    const other = (): unknown =>
+      execFileSync(process.execPath, ['--input-type=module', '-e', script], {
+        uid: 65_534,
+        gid: 65_534,
+        stdio: 'pipe',
+      });
+    expect(other).toThrow('EACCES');
   });
 });

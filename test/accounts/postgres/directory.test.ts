@@ -1,4 +1,5 @@
-import { expect, test, vi } from 'vitest';
+import { LRUCache } from 'lru-cache';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { hashOf } from '../../../src/accounts/api-key.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption } from './fixtures.ts';
@@ -116,11 +117,32 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await vi.waitFor(() => expect(proxy.held).toContain('Account acme'));
     await put(store, storedAccount('acme', { active: false }));
     await vi.waitFor(() => expect(proxy.held).toContain('envelope_sidecar_accounts\0acme'));
-    const meanwhile = directory.find(hashOf(keyNamed('acme')));
     proxy.release();
     expect(await before).toMatchObject({ account: { active: true } });
-    await meanwhile;
     expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: false } });
+  });
+
+  test('forgets all that one read of its connection tells of at once, and what it tells of counts', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'), storedAccount('last'));
+    const { directory } = await openDirectory(url);
+    await directory.find(hashOf(keyNamed('acme')));
+    await directory.find(hashOf(keyNamed('last')));
+    await directory.find(hashOf(keyNamed('nobody')));
+    const clear = vi.spyOn(LRUCache.prototype, 'clear');
+    onTestFinished(() => clear.mockRestore());
+    await postgres.psql(
+      url,
+      `BEGIN;
+      SELECT pg_notify('envelope_sidecar_accounts', 'x' || n) FROM generate_series(1, 20000) AS n;
+      UPDATE envelope_sidecar.accounts SET active = false WHERE account_id = 'last';
+      COMMIT`,
+    );
+    await vi.waitFor(async () => {
+      expect(await directory.find(hashOf(keyNamed('last')))).toMatchObject({ account: { active: false } });
+    }, oneSecond);
+    expect(clear).toHaveBeenCalledOnce();
+    expect(directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: true } });
   });
 
   test('is not told of uses, and asks nothing again for them', async () => {

@@ -56,6 +56,24 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(monitor.lookups).toEqual(['found', 'found']);
   });
 
+  test('has a key that was deleted while it was away stay deleted in the next outage', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    const { directory } = await openDirectory(proxy.url);
+    await directory.find(acme);
+    proxy.cut();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+    await put(store, storedAccount('acme', { keys: [] }));
+    proxy.mend();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
+    expect(await directory.find(acme)).toBeUndefined();
+    proxy.cut();
+    await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
+    expect(await directory.find(acme)).toBe('unavailable');
+  });
+
   test('goes on with known keys for the configured time and not a millisecond longer', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import type { AuditEvent, StoredAccount } from '../../../src/accounts/store.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
@@ -340,9 +340,22 @@ describeWithPostgres('the store when its database fails', () => {
       ),
     );
     await changes[0];
+    // One at least is under way: it waits for an account that is locked.
+    const locked = `BEGIN; SELECT FROM envelope_sidecar.accounts WHERE account_id = 'before' FOR UPDATE; SELECT pg_sleep(60)`;
+    postgres.psql(url, locked).catch(() => {});
+    const sleeping = `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)' AND wait_event = 'PgSleep'`;
+    await vi.waitFor(async () => expect(await postgres.psql(url, sleeping)).toBe('1'), 5_000);
+    const blocked = put(openStore(url), storedAccount('before', { name: 'After' }), storedAccount('blocked')).then(
+      () => 'changed',
+      (error: unknown) => error,
+    );
+    const waiting = `SELECT count(*) > 0 FROM pg_stat_activity WHERE wait_event_type = 'Lock'`;
+    await vi.waitFor(async () => expect(await postgres.psql(url, waiting)).toBe('t'), 5_000);
     await postgres.stop();
     await postgres.start();
+    expect(await blocked).toMatchObject({ code: 'store_unavailable' });
     const outcomes = await Promise.all(changes);
+    expect(await openStore(url).read('blocked')).toBeUndefined();
     const stored = new Set((await all(openStore(url).list())).map(({ id }) => id));
     for (const [i, outcome] of outcomes.entries()) {
       const present = accounts.slice(i * 25, i * 25 + 25).filter(({ id }) => stored.has(id));
