@@ -9,6 +9,7 @@ import type { DirectoryState } from './accounts/postgres/directory.ts';
 import { PostgresAccounts } from './accounts/postgres/accounts.ts';
 import { tallyOf } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
+import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';
 import type { Config, Listener, Settings, StoreSettings } from './config/config.ts';
 import { InForce } from './config/in-force.ts';
@@ -18,6 +19,7 @@ import { Gateway } from './gateway/gateway.ts';
 import { createListener, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
 import { TlsRenewal } from './gateway/tls-renewal.ts';
+import { connectionsOf, listen } from './http.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
 import { certificateMetrics } from './telemetry/certificate-metrics.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
@@ -65,7 +67,7 @@ export class App {
   readonly #started: Settings;
   readonly #inForce: InForce;
   #config: Config;
-  #ready = false;
+  readonly #readiness: Readiness;
   #drained: Promise<void> | undefined;
   /** When a drain is over, on `performance.now()`'s scale. */
   #drainEnds = 0;
@@ -92,7 +94,12 @@ export class App {
       limits: this.#config.limits,
       used: { ...this.#gateway.used, connections: await connectionsOf(this.#merchantsListener) },
     }));
-    this.#adminListener = createAdminListener({ registry, isReady: () => this.#ready, drain: () => this.drain() });
+    this.#readiness = new Readiness(registry, log);
+    this.#adminListener = createAdminListener({
+      registry,
+      isReady: () => this.#readiness.isReady,
+      drain: () => this.drain(),
+    });
   }
 
   /**
@@ -111,7 +118,7 @@ export class App {
         this.#operatorsTls = TlsRenewal.of(this.#operatorsListener, operators.tls);
         await open('operators', this.#operatorsListener, operators, this.#log);
       }
-      await this.#database?.accounts.open();
+      await this.#openDatabase();
       await open('merchants', this.#merchantsListener, this.#config.listen, this.#log);
     } catch (error) {
       this.#adminListener.close();
@@ -121,7 +128,7 @@ export class App {
       throw error;
     }
     this.#noteExpired(this.#config);
-    this.#ready = true;
+    this.#readiness.begin();
   }
 
   /** Bound addresses: the configuration may ask for any free port. */
@@ -168,7 +175,7 @@ export class App {
     const upstreams = new Set(this.#upstreams.values());
     for (const old of upstreamsBefore) if (!upstreams.has(old)) void this.#closeUnused(old.upstream, old.upstream);
     if (this.#database !== databaseBefore) {
-      void this.#database?.accounts.open();
+      void this.#openDatabase();
       if (databaseBefore !== undefined) {
         void this.#closeUnused(databaseBefore.accounts.directory, databaseBefore.accounts);
       }
@@ -178,7 +185,7 @@ export class App {
   /** Stops being ready and closes connections with their next response; resolves when nothing is in flight or the time is over. */
   drain(): Promise<void> {
     if (this.#drained === undefined) {
-      this.#ready = false;
+      this.#readiness.end();
       this.#gateway.inFlight.drain();
       this.#log.info('draining');
       this.#drainEnds = performance.now() + this.#config.timeouts.drain;
@@ -217,6 +224,15 @@ export class App {
     for (const { certificate, expiresAt } of certificatesOf(config)) {
       if (expiresAt <= this.#clock()) this.#log.error({ member: certificate }, 'the certificate has expired');
     }
+  }
+
+  async #openDatabase(): Promise<void> {
+    const accounts = this.#database?.accounts;
+    if (accounts === undefined) return;
+    await accounts.open();
+    const tried = this.#readiness.tryMasterKey(() => accounts.sealedSample());
+    // A database that cannot be reached holds up nothing.
+    if (accounts.directory.state.connected) await tried;
   }
 
   async #createOperatorsApi(): Promise<OperatorsApi> {
@@ -266,28 +282,14 @@ export class App {
   }
 }
 
-async function open(listener: string, server: Server, { host, port }: Listener, log: Logger): Promise<void> {
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, host, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-  const bound = server.address() as AddressInfo;
-  log.info({ listener, address: bound.address, port: bound.port }, 'listening');
+async function open(listener: string, server: Server, at: Listener, log: Logger): Promise<void> {
+  const { address, port } = await listen(server, at);
+  log.info({ listener, address, port }, 'listening');
 }
 
 /** Milliseconds on a scale that nobody puts forward or back. */
 function stopwatch(): number {
   return performance.now();
-}
-
-/** How many connections are open. */
-function connectionsOf(listener: Server): Promise<number> {
-  return new Promise((resolve, reject) => {
-    listener.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));
-  });
 }
 
 /** Resolves when the condition holds, looked at now and then, or after so many milliseconds. */

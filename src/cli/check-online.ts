@@ -1,7 +1,6 @@
 import { X509Certificate } from 'node:crypto';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { openAccount } from '../accounts/open-account.ts';
-import { inspect, type Inspection } from '../accounts/postgres/inspect.ts';
+import { inspect, openSample, type Inspection } from '../accounts/postgres/inspect.ts';
 import { Vault } from '../accounts/vault.ts';
 import type { Config, Environment } from '../config/config.ts';
 import { probe } from '../upstream/probe.ts';
@@ -57,17 +56,8 @@ function migrated({ pending }: Inspection): Check {
   return { check: 'store', ok: false, detail: `the database lacks ${pending.join(', ')}: run "accounts migrate"` };
 }
 
-function opened({ sample, unreadable }: Inspection, vault: Vault): Check {
-  const failures = unreadable.map(({ message }) => message);
-  for (const account of sample) {
-    try {
-      openAccount(account, vault);
-    } catch (error) {
-      if (!(error instanceof AccountsError)) throw error;
-      failures.push(error.message);
-    }
-  }
-  const tried = sample.length + unreadable.length;
+function opened(inspection: Inspection, vault: Vault): Check {
+  const { tried, failures } = openSample(inspection, vault);
   const of = tried === sampleSize ? `a sample of ${count(tried, 'account')}` : count(tried, 'account');
   if (failures.length === 0)
     return { check: 'credentials', ok: true, detail: `those of ${of} open with the master key` };

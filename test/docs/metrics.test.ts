@@ -14,6 +14,7 @@ import { DirectoryMonitor } from '../../src/telemetry/directory-monitor.ts';
 import { limitMetrics } from '../../src/telemetry/limit-metrics.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
+import { Readiness } from '../../src/admin/readiness.ts';
 import { OperationMetrics } from '../../src/telemetry/operation-metrics.ts';
 import { operatorsMetrics } from '../../src/telemetry/operators-metrics.ts';
 import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
@@ -60,6 +61,7 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   for (const file of ['sidecar', 'accounts'] as const) operation.loaded(file, 0);
   operatorsMetrics(registry);
   certificateMetrics(registry, () => []);
+  void new Readiness(registry, silent);
   const use = { connections: 0, inFlight: 0, buffered: 0 };
   limitMetrics(registry, () => ({ limits: use, used: use }));
   const state = (): undefined => undefined;

@@ -5,12 +5,16 @@ import type { Tally } from '../tally.ts';
 import { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
 import { PostgresDirectory } from './directory.ts';
+import { inspect, openSample, type SealedSample } from './inspect.ts';
 import type { Monitor } from './monitor.ts';
 import { TallyKeeper } from './tally-keeper.ts';
 import { UseRecorder } from './use-recorder.ts';
 
 /** What the last uses have to be written down. Milliseconds. */
 const lastWrite = 2_000;
+
+/** Accounts whose credentials are opened to try the master key. */
+const sampleSize = 100;
 
 /** How the accounts in a database are looked up. */
 export interface PostgresSettings {
@@ -27,6 +31,8 @@ export interface PostgresSettings {
 /** What a running sidecar has of a database: the directory on a connection of its own, and what is not urgent on another. */
 export class PostgresAccounts {
   readonly directory: PostgresDirectory;
+  readonly #url: string;
+  readonly #vault: Vault;
   readonly #uses: UseRecorder;
   readonly #tally: TallyKeeper;
   #pool: Promise<Pool> | undefined;
@@ -41,14 +47,32 @@ export class PostgresAccounts {
     const pool = (): Promise<Pool> => (this.#pool ??= changePool(url, 1));
     this.#uses = new UseRecorder(pool);
     this.#tally = new TallyKeeper(pool, clock, stopwatch);
-    const vault = new Vault(masterKeys);
-    this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, stopwatch, monitor });
+    this.#url = url;
+    this.#vault = new Vault(masterKeys);
+    this.directory = new PostgresDirectory({
+      url,
+      vault: this.#vault,
+      cache,
+      staleFor,
+      uses: this.#uses,
+      stopwatch,
+      monitor,
+    });
   }
 
   /** Connects; resolves when the first attempt has succeeded or failed. Both are fine to go on with. */
   async open(): Promise<void> {
     this.#uses.start();
     await this.directory.open();
+  }
+
+  /**
+   * Opens the credentials of some accounts, chosen at random.
+   *
+   * @throws AccountsError the database cannot be asked
+   */
+  async sealedSample(): Promise<SealedSample> {
+    return openSample(await inspect(this.#url, sampleSize), this.#vault);
   }
 
   /** The latest numbers of accounts, keys and credentials; undefined before the first. */

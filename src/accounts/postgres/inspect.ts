@@ -1,6 +1,8 @@
 import { readdirSync } from 'node:fs';
 import { AccountsError } from '../accounts-error.ts';
+import { openAccount } from '../open-account.ts';
 import type { StoredAccount } from '../store.ts';
+import type { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
 import { migrationsFolder } from './migrate.ts';
 import { accountOf, selectAccounts, type AccountRow } from './rows.ts';
@@ -14,6 +16,28 @@ export interface Inspection {
   readonly sample: readonly StoredAccount[];
   /** Rows of the sample that cannot be read. */
   readonly unreadable: readonly AccountsError[];
+}
+
+/** What became of opening a sample of sealed credentials. */
+export interface SealedSample {
+  /** Accounts. */
+  readonly tried: number;
+  /** Why those of an account did not open, one message for each account. */
+  readonly failures: readonly string[];
+}
+
+/** Opens the sealed credentials of a sample. */
+export function openSample({ sample, unreadable }: Inspection, vault: Vault): SealedSample {
+  const failures = unreadable.map(({ message }) => message);
+  for (const account of sample) {
+    try {
+      openAccount(account, vault);
+    } catch (error) {
+      if (!(error instanceof AccountsError)) throw error;
+      failures.push(error.message);
+    }
+  }
+  return { tried: sample.length + unreadable.length, failures };
 }
 
 /**

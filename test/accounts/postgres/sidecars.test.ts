@@ -1,5 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { expect, test, vi } from 'vitest';
+import { Vault } from '../../../src/accounts/vault.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import type { PostgresSettings } from '../../../src/accounts/postgres/accounts.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
@@ -201,5 +202,67 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
     sidecar.app.apply(inFile);
     expect((await send(sidecar, 'GET /', { key })).status).toBe(401);
+  });
+});
+
+describeWithPostgres('a master key that is wrong', () => {
+  const postgres = usePostgres();
+  const otherKey = createSecretKey(Buffer.alloc(32, 99));
+  const enable = { encoding: undefined, grace: undefined, replace: false };
+  const failing = 'envelope_sidecar_sealed_credentials_failing_ratio';
+
+  async function encryptingIn(url: string, id: string, sealedWith: Vault): Promise<void> {
+    const operations = new Operations({ store: openStore(url), vault: sealedWith, clock: Date.now, audit: () => {} });
+    await operations.add(id, id, { actor });
+    await operations.enableEncryption(id, 'test', enable, { actor });
+  }
+
+  const isReady = async ({ adminUrl }: TestSidecar): Promise<boolean> =>
+    (await fetch(`${adminUrl}/readyz`)).status === 200;
+  const complaints = ({ log }: TestSidecar): unknown =>
+    log
+      .filter(({ msg }) => String(msg).includes('with the master key'))
+      .map(({ level, msg, tried, failed }) => [level, msg, tried, failed]);
+
+  test('for all sealed credentials keeps it from being ready, until a reload brings the right one', async () => {
+    const url = await postgres.createDatabase();
+    await encryptingIn(url, 'acme', vault);
+    const store = settings(url, { masterKeys: [otherKey] });
+    const config = configOf('http://127.0.0.1:1', { accounts: [], store });
+    const sidecar = await startSidecar(config);
+    expect(await isReady(sidecar)).toBe(false);
+    expect(complaints(sidecar)).toEqual([['error', 'no sealed credentials open with the master key: not ready', 1, 1]]);
+    expect(await scrape(sidecar)).toContain(`${failing} 1\n`);
+
+    sidecar.app.apply({ ...config, store: settings(url) });
+    await vi.waitUntil(() => isReady(sidecar), patience);
+    expect(await scrape(sidecar)).toContain(`${failing} 0\n`);
+  });
+
+  test('for some of them is an error and a metric, and it is ready', async () => {
+    const url = await postgres.createDatabase();
+    await encryptingIn(url, 'acme', vault);
+    await encryptingIn(url, 'globex', new Vault([otherKey]));
+    const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { accounts: [], store: settings(url) }));
+    expect(await isReady(sidecar)).toBe(true);
+    expect(complaints(sidecar)).toEqual([['error', 'not all sealed credentials open with the master key', 2, 1]]);
+    expect(await scrape(sidecar)).toContain(`${failing} 0.5\n`);
+  });
+
+  test('in a reload is an error, and what was ready stays so', async () => {
+    const url = await postgres.createDatabase();
+    await encryptingIn(url, 'acme', vault);
+    const config = configOf('http://127.0.0.1:1', { accounts: [], store: settings(url) });
+    const sidecar = await startSidecar(config);
+    sidecar.app.apply({ ...config, store: settings(url, { masterKeys: [otherKey] }) });
+    await vi.waitUntil(async () => (await scrape(sidecar)).includes(`${failing} 1\n`), patience);
+    expect(complaints(sidecar)).toEqual([['error', 'no sealed credentials open with the master key', 1, 1]]);
+    expect(await isReady(sidecar)).toBe(true);
+  });
+
+  test('cannot be told where nothing is sealed: it is ready', async () => {
+    const url = await postgres.createDatabase();
+    const store = settings(url, { masterKeys: [otherKey] });
+    expect(await isReady(await startSidecar(configOf('http://127.0.0.1:1', { accounts: [], store })))).toBe(true);
   });
 });

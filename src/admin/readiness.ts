@@ -1,0 +1,72 @@
+import { Gauge, type Registry } from 'prom-client';
+import type { SealedSample } from '../accounts/postgres/inspect.ts';
+import type { Logger } from '../telemetry/logger.ts';
+
+/** How long after a sample that says nothing, or nothing good, another one is taken. Milliseconds. */
+const interval = 10_000;
+
+/**
+ * Whether the sidecar is ready for traffic. As long as it has not been ready, a master key that opens none of a sample of the
+ * sealed credentials keeps it from it: a rollout with the wrong key stops at the first pod.
+ */
+export class Readiness {
+  readonly #log: Logger;
+  readonly #failing: Gauge;
+  #began = false;
+  #draining = false;
+  #noneOpens = false;
+  #retry: NodeJS.Timeout | undefined;
+
+  constructor(registry: Registry, log: Logger) {
+    this.#log = log;
+    this.#failing = new Gauge({
+      name: 'envelope_sidecar_sealed_credentials_failing_ratio',
+      help: 'Of a sample of accounts in the database, the share whose credentials do not open with the master key.',
+      registers: [registry],
+    });
+  }
+
+  get isReady(): boolean {
+    return this.#began && !this.#draining && !this.#noneOpens;
+  }
+
+  /** The listeners are open. */
+  begin(): void {
+    this.#began = true;
+  }
+
+  /** The process is to end. */
+  end(): void {
+    this.#draining = true;
+    clearTimeout(this.#retry);
+  }
+
+  /**
+   * Tries the master key, now and again until there is a result that lets it be ready.
+   *
+   * @param take rejects if the database cannot be asked, which says nothing about the key
+   */
+  async tryMasterKey(take: () => Promise<SealedSample>): Promise<void> {
+    clearTimeout(this.#retry);
+    const sample = await take().catch(() => undefined);
+    if (this.#draining) return;
+    if (sample !== undefined) this.#judge(sample);
+    if (sample === undefined || this.#noneOpens) {
+      this.#retry = setTimeout(() => void this.tryMasterKey(take), interval).unref();
+    }
+  }
+
+  #judge({ tried, failures }: SealedSample): void {
+    const failed = failures.length;
+    this.#failing.set(tried === 0 ? 0 : failed / tried);
+    const none = tried > 0 && failed === tried;
+    // What has been ready stays so: accounts that do not encrypt are served whatever the key.
+    this.#noneOpens = none && (this.#noneOpens || !this.#began);
+    if (failed === 0) return;
+    const consequence = this.#noneOpens ? ': not ready' : '';
+    this.#log.error(
+      { tried, failed, problem: failures[0] },
+      `${none ? 'no' : 'not all'} sealed credentials open with the master key${consequence}`,
+    );
+  }
+}
