@@ -1,11 +1,9 @@
 import { environmentNames } from './api-key.ts';
 import type { Condition, Selection, StoredAccount, StoredEncryption, StoredKey } from './store.ts';
-import { rotationAge } from './tally.ts';
+import { expiryNotice, rotationAge } from './tally.ts';
 
 const day = 86_400_000;
 
-/** How long before its end a key counts as expiring, in milliseconds. */
-export const expiryNotice = 30 * day;
 /** How long a key that is not used may be idle before it counts as unused, in milliseconds. */
 export const idleTime = 30 * day;
 

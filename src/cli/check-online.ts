@@ -1,7 +1,7 @@
-import { X509Certificate } from 'node:crypto';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { inspect, openSample, type Inspection } from '../accounts/postgres/inspect.ts';
 import { Vault } from '../accounts/vault.ts';
+import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
 import { probe } from '../upstream/probe.ts';
 
@@ -74,29 +74,8 @@ async function upstreamChecks({ name, upstream }: Environment, timeout: number, 
   return [connected, validity(`certificate of upstream ${name}`, result.certificateEnds, now)];
 }
 
-function certificateChecks({ listen, operators, environments }: Config, now: number): Check[] {
-  const chains: [member: string, pem: string | undefined][] = [
-    ['listen.tls.cert', listen.tls?.cert],
-    ['operators.tls.cert', operators?.tls?.cert],
-  ];
-  // A bundle serves as long as one of its authorities does.
-  const bundles: typeof chains = [
-    ['listen.tls.clientCa', listen.tls?.clientCa],
-    ['operators.tls.clientCa', operators?.tls?.clientCa],
-  ];
-  for (const { name, upstream } of environments) {
-    chains.push([`environments.${name}.upstream.cert`, upstream.cert]);
-    bundles.push([`environments.${name}.upstream.ca`, upstream.ca]);
-  }
-  return [
-    ...chains.flatMap(([member, pem]) => (pem ? [validity(member, Math.min(...endsOf(pem)), now)] : [])),
-    ...bundles.flatMap(([member, pem]) => (pem ? [validity(member, Math.max(...endsOf(pem)), now)] : [])),
-  ];
-}
-
-function endsOf(pem: string): number[] {
-  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  return blocks.map((block) => Date.parse(new X509Certificate(block).validTo));
+function certificateChecks(config: Config, now: number): Check[] {
+  return certificatesOf(config).map(({ certificate, expiresAt }) => validity(certificate, expiresAt, now));
 }
 
 function validity(name: string, ends: number, now: number): Check {

@@ -1,6 +1,6 @@
-import { expiryNotice, idleTime } from '../conditions.ts';
+import { idleTime } from '../conditions.ts';
 import type { Condition, Selection } from '../store.ts';
-import { rotationAge } from '../tally.ts';
+import { expiryNotice, rotationAge } from '../tally.ts';
 
 /** The accounts `a` of a selection, as a condition and its values. @param first the number of its first parameter */
 export function conditionsOf(
