@@ -1,6 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { loadFiles } from './load.ts';
+import { loadFiles, type FileContent } from './load.ts';
 import { packAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
+
+/** Problems of a file that are handed over at a reload. */
+const mostProblems = 100;
 
 /** Accounts in one message: few enough that taking them in never holds the request thread up. */
 const batch = 100;
@@ -18,7 +21,10 @@ function send(): void {
 }
 
 function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessage> {
-  const { sidecar, accounts, files } = loadFiles(file, env, running);
+  const loaded = loadFiles(file, env, running);
+  // The thread that takes them in serves requests, and logs each problem.
+  const accounts = loaded.accounts && (running === undefined ? loaded.accounts : shortened(loaded.accounts));
+  const sidecar = running === undefined ? loaded.sidecar : shortened(loaded.sidecar);
   const all = accounts?.ok === true ? accounts.value : [];
   for (let i = 0; i < all.length; i += batch) {
     yield { kind: 'accounts', accounts: all.slice(i, i + batch).map(packAccount) };
@@ -27,6 +33,14 @@ function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessag
     kind: 'loaded',
     sidecar,
     accounts: accounts?.ok === true ? { ...accounts, value: undefined } : accounts,
-    files,
+    files: loaded.files,
   };
+}
+
+/** The first problems, and how many more there are. */
+function shortened<T>(content: FileContent<T>): FileContent<T> {
+  const next = content.ok ? undefined : content.problems[mostProblems];
+  if (content.ok || next === undefined) return content;
+  const more = { ...next, message: `and ${content.problems.length - mostProblems} more problems from here on` };
+  return { ok: false, problems: [...content.problems.slice(0, mostProblems), more] };
 }

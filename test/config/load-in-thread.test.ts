@@ -66,6 +66,21 @@ describe('what the other thread has loaded', () => {
     expect(sidecar.stderr).toContain(`${folder.file('sidecar.yaml')}:1:1  .  there is too little memory to load it\n`);
   });
 
+  test('are, at a reload, the first 100 problems and how many more there are: each one is logged beside requests', async () => {
+    const accounts = Array.from({ length: 1_000 }, (_, i) => ({ id: `account ${i}`, name: 'A' }));
+    const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
+    const task = { file: folder.file('sidecar.yaml'), env: {} };
+    const problemsIn = async (more: object): Promise<readonly { path: string; message: string }[]> => {
+      const loaded = await loadInThread({ ...task, ...more }, []);
+      return loaded.accounts?.ok === false ? loaded.accounts.problems : [];
+    };
+    const running = { kind: 'file', file: folder.file('accounts.yaml'), masterKeys: [] };
+    const problems = await problemsIn({ running });
+    expect(problems).toHaveLength(101);
+    expect(problems.at(-1)).toMatchObject({ path: 'accounts[100].id', message: 'and 900 more problems from here on' });
+    expect(await problemsIn({})).toHaveLength(1_000);
+  });
+
   test('opens envelopes with the current credentials and with previous ones', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry) });
     const { accounts } = await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, []);
