@@ -4,6 +4,23 @@
  */
 
 export interface paths {
+  '/api/v1/session': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Show the name, the role and the account of the token in use */
+    get: operations['show_session'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/api/v1/accounts': {
     parameters: {
       query?: never;
@@ -39,6 +56,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/v1/accounts/{account}/rename': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Give an account another name; its id stays */
+    post: operations['rename_account'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/api/v1/accounts/{account}/activate': {
     parameters: {
       query?: never;
@@ -67,6 +101,40 @@ export interface paths {
     put?: never;
     /** Refuse all requests of an account */
     post: operations['deactivate_account'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/v1/keys/due': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** List the valid keys of all accounts that should be rotated or expire soon */
+    get: operations['list_due_keys'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/v1/keys/find': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Find out whose a key is, by its hash */
+    get: operations['find_key'];
+    put?: never;
+    post?: never;
     delete?: never;
     options?: never;
     head?: never;
@@ -125,6 +193,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/v1/graces': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** List where a grace is running, with when it was last used */
+    get: operations['list_graces'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/api/v1/accounts/{account}/encryption/{environment}': {
     parameters: {
       query?: never;
@@ -176,10 +261,87 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/v1/accounts/{account}/encryption/{environment}/grace': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Put the end of a running grace to another time */
+    post: operations['change_grace'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/v1/accounts/{account}/encryption/{environment}/grace/end': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** End a running grace now: what was valid before is refused and forgotten */
+    post: operations['end_grace'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/v1/activity': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Show recent refusals of known accounts by this sidecar, newest first */
+    get: operations['show_activity'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  '/api/v1/failures': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Show the 20 accounts with the most refusals by this sidecar in the last ten minutes */
+    get: operations['show_failures'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
   schemas: {
+    /** @description The token of the request. */
+    Session: {
+      /** @description The name of the token. */
+      name: string;
+      /** @enum {string} */
+      role: 'viewer' | 'operator' | 'admin';
+      /** @description The only account that the token may see and change; null: all. */
+      account: string | null;
+    };
     /** @description A merchant, with all API keys and both environments. */
     Account: {
       id: string;
@@ -196,6 +358,8 @@ export interface components {
       accounts: components['schemas']['Account'][];
       /** @description `after` of the next page; null on the last one. */
       next: string | null;
+      /** @description What is wrong with accounts of this page that are left out because the database holds odd values. */
+      unreadable: string[];
     };
     /** @description An API key, without the key itself. */
     Key: {
@@ -208,6 +372,8 @@ export interface components {
       kind: 'public' | 'secret';
       /** @enum {string} */
       state: 'valid' | 'expired' | 'revoked';
+      /** @description `due`: older than 180 days, so it should be rotated. `expiring`: it expires within 30 days. */
+      warnings: ('due' | 'expiring')[];
       /** Format: date-time */
       created_at: string;
       expires_at: string | null;
@@ -218,6 +384,14 @@ export interface components {
     /** @description All keys of an account, in the order in which they were made. */
     Keys: {
       keys: components['schemas']['Key'][];
+    };
+    /** @description Keys with warnings, in the order of the ids of their accounts. */
+    DueKeys: {
+      keys: components['schemas']['Key'][];
+      /** @description `after` of the next page; null on the last one. */
+      next: string | null;
+      /** @description What is wrong with accounts of this page that are left out because the database holds odd values. */
+      unreadable: string[];
     };
     /** @description A key that was just made. */
     IssuedKey: {
@@ -230,6 +404,8 @@ export interface components {
       kind: 'public' | 'secret';
       /** @enum {string} */
       state: 'valid' | 'expired' | 'revoked';
+      /** @description `due`: older than 180 days, so it should be rotated. `expiring`: it expires within 30 days. */
+      warnings: ('due' | 'expiring')[];
       /** Format: date-time */
       created_at: string;
       expires_at: string | null;
@@ -279,6 +455,14 @@ export interface components {
         last_used_at?: string | null;
       } | null;
     };
+    /** @description Encryption with a running grace. */
+    Graces: {
+      graces: components['schemas']['Encryption'][];
+      /** @description `after` of the next page; null on the last one. */
+      next: string | null;
+      /** @description What is wrong with accounts of this page that are left out because the database holds odd values. */
+      unreadable: string[];
+    };
     /** @description Credentials that were just made. */
     EnabledEncryption: {
       /** @description The id of its account. */
@@ -317,6 +501,39 @@ export interface components {
       /** @description True where this answers a repeated request: the secret was shown before and is missing here. */
       secret_shown: boolean;
     };
+    /** @description Refusals since the start, newest first: 50 of each account and 1,000 in all at most. */
+    Activity: {
+      refusals: {
+        /** Format: date-time */
+        time: string;
+        request_id: string;
+        account: string;
+        /** @enum {string} */
+        environment: 'test' | 'live';
+        /** @description The id of the API key. */
+        key: string;
+        /** @description As the configuration has it, or `unlisted`. */
+        route: string;
+        /** @description As in docs/errors.md. */
+        code: string;
+        /** @description Why an envelope did not open. */
+        reason: string | null;
+      }[];
+    };
+    /** @description Accounts with refusals in the last ten minutes, most first. */
+    Failures: {
+      failures: {
+        account: string;
+        /** @enum {string} */
+        environment: 'test' | 'live';
+        requests: number;
+        refusals: number;
+        /** @description Envelopes that opened. */
+        opened: number;
+        /** @description Envelopes that did not open, and bodies in place of one. */
+        unopened: number;
+      }[];
+    };
     /** @description A problem document (RFC 9457). */
     Problem: {
       type: string;
@@ -331,6 +548,7 @@ export interface components {
         | 'invalid_request'
         | 'malformed_body'
         | 'unauthorized'
+        | 'forbidden'
         | 'not_found'
         | 'account_unknown'
         | 'key_unknown'
@@ -340,11 +558,15 @@ export interface components {
         | 'key_expired'
         | 'key_revoked'
         | 'encryption_enabled'
+        | 'grace_running'
         | 'encryption_disabled'
+        | 'grace_not_running'
+        | 'until_not_allowed'
         | 'credentials_equal'
         | 'store_read_only'
         | 'body_too_large'
         | 'unsupported_media_type'
+        | 'unknown_host'
         | 'idempotency_key_reused'
         | 'internal_error'
         | 'master_key_missing'
@@ -380,11 +602,34 @@ export interface components {
 }
 export type $defs = Record<string, never>;
 export interface operations {
+  show_session: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description The token of the request. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Session'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
   list_accounts: {
     parameters: {
       query?: {
         after?: string;
         limit?: number;
+        search?: string;
+        filter?: 'inactive' | 'encrypting' | 'due' | 'expiring' | 'unused';
       };
       header?: never;
       path?: never;
@@ -457,6 +702,36 @@ export interface operations {
       default: components['responses']['Problem'];
     };
   };
+  rename_account: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        account: string;
+      };
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': {
+          /** @description The merchant, for people. */
+          name: string;
+        };
+      };
+    };
+    responses: {
+      /** @description A merchant, with all API keys and both environments. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Account'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
   activate_account: {
     parameters: {
       query?: never;
@@ -498,6 +773,53 @@ export interface operations {
         };
         content: {
           'application/json': components['schemas']['Account'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
+  list_due_keys: {
+    parameters: {
+      query?: {
+        after?: string;
+        limit?: number;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Keys with warnings, in the order of the ids of their accounts. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['DueKeys'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
+  find_key: {
+    parameters: {
+      query: {
+        sha256: string;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description An API key, without the key itself. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Key'];
         };
       };
       default: components['responses']['Problem'];
@@ -630,6 +952,30 @@ export interface operations {
       default: components['responses']['Problem'];
     };
   };
+  list_graces: {
+    parameters: {
+      query?: {
+        after?: string;
+        limit?: number;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Encryption with a running grace. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Graces'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
   show_encryption: {
     parameters: {
       query?: never;
@@ -717,6 +1063,105 @@ export interface operations {
         };
         content: {
           'application/json': components['schemas']['Encryption'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
+  change_grace: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        account: string;
+        environment: 'test' | 'live';
+      };
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': {
+          /** @description Within the next 365 days. */
+          until: string;
+        };
+      };
+    };
+    responses: {
+      /** @description How an account encrypts in one environment. No secret. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Encryption'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
+  end_grace: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path: {
+        account: string;
+        environment: 'test' | 'live';
+      };
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description How an account encrypts in one environment. No secret. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Encryption'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
+  show_activity: {
+    parameters: {
+      query?: {
+        account?: string;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Refusals since the start, newest first: 50 of each account and 1,000 in all at most. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Activity'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
+  show_failures: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Accounts with refusals in the last ten minutes, most first. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Failures'];
         };
       };
       default: components['responses']['Problem'];

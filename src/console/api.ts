@@ -9,6 +9,8 @@ export type IssuedKey = Schemas['IssuedKey'];
 export type Encryption = Schemas['Encryption'];
 export type EnabledEncryption = Schemas['EnabledEncryption'];
 export type EnvironmentName = Encryption['environment'];
+export type Refusal = Schemas['Activity']['refusals'][number];
+export type AccountFilter = NonNullable<NonNullable<paths['/api/v1/accounts']['get']['parameters']['query']>['filter']>;
 type Problem = Schemas['Problem'];
 
 /** Why a request of the page was not carried out. */

@@ -5,6 +5,7 @@ import { notice } from './notices.ts';
 import { linkTo, path } from './route.ts';
 import { AccountPage } from './screens/account.tsx';
 import { Accounts } from './screens/accounts.tsx';
+import { Rotation } from './screens/rotation.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { session, signOut, unreachable, type Session } from './session.ts';
 import { texts } from './texts.ts';
@@ -12,6 +13,7 @@ import { texts } from './texts.ts';
 /** The pages of a token for all accounts, in the order of the menu; the first is shown at the start. */
 const pages = {
   accounts: Accounts,
+  rotation: Rotation,
 } as const;
 type PageName = keyof typeof pages;
 

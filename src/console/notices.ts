@@ -12,5 +12,11 @@ export const notice = signal<Notice | undefined>(undefined);
 /** Tells that a change was made, and whether this sidecar works by it already. */
 export function tellChanged(text: string, changed: object): void {
   const inForce = 'in_force' in changed ? changed.in_force : true;
-  notice.value = inForce === false ? { tone: 'warn', text: `${text} ${texts.notInForce}` } : { tone: 'good', text };
+  const told: Notice =
+    inForce === false ? { tone: 'warn', text: `${text} ${texts.notInForce}` } : { tone: 'good', text };
+  notice.value = told;
+  // What needs no action goes by itself.
+  setTimeout(() => {
+    if (notice.value === told && told.tone === 'good') notice.value = undefined;
+  }, 10_000);
 }

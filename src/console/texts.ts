@@ -83,7 +83,7 @@ export const texts = {
     nameField: 'Name',
     nameHint: 'The merchant, for people.',
     added: (id: string) => `Account ${id} was added.`,
-    grace: 'Grace',
+    grace: 'grace',
   },
 
   account: {
@@ -134,9 +134,8 @@ export const texts = {
     secretLabel: 'API key',
     secretShown: 'The key was made, and shown before. If it is lost, revoke it and issue another.',
     replaces: (id: string, when: string) => `The old key ${id} works until ${when}.`,
-    due: 'Due',
-    dueHint: 'Older than 180 days',
-    soon: 'Soon',
+    warnings: { due: 'Due', expiring: 'Expires soon' },
+    warningHints: { due: 'Older than 180 days: rotate it', expiring: 'It expires within 30 days' },
   },
 
   encryption: {
@@ -184,6 +183,8 @@ export const texts = {
       envelopes: 'Envelopes are still opened, and answered sealed.',
     },
     until: (when: string) => `Ends ${when}`,
+    ends: { '1': '1 hour', '24': '24 hours', '168': '7 days', '720': '30 days' },
+    useNotRecorded: 'Use is not recorded with an accounts’ file; see the account’s metrics.',
     stillUsed: (when: string) => `Still used: ${when}`,
     usedLast: (when: string) => `Last used ${when}`,
     notUsed: 'Not used so far',
@@ -224,6 +225,38 @@ export const texts = {
       not_utf8: 'It opens, but not to UTF-8 text: the key is wrong, or the text was in another encoding.',
       not_json: 'It opens, but not to JSON.',
     } satisfies Record<Fault, string>,
+  },
+
+  activity: {
+    refusals: 'Recent refusals',
+    intro: 'By this sidecar since its start, newest first: the last 50 of the account.',
+    none: 'Nothing was refused.',
+    time: 'When',
+    code: 'Refusal',
+    route: 'Route',
+    key: 'API key',
+    requestId: 'Request id',
+    reasons: {
+      encoding: 'neither hex nor base64',
+      length: 'not whole blocks',
+      padding: 'padding wrong',
+      not_json: 'not JSON',
+    },
+  },
+
+  rotation: {
+    keys: 'Keys to rotate',
+    keysIntro: 'Valid keys that are older than 180 days or expire within 30 days.',
+    noKeys: 'No key is due.',
+    graces: 'Open graces',
+    gracesIntro: 'Where something from before is still accepted.',
+    noGraces: 'No grace is open.',
+    account: 'Account',
+    why: 'Why',
+    accepts: 'Accepts',
+    ends: 'Ends',
+    use: 'Use',
+    unreadable: 'Some accounts are left out because the store holds odd values:',
   },
 
   problems: {

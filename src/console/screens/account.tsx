@@ -1,13 +1,14 @@
 import { useSignal } from '@preact/signals';
-import { api, ask } from '../api.ts';
+import { api, ask, type Account } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { tellChanged } from '../notices.ts';
 import { linkTo } from '../route.ts';
 import { mayChange, session } from '../session.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Ask } from '../ui/dialog.tsx';
 import { Show } from '../ui/states.tsx';
+import { DeactivateAccount, RenameAccount } from './account-dialogs.tsx';
+import { Activity } from './activity.tsx';
 import { Encryptions } from './encryption.tsx';
 import { Keys } from './keys.tsx';
 import type { OfAccount } from './of-account.ts';
@@ -15,7 +16,7 @@ import type { OfAccount } from './of-account.ts';
 const say = texts.account;
 
 /** The tabs of an account, in their order; the first is shown at the start. */
-const tabs = { keys: Keys, encryption: Encryptions } as const;
+const tabs = { keys: Keys, encryption: Encryptions, activity: Activity } as const;
 type TabName = keyof typeof tabs;
 
 /** One account: its keys, its encryption, what happened to it. */
@@ -58,9 +59,13 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
 }
 
 function Head({ account, loaded }: OfAccount) {
-  const asking = useSignal<'deactivate' | undefined>(undefined);
+  const asking = useSignal<'rename' | 'deactivate' | undefined>(undefined);
   const close = (): void => {
     asking.value = undefined;
+  };
+  const changed = (account: Account): void => {
+    close();
+    loaded.show(account);
   };
   const params = { path: { account: account.id } };
   const activate = async (): Promise<void> => {
@@ -80,6 +85,13 @@ function Head({ account, loaded }: OfAccount) {
         </div>
         {mayChange() && (
           <div class="row">
+            <button
+              onClick={() => {
+                asking.value = 'rename';
+              }}
+            >
+              {say.rename}
+            </button>
             {account.active ? (
               <button
                 onClick={() => {
@@ -95,22 +107,8 @@ function Head({ account, loaded }: OfAccount) {
         )}
       </div>
       {!account.active && <p class="box warn">{say.inactive}</p>}
-      {asking.value === 'deactivate' && (
-        <Ask
-          title={say.deactivateTitle(account.id)}
-          submit={say.deactivate}
-          danger
-          onClose={close}
-          onSubmit={async () => {
-            const changed = await ask(api.POST('/api/v1/accounts/{account}/deactivate', { params }));
-            close();
-            loaded.show(changed);
-            tellChanged(say.deactivated, changed);
-          }}
-        >
-          <p>{say.deactivateText}</p>
-        </Ask>
-      )}
+      {asking.value === 'rename' && <RenameAccount account={account} onClose={close} onDone={changed} />}
+      {asking.value === 'deactivate' && <DeactivateAccount account={account} onClose={close} onDone={changed} />}
     </>
   );
 }

@@ -1,31 +1,51 @@
-import { useSignal } from '@preact/signals';
-import { api, ask, type Account, type EnvironmentName } from '../api.ts';
+import { useComputed, useSignal, type Signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { api, ask, Refused, type Account, type AccountFilter, type EnvironmentName } from '../api.ts';
+import { sha256 } from '../envelope.ts';
 import { useLoad } from '../load.ts';
-import { tellChanged } from '../notices.ts';
+import { notice } from '../notices.ts';
 import { goTo, linkTo } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Ask } from '../ui/dialog.tsx';
-import { Field } from '../ui/fields.tsx';
+import { Choice, Field } from '../ui/fields.tsx';
+import { Pager } from '../ui/pager.tsx';
 import { Show, Table } from '../ui/states.tsx';
+import { AddAccount } from './account-dialogs.tsx';
+import { Unreadable } from './rotation.tsx';
 
 const say = texts.accounts;
-const pageSize = '50';
+const pageSize = 50;
 
-/** All accounts, page by page. */
+/** What is typed is a whole API key: it is never sent, only its hash is. */
+const apiKey = /^[ps]k_(?:test|live)_[A-Za-z0-9_-]{16,200}$/;
+/** What may become one: not searched for either. */
+const beginOfKey = /^[ps]k_(?:test|live)_/;
+
+/** All accounts: searched, filtered, page by page. */
 export function Accounts() {
+  const search = useSignal('');
+  const filter = useSignal<AccountFilter | 'all'>('all');
   const after = useSignal<string | undefined>(undefined);
   const adding = useSignal(false);
+  const asked = useComputed(() => JSON.stringify([search.value, filter.value, after.value]));
   const page = useLoad(
     () =>
       ask(
         api.GET('/api/v1/accounts', {
-          params: { query: { limit: pageSize as never, ...(after.value !== undefined && { after: after.value }) } },
+          params: {
+            query: {
+              limit: pageSize,
+              ...(after.value !== undefined && { after: after.value }),
+              ...(search.value !== '' && { search: search.value }),
+              ...(filter.value !== 'all' && { filter: filter.value }),
+            },
+          },
         }),
       ),
-    after.value ?? '',
+    asked.value,
   );
+  const isNarrowed = search.value !== '' || filter.value !== 'all';
   return (
     <>
       <div class="row between">
@@ -41,30 +61,28 @@ export function Accounts() {
           </button>
         )}
       </div>
+      <div class="search">
+        <SearchField search={search} after={after} />
+        <Choice
+          label={say.filter}
+          value={filter.value}
+          options={say.filters}
+          onChange={(value) => {
+            after.value = undefined;
+            filter.value = value;
+          }}
+        />
+      </div>
       <Show loaded={page}>
-        {({ accounts, next }) => (
+        {({ accounts, next, unreadable }) => (
           <>
-            {accounts.length === 0 ? <p class="empty">{say.empty}</p> : <List accounts={accounts} />}
-            <div class="row end">
-              {after.value !== undefined && (
-                <button
-                  onClick={() => {
-                    after.value = undefined;
-                  }}
-                >
-                  {texts.first}
-                </button>
-              )}
-              {next !== null && (
-                <button
-                  onClick={() => {
-                    after.value = next;
-                  }}
-                >
-                  {texts.more}
-                </button>
-              )}
-            </div>
+            <Unreadable problems={unreadable} />
+            {accounts.length === 0 ? (
+              <p class="empty">{isNarrowed ? say.none : say.empty}</p>
+            ) : (
+              <List accounts={accounts} />
+            )}
+            <Pager after={after} next={next} />
           </>
         )}
       </Show>
@@ -79,6 +97,60 @@ export function Accounts() {
   );
 }
 
+function SearchField({ search, after }: { search: Signal<string>; after: Signal<string | undefined> }) {
+  const typed = useSignal('');
+  const unknownKey = useSignal(false);
+  useEffect(() => {
+    const text = typed.value.trim();
+    unknownKey.value = false;
+    const timer = setTimeout(() => {
+      if (apiKey.test(text)) {
+        void findKey(text).then((isKnown) => {
+          unknownKey.value = !isKnown;
+        });
+      } else if (!beginOfKey.test(text)) {
+        after.value = undefined;
+        search.value = text;
+      }
+    }, 250);
+    return () => clearTimeout(timer);
+  }, [typed.value, search, after, typed, unknownKey]);
+  return (
+    <div class="grow">
+      <Field label={say.search} hint={say.searchHint}>
+        {(control) => (
+          <input
+            {...control}
+            type="search"
+            value={typed.value}
+            autocomplete="off"
+            spellcheck={false}
+            onInput={(event) => {
+              typed.value = event.currentTarget.value;
+            }}
+          />
+        )}
+      </Field>
+      <div role="status">{unknownKey.value && <p class="box warn">{say.keyUnknown}</p>}</div>
+    </div>
+  );
+}
+
+/** Leads to the account of a key, by its hash. Returns whether there is one. */
+async function findKey(key: string): Promise<boolean> {
+  try {
+    const found = await ask(api.GET('/api/v1/keys/find', { params: { query: { sha256: await sha256(key) } } }));
+    goTo('accounts', found.account, 'keys');
+    setTimeout(() => {
+      notice.value = { tone: 'good', text: say.foundKey(found.id) };
+    }, 100);
+    return true;
+  } catch (error) {
+    if (error instanceof Refused) return error.code !== 'key_unknown';
+    throw error;
+  }
+}
+
 function List({ accounts }: { accounts: readonly Account[] }) {
   return (
     <Table label={texts.pages.accounts} head={[say.id, say.name, say.state, say.keys, say.encryption]}>
@@ -91,7 +163,9 @@ function List({ accounts }: { accounts: readonly Account[] }) {
           <td>
             <Badge tone={account.active ? 'good' : 'quiet'}>{account.active ? texts.active : texts.inactive}</Badge>
           </td>
-          <td class="number">{account.keys.filter(({ state }) => state === 'valid').length}</td>
+          <td>
+            <KeySummary account={account} />
+          </td>
           <td>
             <EncryptionBadges account={account} />
           </td>
@@ -101,65 +175,34 @@ function List({ accounts }: { accounts: readonly Account[] }) {
   );
 }
 
+function KeySummary({ account: { keys } }: { account: Account }) {
+  const valid = keys.filter(({ state }) => state === 'valid');
+  const has = (warning: 'due' | 'expiring'): boolean => valid.some(({ warnings }) => warnings.includes(warning));
+  return (
+    <span class="row tight">
+      {valid.length}
+      {has('due') && <Badge tone="warn">{texts.keys.warnings.due}</Badge>}
+      {has('expiring') && <Badge tone="warn">{texts.keys.warnings.expiring}</Badge>}
+    </span>
+  );
+}
+
 function EncryptionBadges({ account }: { account: Account }) {
   const names = (['test', 'live'] as const satisfies EnvironmentName[]).filter(
     (name) => account.encryption[name].enabled || account.encryption[name].previous !== null,
   );
   if (names.length === 0) return <span class="faint">{say.off}</span>;
   return (
-    <span class="row">
+    <span class="row tight">
       {names.map((name) => {
         const { enabled, previous } = account.encryption[name];
         return (
           <Badge key={name} tone={enabled ? 'good' : 'quiet'}>
             {texts.environments[name]}
-            {previous !== null && `, ${say.grace.toLowerCase()}`}
+            {previous !== null && `, ${say.grace}`}
           </Badge>
         );
       })}
     </span>
-  );
-}
-
-function AddAccount({ onClose }: { onClose: () => void }) {
-  const id = useSignal('');
-  const name = useSignal('');
-  return (
-    <Ask
-      title={say.addTitle}
-      submit={say.add}
-      ready={id.value !== '' && name.value !== ''}
-      onClose={onClose}
-      onSubmit={async () => {
-        const added = await ask(api.POST('/api/v1/accounts', { body: { id: id.value, name: name.value } }));
-        onClose();
-        goTo('accounts', added.id);
-        tellChanged(say.added(added.id), added);
-      }}
-    >
-      <Field label={say.idField} hint={say.idHint}>
-        {(control) => (
-          <input
-            {...control}
-            value={id.value}
-            spellcheck={false}
-            onInput={(event) => {
-              id.value = event.currentTarget.value;
-            }}
-          />
-        )}
-      </Field>
-      <Field label={say.nameField} hint={say.nameHint}>
-        {(control) => (
-          <input
-            {...control}
-            value={name.value}
-            onInput={(event) => {
-              name.value = event.currentTarget.value;
-            }}
-          />
-        )}
-      </Field>
-    </Ask>
   );
 }

@@ -92,7 +92,7 @@ function InEnvironment(
           <dd>{texts.encodings[encryption.encoding]}</dd>
         </dl>
       )}
-      {previous !== null && <Grace encryption={encryption} loaded={loaded} />}
+      {previous !== null && <Grace encryption={encryption} onChanged={changed} />}
       {enabled && mayChange() && (
         <div class="row">
           <button onClick={ask('replace')}>{say.replace}</button>

@@ -1,16 +1,28 @@
-import type { Account, Encryption } from '../api.ts';
+import { useSignal } from '@preact/signals';
+import { api, ask, type Encryption } from '../api.ts';
 import { distance, inFull, now } from '../dates.ts';
-import type { Loaded } from '../load.ts';
+import { tellChanged } from '../notices.ts';
+import { mayChange } from '../session.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
+import { Ask } from '../ui/dialog.tsx';
+import { Choice } from '../ui/fields.tsx';
 
 const say = texts.encryption;
 
-/** What is accepted besides, until when, and whether it is still used. */
-export function Grace({ encryption }: { encryption: Encryption; loaded: Loaded<Account> }) {
+/** What is accepted besides, until when, whether it is still used, and how it ends. */
+export function Grace({ encryption, onChanged }: { encryption: Encryption; onChanged: () => void }) {
+  const asking = useSignal<'extend' | 'end' | undefined>(undefined);
   const { enabled, previous } = encryption;
   if (previous === null) return null;
   const accepts = enabled ? previous.accepts : 'envelopes';
+  const close = (): void => {
+    asking.value = undefined;
+  };
+  const done = (): void => {
+    close();
+    onChanged();
+  };
   return (
     <div class="box warn grace">
       <p>
@@ -20,23 +32,111 @@ export function Grace({ encryption }: { encryption: Encryption; loaded: Loaded<A
         <time dateTime={previous.until} title={inFull(previous.until)}>
           {say.until(distance(Date.parse(previous.until), now.value))}
         </time>
-        <Use lastUsed={previous.last_used_at} />
+        <GraceUse lastUsed={previous.last_used_at} />
       </p>
+      {mayChange() && (
+        <div class="row">
+          <button
+            class="small"
+            onClick={() => {
+              asking.value = 'extend';
+            }}
+          >
+            {say.extend}
+          </button>
+          <button
+            class="small"
+            onClick={() => {
+              asking.value = 'end';
+            }}
+          >
+            {say.end}
+          </button>
+        </div>
+      )}
+      {asking.value === 'extend' && <ChangeEnd encryption={encryption} onClose={close} onDone={done} />}
+      {asking.value === 'end' && (
+        <EndNow encryption={encryption} text={say.endText[accepts]} onClose={close} onDone={done} />
+      )}
     </div>
   );
 }
 
-/** How long after its last use something counts as still used, in milliseconds. */
-const stillUsed = 300_000;
+interface OfGrace {
+  readonly encryption: Encryption;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}
 
-function Use({ lastUsed }: { lastUsed: string | null | undefined }) {
-  if (lastUsed === undefined) return null;
-  if (lastUsed === null) return <Badge tone="good">{say.notUsed}</Badge>;
-  const at = Date.parse(lastUsed);
-  const isStillUsed = now.value - at < stillUsed;
+function ChangeEnd({ encryption: { account, environment }, onClose, onDone }: OfGrace) {
+  const length = useSignal<keyof typeof say.ends>('24');
   return (
-    <Badge tone={isStillUsed ? 'warn' : 'good'} title={inFull(lastUsed)}>
-      {(isStillUsed ? say.stillUsed : say.usedLast)(distance(at, now.value))}
+    <Ask
+      title={say.extendTitle}
+      submit={say.extend}
+      onClose={onClose}
+      onSubmit={async () => {
+        const until = new Date(Date.now() + Number(length.value) * 3_600_000).toISOString();
+        const changed = await ask(
+          api.POST('/api/v1/accounts/{account}/encryption/{environment}/grace', {
+            params: { path: { account, environment } },
+            body: { until },
+          }),
+        );
+        tellChanged(say.extended, changed);
+        onDone();
+      }}
+    >
+      <Choice
+        label={say.extendFor}
+        value={length.value}
+        options={say.ends}
+        onChange={(value) => {
+          length.value = value;
+        }}
+      />
+    </Ask>
+  );
+}
+
+function EndNow({ encryption, text, onClose, onDone }: OfGrace & { text: string }) {
+  const { account, environment, previous } = encryption;
+  return (
+    <Ask
+      title={say.endTitle}
+      submit={say.end}
+      danger
+      onClose={onClose}
+      onSubmit={async () => {
+        const params = { path: { account, environment } };
+        const changed = await ask(
+          api.POST('/api/v1/accounts/{account}/encryption/{environment}/grace/end', { params }),
+        );
+        tellChanged(say.ended, changed);
+        onDone();
+      }}
+    >
+      <p>{text}</p>
+      {isStillUsed(previous?.last_used_at) && <p class="box warn">{say.endUsed}</p>}
+    </Ask>
+  );
+}
+
+/** How long after its last use something counts as still used, in milliseconds. */
+const recently = 300_000;
+
+function isStillUsed(lastUsed: string | null | undefined): boolean {
+  return typeof lastUsed === 'string' && now.value - Date.parse(lastUsed) < recently;
+}
+
+/** Whether what a grace accepts is still used. */
+export function GraceUse({ lastUsed }: { lastUsed: string | null | undefined }) {
+  if (lastUsed === undefined) return <span class="hint">{say.useNotRecorded}</span>;
+  if (lastUsed === null) return <Badge tone="good">{say.notUsed}</Badge>;
+  const isUsed = isStillUsed(lastUsed);
+  return (
+    <Badge tone={isUsed ? 'warn' : 'good'} title={inFull(lastUsed)}>
+      {(isUsed ? say.stillUsed : say.usedLast)(distance(Date.parse(lastUsed), now.value))}
     </Badge>
   );
 }

@@ -7,12 +7,12 @@ import { Dialog } from '../ui/dialog.tsx';
 import { Secret } from '../ui/copy.tsx';
 import { Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
-import { inFull, now } from '../dates.ts';
+import { inFull } from '../dates.ts';
 import { IssueKey, RevokeKey, RotateKey } from './key-dialogs.tsx';
 import type { OfAccount } from './of-account.ts';
+import { Warnings } from './rotation.tsx';
 
 const say = texts.keys;
-const day = 86_400_000;
 
 type Asking = { readonly what: 'issue' } | { readonly what: 'rotate' | 'revoke'; readonly key: ApiKey };
 
@@ -103,24 +103,19 @@ function KeyTable({ keys, onAsk }: { keys: readonly ApiKey[]; onAsk: (asked: Ask
           <td>{texts.environments[key.environment]}</td>
           <td>{texts.kinds[key.kind]}</td>
           <td>
-            <Badge tone={key.state === 'valid' ? 'good' : 'quiet'}>{texts.states[key.state]}</Badge>
+            <span class="row tight">
+              <Badge tone={key.state === 'valid' ? 'good' : 'quiet'}>{texts.states[key.state]}</Badge>
+              <Warnings apiKey={key} />
+            </span>
           </td>
           <td>
             <When date={key.created_at} />
-            {key.state === 'valid' && now.value - Date.parse(key.created_at) > 180 * day && (
-              <>
-                {' '}
-                <Badge tone="warn" title={say.dueHint}>
-                  {say.due}
-                </Badge>
-              </>
-            )}
           </td>
           <td>
             {'last_used_at' in key ? <When date={key.last_used_at} /> : <span class="faint">{texts.notRecorded}</span>}
           </td>
           <td>
-            <Ending apiKey={key} />
+            <When date={key.revoked_at ?? key.expires_at} />
           </td>
           {mayChange() && (
             <td class="actions">
@@ -147,22 +142,6 @@ function KeyTable({ keys, onAsk }: { keys: readonly ApiKey[]; onAsk: (asked: Ask
         </tr>
       ))}
     </Table>
-  );
-}
-
-function Ending({ apiKey: { expires_at, revoked_at, state } }: { apiKey: ApiKey }) {
-  const date = revoked_at ?? expires_at;
-  const isSoon = state === 'valid' && date !== null && Date.parse(date) - now.value < 30 * day;
-  return (
-    <>
-      <When date={date} />
-      {isSoon && (
-        <>
-          {' '}
-          <Badge tone="warn">{say.soon}</Badge>
-        </>
-      )}
-    </>
   );
 }
 

@@ -1,0 +1,65 @@
+import { api, ask, type Refusal } from '../api.ts';
+import { useLoad } from '../load.ts';
+import { linkTo } from '../route.ts';
+import { texts } from '../texts.ts';
+import { Show, Table } from '../ui/states.tsx';
+import { When } from '../ui/when.tsx';
+import { refusalTexts } from './refusal-texts.ts';
+import type { OfAccount } from './of-account.ts';
+
+const say = texts.activity;
+
+/** What was refused of an account lately, each explained. */
+export function Activity({ account }: OfAccount) {
+  const loaded = useLoad(
+    () => ask(api.GET('/api/v1/activity', { params: { query: { account: account.id } } })),
+    account.id,
+    5_000,
+  );
+  return (
+    <section aria-label={texts.pages.activity}>
+      <div>
+        <h2>{say.refusals}</h2>
+        <p class="hint">{say.intro}</p>
+      </div>
+      <Show loaded={loaded}>
+        {({ refusals }) =>
+          refusals.length === 0 ? <p class="empty">{say.none}</p> : <RefusalTable refusals={refusals} />
+        }
+      </Show>
+    </section>
+  );
+}
+
+/** Refusals, newest first. */
+function RefusalTable({ refusals }: { refusals: readonly Refusal[] }) {
+  return (
+    <Table label={say.refusals} head={[say.time, say.code, say.route, say.key, say.requestId]}>
+      {refusals.map((refusal) => (
+        <tr key={refusal.request_id + refusal.time}>
+          <td>
+            <When date={refusal.time} />
+          </td>
+          <td class="wide">
+            <code>{refusal.code}</code>
+            {refusal.reason !== null && (
+              <span class="faint"> ({say.reasons[refusal.reason as keyof typeof say.reasons] ?? refusal.reason})</span>
+            )}
+            <span class="hint block">{refusalTexts[refusal.code] ?? ''}</span>
+          </td>
+          <td>
+            {texts.environments[refusal.environment]} <code>{refusal.route}</code>
+          </td>
+          <td>
+            <a href={linkTo('accounts', refusal.account, 'keys')}>
+              <code>{refusal.key}</code>
+            </a>
+          </td>
+          <td>
+            <code>{refusal.request_id}</code>
+          </td>
+        </tr>
+      ))}
+    </Table>
+  );
+}

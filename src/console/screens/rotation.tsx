@@ -1,0 +1,170 @@
+import { useSignal } from '@preact/signals';
+import { api, ask, type ApiKey } from '../api.ts';
+import { useLoad } from '../load.ts';
+import { linkTo } from '../route.ts';
+import { texts } from '../texts.ts';
+import { Badge } from '../ui/badge.tsx';
+import { Pager } from '../ui/pager.tsx';
+import { Show, Table } from '../ui/states.tsx';
+import { When } from '../ui/when.tsx';
+import { GraceUse } from './grace.tsx';
+
+const say = texts.rotation;
+
+/** What should be rotated, and what is being rotated. */
+export function Rotation() {
+  return (
+    <>
+      <h1>{texts.pages.rotation}</h1>
+      <DueKeys />
+      <Graces />
+    </>
+  );
+}
+
+function DueKeys() {
+  const after = useSignal<string | undefined>(undefined);
+  const loaded = useLoad(
+    () => ask(api.GET('/api/v1/keys/due', { params: { query: { limit: 50, ...optional(after.value) } } })),
+    after.value ?? '',
+    30_000,
+  );
+  return (
+    <section>
+      <div>
+        <h2>{say.keys}</h2>
+        <p class="hint">{say.keysIntro}</p>
+      </div>
+      <Show loaded={loaded}>
+        {({ keys, next, unreadable }) => (
+          <>
+            <Unreadable problems={unreadable} />
+            {keys.length === 0 ? (
+              <p class="empty">{say.noKeys}</p>
+            ) : (
+              <Table
+                label={say.keys}
+                head={[
+                  say.account,
+                  texts.keys.id,
+                  texts.keys.environment,
+                  texts.keys.kind,
+                  say.why,
+                  texts.keys.age,
+                  texts.keys.expires,
+                ]}
+              >
+                {keys.map((key) => (
+                  <KeyRow key={`${key.account} ${key.id}`} apiKey={key} />
+                ))}
+              </Table>
+            )}
+            <Pager after={after} next={next} />
+          </>
+        )}
+      </Show>
+    </section>
+  );
+}
+
+function KeyRow({ apiKey }: { apiKey: ApiKey }) {
+  return (
+    <tr>
+      <th scope="row">
+        <a href={linkTo('accounts', apiKey.account, 'keys')}>{apiKey.account}</a>
+      </th>
+      <td>
+        <code>{apiKey.id}</code>
+      </td>
+      <td>{texts.environments[apiKey.environment]}</td>
+      <td>{texts.kinds[apiKey.kind]}</td>
+      <td>
+        <Warnings apiKey={apiKey} />
+      </td>
+      <td>
+        <When date={apiKey.created_at} />
+      </td>
+      <td>
+        <When date={apiKey.expires_at} />
+      </td>
+    </tr>
+  );
+}
+
+/** What calls for the rotation of a key. */
+export function Warnings({ apiKey }: { apiKey: ApiKey }) {
+  return (
+    <span class="row tight">
+      {apiKey.warnings.map((warning) => (
+        <Badge key={warning} tone="warn" title={texts.keys.warningHints[warning]}>
+          {texts.keys.warnings[warning]}
+        </Badge>
+      ))}
+    </span>
+  );
+}
+
+function Graces() {
+  const after = useSignal<string | undefined>(undefined);
+  const loaded = useLoad(
+    () => ask(api.GET('/api/v1/graces', { params: { query: { limit: 50, ...optional(after.value) } } })),
+    after.value ?? '',
+    5_000,
+  );
+  return (
+    <section>
+      <div>
+        <h2>{say.graces}</h2>
+        <p class="hint">{say.gracesIntro}</p>
+      </div>
+      <Show loaded={loaded}>
+        {({ graces, next, unreadable }) => (
+          <>
+            <Unreadable problems={unreadable} />
+            {graces.length === 0 ? (
+              <p class="empty">{say.noGraces}</p>
+            ) : (
+              <Table label={say.graces} head={[say.account, texts.keys.environment, say.accepts, say.ends, say.use]}>
+                {graces.map(({ account, environment, enabled, previous }) => (
+                  <tr key={`${account} ${environment}`}>
+                    <th scope="row">
+                      <a href={linkTo('accounts', account, 'encryption')}>{account}</a>
+                    </th>
+                    <td>{texts.environments[environment]}</td>
+                    <td>{texts.encryption.accepts[enabled ? (previous?.accepts ?? 'credentials') : 'envelopes']}</td>
+                    <td>
+                      <When date={previous?.until} />
+                    </td>
+                    <td>
+                      <GraceUse lastUsed={previous?.last_used_at} />
+                    </td>
+                  </tr>
+                ))}
+              </Table>
+            )}
+            <Pager after={after} next={next} />
+          </>
+        )}
+      </Show>
+    </section>
+  );
+}
+
+/** What the store holds of accounts that cannot be read. */
+export function Unreadable({ problems }: { problems: readonly string[] }) {
+  if (problems.length === 0) return null;
+  return (
+    <div class="box bad">
+      <p>{say.unreadable}</p>
+      <ul>
+        {problems.map((problem) => (
+          <li key={problem}>{problem}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function optional(after: string | undefined): { after?: string } {
+  return after === undefined ? {} : { after };
+}
