@@ -571,6 +571,7 @@ export interface components {
         | 'internal_error'
         | 'master_key_missing'
         | 'master_key_wrong'
+        | 'master_key_not_configured'
         | 'store_invalid'
         | 'store_changed'
         | 'store_locked'

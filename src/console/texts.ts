@@ -176,6 +176,8 @@ export const texts = {
     ivHint: '16 characters, used as text',
     copyBoth: 'Copy both',
     tryThem: 'They are filled into the tester below until you leave this page.',
+    graceOpen:
+      'A grace is open already. What it accepts, and the present key and IV, are refused at once. For another grace, end this one first.',
     grace: 'Grace',
     accepts: {
       credentials: 'The previous key and IV are accepted too.',

@@ -15,9 +15,9 @@ export function EnableEncryption(props: {
   onClose: () => void;
   onDone: (enabled: EnabledEncryption) => void;
 }) {
-  const { account, environment, enabled: replace, encoding: before } = props.encryption;
+  const { account, environment, enabled: replace, encoding: before, previous } = props.encryption;
   const encoding = useSignal(before);
-  const grace = useSignal<GraceLength>(replace ? '24h' : '');
+  const grace = useSignal<GraceLength>(replace && previous === null ? '24h' : '');
   const header = useOnce();
   const name = texts.environments[environment];
   return (
@@ -38,14 +38,18 @@ export function EnableEncryption(props: {
     >
       <p>{replace ? say.replaceText : say.enableText}</p>
       {!replace && <p class="hint">{say.enableNew}</p>}
-      <Choice
-        label={replace ? say.graceField.replace : say.graceField.enable}
-        value={grace.value}
-        options={say.graces}
-        onChange={(value) => {
-          grace.value = value;
-        }}
-      />
+      {previous === null ? (
+        <Choice
+          label={replace ? say.graceField.replace : say.graceField.enable}
+          value={grace.value}
+          options={say.graces}
+          onChange={(value) => {
+            grace.value = value;
+          }}
+        />
+      ) : (
+        <p class="box warn">{say.graceOpen}</p>
+      )}
       <Choice
         label={say.encoding}
         value={encoding.value}

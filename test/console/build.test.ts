@@ -1,0 +1,39 @@
+import { execFileSync } from 'node:child_process';
+import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { build } from 'vite';
+import { expect, onTestFinished, test } from 'vitest';
+
+function temporaryFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'console-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+test('all files of the page together are at most 120 KB, gzipped', async () => {
+  const folder = temporaryFolder();
+  await build({ build: { outDir: folder } });
+  const files = globSync('**/*.*', { cwd: folder });
+  expect(files).toContain('index.html');
+  const sizes = files.map((file) => gzipSync(readFileSync(join(folder, file))).length);
+  expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(120 * 1_024);
+}, 60_000);
+
+test('the types of the API are those of the committed description', () => {
+  const file = join(temporaryFolder(), 'api-types.ts');
+  // npm run generate:console-types
+  execFileSync('openapi-typescript', ['docs/openapi.json', '--output', file]);
+  execFileSync('prettier', ['--write', '--config', '.prettierrc.json', file]);
+  expect(readFileSync('src/console/api-types.ts', 'utf8')).toBe(readFileSync(file, 'utf8'));
+}, 60_000);
+
+test('texts stand in one file: no screen says anything of its own', () => {
+  const saying = globSync('src/console/{screens,ui}/*.tsx').flatMap((file) =>
+    [...readFileSync(file, 'utf8').matchAll(/>[ \n]*([A-Za-z][A-Za-z ,.’]+)[ \n]*<\/[a-z]/g)].map(
+      ([, text]) => `${file}: ${text}`,
+    ),
+  );
+  expect(saying).toEqual([]);
+});

@@ -1,0 +1,49 @@
+import { createCipheriv, createDecipheriv } from 'node:crypto';
+import { expect } from 'vitest';
+import { send, type Response } from '../support/client.ts';
+
+/** Key and IV as the page shows them. */
+export interface HandedOver {
+  readonly key: string;
+  readonly iv: string;
+}
+
+/** A merchant's own code: plain `node:crypto` and the merchants' listener. */
+export class Merchant {
+  readonly #port: number;
+
+  constructor(port: number) {
+    this.#port = port;
+  }
+
+  /** Charges in plain JSON. */
+  charge(key: string, body = '{"amount":1000}'): Promise<Response> {
+    const headers = { 'Content-Type': 'application/json' };
+    return send({ port: this.#port }, 'POST /api/s2s/charge', { key, body, headers });
+  }
+
+  /** Charges in an envelope. */
+  sealed(key: string, { key: aesKey, iv }: HandedOver): Promise<Response> {
+    const cipher = createCipheriv('aes-256-cbc', aesKey, iv);
+    const data = cipher.update('{"amount":1000}', 'utf8', 'hex') + cipher.final('hex');
+    return this.charge(key, JSON.stringify({ data }));
+  }
+}
+
+/** The text in a sealed response. */
+export function opened({ headers, body }: Response, { key, iv }: HandedOver): string {
+  expect(headers['envelope']).toBe('sealed');
+  const { data } = JSON.parse(body) as { data: string };
+  const decipher = createDecipheriv('aes-256-cbc', key, iv);
+  return decipher.update(data, 'hex', 'utf8') + decipher.final('utf8');
+}
+
+/** The `code` of a refusal. */
+export function codeOf({ body }: Response): unknown {
+  return (JSON.parse(body) as { code?: unknown }).code;
+}
+
+/** Waits for what a sidecar does once it has followed a change; seldom enough not to be taken for guessing keys. */
+export function eventually<Value>(found: () => Promise<Value>): ReturnType<typeof expect.poll<Value>> {
+  return expect.poll(found, { timeout: 20_000, interval: 500 });
+}

@@ -1,0 +1,166 @@
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { startUpstream } from '../support/upstream.ts';
+import { describeWithChromium, useBrowser } from './browser.ts';
+import { codeOf, eventually, Merchant, opened, type HandedOver } from './merchant.ts';
+import { signIn, startConsole } from './sidecar.ts';
+
+/** `CONSOLE_PICTURES=docs/console npx vitest run test/console/walk.test.ts` renews those that docs/console.md shows. */
+const pictures = process.env['CONSOLE_PICTURES'] ?? mkdtempSync(join(tmpdir(), 'console-pictures-'));
+
+const masterKey = 'a'.repeat(64);
+
+/** Key and IV as the dialog shows them once. */
+async function handOver(page: Page): Promise<HandedOver> {
+  const dialog = page.getByRole('dialog', { name: /The new key and IV/ });
+  await dialog.waitFor();
+  const [key = '', iv = ''] = await dialog.locator('.secret code').allTextContents();
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  return { key, iv };
+}
+
+async function issueKey(page: Page): Promise<string> {
+  await page.getByRole('button', { name: 'Issue key' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Issue key' }).click();
+  const key = (await page.locator('.secret code').textContent()) ?? '';
+  await page.getByRole('button', { name: 'Done' }).click();
+  return key;
+}
+
+describeWithChromium('through the page alone', () => {
+  describeWithPostgres('with the accounts in PostgreSQL', () => {
+    const postgres = usePostgres();
+    const browser = useBrowser();
+
+    test('encryption is switched on for a merchant, key and IV are handed over and replaced, the old ones fall out of use, and the grace ends', async () => {
+      mkdirSync(pictures, { recursive: true });
+      const upstream = await startUpstream();
+      const { serving, url } = await startConsole(upstream.origin, {
+        more: { accounts: { postgres: { url: await postgres.createDatabase(), masterKey } } },
+      });
+      const merchant = new Merchant(serving.port);
+      const page = await browser.open(url, { width: 1_280, height: 860 });
+      await page.clock.install();
+      const picture = async (name: string): Promise<void> => {
+        await page.mouse.move(0, 0);
+        // Without what the page says of the last change: it covers others.
+        const hideNotice = (hidden: boolean) => page.evaluate(`document.querySelector('.notice').hidden = ${hidden}`);
+        await hideNotice(true);
+        await page.screenshot({ path: join(pictures, `${name}.png`), animations: 'disabled' });
+        await hideNotice(false);
+      };
+      await page.getByLabel('Token').waitFor();
+      await picture('1-sign-in');
+      await signIn(page, 'operator');
+
+      await page.getByRole('link', { name: 'Accounts' }).click();
+      for (const [id, name] of [
+        ['globex', 'Globex'],
+        ['initech', 'Initech Payments'],
+        ['acme', 'Acme Stores'],
+      ] as const) {
+        await page.getByRole('button', { name: 'Add account' }).click();
+        await page.getByLabel('Id').fill(id);
+        await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill(name);
+        await page.getByRole('dialog').getByRole('button', { name: 'Add account' }).click();
+        await page.getByRole('heading', { name }).waitFor();
+        if (id !== 'acme') await page.getByRole('link', { name: 'Accounts' }).first().click();
+      }
+      const key = await issueKey(page);
+      await eventually(async () => (await merchant.charge(key)).status).toBe(200);
+      await picture('3-api-keys');
+
+      // On, with a grace for plaintext.
+      await page.getByRole('link', { name: 'Encryption Settings' }).click();
+      await page.getByRole('switch', { name: 'Encryption in Test' }).click();
+      await page.getByLabel('Plain requests are accepted besides for').selectOption('24 hours');
+      await picture('4-switch-on');
+      await page.getByRole('button', { name: 'Switch on' }).click();
+      await page.getByRole('dialog', { name: /The new key and IV/ }).waitFor();
+      await picture('5-key-and-iv');
+      const first = await handOver(page);
+      await page.getByText('Plain requests are accepted too.').waitFor();
+      await eventually(async () => (await merchant.sealed(key, first)).headers['envelope']).toBe('sealed');
+      expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
+      expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
+      expect((await merchant.charge(key)).body).toBe('{"ok":true}');
+
+      // The tester has them at hand.
+      await page.getByRole('button', { name: 'Seal' }).click();
+      await page.getByText('Sealed.', { exact: true }).waitFor();
+      const envelope = await page.getByLabel('Envelope', { exact: true }).inputValue();
+      const answered = await merchant.charge(key, envelope);
+      await page.getByLabel('Envelope', { exact: true }).fill(answered.body);
+      await page.getByRole('button', { name: 'Open', exact: true }).click();
+      await page.getByText('The envelope opens.').waitFor();
+      expect(await page.getByLabel('Text', { exact: true }).inputValue()).toBe('{"ok":true}');
+
+      // The merchant has switched over: plaintext is refused from now on.
+      await page.getByRole('button', { name: 'End now' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'End now' }).click();
+      await page.getByText('Plain requests are accepted too.').waitFor({ state: 'detached' });
+      await eventually(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
+
+      // Replaced: the merchant goes on with the old ones, then takes the new ones.
+      await page.getByRole('button', { name: 'Replace key and IV' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Replace key and IV' }).click();
+      const second = await handOver(page);
+      await page.getByText('The previous key and IV are accepted too.').waitFor();
+      await eventually(async () => (await merchant.sealed(key, second)).headers['envelope-credentials']).toBe(
+        'current',
+      );
+      expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
+      // Use is written down once a minute.
+      await page.getByText(/Still used/).waitFor({ timeout: 90_000 });
+      await picture('6-still-used');
+      await page.getByRole('button', { name: 'End now' }).click();
+      await page.getByText('It was used in the last five minutes: somebody will be refused.').waitFor();
+      await page.getByRole('button', { name: 'Cancel' }).click();
+      await page.clock.fastForward('10:00');
+      await page.getByText(/Last used/).waitFor();
+      await page.getByRole('button', { name: 'End now' }).click();
+      await picture('7-end-the-grace');
+      expect(await page.getByText('somebody will be refused').count()).toBe(0);
+      await page.getByRole('dialog').getByRole('button', { name: 'End now' }).click();
+      await page.getByText('The previous key and IV are accepted too.').waitFor({ state: 'detached' });
+      await eventually(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
+      expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
+
+      // What was refused meanwhile is explained.
+      await page.getByRole('link', { name: 'Activity' }).click();
+      await page.getByText('The envelope did not open').first().waitFor();
+      await picture('8-activity');
+
+      await page.getByRole('link', { name: 'Accounts' }).first().click();
+      await page.getByRole('link', { name: 'acme' }).waitFor();
+      await picture('2-accounts');
+
+      // Off and on again makes new ones.
+      await page.getByRole('link', { name: 'acme' }).click();
+      await page.getByRole('link', { name: 'Encryption Settings' }).click();
+      await page.getByRole('switch', { name: 'Encryption in Test' }).click();
+      await page.getByRole('button', { name: 'Switch off' }).click();
+      await page.getByText('Encryption is off in Test.').waitFor();
+      await eventually(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');
+      await page.getByRole('switch', { name: 'Encryption in Test' }).click();
+      await page.getByRole('button', { name: 'Switch on' }).click();
+      const third = await handOver(page);
+      expect([first, second].map(({ key }) => key)).not.toContain(third.key);
+      await eventually(async () => codeOf(await merchant.sealed(key, second))).toBe('decryption_failed');
+      expect(opened(await merchant.sealed(key, third), third)).toBe('{"ok":true}');
+    }, 300_000);
+  });
+});
+
+describe('docs/console.md', () => {
+  test('shows every picture there is, and no other', () => {
+    const shown = [...readFileSync('docs/console.md', 'utf8').matchAll(/\]\(console\/([^)]+\.png)\)/g)].map(
+      ([, file]) => file,
+    );
+    expect(shown.toSorted()).toEqual(readdirSync('docs/console').toSorted());
+  });
+});
