@@ -329,6 +329,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/v1/audit': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** List who changed what and when, page by page, the oldest event first */
+    get: operations['list_events'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -500,6 +517,39 @@ export interface components {
       iv?: string;
       /** @description True where this answers a repeated request: the secret was shown before and is missing here. */
       secret_shown: boolean;
+    };
+    /** @description Changes, the oldest first. */
+    Events: {
+      events: {
+        /** Format: date-time */
+        at: string;
+        /** @description `user:<name>` on the command line, `token:<name>` for the API. */
+        actor: string;
+        /** @enum {string} */
+        action:
+          | 'account_added'
+          | 'account_imported'
+          | 'account_renamed'
+          | 'account_activated'
+          | 'account_deactivated'
+          | 'key_issued'
+          | 'key_rotated'
+          | 'key_revoked'
+          | 'encryption_enabled'
+          | 'encryption_disabled'
+          | 'grace_changed'
+          | 'grace_ended'
+          | 'master_key_changed';
+        /** @description Null if all accounts are concerned. */
+        account: string | null;
+        details: {
+          [key: string]: string | number | boolean;
+        };
+      }[];
+      /** @description `after` of the next page; null on the last one. */
+      next: string | null;
+      /** @description What is wrong with accounts of this page that are left out because the database holds odd values. */
+      unreadable: string[];
     };
     /** @description Refusals since the start, newest first: 50 of each account and 1,000 in all at most. */
     Activity: {
@@ -1163,6 +1213,32 @@ export interface operations {
         };
         content: {
           'application/json': components['schemas']['Failures'];
+        };
+      };
+      default: components['responses']['Problem'];
+    };
+  };
+  list_events: {
+    parameters: {
+      query?: {
+        account?: string;
+        since?: string;
+        after?: string;
+        limit?: number;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description Changes, the oldest first. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Events'];
         };
       };
       default: components['responses']['Problem'];

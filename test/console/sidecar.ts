@@ -24,7 +24,7 @@ export interface ConsoleSidecar {
   /** Of the console. */
   readonly url: string;
   /** Writes the configuration anew; the sidecar follows it. */
-  configure(more: Contents): void;
+  readonly configure: (more: Contents) => void;
 }
 
 /** Starts a sidecar on the file store, or on another if `more` says so. */

@@ -159,8 +159,8 @@ describeWithChromium('through the page alone', () => {
 describe('docs/console.md', () => {
   test('shows every picture there is, and no other', () => {
     const shown = [...readFileSync('docs/console.md', 'utf8').matchAll(/\]\(console\/([^)]+\.png)\)/g)].map(
-      ([, file]) => file,
+      ([, file = '']) => file,
     );
-    expect(shown.toSorted()).toEqual(readdirSync('docs/console').toSorted());
+    expect(new Set(shown)).toEqual(new Set(readdirSync('docs/console')));
   });
 });

@@ -100,14 +100,15 @@ export function Accounts() {
 function SearchField({ search, after }: { search: Signal<string>; after: Signal<string | undefined> }) {
   const typed = useSignal('');
   const unknownKey = useSignal(false);
+  const find = async (key: string): Promise<void> => {
+    unknownKey.value = !(await findKey(key));
+  };
   useEffect(() => {
     const text = typed.value.trim();
     unknownKey.value = false;
     const timer = setTimeout(() => {
       if (apiKey.test(text)) {
-        void findKey(text).then((isKnown) => {
-          unknownKey.value = !isKnown;
-        });
+        void find(text);
       } else if (!beginOfKey.test(text)) {
         after.value = undefined;
         search.value = text;

@@ -15,8 +15,13 @@ export function Dialog(props: { title: string; onClose?: (() => void) | undefine
   const title = useId();
   useEffect(() => {
     const dialog = element.current;
+    const before = document.activeElement;
     dialog?.showModal();
-    return () => dialog?.close();
+    return () => {
+      dialog?.close();
+      // A dialog that is taken out of the page does not give the focus back by itself.
+      if (before instanceof HTMLElement) before.focus();
+    };
   }, []);
   const { onClose } = props;
   return (
