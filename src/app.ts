@@ -42,6 +42,9 @@ export interface AppDependencies {
   readonly version: string;
   /** Environment variables, for references in the accounts' file. */
   readonly env: Env;
+  /** What a request for a drain must show; without one the admin listener begins none. */
+  readonly drainToken?: string;
+  readonly registry?: Registry;
 }
 
 /** The composition root: puts the parts together, replaces what a new configuration replaces, takes all down in order. */
@@ -56,7 +59,7 @@ export class App {
   readonly #merchantsTls: TlsRenewal | undefined;
   readonly #adminListener: Server;
   readonly #upstreams = new Map<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }>();
-  readonly #registry = new Registry();
+  readonly #registry: Registry;
   /** The accounts in a database, where they are in one. */
   #database: { readonly settings: StoreSettings; readonly accounts: PostgresAccounts } | undefined;
   #monitor: DirectoryMonitor | undefined;
@@ -72,7 +75,7 @@ export class App {
   /** When a drain is over, on `performance.now()`'s scale. */
   #drainEnds = 0;
 
-  constructor(config: Config, { log, clock, version, env }: AppDependencies) {
+  constructor(config: Config, { log, clock, version, env, drainToken, registry = new Registry() }: AppDependencies) {
     // Without the accounts, of which nothing is held longer than they are in force.
     const { accounts: _accounts, ...settings } = config;
     this.#started = settings;
@@ -80,7 +83,7 @@ export class App {
     this.#log = log;
     this.#clock = clock;
     this.#env = env;
-    const registry = this.#registry;
+    this.#registry = registry;
     this.#recorder = new TrafficRecorder(registry, log, clock, version, () => this.#gateway.inFlight.size);
     this.#operation = new OperationMetrics(registry, version, () =>
       this.#database === undefined ? tallyOf(this.#config.accounts, clock()) : this.#database.accounts.tally(),
@@ -95,11 +98,8 @@ export class App {
       used: { ...this.#gateway.used, connections: await connectionsOf(this.#merchantsListener) },
     }));
     this.#readiness = new Readiness(registry, log);
-    this.#adminListener = createAdminListener({
-      registry,
-      isReady: () => this.#readiness.isReady,
-      drain: () => this.drain(),
-    });
+    const isReady = (): boolean => this.#readiness.isReady;
+    this.#adminListener = createAdminListener({ registry, drainToken, isReady, drain: () => this.drain() });
   }
 
   /**

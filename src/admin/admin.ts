@@ -1,7 +1,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
-import { isIPv4 } from 'node:net';
+import { isIPv4, type Socket } from 'node:net';
 import type { Registry } from 'prom-client';
 import { http } from '../http.ts';
+import { isDrainToken } from './drain-token.ts';
+import { SharedMetrics } from './shared-metrics.ts';
 
 /** What the admin listener tells and starts. */
 export interface AdminDependencies {
@@ -10,19 +12,40 @@ export interface AdminDependencies {
   readonly isReady: () => boolean;
   /** Begins the drain, if it has not begun; resolves when nothing is in flight or its time is over. */
   readonly drain: () => Promise<void>;
+  /** What a request for a drain must show; without one no drain is begun here. */
+  readonly drainToken: string | undefined;
 }
 
-/** The admin listener: health, metrics and the begin of the drain. Nothing secret. */
+/** Connections at a time. Beyond that the oldest is closed for the new one, so that probes get through. */
+const mostConnections = 64;
+
+/** Milliseconds that a client may take to read its response. */
+const readingTime = 10_000;
+
+/** The admin listener: health, metrics and the beginning of the drain. Nothing secret. */
 export function createAdminListener(dependencies: AdminDependencies): Server {
-  return http.createServer({ maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 }, (req, res) => {
-    respond(req, res, dependencies).catch(() => res.destroy());
+  const metrics = new SharedMetrics(dependencies.registry);
+  const limits = { maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 };
+  const server = http.createServer(limits, (req, res) => {
+    respond(req, res, metrics, dependencies).catch(() => res.destroy());
   });
+  // One request a connection: nothing can be asked for in advance and then not be read.
+  server.maxRequestsPerSocket = 1;
+  const connections = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    const [oldest] = connections;
+    if (connections.size >= mostConnections) oldest?.destroy();
+    connections.add(socket);
+    socket.once('close', () => connections.delete(socket));
+  });
+  return server;
 }
 
 async function respond(
   req: IncomingMessage,
   res: ServerResponse,
-  { registry, isReady, drain }: AdminDependencies,
+  metrics: SharedMetrics,
+  { isReady, drain, drainToken }: AdminDependencies,
 ): Promise<void> {
   const path = req.url?.split('?', 1)[0];
   const isRead = req.method === 'GET' || req.method === 'HEAD';
@@ -32,12 +55,11 @@ async function respond(
     if (isReady()) text(res, 200, 'ready\n');
     else text(res, 503, 'draining\n');
   } else if (path === '/metrics' && isRead) {
-    const metrics = await registry.metrics();
-    res.writeHead(200, { 'Content-Type': registry.contentType }).end(metrics);
+    send(res, 200, metrics.contentType, await metrics.text());
   } else if (path === '/drain' && req.method === 'POST') {
-    // The admin port is open to the cluster for scraping; only who is in the pod may take it out of service.
-    if (!isLoopback(req.socket.remoteAddress ?? '')) {
-      text(res, 403, 'drain is accepted from loopback only\n');
+    const refusal = drainRefusal(req, drainToken);
+    if (refusal !== undefined) {
+      text(res, 403, refusal);
       return;
     }
     await drain();
@@ -47,13 +69,37 @@ async function respond(
   }
 }
 
+/**
+ * Why a drain is not begun. The admin port is open to the cluster for scraping; only what runs in the pod, as the same user,
+ * may take it out of service. Port-forwards, mesh proxies and browsers reach loopback too: they have no token.
+ */
+function drainRefusal({ socket, headers }: IncomingMessage, expected: string | undefined): string | undefined {
+  if (!isLoopback(socket.remoteAddress ?? '')) return 'drain is accepted from loopback only\n';
+  if (headers.origin !== undefined || headers['sec-fetch-site'] !== undefined)
+    return 'drain is not accepted from a browser\n';
+  if (!isLoopbackHost(headers.host ?? '')) return 'drain is accepted on a loopback address only\n';
+  if (expected === undefined) return 'drain has no token: it could not be written at the start\n';
+  const token = /^Bearer ([\w-]+)$/.exec(headers.authorization ?? '')?.[1];
+  return token !== undefined && isDrainToken(token, expected) ? undefined : 'drain needs the token of this sidecar\n';
+}
+
 function isLoopback(address: string): boolean {
   const plain = address.replace(/^::ffff:/, '');
   return plain === '::1' || (isIPv4(plain) && plain.startsWith('127.'));
 }
 
+/** A name that is not loopback's own may have been pointed here for a web page (DNS rebinding). */
+function isLoopbackHost(host: string): boolean {
+  const name = host.replace(/:\d+$/, '').toLowerCase();
+  return name === 'localhost' || name === '[::1]' || (isIPv4(name) && name.startsWith('127.'));
+}
+
 function text(res: ServerResponse, status: number, body: string): void {
-  res
-    .writeHead(status, { 'Content-Type': 'text/plain; charset=utf-8', 'Content-Length': Buffer.byteLength(body) })
-    .end(body);
+  send(res, status, 'text/plain; charset=utf-8', Buffer.from(body));
+}
+
+function send(res: ServerResponse, status: number, type: string, body: Buffer): void {
+  const deadline = setTimeout(() => res.destroy(), readingTime).unref();
+  res.once('close', () => clearTimeout(deadline));
+  res.writeHead(status, { 'Content-Type': type, 'Content-Length': body.length }).end(body);
 }

@@ -1,3 +1,4 @@
+import { drainTokenFile, readDrainToken } from '../admin/drain-token.ts';
 import { loadAdmin } from '../config/load.ts';
 import { http } from '../http.ts';
 import { complain } from './complain.ts';
@@ -11,7 +12,7 @@ import { exitCodes, type CliIo } from './io.ts';
 export async function drain(io: CliIo, configFile: string): Promise<number> {
   const admin = loadAdmin(configFile, io.env);
   if (!('port' in admin)) return invalidConfiguration(io, admin);
-  const result = await post(loopbackOf(admin.host), admin.port);
+  const result = await begin(drainTokenFile(configFile, io.env), loopbackOf(admin.host), admin.port);
   if (result === 200) return exitCodes.done;
   await complain(io, `drain: ${typeof result === 'number' ? `the admin listener responded ${result}` : result}\n`);
   return exitCodes.failed;
@@ -23,10 +24,21 @@ function loopbackOf(host: string): string {
   return host === '::' ? '::1' : host;
 }
 
-function post(host: string, port: number): Promise<number | string> {
+/** @returns the status of the response, or why there is none */
+async function begin(tokenFile: string, host: string, port: number): Promise<number | string> {
+  try {
+    // Without a token there may be no sidecar, which the attempt tells.
+    return await post(host, port, (await readDrainToken(tokenFile)) ?? '');
+  } catch (error) {
+    return `cannot read the token: ${(error as Error).message}`;
+  }
+}
+
+function post(host: string, port: number, token: string): Promise<number | string> {
+  const headers = { Authorization: `Bearer ${token}` };
   return new Promise((resolve) => {
     http
-      .request({ host, port, path: '/drain', method: 'POST', agent: false }, (res) => {
+      .request({ host, port, path: '/drain', method: 'POST', headers, agent: false }, (res) => {
         res.resume();
         resolve(res.statusCode ?? 0);
       })

@@ -1,3 +1,4 @@
+import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drain-token.ts';
 import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
@@ -23,8 +24,11 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const log = createLogger(loaded.config.log.level, io.log);
   for (const warning of loaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
-  const app = await startApp(io, 'serve', loaded.config, log);
+  const drainToken = createDrainToken();
+  const app = await startApp(io, 'serve', loaded.config, log, drainToken);
   if (app === undefined) return exitCodes.failed;
+  // Only now: with the listeners open there is no other sidecar whose token this would replace.
+  await leaveDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
   reloader = new Reloader({
     file: configFile,
@@ -41,8 +45,14 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
 }
 
 /** Starts the sidecar, or says in one line why its listeners cannot be opened. */
-export async function startApp(io: CliIo, command: string, config: Config, log: Logger): Promise<App | undefined> {
-  const app = new App(config, { log, clock: io.clock, version: io.version, env: io.env });
+export async function startApp(
+  io: CliIo,
+  command: string,
+  config: Config,
+  log: Logger,
+  drainToken = createDrainToken(),
+): Promise<App | undefined> {
+  const app = new App(config, { log, clock: io.clock, version: io.version, env: io.env, drainToken });
   try {
     await app.start();
     return app;
@@ -50,6 +60,15 @@ export async function startApp(io: CliIo, command: string, config: Config, log: 
     if (!(error instanceof Error) || !('syscall' in error)) throw error;
     await complain(io, `${command}: ${error.message}\n`);
     return undefined;
+  }
+}
+
+async function leaveDrainToken(file: string, token: string, log: Logger): Promise<void> {
+  try {
+    await writeDrainToken(file, token);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    log.warn({ file, cause: code }, 'drain is refused, because its token cannot be written');
   }
 }
 

@@ -1,10 +1,10 @@
 import { request } from 'node:http';
 import { networkInterfaces } from 'node:os';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { send } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { inFlight, scrape } from '../support/metrics.ts';
-import { configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { configOf, drainToken, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 async function start(more: Parameters<typeof configOf>[1] = {}): Promise<TestSidecar> {
@@ -12,9 +12,10 @@ async function start(more: Parameters<typeof configOf>[1] = {}): Promise<TestSid
 }
 
 async function ask(sidecar: TestSidecar, line: string): Promise<readonly [number, string]> {
-  const [method = '', path = ''] = line.split(' ');
-  const response = await fetch(sidecar.adminUrl + path, { method });
-  return [response.status, await response.text()];
+  const [method, path] = line.split(' ');
+  const headers = path === '/drain' && method === 'POST' ? { Authorization: `Bearer ${drainToken}` } : {};
+  const response = await send({ port: Number(new URL(sidecar.adminUrl).port) }, line, { headers });
+  return [response.status, response.body];
 }
 
 describe('the admin listener', () => {
@@ -64,6 +65,67 @@ describe('the admin listener', () => {
       );
     }
   });
+});
+
+describe('/metrics', () => {
+  test('are rendered once, however many ask, and anew after a second', async () => {
+    const sidecar = await start();
+    const render = vi.spyOn(sidecar.registry, 'metrics');
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const texts = await Promise.all(Array.from({ length: 30 }, async () => (await ask(sidecar, 'GET /metrics'))[1]));
+    texts.push((await ask(sidecar, 'GET /metrics'))[1]);
+    expect(render).toHaveBeenCalledTimes(1);
+    expect(new Set(texts).size).toBe(1);
+    vi.advanceTimersByTime(999);
+    await ask(sidecar, 'GET /metrics');
+    expect(render).toHaveBeenCalledTimes(1);
+    vi.advanceTimersByTime(1);
+    await ask(sidecar, 'GET /metrics');
+    expect(render).toHaveBeenCalledTimes(2);
+  });
+
+  test('are rendered anew after a failure', async () => {
+    const sidecar = await start();
+    vi.spyOn(sidecar.registry, 'metrics').mockRejectedValueOnce(new Error('unforeseen'));
+    await expect(ask(sidecar, 'GET /metrics')).rejects.toThrow(/socket hang up|ECONNRESET/);
+    expect((await ask(sidecar, 'GET /metrics'))[0]).toBe(200);
+  });
+
+  test('are given once on a connection: requests sent in advance get none', async () => {
+    const sidecar = await start();
+    const client = await openConnection(sidecar.app.addresses.admin.port);
+    client.send('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(100));
+    const received = await client.untilEnded();
+    expect(received.split('envelope_sidecar_build_info{').length).toBe(2);
+    expect(received.split('HTTP/1.1 200 ').length).toBe(2);
+  });
+
+  test('are no longer sent to a client that has not read them in its time', async () => {
+    const sidecar = await start();
+    vi.spyOn(sidecar.registry, 'metrics').mockResolvedValue('x'.repeat(64 << 20));
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const client = await openConnection(sidecar.app.addresses.admin.port);
+    client.send('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n');
+    await client.untilText('\r\n\r\n');
+    client.socket.pause();
+    vi.advanceTimersByTime(9_999);
+    expect(client.ending).toBe('open');
+    vi.advanceTimersByTime(1);
+    client.socket.resume();
+    await client.untilEnded();
+    expect(client.received.length).toBeLessThan(64 << 20);
+  });
+});
+
+test('a probe gets through, whoever holds connections open', async () => {
+  const sidecar = await start();
+  const { port } = sidecar.app.addresses.admin;
+  const idle = await Promise.all(Array.from({ length: 64 }, () => openConnection(port)));
+  expect(await ask(sidecar, 'GET /livez')).toEqual([200, 'ok\n']);
+  await idle[0]?.untilEnded();
+  expect(idle.filter(({ ending }) => ending === 'open')).toHaveLength(63);
 });
 
 describe('the series', () => {
@@ -143,16 +205,48 @@ describe('POST /drain', () => {
     expect(await pending).toBe('broken off');
   });
 
+  const loopback = { Host: 'localhost', Authorization: `Bearer ${drainToken}` };
+
+  test.each([
+    ['no token', { Host: 'localhost' }],
+    ['an empty token', { ...loopback, Authorization: 'Bearer ' }],
+    ['another token', { ...loopback, Authorization: `Bearer ${drainToken}x` }],
+    ['a part of the token', { ...loopback, Authorization: `Bearer ${drainToken.slice(0, -1)}` }],
+    ['the token by another scheme', { ...loopback, Authorization: `Basic ${drainToken}` }],
+    ['an Origin', { ...loopback, Origin: 'http://localhost' }],
+    ['an empty Origin', { ...loopback, Origin: '' }],
+    ['a Sec-Fetch-Site', { ...loopback, 'Sec-Fetch-Site': 'same-origin' }],
+    ['a Host that is not loopback’s', { ...loopback, Host: 'evil.example' }],
+    ['a Host that begins like loopback', { ...loopback, Host: '127.0.0.1.evil.example:9090' }],
+    ['a Host in the pod’s network', { ...loopback, Host: '10.0.0.1:9090' }],
+  ])('is refused with %s', async (_name, headers) => {
+    const sidecar = await start();
+    const { port } = sidecar.app.addresses.admin;
+    expect((await send({ port }, 'POST /drain', { headers })).status).toBe(403);
+    expect(await ask(sidecar, 'GET /readyz')).toEqual([200, 'ready\n']);
+  });
+
+  test.each(['localhost', 'LocalHost:9090', '127.0.0.1:1', '127.9.9.9', '[::1]:9090'])(
+    'is taken with the token and Host %s',
+    async (Host) => {
+      const { port } = (await start()).app.addresses.admin;
+      expect((await send({ port }, 'POST /drain', { headers: { ...loopback, Host } })).status).toBe(200);
+    },
+  );
+
   const outside = Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])
     .find(({ internal, family }) => !internal && family === 'IPv4')?.address;
 
   test.skipIf(outside === undefined)('is not taken from outside the pod, where everything else is', async () => {
     const sidecar = await start({ admin: { host: '0.0.0.0', port: 0 } });
+    const headers = { Host: 'localhost', Authorization: `Bearer ${drainToken}` };
     const from = (path: string, method: string): Promise<number> =>
       new Promise((resolve, reject) => {
         const port = sidecar.app.addresses.admin.port;
-        request({ host: outside, port, path, method, agent: false }, (res) => resolve(res.resume().statusCode ?? 0))
+        request({ host: outside, port, path, method, headers, agent: false }, (res) =>
+          resolve(res.resume().statusCode ?? 0),
+        )
           .on('error', reject)
           .end();
       });

@@ -1,5 +1,10 @@
+import { execFileSync } from 'node:child_process';
+import { lstatSync, readFileSync, symlinkSync, unlinkSync } from 'node:fs';
 import { createServer, type AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
+import { drainTokenFile, readDrainToken, writeDrainToken } from '../../src/admin/drain-token.ts';
 import { send, type Response } from '../support/client.ts';
 import { startCommand, startServe, type Command, type Serving } from '../support/command.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile, type Contents } from '../support/folder.ts';
@@ -25,7 +30,12 @@ interface Running {
   readonly drain: () => Command;
 }
 
-async function running(respond?: Respond, more: Contents = {}, host = '127.0.0.1'): Promise<Running> {
+async function running(
+  respond?: Respond,
+  more: Contents = {},
+  host = '127.0.0.1',
+  env: Readonly<Record<string, string>> = {},
+): Promise<Running> {
   const upstream = await startUpstream(respond);
   const folder = new Folder({
     'sidecar.yaml': sidecarFile(upstream.origin, { admin: { host, port: await freePort() }, ...more }),
@@ -33,10 +43,10 @@ async function running(respond?: Respond, more: Contents = {}, host = '127.0.0.1
   });
   const file = folder.file('sidecar.yaml');
   return {
-    sidecar: await startServe(file),
+    sidecar: await startServe(file, { env }),
     upstream,
     folder,
-    drain: () => startCommand(['drain', '--config', file]),
+    drain: () => startCommand(['drain', '--config', file], { env }),
   };
 }
 
@@ -135,6 +145,53 @@ describe('drain', () => {
     const command = startCommand(['drain', '--config', folder.file('sidecar.yaml')]);
     expect(await command.ended()).toEqual({ code: 78, signal: null });
     expect(command.stderr).toContain(`sidecar.yaml:${problem}`);
+  });
+});
+
+describe('the token', () => {
+  const named = (folder: Folder, env: Readonly<Record<string, string>>): string =>
+    drainTokenFile(folder.file('sidecar.yaml'), env);
+
+  test('is for its owner alone, replaces one that was left, and follows no link', async () => {
+    const folder = new Folder({ 'sidecar.yaml': '', victim: 'precious' });
+    const env = { XDG_RUNTIME_DIR: dirname(folder.file('victim')) };
+    const file = named(folder, env);
+    symlinkSync(folder.file('victim'), file);
+    await writeDrainToken(file, 'first');
+    expect(readFileSync(folder.file('victim'), 'utf8')).toBe('precious');
+    expect(lstatSync(file).isFile()).toBe(true);
+    expect((lstatSync(file).mode & 0o777).toString(8)).toBe('600');
+    await writeDrainToken(file, 'second');
+    expect(await readDrainToken(file)).toBe('second');
+  });
+
+  test('is not read through a link, nor from what is not a file', async () => {
+    const folder = new Folder({ 'sidecar.yaml': '', planted: 'token' });
+    const file = named(folder, { XDG_RUNTIME_DIR: dirname(folder.file('planted')) });
+    expect(await readDrainToken(file)).toBeUndefined();
+    symlinkSync(folder.file('planted'), file);
+    await expect(readDrainToken(file)).rejects.toThrow('ELOOP');
+    unlinkSync(file);
+    execFileSync('mkfifo', [file]);
+    expect(await readDrainToken(file)).toBeUndefined();
+  });
+
+  test('is another for another configuration, and in the temporary folder without a runtime folder', () => {
+    expect(drainTokenFile('a.yaml', {})).not.toBe(drainTokenFile('b.yaml', {}));
+    expect(drainTokenFile('a.yaml', {})).toBe(drainTokenFile(`${process.cwd()}/a.yaml`, { XDG_RUNTIME_DIR: '' }));
+    expect(dirname(drainTokenFile('a.yaml', {}))).toBe(tmpdir());
+    expect(dirname(drainTokenFile('a.yaml', { XDG_RUNTIME_DIR: '/run/user/1' }))).toBe('/run/user/1');
+  });
+
+  test('that cannot be written is a warning, and no drain is taken', async () => {
+    const { sidecar, drain } = await running(undefined, {}, '127.0.0.1', { XDG_RUNTIME_DIR: '/nonexistent' });
+    expect(await sidecar.untilEntries('drain is refused, because its token cannot be written')).toMatchObject([
+      { level: 'warn', cause: 'ENOENT' },
+    ]);
+    const command = drain();
+    expect(await command.ended()).toEqual({ code: 1, signal: null });
+    expect(command.stderr).toBe('drain: the admin listener responded 403\n');
+    expect(await statusOf(sidecar, '/readyz')).toBe(200);
   });
 });
 

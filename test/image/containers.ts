@@ -63,6 +63,8 @@ export class HardenedContainer extends GenericContainer {
   constructor({ name }: Image) {
     super(name);
     this.hostConfig.ReadonlyRootfs = true;
+    // Where the token of `drain` goes, for which deploy/ mounts a volume.
+    this.hostConfig.Tmpfs = { '/tmp': 'rw,mode=1777' };
     this.withDroppedCapabilities('ALL').withSecurityOpt('no-new-privileges');
   }
 

@@ -178,9 +178,10 @@ describeWhere(await missingEngine(), 'the image', () => {
     expect((await charge({ apiKey: addedKey })).status).toBe(401);
     accounts.write({ 'accounts.yaml': accountsFile(key, addedKey) });
     await expect.poll(async () => (await charge({ apiKey: addedKey })).status, { timeout: 20_000 }).toBe(200);
-    expect(await (await admin('/metrics')).text()).toContain(
-      'envelope_sidecar_config_reloads_total{file="accounts",outcome="ok"} 1',
-    );
+    const metrics = async (): Promise<string> => (await admin('/metrics')).text();
+    await expect
+      .poll(metrics, { timeout: 3_000 })
+      .toContain('envelope_sidecar_config_reloads_total{file="accounts",outcome="ok"} 1');
   });
 
   test('answers what is in flight when it is stopped, and exits with 0', async () => {

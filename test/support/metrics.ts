@@ -1,12 +1,17 @@
 import type { TestSidecar } from './sidecar.ts';
 
-/** All that the admin listener's `/metrics` says. */
-export async function scrape(sidecar: Pick<TestSidecar, 'adminUrl'>): Promise<string> {
-  return (await fetch(`${sidecar.adminUrl}/metrics`)).text();
+type Scraped = Pick<TestSidecar, 'adminUrl'> & Partial<Pick<TestSidecar, 'registry'>>;
+
+/** All metrics: of a sidecar in this process as they are now, of another what its admin listener says. */
+export async function scrape({ adminUrl, registry }: Scraped): Promise<string> {
+  if (registry !== undefined) return registry.metrics();
+  // What others have asked for is shared for a second.
+  await new Promise((resolve) => void setTimeout(resolve, 1_000));
+  return (await fetch(`${adminUrl}/metrics`)).text();
 }
 
 /** How many requests are in flight by the sidecar's own metric. */
-export async function inFlight(sidecar: Pick<TestSidecar, 'adminUrl'>): Promise<number> {
+export async function inFlight(sidecar: Scraped): Promise<number> {
   const found = /^envelope_sidecar_requests_in_flight (\d+)$/m.exec(await scrape(sidecar));
   if (found === null) throw new Error('no metric of requests in flight');
   return Number(found[1]);

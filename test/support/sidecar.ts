@@ -1,6 +1,7 @@
 import { AesCbc } from '../../src/envelope/aes-cbc.ts';
 import type { Encoding } from '../../src/envelope/encoding.ts';
 import { Writable } from 'node:stream';
+import { Registry } from 'prom-client';
 import { onTestFinished } from 'vitest';
 import { App } from '../../src/app.ts';
 import type { Account, Encryption } from '../../src/accounts/account.ts';
@@ -162,11 +163,16 @@ export interface TestSidecar {
   readonly url: string;
   readonly port: number;
   readonly adminUrl: string;
+  /** All metrics as they are: what the admin listener says may be a second old. */
+  readonly registry: Registry;
   /** The log's lines so far, parsed. */
   readonly log: readonly Record<string, unknown>[];
   /** The access lines so far. */
   accessLines(): Record<string, unknown>[];
 }
+
+/** The token by which sidecars in this process accept a drain. */
+export const drainToken = 'drain-token-of-the-tests';
 
 export async function startSidecar(config: Config, clock: () => number = Date.now): Promise<TestSidecar> {
   const log: Record<string, unknown>[] = [];
@@ -176,11 +182,20 @@ export async function startSidecar(config: Config, clock: () => number = Date.no
       done();
     },
   });
-  const app = new App(config, { log: createLogger(config.log.level, destination), clock, version: '0.0.0', env: {} });
+  const registry = new Registry();
+  const app = new App(config, {
+    log: createLogger(config.log.level, destination),
+    clock,
+    version: '0.0.0',
+    env: {},
+    drainToken,
+    registry,
+  });
   await app.start();
   onTestFinished(() => app.stop());
   return {
     app,
+    registry,
     port: app.addresses.merchants.port,
     url: `http://127.0.0.1:${app.addresses.merchants.port}`,
     adminUrl: `http://127.0.0.1:${app.addresses.admin.port}`,

@@ -1,0 +1,62 @@
+import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
+import { constants } from 'node:fs';
+import { open, unlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+
+/** A new token: what `drain` shows to be from the same machine and user. */
+export function createDrainToken(): string {
+  return randomBytes(32).toString('base64url');
+}
+
+/** Whether a token is the expected one; takes the same time whatever it is. */
+export function isDrainToken(token: string, expected: string): boolean {
+  const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(token), digest(expected));
+}
+
+/** Where the sidecar that runs on this configuration leaves its token. */
+export function drainTokenFile(configFile: string, env: Readonly<Record<string, string | undefined>>): string {
+  const name = createHash('sha256').update(resolve(configFile)).digest('hex').slice(0, 16);
+  return join(env['XDG_RUNTIME_DIR'] || tmpdir(), `envelope-sidecar-${name}.token`);
+}
+
+/**
+ * Writes the token for its owner alone, in place of one that a former process has left. The file is always a new one: in a
+ * folder that others may write to, neither a link nor a file of theirs is followed.
+ *
+ * @throws the file system's error
+ */
+export async function writeDrainToken(file: string, token: string): Promise<void> {
+  await unlink(file).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw error;
+  });
+  const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
+  const handle = await open(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
+  try {
+    await handle.writeFile(token);
+  } finally {
+    await handle.close();
+  }
+}
+
+/**
+ * Reads the token that a sidecar has left.
+ *
+ * @returns undefined if there is none
+ * @throws the file system's error
+ */
+export async function readDrainToken(file: string): Promise<string | undefined> {
+  const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
+  try {
+    const handle = await open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    try {
+      return (await handle.stat()).isFile() ? (await handle.readFile('utf8')).trim() : undefined;
+    } finally {
+      await handle.close();
+    }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}

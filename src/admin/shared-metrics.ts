@@ -1,0 +1,35 @@
+import type { Registry } from 'prom-client';
+
+/** Milliseconds for which all readers get the same text. */
+const sharedFor = 1_000;
+
+/** The text of all metrics. However many ask, one rendering at a time and one a second is all that they cost. */
+export class SharedMetrics {
+  readonly #registry: Registry;
+  #text: Promise<Buffer> | undefined;
+
+  constructor(registry: Registry) {
+    this.#registry = registry;
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** At most a second old, and the same bytes for all readers: those that read slowly hold them once. */
+  text(): Promise<Buffer> {
+    this.#text ??= this.#render();
+    return this.#text;
+  }
+
+  async #render(): Promise<Buffer> {
+    try {
+      const text = Buffer.from(await this.#registry.metrics());
+      setTimeout(() => (this.#text = undefined), sharedFor).unref();
+      return text;
+    } catch (error) {
+      this.#text = undefined;
+      throw error;
+    }
+  }
+}
