@@ -8,6 +8,7 @@ export type AccountsErrorCode =
   | 'key_exists'
   | 'key_expired'
   | 'key_revoked'
+  | 'key_rotated'
   | 'encryption_enabled'
   | 'encryption_disabled'
   | 'grace_running'

@@ -6,7 +6,7 @@ import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { isInGrace } from './conditions.ts';
 import { rfc3339 } from './dates.ts';
 import { longestGrace } from './durations.ts';
-import { makeApiKey, makeKeyId } from './key-maker.ts';
+import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { openCredentials } from './open-account.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, StoredPrevious } from './store.ts';
 import type { Vault } from './vault.ts';
@@ -45,10 +45,11 @@ export function issueKey(
   account: StoredAccount,
   wanted: { readonly environment: EnvironmentName; readonly kind: KeyKind; readonly expiresAt: number | undefined },
   now: number,
+  id: string = makeKeyId(),
 ): Issued {
   const secret = makeApiKey(wanted.environment, wanted.kind);
   const key: StoredKey = {
-    id: makeKeyId(),
+    id,
     prefix: prefixOf(secret),
     hash: hashOf(secret),
     createdAt: now,
@@ -61,9 +62,9 @@ export function issueKey(
 
 /**
  * Issues a successor of the same kind and lifetime; the old key lives for `overlap` milliseconds more, or as long as it
- * would have lived.
+ * would have lived. A key has one successor.
  *
- * @throws `key_unknown`, `key_revoked`, `key_expired`
+ * @throws `key_unknown`, `key_revoked`, `key_expired`, `key_rotated`
  */
 export function rotateKey(
   account: StoredAccount,
@@ -77,6 +78,10 @@ export function rotateKey(
   if (expiresAt !== undefined && now >= expiresAt) {
     throw new AccountsError('key_expired', `key ${keyId} has expired: issue a new one`);
   }
+  const id = successorId(keyId);
+  if (account.keys.some((each) => each.id === id)) {
+    throw new AccountsError('key_rotated', `key ${keyId} was rotated already: its successor is ${id}`);
+  }
   const oldEndsAt = Math.min(now + overlap, expiresAt ?? Infinity);
   const lifetime = expiresAt === undefined ? undefined : expiresAt - createdAt;
   const wanted = {
@@ -84,7 +89,7 @@ export function rotateKey(
     kind: kindOf(prefix),
     expiresAt: lifetime === undefined ? undefined : now + lifetime,
   };
-  return { ...issueKey(withKey(account, { ...key, expiresAt: oldEndsAt }), wanted, now), oldEndsAt };
+  return { ...issueKey(withKey(account, { ...key, expiresAt: oldEndsAt }), wanted, now, id), oldEndsAt };
 }
 
 /** Ends a key at once. @throws `key_unknown`, `key_revoked` */

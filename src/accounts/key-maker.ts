@@ -1,4 +1,4 @@
-import { randomInt } from 'node:crypto';
+import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 
@@ -22,6 +22,15 @@ export function makeApiKey(environment: EnvironmentName, kind: KeyKind): string 
 /** An id for a key: unique by chance, so that nobody has to be asked. */
 export function makeKeyId(): string {
   return `key_${randomText(16)}`;
+}
+
+/**
+ * The id of the key that succeeds another one: always the same, so that a key has one successor however many operators
+ * rotate it at a time.
+ */
+export function successorId(keyId: string): string {
+  const bytes = hash('sha256', `successor of ${keyId}`, 'buffer');
+  return `key_${Array.from(bytes.subarray(0, 16), (byte) => base62.charAt(byte % base62.length)).join('')}`;
 }
 
 /** Whether a key ends with its checksum, as each one made here does. */

@@ -35,6 +35,7 @@ export const problems: Readonly<Record<ProblemCode, Row>> = {
   account_differs: { status: 409, title: 'Account differs' },
   key_exists: { status: 409, title: 'API key exists' },
   key_expired: { status: 409, title: 'API key expired' },
+  key_rotated: { status: 409, title: 'Key rotated already' },
   key_revoked: { status: 409, title: 'API key revoked' },
   encryption_enabled: { status: 409, title: 'Encryption enabled already' },
   grace_running: { status: 409, title: 'Grace still running' },

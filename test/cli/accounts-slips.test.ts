@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
+import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
+import { runCommand, type Ended } from '../support/cli.ts';
+import { startCommand, type Command } from '../support/command.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+
+const masterKey = Buffer.alloc(32, 7).toString('base64');
+const vault = new Vault(parseMasterKeys(masterKey) ?? []);
+
+/** What `accounts export` tells of an account. */
+interface Exported {
+  readonly id: string;
+  readonly keys: readonly { readonly id: string; readonly sha256: string; readonly expiresAt?: string }[];
+  readonly encryption?: { readonly test?: { readonly enabled: boolean; readonly key?: string } };
+}
+
+/** What operators do to one store at the same time, each in a process of its own. */
+function describeSlips(name: string, accounts: () => Promise<object>): void {
+  async function desk() {
+    const folder = new Folder({
+      'accounts.yaml': 'accounts: []\n',
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await accounts() }),
+    });
+    const args = (line: string): readonly string[] => [...line.split(' '), '--config', folder.file('sidecar.yaml')];
+    /** In this process: it is only what comes before and after. */
+    const run = (line: string): Promise<Ended> => runCommand(args(line));
+    const ended = async (command: Command): Promise<Ended> => {
+      const { code } = await command.ended();
+      return { code: code ?? -1, stdout: command.stdout, stderr: command.stderr };
+    };
+    const json = async <T>(line: string): Promise<T> => JSON.parse((await run(`${line} --json`)).stdout) as T;
+    /** Runs both, begun at the same time. */
+    const atOnce = (one: string, other: string) =>
+      Promise.all([startCommand(args(one)), startCommand(args(other))].map(ended));
+    const exported = async (id: string): Promise<Exported | undefined> => {
+      const lines = (await run('accounts export')).stdout.split('\n').slice(0, -1);
+      return lines.map((line) => JSON.parse(line) as Exported).find((account) => account.id === id);
+    };
+    await run('accounts add acme --name Acme');
+    return { folder, run, json, atOnce, exported };
+  }
+
+  describe(`two operators ${name}`, () => {
+    test('who rotate the same key get one successor, which works and does not expire', async () => {
+      const { json, atOnce, exported, run } = await desk();
+      const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
+      const [one, other] = await atOnce(`keys rotate acme ${id} --json`, `keys rotate acme ${id} --overlap 1d --json`);
+      expect(new Set([one?.code, other?.code])).toEqual(new Set([0, 1]));
+      const [rotated, refused] = one?.code === 0 ? [one, other] : [other, one];
+      expect(refused?.stdout).toBe('');
+      expect(refused?.stderr).toMatch(/was rotated already: its successor is key_\w+ \(key_rotated\)\n$/);
+      const { key = '', id: successor } = JSON.parse(rotated?.stdout ?? '') as IssuedKeyView;
+      const stored = await exported('acme');
+      expect(stored?.keys).toMatchObject([{ id }, { id: successor, sha256: hashOf(key) }]);
+      expect(stored?.keys[1]).not.toHaveProperty('expiresAt');
+      expect((await run(`keys rotate acme ${successor}`)).code).toBe(0);
+    });
+
+    test('of whom one enables and the other disables leave what the last one said', async () => {
+      const { json, atOnce, exported } = await desk();
+      await json('encryption enable acme --environment test');
+      const [enabling, disabling] = await atOnce(
+        'encryption enable acme --environment test --replace --json',
+        'encryption disable acme --environment test',
+      );
+      expect([enabling?.code, disabling?.code]).toEqual([0, 0]);
+      const { key } = JSON.parse(enabling?.stdout ?? '') as EnabledView;
+      const { enabled, key: wrapped = '' } = (await exported('acme'))?.encryption?.test ?? {};
+      const place = { account: 'acme', environment: 'test', member: 'key' } as const;
+      if (enabled === true) expect(vault.unwrap(wrapped, place)).toBe(key);
+      else expect(wrapped).toBe('');
+    });
+
+    test('of whom one imports and the other issues lose neither', async () => {
+      const { folder, atOnce, exported } = await desk();
+      const lines = ['acme', ...Array.from({ length: 300 }, (_, i) => `a${i}`)].map((id) =>
+        JSON.stringify({ id, name: id === 'acme' ? 'Acme' : 'A' }),
+      );
+      folder.write({ 'lines.ndjson': lines.join('\n') });
+      const [imported, issued] = await atOnce(
+        `accounts import ${folder.file('lines.ndjson')}`,
+        'keys issue acme --environment test --kind secret --json',
+      );
+      // The account is there already: as it is in the file, or with one key more.
+      expect(imported?.stdout).toMatch(/^300 added, (?:1 there already, 0|0 there already, 1) refused\.\n$/);
+      const { key = '' } = JSON.parse(issued?.stdout ?? '') as IssuedKeyView;
+      expect((await exported('acme'))?.keys).toMatchObject([{ sha256: hashOf(key) }]);
+      expect(await exported('a299')).toBeDefined();
+    });
+  });
+}
+
+describeSlips('on a file', async () => ({ file: 'accounts.yaml', masterKey }));
+
+describeWithPostgres('accounts in PostgreSQL', () => {
+  const postgres = usePostgres();
+  describeSlips('on a database', async () => ({ postgres: { url: await postgres.createDatabase(), masterKey } }));
+});
