@@ -163,9 +163,10 @@ export class App {
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
     void this.#recorder.configure(config);
-    const { timeouts, listen, operators } = config;
+    const { timeouts, limits, listen, operators } = config;
     this.#merchantsListener.headersTimeout = timeouts.header;
     this.#merchantsListener.keepAliveTimeout = timeouts.idle;
+    this.#merchantsListener.maxHeadersCount = limits.headers + 1;
     if (listen.tls !== undefined) this.#merchantsTls?.renew(listen.tls);
     if (operators?.tls !== undefined) this.#operatorsTls?.renew(operators.tls);
     this.#noteExpired(config);
@@ -204,7 +205,7 @@ export class App {
     // Not only when nothing is in flight: whoever goes on coming would use up the time of those who are.
     listener.close();
     await until(() => this.#gateway.inFlight.size === 0, end - performance.now());
-    this.#gateway.inFlight.stop();
+    this.#gateway.stop();
     listener.closeAllConnections();
     // What was broken off is over, and in the log, only when its connection has told so.
     await until(() => this.#gateway.inFlight.size === 0, idleLinger);

@@ -12,6 +12,8 @@ interface Refusal {
   readonly detail: string;
   /** Whether an encrypting account gets it sealed on an enveloped route. Plain where its credentials may be what is wrong. */
   readonly sealed: boolean;
+  /** Whether the connection ends with it: what follows is not wanted, or cannot be told from the rest of the request. */
+  readonly closes?: true;
   /** Seconds for `Retry-After`, on refusals that pass by themselves. */
   readonly retryAfter?: number;
 }
@@ -95,6 +97,7 @@ export const refusals = {
     title: 'Body too large',
     detail: 'The body of the request is larger than this endpoint takes.',
     sealed: true,
+    closes: true,
   },
   ambiguous_request: {
     status: 400,
@@ -102,12 +105,14 @@ export const refusals = {
     detail:
       'The request line or a header can be read in more than one way. Send a plain path, one Host, one Authorization and a definite length.',
     sealed: false,
+    closes: true,
   },
   malformed_request: {
     status: 400,
     title: 'Malformed request',
     detail: 'The request is not valid HTTP/1.1.',
     sealed: false,
+    closes: true,
   },
   invalid_cipher_test: {
     status: 400,
@@ -121,6 +126,7 @@ export const refusals = {
     title: 'Request timeout',
     detail: 'The request did not arrive in time.',
     sealed: false,
+    closes: true,
   },
   unknown_host: {
     status: 421,
@@ -133,6 +139,7 @@ export const refusals = {
     title: 'Headers too large',
     detail: 'The head of the request is larger than this endpoint takes.',
     sealed: false,
+    closes: true,
   },
   too_many_attempts: {
     status: 429,

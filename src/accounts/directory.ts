@@ -20,6 +20,9 @@ export interface Directory {
    */
   find(hash: string): Found | Promise<Found>;
 
+  /** Whether `find` can tell at once. Looks only: nobody is asked, and nothing counts as used. */
+  holds(hash: string): boolean;
+
   /** Where use is recorded: is told of every request that was let in. */
   readonly uses?: Uses;
 }

@@ -1,45 +1,161 @@
-import { environmentOf, hashOf, isWellFormed, kindOf, prefixOf, type EnvironmentName } from '../accounts/api-key.ts';
-import type { Directory, KeyHolder } from '../accounts/directory.ts';
-import type { Route } from '../config/config.ts';
+import { kindOf } from '../accounts/api-key.ts';
+import type { Found, KeyHolder } from '../accounts/directory.ts';
+import type { Limits, ReportableCode, Route } from '../config/config.ts';
 import type { RefusalCode } from '../errors.ts';
-import type { RequestHead } from './request-head.ts';
-import type { RouteMatch, Router } from './router.ts';
+import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
+import { authenticate } from './authentication.ts';
+import { cipherTestOf } from './cipher-test.ts';
+import { clientOf, peerOf } from './client-address.ts';
+import { FailureLimiter } from './failure-limiter.ts';
+import type { GatewayRequest } from './gateway-request.ts';
+import { LookUps } from './look-ups.ts';
+import { asksForWebSocket } from './pass-upgrade.ts';
+import type { RefusalDetails } from './refusal.ts';
+import { exceeds, readRequestHead, type RequestHead } from './request-head.ts';
+import type { RouteMatch } from './router.ts';
+import type { Rules, ServedEnvironment } from './rules.ts';
+import { chooseByHead, graceAt } from './sealing.ts';
 
-/** RFC 6750 §2.1 with the scheme in any case (RFC 9110 §11.1) and one or more spaces. */
-const bearer = /^bearer +(\S+)$/i;
-
-/**
- * Finds whose request this is. The environment is checked on the key's prefix, before any look-up: a live key sent to
- * the test endpoint is refused for what it is, whether or not anybody knows it.
- *
- * @param now epoch milliseconds
- */
-export async function authenticate(
-  authorization: string | undefined,
-  environment: EnvironmentName,
-  directory: Directory,
-  now: number,
-): Promise<KeyHolder | RefusalCode> {
-  if (authorization === undefined) return 'missing_api_key';
-  const key = bearer.exec(authorization)?.[1];
-  if (key === undefined || !isWellFormed(key)) return 'malformed_api_key';
-  if (environmentOf(prefixOf(key)) !== environment) return 'environment_mismatch';
-  const holder = await directory.find(hashOf(key));
-  if (holder === 'unavailable') return 'accounts_unavailable';
-  if (holder === undefined) return 'invalid_api_key';
-  const { prefix, expiresAt = Infinity, revokedAt } = holder.key;
-  // A stored hash says of its kind and environment what its file says; only if the key agrees is either to be believed.
-  if (prefix !== prefixOf(key) || now >= expiresAt || revokedAt !== undefined) return 'invalid_api_key';
-  return holder;
+interface Refused {
+  readonly outcome: 'refused';
+  readonly code: RefusalCode;
+  readonly details: RefusalDetails;
 }
 
-/** Whether the holder of a key may use a route with it. */
-export function permits(match: RouteMatch, holder: KeyHolder): RefusalCode | undefined {
-  if (match.outcome === 'method_not_allowed') return 'method_not_allowed';
+/** What admission says: refused, to be answered here, or admitted. */
+export type AdmissionOutcome =
+  | Refused
+  | { readonly outcome: 'cipher_test'; readonly head: RequestHead; readonly test: 'encrypt' | 'decrypt' }
+  | {
+      readonly outcome: 'admitted';
+      readonly head: RequestHead;
+      readonly environment: ServedEnvironment;
+      readonly enveloped: boolean;
+    };
+
+/** Decides whether a request is let in. */
+export class Admission {
+  readonly #recorder: TrafficRecorder;
+  readonly #clock: () => number;
+  /** Unknown API keys, by client. */
+  readonly #guesses = new FailureLimiter();
+  readonly #lookUps: LookUps;
+
+  /** @param clock epoch milliseconds: what keys expire and graces end by */
+  constructor(limits: Limits, recorder: TrafficRecorder, clock: () => number) {
+    this.#recorder = recorder;
+    this.#clock = clock;
+    this.#lookUps = new LookUps(limits.inFlight);
+  }
+
+  configure(limits: Limits): void {
+    this.#lookUps.resize(limits.inFlight);
+  }
+
+  /** The ordered steps that decide about a request. Each stands where it stands for the reason it gives. */
+  async decide(request: GatewayRequest): Promise<AdmissionOutcome> {
+    const { rules } = request;
+
+    // 1. What can be read in two ways is refused before anything is decided on one of its readings.
+    const isTooLarge = exceeds(request.req, rules.limits);
+    const head = isTooLarge ? undefined : readRequestHead(request.req);
+    request.begin(head);
+    if (head === undefined) return refused(isTooLarge ? 'headers_too_large' : 'ambiguous_request');
+    request.trace = this.#recorder.trace(head, () => rules.trusts(peerOf(request)), request.times.startedAt);
+
+    // 2. The host says which environment this is; keys, credentials and the upstream depend on it.
+    const environment = rules.environmentOf(head.host);
+    if (environment === undefined) return refused('unknown_host');
+    request.environment = environment.name;
+
+    // The route is looked up before anything else is refused, because refusals depend on it: who may read them, and how.
+    const match = rules.router.match(head.path, head.method);
+    const routes = routesOf(match);
+    const publicEverywhere = rules.report.has('key_not_permitted');
+    request.openToBrowsers = publicEverywhere || routes.some((route) => route.keys.includes('public'));
+    // Bytes behind the head would be a body to one reader and the first of the WebSocket to another.
+    if (
+      head.method === 'GET' &&
+      head.hasBody &&
+      asksForWebSocket(head.upgrade) &&
+      routes.some((route) => route.upgrade)
+    ) {
+      return refused('ambiguous_request');
+    }
+
+    // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
+    const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
+    if (test !== undefined) {
+      const holder = head.authorization === undefined ? undefined : await this.#identify(request, head, environment);
+      return isRefused(holder) ? holder : { outcome: 'cipher_test', head, test };
+    }
+
+    request.route = routes[0]?.path ?? 'unlisted';
+    const enveloped = routes.some((route) => route.envelope);
+    if (isOpenPreflight(head, rules)) {
+      return { outcome: 'admitted', head, environment, enveloped: false };
+    }
+
+    // 4. Whose request it is. Before the route's permission: to somebody unknown there is nothing to permit.
+    const holder = await this.#identify(request, head, environment, enveloped);
+    if (isRefused(holder)) return holder;
+
+    // 5. What this kind of key may do here.
+    for (const code of forbiddenBy(match, holder)) {
+      if (rules.report.has(code)) request.reported.push(code);
+      else return refused(code, code === 'method_not_allowed' ? { allow: allowedMethods(routes) } : {});
+    }
+
+    return { outcome: 'admitted', head, environment, enveloped };
+  }
+
+  /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. */
+  async #identify(
+    request: GatewayRequest,
+    head: RequestHead,
+    environment: ServedEnvironment,
+    enveloped = false,
+  ): Promise<KeyHolder | Refused> {
+    const now = this.#clock();
+    const { directory } = request.rules;
+    const isSuspect = (): boolean => this.#retryAfter(request, head) !== undefined;
+    const find = (hash: string): Found | Promise<Found> => this.#lookUps.find(directory, hash, isSuspect);
+    const holder = await authenticate(head.authorization, environment.name, find, now);
+    if (holder === 'invalid_api_key') return this.#guessed(request, head);
+    if (typeof holder === 'string') return refused(holder);
+    request.identify(holder);
+    const encryption = holder.account.encryption[environment.name];
+    if (enveloped && encryption !== undefined) {
+      request.choose(chooseByHead(head, encryption, graceAt(encryption, now)));
+    }
+    return holder.account.active ? holder : refused('account_inactive');
+  }
+
+  /**
+   * An unknown key: perhaps a guess. Too many from one client are told so, instead of whether they were right; a good key
+   * from the same address is never asked to wait, because others may share the address.
+   */
+  #guessed(request: GatewayRequest, head: RequestHead): Refused {
+    const retryAfter = this.#retryAfter(request, head);
+    if (retryAfter !== undefined) return refused('too_many_attempts', { retryAfter });
+    this.#guesses.failed(clientOf(request, head), request.rules.limits.failedKeys.window, request.times.startedAt);
+    return refused('invalid_api_key');
+  }
+
+  /** Seconds until guesses of this client are heard again; undefined while it is within its limit. */
+  #retryAfter(request: GatewayRequest, head: RequestHead): number | undefined {
+    const { attempts } = request.rules.limits.failedKeys;
+    return this.#guesses.limited(clientOf(request, head), attempts, request.times.startedAt);
+  }
+}
+
+/** Why the holder of a key may not use a route with it, if anything is against it. */
+function forbiddenBy(match: RouteMatch, holder: KeyHolder): readonly ReportableCode[] {
   // A secret key may use every route, a public one those that list it.
   const kind = kindOf(holder.key.prefix);
-  const isListed = match.outcome === 'matched' && match.route.keys.includes(kind);
-  return kind === 'secret' || isListed ? undefined : 'key_not_permitted';
+  const isPermitted = kind === 'secret' || (match.outcome === 'matched' && match.route.keys.includes(kind));
+  const wrongMethod: readonly ReportableCode[] = match.outcome === 'method_not_allowed' ? ['method_not_allowed'] : [];
+  return isPermitted ? wrongMethod : [...wrongMethod, 'key_not_permitted'];
 }
 
 /** The routes that decide about a request: one, or where its method fits none of them, all of its path. */
@@ -49,7 +165,7 @@ export function routesOf(match: RouteMatch): readonly Route[] {
 }
 
 /** The value of `Allow` for a path. */
-export function allowedMethods(routes: readonly Route[]): string {
+function allowedMethods(routes: readonly Route[]): string {
   const methods = new Set(routes.flatMap((route) => route.methods));
   if (methods.has('GET')) methods.add('HEAD');
   return [...methods].join(', ');
@@ -58,9 +174,18 @@ export function allowedMethods(routes: readonly Route[]): string {
 /**
  * Whether a request is a CORS preflight (Fetch §4.8) for what a public key may do. A browser cannot send a key with it.
  */
-export function isOpenPreflight(head: RequestHead, router: Router): boolean {
+function isOpenPreflight(head: RequestHead, { router, report }: Rules): boolean {
   if (head.method !== 'OPTIONS' || head.origin === undefined || head.requestedMethod === undefined || head.hasBody)
     return false;
   const match = router.match(head.path, head.requestedMethod);
-  return match.outcome === 'matched' && match.route.keys.includes('public');
+  if (match.outcome === 'method_not_allowed' && !report.has('method_not_allowed')) return false;
+  return report.has('key_not_permitted') || (match.outcome === 'matched' && match.route.keys.includes('public'));
+}
+
+function isRefused(identified: KeyHolder | Refused | undefined): identified is Refused {
+  return identified !== undefined && 'outcome' in identified;
+}
+
+function refused(code: RefusalCode, details: RefusalDetails = {}): Refused {
+  return { outcome: 'refused', code, details };
 }

@@ -1,98 +1,114 @@
 import type { Limits } from '../config/config.ts';
+import type { ClientConnection } from './client-connection.ts';
 
-/** What there is only so much of, over all requests. */
+/** On whose account something is taken: so that neither guests nor public keys can keep secret keys out. */
+export type Claimant = 'keyless' | 'public' | 'secret';
+
+/** What there is only so much of, over all requests, and how much of it the requests without a secret key may have. */
 export class Budget {
-  #size: number;
-  #free: number;
+  readonly #used = { keyless: 0, public: 0, secret: 0 };
+  #size = 0;
+  #shares = { keyless: 0, public: 0, secret: 0 };
 
-  constructor(size: number) {
+  /** Sets how much there is in all; what is taken stays taken. @param least what a share comes to at least */
+  resize(size: number, least: number): void {
     this.#size = size;
-    this.#free = size;
-  }
-
-  /** Sets how much there is in all; what is taken stays taken. */
-  resize(size: number): void {
-    this.#free += size - this.#size;
-    this.#size = size;
+    this.#shares = {
+      keyless: Math.max(least, Math.floor(size / 8)),
+      public: Math.max(least, Math.floor(size / 2)),
+      secret: size,
+    };
   }
 
   /** Takes `amount` if it is left. What was taken must be given back. */
-  take(amount: number): boolean {
-    if (amount > this.#free) return false;
-    this.#free -= amount;
+  take(amount: number, by: Claimant): boolean {
+    if (this.used + amount > this.#size || this.#used[by] + amount > this.#shares[by]) return false;
+    this.#used[by] += amount;
     return true;
   }
 
-  give(amount: number): void {
-    this.#free += amount;
+  give(amount: number, by: Claimant): void {
+    this.#used[by] -= amount;
   }
 
   get used(): number {
-    return this.#size - this.#free;
+    return this.#used.keyless + this.#used.public + this.#used.secret;
   }
 }
 
-export interface Budgets {
+export class Budgets {
   /** Requests that are worked on. */
-  readonly places: Budget;
-  /** Bytes of bodies held for requests whose key is known. */
-  readonly identified: Budget;
-  /** The same for the rest, few, or whoever has no key could use up the others'. */
-  readonly keyless: Budget;
+  readonly places = new Budget();
+  /** Bytes of bodies. */
+  readonly bytes = new Budget();
+
+  constructor(limits: Limits) {
+    this.resize(limits);
+  }
+
+  resize({ inFlight, buffered, requestBody }: Limits): void {
+    this.places.resize(inFlight, 1);
+    // Room for one body at least.
+    this.bytes.resize(buffered, requestBody);
+  }
 }
 
-export function budgetsOf(limits: Limits): Budgets {
-  return {
-    places: new Budget(limits.inFlight),
-    identified: new Budget(limits.buffered),
-    keyless: new Budget(keylessShare(limits)),
-  };
-}
-
-export function resizeBudgets({ places, identified, keyless }: Budgets, limits: Limits): void {
-  places.resize(limits.inFlight);
-  identified.resize(limits.buffered);
-  keyless.resize(keylessShare(limits));
-}
-
-/** What one request has taken of the budgets: a place from its beginning, bytes as it holds them. */
+/** What one request has taken of the budgets. */
 export class Share {
   readonly #budgets: Budgets;
-  #hasPlace: boolean;
+  readonly #connection: ClientConnection;
+  /** By the key that the request came with. */
+  #claimant: Claimant = 'keyless';
+  /** The limit that something was refused for. */
+  lacks: 'inFlight' | 'buffered' | undefined;
+  #placeOf: Claimant | undefined;
   #bytes = 0;
-  #bytesOf: 'identified' | 'keyless' = 'keyless';
+  #bytesOf: Claimant | undefined;
 
-  constructor(budgets: Budgets) {
+  constructor(budgets: Budgets, connection: ClientConnection) {
     this.#budgets = budgets;
-    this.#hasPlace = budgets.places.take(1);
+    this.#connection = connection;
   }
 
-  /** False from the beginning where too many were in flight. */
-  get hasPlace(): boolean {
-    return this.#hasPlace;
+  /** Says whose key the request came with, for what is taken from now on. */
+  identify(claimant: Claimant): void {
+    this.#claimant = claimant;
+    this.#connection.known = true;
+    this.#connection.keep();
+  }
+
+  /** Takes a place, if it has none yet; false if there is none left. */
+  takePlace(by: Claimant = this.#claimant): boolean {
+    if (this.#placeOf !== undefined) return true;
+    if (!this.#budgets.places.take(1, by)) {
+      this.lacks = 'inFlight';
+      return false;
+    }
+    this.#placeOf = by;
+    this.#connection.keep();
+    return true;
   }
 
   leavePlace(): void {
-    if (this.#hasPlace) this.#budgets.places.give(1);
-    this.#hasPlace = false;
+    if (this.#placeOf !== undefined) this.#budgets.places.give(1, this.#placeOf);
+    this.#placeOf = undefined;
+    this.#connection.rest();
   }
 
-  /** Takes bytes, always of the same budget; false where there are not so many left. */
-  hold(bytes: number, of: 'identified' | 'keyless'): boolean {
-    if (!this.#budgets[of].take(bytes)) return false;
-    this.#bytesOf = of;
+  /** Takes bytes, all on the account of the first claimant; false if there are not so many left. */
+  hold(bytes: number): boolean {
+    const claimant = (this.#bytesOf ??= this.#claimant);
+    if (!this.#budgets.bytes.take(bytes, claimant)) {
+      this.lacks = 'buffered';
+      return false;
+    }
     this.#bytes += bytes;
     return true;
   }
 
   /** Gives all bytes back. */
   release(): void {
-    this.#budgets[this.#bytesOf].give(this.#bytes);
+    if (this.#bytesOf !== undefined) this.#budgets.bytes.give(this.#bytes, this.#bytesOf);
     this.#bytes = 0;
   }
-}
-
-/** An eighth, but room for one body at least. */
-function keylessShare({ buffered, requestBody }: Limits): number {
-  return Math.max(requestBody, Math.floor(buffered / 8));
 }

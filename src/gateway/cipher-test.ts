@@ -48,8 +48,13 @@ export async function answerCipherTest(
     return;
   }
   const body = await readBody(request, head, mostBytes);
-  if (typeof body === 'string') request.refuse(body);
-  else if (!isJson(body)) request.refuse('invalid_cipher_test', { hint: 'the body is not JSON' });
+  if (typeof body === 'string') {
+    request.refuse(body);
+    return;
+  }
+  // Whatever key was sent, none is needed here.
+  if (!request.takePlace('keyless')) return;
+  if (!isJson(body)) request.refuse('invalid_cipher_test', { hint: 'the body is not JSON' });
   else if (test === 'encrypt') answerJson(request, new AesCbc(credentials, 'hex').seal(minifyJson(body)));
   else answerDecrypt(request, credentials, body, (ciphertext) => diagnose(ciphertext, key, iv));
 }

@@ -11,21 +11,15 @@ export function peerOf({ req }: GatewayRequest): string {
 }
 
 /**
- * The client's address as a subject of limits: behind trusted proxies the last one they did not put there themselves;
- * an IPv6 network of 64 bits as one, because that is what one client is given.
- *
- * @returns undefined behind a proxy where none is configured as trusted, because all its clients would count as one, and
- *   where what a trusted one names is no address
+ * The client's address as a subject of limits: of what trusted proxies say the last hop that is not one of theirs, else
+ * the peer's, whatever it says of others; an IPv6 network of 64 bits as one, because that is what one client is given.
  */
-export function clientOf(request: GatewayRequest, head: RequestHead): string | undefined {
+export function clientOf(request: GatewayRequest, head: RequestHead): string {
   const peer = peerOf(request);
-  const { forwarded } = head;
-  if (!request.rules.trusts(peer)) {
-    if (request.rules.knowsProxies) return subject(peer);
-    return forwarded.for === undefined && forwarded.others.length === 0 ? subject(peer) : undefined;
-  }
-  const hops = forwarded.for?.split(',').map(withoutPort) ?? [];
-  return subject(hops.findLast((hop) => !request.rules.trusts(hop)) ?? peer);
+  if (!request.rules.trusts(peer)) return subject(peer) ?? '';
+  const hops = head.forwarded.for?.split(',').map(withoutPort) ?? [];
+  const hop = hops.findLast((each) => !request.rules.trusts(each));
+  return subject(hop ?? peer) ?? subject(peer) ?? '';
 }
 
 /** A hop as some proxies write it, with the port of its connection, and then an IPv6 address in brackets. */

@@ -29,10 +29,10 @@ export function explanationOf(request: GatewayRequest, used: Used): object {
 }
 
 /** The limit of the configuration that a request was refused for. */
-function limitOf({ refusal, overloaded, rules: { limits, timeouts } }: GatewayRequest, used: Used): object | undefined {
+function limitOf({ refusal, share, rules: { limits, timeouts } }: GatewayRequest, used: Used): object | undefined {
   switch (refusal) {
     case 'overloaded':
-      return overloaded
+      return share.lacks === 'inFlight'
         ? { name: 'inFlight', limit: limits.inFlight, used: used.inFlight }
         : { name: 'buffered', limit: limits.buffered, used: used.buffered };
     case 'too_many_attempts':

@@ -1,17 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { EnvironmentName } from '../accounts/api-key.ts';
+import { kindOf, type EnvironmentName } from '../accounts/api-key.ts';
 import type { KeyHolder } from '../accounts/directory.ts';
 import type { EnvelopeSealer, OpenReason } from '../envelope/codec.ts';
+import type { ReportableCode } from '../config/config.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
 import type { ResponseHandler, UpstreamCall, UpstreamRequest } from '../upstream/call.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import { Share, type Budgets } from './budgets.ts';
+import { Share, type Budgets, type Claimant } from './budgets.ts';
+import type { ClientConnection } from './client-connection.ts';
 import { timeFor, type Expiry } from './deadline.ts';
 import type { Linked } from './linked-list.ts';
-import { closing, problem, type RefusalDetails } from './refusal.ts';
+import { problem, refusalHeaders, type RefusalDetails } from './refusal.ts';
 import type { RequestHead } from './request-head.ts';
 import { RequestTimes } from './request-times.ts';
 import type { Rules } from './rules.ts';
@@ -35,7 +37,8 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
   readonly rules: Rules;
-  readonly #share: Share;
+  /** What it has taken of the budgets. */
+  readonly share: Share;
   readonly times = new RequestTimes();
 
   id = '';
@@ -47,6 +50,8 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   holder: KeyHolder | undefined;
   /** Present if traces are configured. */
   trace: RequestTrace | undefined;
+  /** Refusals that are only reported: the request is let through as if there were no such rule. */
+  readonly reported: ReportableCode[] = [];
   /** Whether a browser may read a refusal: the route is open to public keys. */
   openToBrowsers = false;
   /** Present where answers are sealed; what is refused then is sealed too, if its row says so. */
@@ -54,8 +59,6 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   /** During a grace: with which credentials this request is answered. */
   grace: SealingChoice['grace'];
 
-  /** Whether too many were in flight when it came. */
-  readonly overloaded: boolean;
   refusal: RefusalCode | undefined;
   reason: OpenReason | undefined;
   /** Whether its body was an envelope that opened. */
@@ -65,6 +68,8 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   error: unknown;
   /** Whether its response is complete or its client has left. */
   over = false;
+  /** Whether it has become a WebSocket. */
+  upgraded = false;
   /** Whether the sidecar itself ended the connection in the middle of the response. */
   brokenOff = false;
   bytesIn = 0;
@@ -76,12 +81,11 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   #expiry: Expiry = 'request_timeout';
   #lingering = false;
 
-  constructor(req: IncomingMessage, res: ServerResponse, rules: Rules, budgets: Budgets) {
+  constructor(req: IncomingMessage, res: ServerResponse, connection: ClientConnection, rules: Rules, budgets: Budgets) {
     this.req = req;
     this.res = res;
     this.rules = rules;
-    this.#share = new Share(budgets);
-    this.overloaded = !this.#share.hasPlace;
+    this.share = new Share(budgets, connection);
   }
 
   /** Takes the guarded head in, and with it the request's id: the client's own where it is acceptable. */
@@ -101,7 +105,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     this.grace = grace;
   }
 
-  /** Whether the response has begun or is complete. */
+  /** Whether the response has begun. */
   get answered(): boolean {
     return this.res.headersSent;
   }
@@ -132,19 +136,25 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     else this.giveUp(this.#expiry);
   }
 
-  /** Takes bytes of the budget for as long as this request lasts; false where there are not so many left. */
-  hold(bytes: number): boolean {
-    // Whose key is known does not change any more when a body is read.
-    return this.#share.hold(bytes, this.holder === undefined ? 'keyless' : 'identified');
+  /** Takes note of whose request this is. */
+  identify(holder: KeyHolder): void {
+    this.holder = holder;
+    this.share.identify(kindOf(holder.key.prefix));
   }
 
-  /** Gives everything back that this request holds. */
-  release(): void {
-    this.#share.release();
+  /**
+   * Takes a place among the requests in flight: a streamed request at its head, a buffered one when its body is whole, so
+   * that heads without bodies occupy none. False if there is none left for its kind of key: it is refused then.
+   */
+  takePlace(claimant?: Claimant): boolean {
+    const hasPlace = this.share.takePlace(claimant);
+    if (!hasPlace) this.refuse('overloaded');
+    return hasPlace;
   }
 
   /** Sends this request on; from now on it ends with the upstream's response, with a failure, or when the client leaves. */
   forward(upstream: Upstream, forwarded: UpstreamRequest, response: ResponseHandler): void {
+    if (!this.takePlace()) return;
     this.wait('upstream_timeout');
     this.times.forward();
     this.call = upstream.send(forwarded, response);
@@ -153,9 +163,17 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   /** The end of this request, come what may: gives back what it holds and ends what it still waits for. */
   close(): void {
     this.over = true;
-    this.release();
-    this.#share.leavePlace();
+    this.share.release();
+    this.share.leavePlace();
     this.call?.abort();
+  }
+
+  /** The bytes of its body are no body. */
+  bodyFails(code: RefusalCode): void {
+    if (this.refusal !== undefined) return;
+    this.call?.abort();
+    // Without a head the guard has not let it pass.
+    this.giveUp(this.head === undefined ? 'ambiguous_request' : code);
   }
 
   /** Something unforeseen: a response that says no more than that, where there is still one to give. Logged at the end. */
@@ -229,7 +247,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     else this.res.write(last, 'latin1');
     this.#lingering = true;
     // Whoever sends heads without their bodies must not keep others out.
-    this.#share.leavePlace();
+    this.share.leavePlace();
     this.wait('rest_unread');
     this.req
       .removeAllListeners('data')
@@ -249,7 +267,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   refuse(code: RefusalCode, details: RefusalDetails = {}): void {
     if (this.answered) return;
     this.refusal = code;
-    this.release();
+    this.share.release();
     const row = refusalOf(code);
     // A response to HEAD has no body to seal.
     const sealer = row.sealed && this.head?.method !== 'HEAD' ? this.sealer : undefined;
@@ -263,13 +281,8 @@ export class GatewayRequest implements Linked<GatewayRequest> {
       headers.push('Content-Type', 'application/json', 'Envelope', 'sealed');
       headers.push('Envelope-Content-Type', 'application/problem+json');
     }
-    headers.push('Cache-Control', 'no-store');
-    if (row.status === 401) headers.push('WWW-Authenticate', 'Bearer');
-    const retryAfter = details.retryAfter ?? row.retryAfter;
-    if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter));
-    if (details.allow !== undefined) headers.push('Allow', details.allow);
-    if (this.openToBrowsers) headers.push('Access-Control-Allow-Origin', '*');
-    if (this.#closesAfter(code)) this.res.shouldKeepAlive = false;
+    headers.push(...refusalHeaders(code, details, this.openToBrowsers));
+    if (row.closes === true || this.#restUnwanted) this.res.shouldKeepAlive = false;
     this.answer(row.status, headers, body);
   }
 
@@ -278,12 +291,10 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     return this.head?.hasBody !== false && !this.req.complete;
   }
 
-  /** After some refusals the rest of the request is not worth reading, or must not be read as a further request. */
-  #closesAfter(code: RefusalCode): boolean {
-    if (closing.has(code)) return true;
-    if (!this.bodyPending) return false;
-    return (
-      this.head?.contentLength === undefined || this.head.contentLength > worthReading || this.head.expectsContinue
-    );
+  /** Whether the rest of the request is not worth reading, so that its connection is better closed. */
+  get #restUnwanted(): boolean {
+    if (!this.bodyPending || this.head === undefined) return this.bodyPending;
+    const { contentLength, expectsContinue } = this.head;
+    return contentLength === undefined || contentLength > worthReading || expectsContinue;
   }
 }

@@ -1,50 +1,34 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { KeyHolder } from '../accounts/directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import type { RefusalCode } from '../errors.ts';
 import { http } from '../http.ts';
 import { accessLine, unparsedLine } from './access-line.ts';
-import { allowedMethods, authenticate, isOpenPreflight, permits, routesOf } from './admission.ts';
-import { clientOf, peerOf } from './client-address.ts';
-import { answerCipherTest, cipherTestOf } from './cipher-test.ts';
+import { Admission, routesOf } from './admission.ts';
+import { isInForce } from './authentication.ts';
+import { answerCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
 import { FailureLimiter } from './failure-limiter.ts';
-import { budgetsOf, resizeBudgets, type Budgets } from './budgets.ts';
-import { connectionOf } from './client-connection.ts';
+import { Budgets } from './budgets.ts';
+import { ClientConnections, connectionOf } from './client-connection.ts';
 import { GatewayRequest } from './gateway-request.ts';
 import { InFlight } from './in-flight.ts';
 import { passThrough } from './pass-through.ts';
-import { asksForWebSocket, mayBeUpgraded, passUpgrade } from './pass-upgrade.ts';
+import { mayBeUpgraded, passUpgrade } from './pass-upgrade.ts';
 import { isUnframed } from './request-body.ts';
-import { endWithProblem, type RefusalDetails } from './refusal.ts';
-import { readRequestHead, type RequestHead } from './request-head.ts';
-import type { Rules, ServedEnvironment } from './rules.ts';
-import { chooseByHead, graceAt } from './sealing.ts';
+import { endWithProblem } from './refusal.ts';
+import { headSize } from './request-head.ts';
+import type { Rules } from './rules.ts';
 import { noteUse } from './note-use.ts';
 import { pathOf } from './target.ts';
 
-interface Refused {
-  readonly outcome: 'refused';
-  readonly code: RefusalCode;
-  readonly details: RefusalDetails;
-}
+/** How often the keys of WebSockets are looked up again. Milliseconds. */
+const recheckInterval = 1_000;
 
-/** What admission says: refused, to be answered here, or admitted. */
-type Admission =
-  | Refused
-  | { readonly outcome: 'cipher_test'; readonly head: RequestHead; readonly test: 'encrypt' | 'decrypt' }
-  | {
-      readonly outcome: 'admitted';
-      readonly head: RequestHead;
-      readonly environment: ServedEnvironment;
-      readonly enveloped: boolean;
-    };
-
-/** Pipelined requests that may wait on one connection. */
+/** Pipelined requests that may wait on one connection; their heads together may be as large as one alone. */
 const mostPipelined = 100;
 
 /** Merchants' traffic: every request passes the steps of `#admit`, then is exchanged or passed through. */
@@ -53,11 +37,13 @@ export class Gateway {
   readonly #recorder: TrafficRecorder;
   readonly #clock: () => number;
   readonly inFlight = new InFlight();
+  readonly connections: ClientConnections;
   readonly #budgets: Budgets;
   #rules: Rules;
-  /** Unknown API keys, by client. */
-  readonly #guesses = new FailureLimiter();
+  readonly #admission: Admission;
   readonly #exchange: ExchangeDependencies;
+  readonly #rechecks: NodeJS.Timeout;
+  #rechecking = false;
 
   /** @param clock epoch milliseconds: what keys expire and graces end by */
   constructor(rules: Rules, log: Logger, recorder: TrafficRecorder, clock: () => number) {
@@ -65,22 +51,36 @@ export class Gateway {
     this.#recorder = recorder;
     this.#clock = clock;
     this.#exchange = { metrics: recorder.metrics, openFailures: new FailureLimiter() };
+    this.#admission = new Admission(rules.limits, recorder, clock);
+    this.connections = new ClientConnections(rules.limits.connections);
     this.#rules = rules;
-    this.#budgets = budgetsOf(rules.limits);
+    this.#budgets = new Budgets(rules.limits);
     this.inFlight.sweepFor(rules.timeouts);
+    this.#rechecks = setInterval(() => {
+      this.#recheck().catch((error: unknown) =>
+        this.#log.error({ err: error }, 'keys of WebSockets cannot be checked'),
+      );
+    }, recheckInterval).unref();
+  }
+
+  /** Breaks off what is still under way. */
+  stop(): void {
+    clearInterval(this.#rechecks);
+    this.inFlight.stop();
   }
 
   /** Replaces what decides about requests from now on; those in flight go on by the rules they began with. */
   configure(rules: Rules): void {
     this.#rules = rules;
-    resizeBudgets(this.#budgets, rules.limits);
+    this.#budgets.resize(rules.limits);
+    this.connections.limit = rules.limits.connections;
+    this.#admission.configure(rules.limits);
     this.inFlight.sweepFor(rules.timeouts);
   }
 
   /** How much of what is limited is used: requests that are worked on, and bytes of bodies. */
   get used(): { readonly inFlight: number; readonly buffered: number } {
-    const { places, identified, keyless } = this.#budgets;
-    return { inFlight: places.used, buffered: identified.used + keyless.used };
+    return { inFlight: this.#budgets.places.used, buffered: this.#budgets.bytes.used };
   }
 
   /** Handles one request; never throws and never rejects. */
@@ -99,10 +99,13 @@ export class Gateway {
     // must not overtake each other. Until then they are not in flight, or one connection could fill the limit.
     const { socket } = req;
     const connection = connectionOf(socket);
+    const size = headSize(req);
     connection.waiting += 1;
-    if (connection.waiting > mostPipelined) socket.destroy();
+    connection.waitingBytes += size;
+    if (connection.waiting > mostPipelined || connection.waitingBytes > this.#rules.limits.header) socket.destroy();
     res.once('socket', () => {
       connection.waiting -= 1;
+      connection.waitingBytes -= size;
       response();
     });
   }
@@ -143,18 +146,15 @@ export class Gateway {
         connection.faulty = false;
         this.refuseUnparsed(socket, code);
       });
-    } else if (request.refusal === undefined) {
-      // The fault lies in the request's own body.
-      request.call?.abort();
-      // Without a head the guard has not let it pass.
-      request.giveUp(request.head === undefined ? 'ambiguous_request' : code);
+    } else {
+      request.bodyFails(code);
     }
   }
 
   /** Takes a request in; it is over when `res` has closed. */
   #open(req: IncomingMessage, res: ServerResponse): GatewayRequest {
-    const request = new GatewayRequest(req, res, this.#rules, this.#budgets);
     const connection = connectionOf(req.socket);
+    const request = new GatewayRequest(req, res, connection, this.#rules, this.#budgets);
     connection.current = request;
     this.inFlight.add(request);
     res.once('close', () => {
@@ -168,7 +168,7 @@ export class Gateway {
 
   /** @param firstBytes of an upgrade: what the client has sent behind the head already */
   async #answer(request: GatewayRequest, firstBytes?: Buffer): Promise<void> {
-    const admission = await this.#admit(request);
+    const admission = await this.#admission.decide(request);
     // While its key was looked up, the client may have left, or Node's parser found a fault behind the head.
     if (request.over || request.answered) return;
     if (admission.outcome === 'refused') {
@@ -193,92 +193,22 @@ export class Gateway {
     }
   }
 
-  /** The ordered steps that decide about a request. Each stands where it stands for the reason it gives. */
-  async #admit(request: GatewayRequest): Promise<Admission> {
-    const { rules } = request;
-
-    // 1. What can be read in two ways is refused before anything is decided on one of its readings.
-    const head = readRequestHead(request.req);
-    request.begin(head);
-    if (head === undefined) return refused('ambiguous_request');
-    request.trace = this.#recorder.trace(head, () => rules.trusts(peerOf(request)), request.times.startedAt);
-
-    // 2. The host says which environment this is; keys, credentials and the upstream depend on it.
-    const environment = rules.environmentOf(head.host);
-    if (environment === undefined) return refused('unknown_host');
-    request.environment = environment.name;
-
-    // The route is looked up before anything else is refused, because refusals depend on it: who may read them, and how.
-    const match = rules.router.match(head.path, head.method);
-    const routes = routesOf(match);
-    request.openToBrowsers = routes.some((route) => route.keys.includes('public'));
-    // Bytes behind the head would be a body to one reader and the first of the WebSocket to another.
-    if (
-      head.method === 'GET' &&
-      head.hasBody &&
-      asksForWebSocket(head.upgrade) &&
-      routes.some((route) => route.upgrade)
-    ) {
-      return refused('ambiguous_request');
+  /** Ends WebSockets whose key or account is not let in any more; they last for hours, and begin with one look-up. */
+  async #recheck(): Promise<void> {
+    if (this.#rechecking) return;
+    this.#rechecking = true;
+    try {
+      for (const request of this.inFlight.webSockets) {
+        const { holder } = request;
+        if (holder === undefined || request.over) continue;
+        const found = await this.#rules.directory.find(holder.key.hash);
+        // Nobody can say at the moment: it stays as it is.
+        if (found === 'unavailable') continue;
+        if (found?.account.active !== true || !isInForce(found.key, this.#clock())) request.breakOff();
+      }
+    } finally {
+      this.#rechecking = false;
     }
-    if (request.overloaded) return refused('overloaded');
-
-    // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
-    const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
-    if (test !== undefined) {
-      const holder = head.authorization === undefined ? undefined : await this.#identify(request, head, environment);
-      return isRefused(holder) ? holder : { outcome: 'cipher_test', head, test };
-    }
-
-    request.route = routes[0]?.path ?? 'unlisted';
-    const enveloped = routes.some((route) => route.envelope);
-    if (isOpenPreflight(head, rules.router)) {
-      return { outcome: 'admitted', head, environment, enveloped: false };
-    }
-
-    // 4. Whose request it is. Before the route's permission: to somebody unknown there is nothing to permit.
-    const holder = await this.#identify(request, head, environment, enveloped);
-    if (isRefused(holder)) return holder;
-
-    // 5. What this kind of key may do here.
-    const forbidden = permits(match, holder);
-    if (forbidden === 'method_not_allowed') return refused(forbidden, { allow: allowedMethods(routes) });
-    if (forbidden !== undefined) return refused(forbidden);
-
-    return { outcome: 'admitted', head, environment, enveloped };
-  }
-
-  /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. */
-  async #identify(
-    request: GatewayRequest,
-    head: RequestHead,
-    environment: ServedEnvironment,
-    enveloped = false,
-  ): Promise<KeyHolder | Refused> {
-    const now = this.#clock();
-    const holder = await authenticate(head.authorization, environment.name, request.rules.directory, now);
-    if (holder === 'invalid_api_key') return this.#guessed(request, head);
-    if (typeof holder === 'string') return refused(holder);
-    request.holder = holder;
-    const encryption = holder.account.encryption[environment.name];
-    if (enveloped && encryption !== undefined) {
-      request.choose(chooseByHead(head, encryption, graceAt(encryption, now)));
-    }
-    return holder.account.active ? holder : refused('account_inactive');
-  }
-
-  /**
-   * An unknown key: perhaps a guess. Too many from one client are told so, instead of whether they were right; a good key
-   * from the same address is never asked to wait, because others may share the address.
-   */
-  #guessed(request: GatewayRequest, head: RequestHead): Refused {
-    const client = clientOf(request, head);
-    if (client === undefined) return refused('invalid_api_key');
-    const { attempts, window } = request.rules.limits.failedKeys;
-    const retryAfter = this.#guesses.limited(client, attempts, request.times.startedAt);
-    if (retryAfter !== undefined) return refused('too_many_attempts', { retryAfter });
-    this.#guesses.failed(client, window, request.times.startedAt);
-    return refused('invalid_api_key');
   }
 
   #observe(request: GatewayRequest): void {
@@ -286,14 +216,9 @@ export class Gateway {
     // 7. One access line and one observation, when all is known.
     this.#recorder.record(accessLine(request), request);
     if (this.#log.isLevelEnabled('debug')) this.#log.debug(explanationOf(request, this.used), 'decision');
+    if (request.environment !== undefined) {
+      for (const code of request.reported) this.#recorder.metrics.reported(request.environment, code);
+    }
     noteUse(request, this.#clock());
   }
-}
-
-function isRefused(identified: KeyHolder | Refused | undefined): identified is Refused {
-  return identified !== undefined && 'outcome' in identified;
-}
-
-function refused(code: RefusalCode, details: RefusalDetails = {}): Refused {
-  return { outcome: 'refused', code, details };
 }

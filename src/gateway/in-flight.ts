@@ -35,6 +35,11 @@ export class InFlight {
     for (const request of this.#requests) request.drain();
   }
 
+  /** The WebSockets among them. */
+  get webSockets(): readonly GatewayRequest[] {
+    return [...this.#requests].filter(({ upgraded }) => upgraded);
+  }
+
   /** Breaks off what is still under way. */
   stop(): void {
     clearInterval(this.#sweep);

@@ -27,8 +27,10 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
     tls === undefined
       ? http.createServer(options)
       : createTlsServer({ ...options, ...tlsOptionsOf(tls), handshakeTimeout: timeouts.header });
-  // Node drops headers beyond a number without a word; the size limit bounds them already.
-  server.maxHeadersCount = 0;
+  // Node drops fields beyond a number without a word: with room for one more the gateway sees that there were too many.
+  server.maxHeadersCount = limits.headers + 1;
+  server.on('connection', (socket) => gateway.connections.open(socket, tls !== undefined));
+  server.on('secureConnection', (socket: Socket) => gateway.connections.secure(socket));
   server.on('request', (req, res) => gateway.handle(req, res));
   // The gateway asks for the body when it wants it.
   server.on('checkContinue', (req, res) => gateway.handle(req, res));

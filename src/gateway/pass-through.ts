@@ -23,9 +23,11 @@ export async function passThrough(
   let lookedAt: readonly Buffer[] = [];
   let body: Buffer | PassingBody | undefined;
   if (head.hasBody) {
-    if (head.expectsContinue) request.res.writeContinue();
     const { requestBody } = request.rules.limits;
-    if (encryption !== undefined && !isEncoded(head) && (head.contentLength ?? 0) <= requestBody) {
+    const isLookedAt = encryption !== undefined && !isEncoded(head) && (head.contentLength ?? 0) <= requestBody;
+    if (!isLookedAt && !request.takePlace()) return;
+    if (head.expectsContinue) request.res.writeContinue();
+    if (isLookedAt) {
       request.wait('request_timeout');
       const collected = await collect(request, requestBody, (chunk, index) => {
         request.wait('request_timeout');
@@ -40,12 +42,16 @@ export async function passThrough(
       if (collected.whole) {
         const whole = concat(collected.chunks);
         if (isEnvelope(whole)) {
-          request.refuse('encryption_not_supported');
-          return;
+          if (!request.rules.report.has('encryption_not_supported')) {
+            request.refuse('encryption_not_supported');
+            return;
+          }
+          request.reported.push('encryption_not_supported');
         }
         body = whole;
       }
       lookedAt = collected.chunks;
+      if (!request.takePlace()) return;
     }
     body ??= new PassingBody(request, lookedAt);
   }

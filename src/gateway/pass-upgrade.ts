@@ -27,6 +27,7 @@ export function passUpgrade(
   environment: ServedEnvironment,
   firstBytes: Buffer,
 ): void {
+  if (!request.takePlace()) return;
   const { req, res, rules } = request;
   const { socket } = req;
   request.wait('upstream_timeout');
@@ -36,6 +37,7 @@ export function passUpgrade(
   const abort = environment.upstream.upgrade(handshake, {
     onSwitch: (raw) => {
       request.deadline = Infinity;
+      request.upgraded = true;
       res.statusCode = 101;
       res.detachSocket(socket);
       socket.once('close', () => res.emit('close'));

@@ -4,15 +4,6 @@ import { refusalOf, type RefusalCode } from '../errors.ts';
 /** How long what a client still sends is read and thrown away, so that a reset does not overtake its response (RFC 9112 §9.6). */
 export const lingerTime = 2_000;
 
-/** After these the connection is closed: what follows on it is not wanted, or cannot be told from the rest of the request. */
-export const closing: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
-  'ambiguous_request',
-  'malformed_request',
-  'headers_too_large',
-  'request_timeout',
-  'body_too_large',
-]);
-
 /** What a refusal carries beside its row. */
 export interface RefusalDetails {
   /** For `Allow`, with `method_not_allowed`. */
@@ -32,6 +23,18 @@ export function problem(code: RefusalCode, requestId: string, errorsPage: string
   const { status, title, detail } = refusalOf(code);
   const type = `${errorsPage}#${code}`;
   return JSON.stringify({ type, title, status, detail, code, request_id: requestId, hint });
+}
+
+/** Flat list of the headers of a refusal that do not depend on whether it is sealed. */
+export function refusalHeaders(code: RefusalCode, details: RefusalDetails, openToBrowsers: boolean): string[] {
+  const row = refusalOf(code);
+  const headers = ['Cache-Control', 'no-store'];
+  if (row.status === 401) headers.push('WWW-Authenticate', 'Bearer');
+  const retryAfter = details.retryAfter ?? row.retryAfter;
+  if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter));
+  if (details.allow !== undefined) headers.push('Allow', details.allow);
+  if (openToBrowsers) headers.push('Access-Control-Allow-Origin', '*');
+  return headers;
 }
 
 /** Responses on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */

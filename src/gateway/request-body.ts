@@ -71,7 +71,7 @@ export function collect(
     };
     const onData = (chunk: Buffer): void => {
       request.bytesIn += chunk.length;
-      if (!request.hold(Math.max(chunk.length, leastHeld))) {
+      if (!request.share.hold(Math.max(chunk.length, leastHeld))) {
         stop({ chunks: [], whole: false, refusal: 'overloaded' });
         return;
       }
@@ -127,7 +127,7 @@ export class PassingBody implements StreamedBody {
   resume(): void {
     this.#waitForClient();
     // What was looked at is on its way, and no longer held here.
-    this.#request.release();
+    this.#request.share.release();
     this.#request.req.resume();
   }
 

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import type { Limits } from '../config/config.ts';
 import { roleOf } from './header-roles.ts';
 import { withoutNominated } from './nominated.ts';
 import { pathOf } from './target.ts';
@@ -44,6 +45,19 @@ export interface ForwardedHeaders {
 const acceptableRequestId = /^[A-Za-z0-9._-]{1,128}$/;
 const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
 const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
+
+/** Bytes of a request's head as sent, each separator and line end among them: Node counts names and values only. */
+export function headSize({ method = '', url = '', rawHeaders }: IncomingMessage): number {
+  // `METHOD target HTTP/1.1`, then `name: value` lines, then an empty one.
+  let size = method.length + 1 + url.length + 1 + 'HTTP/1.1'.length + 2 + 2;
+  for (const part of rawHeaders) size += part.length + 2;
+  return size;
+}
+
+/** Whether a head is larger than the configuration allows, in bytes or in fields. */
+export function exceeds(req: IncomingMessage, { header, headers }: Limits): boolean {
+  return req.rawHeaders.length > 2 * headers || headSize(req) > header;
+}
 
 /**
  * Reads a request's head and refuses what the sidecar and the upstream could read differently (RFC 9112 §3.2, §6.1, §11).
@@ -149,10 +163,12 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
         head.plainHeaders.push(name, value);
         break;
       case 'origin':
+        if (head.origin !== undefined) return undefined;
         head.origin = value;
         head.headers.push(name, value);
         break;
       case 'access-control-request-method':
+        if (head.requestedMethod !== undefined) return undefined;
         head.requestedMethod = value;
         head.headers.push(name, value);
         break;
@@ -175,6 +191,12 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
   // RFC 9110 §7.8: without being nominated it was meant for somebody before.
   if (!/upgrade/i.test(connection)) head.upgrade = undefined;
   if (connection !== '') {
+    // A preflight whose own headers end here would reach the upstream as an ordinary OPTIONS.
+    const nominated = connection.toLowerCase();
+    if (nominated.includes('origin') || nominated.includes('access-control-request-method')) {
+      head.origin = undefined;
+      head.requestedMethod = undefined;
+    }
     // What the sidecar sends in its own name is not among these, so a client cannot nominate its identity headers away.
     head.headers = withoutNominated(head.headers, connection);
     head.plainHeaders = withoutNominated(head.plainHeaders, connection);

@@ -2,6 +2,7 @@ import { BlockList, isIPv6 } from 'node:net';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { Directory } from '../accounts/directory.ts';
 import type { Config, Limits, Timeouts } from '../config/config.ts';
+import type { RefusalCode } from '../errors.ts';
 import { Upstream } from '../upstream/upstream.ts';
 import { Router } from './router.ts';
 
@@ -24,6 +25,7 @@ export class Rules {
   readonly router: Router;
   readonly limits: Limits;
   readonly timeouts: Timeouts;
+  readonly report: ReadonlySet<RefusalCode>;
   /** The address of the page that explains the refusals. */
   readonly errorsPage: string;
   readonly #upstreams: ReadonlySet<Upstream>;
@@ -36,6 +38,7 @@ export class Rules {
     this.router = new Router(config.routes);
     this.limits = config.limits;
     this.timeouts = config.timeouts;
+    this.report = new Set(config.report);
     this.errorsPage = config.documentation ?? shippedErrorsPage;
     this.#upstreams = new Set(upstreams.values());
     for (const { name, hosts, upstream: target } of config.environments) {
@@ -57,11 +60,6 @@ export class Rules {
   /** Whether these rules need a part that newer ones may do without. */
   has(part: Upstream | Directory): boolean {
     return part === this.directory || (part instanceof Upstream && this.#upstreams.has(part));
-  }
-
-  /** Whether it is known through whom clients come: then a stranger is a client, whatever it says of others. */
-  get knowsProxies(): boolean {
-    return this.#trustedProxies !== undefined;
   }
 
   /** Whether what a peer says of the clients before it is believed. */

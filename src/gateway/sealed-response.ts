@@ -64,7 +64,7 @@ export class SealedResponse extends ResponseRelay {
       return;
     }
     const { contentLength } = head;
-    this.#collects = contentLength !== undefined && contentLength <= inOnePiece && request.hold(contentLength);
+    this.#collects = contentLength !== undefined && contentLength <= inOnePiece && request.share.hold(contentLength);
   }
 
   override onData(chunk: Buffer): void {

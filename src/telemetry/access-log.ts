@@ -14,6 +14,8 @@ export interface AccessLine {
   readonly method: string | undefined;
   readonly status: number;
   readonly code: RefusalCode | undefined;
+  /** Refusals that were only reported, joined by commas. */
+  readonly reported: string | undefined;
   readonly account: string | undefined;
   readonly api_key: string | undefined;
   /** During a grace: which credentials the request was answered with. */
@@ -69,6 +71,7 @@ function format(line: AccessLine, level: string, time: string): string {
     (line.method === undefined ? '' : `,"method":"${line.method}"`) +
     `,"status":${line.status}` +
     (line.code === undefined ? '' : `,"code":"${line.code}"`) +
+    (line.reported === undefined ? '' : `,"reported":"${line.reported}"`) +
     (line.account === undefined ? '' : `,"account":${JSON.stringify(line.account)}`) +
     (line.api_key === undefined ? '' : `,"api_key":${JSON.stringify(line.api_key)}`) +
     (line.credentials === undefined ? '' : `,"credentials":"${line.credentials}"`) +

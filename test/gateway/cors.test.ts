@@ -175,3 +175,22 @@ test('what the upstream itself says to browsers is not added to', async () => {
   const response = await send(sidecar, `POST ${open}`, { key: keys.acmePublic });
   expect(response.headers['access-control-allow-origin']).toBe('https://shop.example');
 });
+
+describe('a preflight is not turned into an ordinary OPTIONS', () => {
+  const head = (...lines: readonly string[]): string =>
+    [`OPTIONS ${open} HTTP/1.1`, 'Host: localhost', ...lines, '', ''].join('\r\n');
+  const own = ['Origin: https://shop.example', 'Access-Control-Request-Method: POST'];
+
+  test.each([
+    ['origin', 'missing_api_key', [...own, 'Connection: close, origin']],
+    ['access-control-request-method', 'missing_api_key', [...own, 'Connection: close, Access-Control-Request-Method']],
+    ['both', 'missing_api_key', [...own, 'Connection: origin, access-control-request-method', 'Connection: close']],
+    ['a second Origin', 'ambiguous_request', [...own, 'Origin: https://other.example', 'Connection: close']],
+    ['a second method', 'ambiguous_request', [...own, 'Access-Control-Request-Method: GET', 'Connection: close']],
+  ])('by %s', async (_name, code, lines) => {
+    const { sidecar, upstream } = await startGateway({ routes });
+    const response = parseResponse(await exchangeRaw(sidecar.port, head(...lines)));
+    expect(JSON.parse(response.body)).toMatchObject({ code });
+    expect(upstream.heads()).toBe(0);
+  });
+});

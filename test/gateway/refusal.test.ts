@@ -139,7 +139,10 @@ const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Response>> =
   },
   overloaded: ({ secret }) => responseTo(charge, { key: secret, body: envelope }, { limits: { buffered: 10 } }),
   accounts_unavailable: ({ secret }) =>
-    responseOver({ find: () => 'unavailable' }, new Upstream(nowhere, 1_000), { key: secret, body: envelope }),
+    responseOver({ find: () => 'unavailable', holds: () => true }, new Upstream(nowhere, 1_000), {
+      key: secret,
+      body: envelope,
+    }),
   upstream_unavailable: async ({ secret }) => {
     const sidecar = await startSidecar(configOf(nowhere.origin, { routes }));
     return send(sidecar, charge, { key: secret, body: envelope });
@@ -156,7 +159,10 @@ const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Response>> =
     const account = secret === keys.acme ? acme : globex;
     const [key] = account.keys;
     const upstream = new FaultyUpstream(nowhere, 1_000);
-    return responseOver({ find: () => key && { account, key } }, upstream, { key: secret, body: envelope });
+    return responseOver({ find: () => key && { account, key }, holds: () => true }, upstream, {
+      key: secret,
+      body: envelope,
+    });
   },
 };
 

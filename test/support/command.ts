@@ -58,8 +58,10 @@ export class Command {
   until(test: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#changed = () => {
-        if (test()) resolve();
-        else if (this.#over) reject(new Error(`ended before it came to that: ${this.stderr}${this.stdout}`));
+        if (test()) {
+          this.#changed = () => {};
+          resolve();
+        } else if (this.#over) reject(new Error(`ended before it came to that: ${this.stderr}${this.stdout}`));
       };
       this.#changed();
     });

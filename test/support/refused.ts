@@ -11,7 +11,7 @@ export const valid = `GET /behind HTTP/1.1\r\nHost: localhost\r\n${authorization
 
 /** A sidecar before an upstream that answers whole requests, with these limits and timeouts. */
 export async function start(
-  limits: { header?: number; inFlight?: number } = {},
+  limits: { header?: number; headers?: number; inFlight?: number } = {},
   timeouts: { header?: number } = {},
 ): Promise<{ readonly upstream: TestUpstream; readonly sidecar: TestSidecar }> {
   const upstream = await startUpstream();

@@ -218,7 +218,7 @@ describe('the trace id', () => {
 });
 
 test('its members are those that operators are told of, and no others', () => {
-  const request = { res: {}, req: {}, times: {} } as unknown as GatewayRequest;
+  const request = { res: {}, req: {}, times: {}, reported: [] } as unknown as GatewayRequest;
   expect(Object.keys(accessLine(request)).toSorted()).toEqual(allowed.toSorted());
 });
 

@@ -20,6 +20,7 @@ const some: AccessLine = {
   method: 'POST',
   status: 200,
   code: undefined,
+  reported: undefined,
   account: 'acme',
   api_key: 'acme-sk-1',
   credentials: undefined,

@@ -4,12 +4,24 @@ import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket, WebSocketServer, type RawData } from 'ws';
+import type { Account } from '../../src/accounts/account.ts';
 import { refusalOf } from '../../src/errors.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseOnly, parseResponses } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
-import { configOf, keys, route, routes, startSidecar, targetOf, type TestSidecar } from '../support/sidecar.ts';
+import {
+  acme,
+  apiKey,
+  configOf,
+  globex,
+  keys,
+  route,
+  routes,
+  startSidecar,
+  targetOf,
+  type TestSidecar,
+} from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const webSocketRoute = route('/ws/*', { upgrade: true });
@@ -246,6 +258,37 @@ describe('a WebSocket on a route that has them', () => {
     const socket = connect(await at(`https://localhost:${upstream.port}`, createAuthority().cert), '/ws/x', authorized);
     const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
     expect(response.statusCode).toBe(502);
+  });
+});
+
+describe('a WebSocket ends within seconds', () => {
+  const ends: readonly (readonly [name: string, account: Account])[] = [
+    ['of a key that is gone', { ...globex, keys: [] }],
+    ['of a key that is revoked', { ...globex, keys: [apiKey(keys.globex, { revokedAt: 1 })] }],
+    ['of an account that is inactive', { ...globex, active: false }],
+  ];
+  test.each(ends)('%s', async (_name, changed) => {
+    const upstream = await startEcho();
+    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+    const socket = connect(sidecar);
+    await once(socket, 'open');
+    const other = connect(sidecar, '/ws/feed', { Authorization: `Bearer ${keys.acme}` });
+    await once(other, 'open');
+    sidecar.app.apply(configOf(upstream.origin, settings({ accounts: [acme, changed] })));
+    await once(socket, 'close');
+    expect(await echoed(other, 'still here')).toBe('still here');
+    await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ status: 101, account: 'globex' }]));
+  });
+
+  test('of a key that expires', async () => {
+    const upstream = await startEcho();
+    let now = 0;
+    const accounts = [{ ...globex, keys: [apiKey(keys.globex, { expiresAt: 10 })] }];
+    const sidecar = await startSidecar(configOf(upstream.origin, settings({ accounts })), () => now);
+    const socket = connect(sidecar);
+    await once(socket, 'open');
+    now = 10;
+    await once(socket, 'close');
   });
 });
 

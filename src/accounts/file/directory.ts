@@ -7,5 +7,5 @@ export function memoryDirectory(accounts: readonly Account[]): Directory {
   for (const account of accounts) {
     for (const key of account.keys) holders.set(key.hash, { account, key });
   }
-  return { find: (hash) => holders.get(hash) };
+  return { find: (hash) => holders.get(hash), holds: () => true };
 }

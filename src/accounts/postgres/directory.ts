@@ -129,6 +129,12 @@ export class PostgresDirectory implements Directory {
     return this.#ask(hash);
   }
 
+  holds(hash: string): boolean {
+    const entry = this.#known.peek(hash);
+    if (this.#span === undefined) return this.#isUsable(entry);
+    return entry?.span === this.#span || this.#unknown.peek(hash) === this.#span;
+  }
+
   async #ask(hash: string): Promise<Found> {
     try {
       const entry = await this.#batches.ask(hash);

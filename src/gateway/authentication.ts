@@ -1,0 +1,42 @@
+import {
+  environmentOf,
+  hashOf,
+  isWellFormed,
+  prefixOf,
+  type ApiKey,
+  type EnvironmentName,
+} from '../accounts/api-key.ts';
+import type { Found, KeyHolder } from '../accounts/directory.ts';
+import type { RefusalCode } from '../errors.ts';
+
+/** RFC 6750 §2.1 with the scheme in any case (RFC 9110 §11.1) and one or more spaces. */
+const bearer = /^bearer +(\S+)$/i;
+
+/**
+ * Finds whose request this is. The environment is checked on the key's prefix, before any look-up: a live key sent to
+ * the test endpoint is refused for what it is, whether or not anybody knows it.
+ *
+ * @param find looks a key up by its hash
+ * @param now  epoch milliseconds
+ */
+export async function authenticate(
+  authorization: string | undefined,
+  environment: EnvironmentName,
+  find: (hash: string) => Found | Promise<Found>,
+  now: number,
+): Promise<KeyHolder | RefusalCode> {
+  if (authorization === undefined) return 'missing_api_key';
+  const key = bearer.exec(authorization)?.[1];
+  if (key === undefined || !isWellFormed(key)) return 'malformed_api_key';
+  if (environmentOf(prefixOf(key)) !== environment) return 'environment_mismatch';
+  const holder = await find(hashOf(key));
+  if (holder === 'unavailable') return 'accounts_unavailable';
+  if (holder === undefined) return 'invalid_api_key';
+  // A stored hash says of its kind and environment what its file says; only if the key agrees is either to be believed.
+  return holder.key.prefix === prefixOf(key) && isInForce(holder.key, now) ? holder : 'invalid_api_key';
+}
+
+/** Whether a key has neither expired nor been revoked. @param now epoch milliseconds */
+export function isInForce({ expiresAt = Infinity, revokedAt }: ApiKey, now: number): boolean {
+  return now < expiresAt && revokedAt === undefined;
+}

@@ -1,0 +1,231 @@
+import { describe, expect, test, vi } from 'vitest';
+import type { Directory, Found } from '../../src/accounts/directory.ts';
+import { Budget, Budgets, Share } from '../../src/gateway/budgets.ts';
+import { connectionOf } from '../../src/gateway/client-connection.ts';
+import { LookUps } from '../../src/gateway/look-ups.ts';
+import { openConnection, type Connection } from '../support/connection.ts';
+import { inFlight } from '../support/metrics.ts';
+import { request } from '../support/refused.ts';
+import { acme, apiKey, configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+import { Socket } from 'node:net';
+
+const routes = [route('/open', { keys: ['public', 'secret'] }), route('/api/s2s/*', { envelope: true })];
+const cors = ['Origin: https://shop.example', 'Access-Control-Request-Method: POST'];
+
+/** A sidecar with 16 places before an upstream that answers `/now` only. */
+async function start(): Promise<TestSidecar> {
+  const upstream = await startUpstream((seen, res) => void (seen.url === '/now' && res.end('{"ok":true}')));
+  const limits = { inFlight: 16, buffered: 80_000, requestBody: 10_000 };
+  return startSidecar(configOf(upstream.origin, { routes, limits }));
+}
+
+async function sent({ port }: TestSidecar, ...lines: readonly string[]): Promise<Connection> {
+  return (await openConnection(port)).send(request(lines[0] ?? '', 'Host: localhost', ...lines.slice(1)));
+}
+
+const bearer = (key: string): string => `Authorization: Bearer ${key}`;
+
+/** How many of so many requests found a place, the others having been refused as overloaded. */
+async function placed(clients: readonly Connection[]): Promise<number> {
+  await new Promise((resolve) => void setTimeout(resolve, 200));
+  for (const { received } of clients) if (received !== '') expect(received).toContain('"code":"overloaded"');
+  return clients.filter(({ received }) => received === '').length;
+}
+
+async function expectServed(sidecar: TestSidecar): Promise<void> {
+  const client = await sent(sidecar, 'GET /now HTTP/1.1', bearer(keys.globex));
+  expect(await client.untilText('\r\n\r\n')).toContain('200 OK');
+}
+
+describe('places in flight', () => {
+  test('an eighth is for requests without a key', async () => {
+    const sidecar = await start();
+    const clients = await Promise.all(
+      Array.from({ length: 6 }, () => sent(sidecar, 'OPTIONS /open HTTP/1.1', ...cors)),
+    );
+    expect(await placed(clients)).toBe(2);
+    await expectServed(sidecar);
+  });
+
+  test('half of them are for public keys', async () => {
+    const sidecar = await start();
+    const clients = await Promise.all(
+      Array.from({ length: 12 }, () => sent(sidecar, 'GET /open HTTP/1.1', bearer(keys.globexPublic))),
+    );
+    expect(await placed(clients)).toBe(8);
+    await expectServed(sidecar);
+  });
+
+  test('all of them are for secret keys', async () => {
+    const sidecar = await start();
+    const clients = await Promise.all(
+      Array.from({ length: 18 }, () => sent(sidecar, 'GET /x HTTP/1.1', bearer(keys.globex))),
+    );
+    expect(await placed(clients)).toBe(16);
+    for (const client of clients) client.socket.destroy();
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+    await expectServed(sidecar);
+  });
+
+  test('a head whose buffered body does not come takes none, whoever sends it', async () => {
+    const sidecar = await start();
+    const test = ['POST /api/s2s/aes-encrypt HTTP/1.1', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
+    const heads = [
+      ...Array.from({ length: 20 }, () => sent(sidecar, ...test, 'Content-Length: 5')),
+      ...Array.from({ length: 20 }, () =>
+        sent(sidecar, 'POST /api/s2s/x HTTP/1.1', bearer(keys.acme), 'Content-Length: 5'),
+      ),
+    ];
+    for (const client of await Promise.all(heads)) client.send('{');
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(40));
+    await expectServed(sidecar);
+    const preflight = await sent(sidecar, 'OPTIONS /open HTTP/1.1', ...cors);
+    expect(await placed([preflight])).toBe(1);
+  });
+
+  test('a streamed body has one from its head on', async () => {
+    const sidecar = await start();
+    const clients = await Promise.all(
+      Array.from({ length: 9 }, () =>
+        sent(sidecar, 'POST /open HTTP/1.1', bearer(keys.globexPublic), 'Content-Length: 5'),
+      ),
+    );
+    expect(await placed(clients)).toBe(8);
+    await expectServed(sidecar);
+  });
+});
+
+describe('bytes of bodies', () => {
+  test('an eighth is for requests without a key, so that merchants are served whatever guests send', async () => {
+    const sidecar = await start();
+    const test = ['POST /api/s2s/aes-encrypt HTTP/1.1', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
+    const body = JSON.stringify('x'.repeat(9_000));
+    const clients = [];
+    for (let i = 0; i < 4; i += 1) {
+      const client = await sent(sidecar, ...test, `Content-Length: ${body.length + 1}`);
+      clients.push(client.send(body));
+    }
+    expect(await placed(clients)).toBe(1);
+    const merchant = await sent(
+      sidecar,
+      'POST /api/s2s/x HTTP/1.1',
+      bearer(keys.acme),
+      `Content-Length: ${body.length}`,
+    );
+    expect(await merchant.send(body).untilText('}')).toContain('"code":"envelope_');
+  });
+});
+
+describe('a budget', () => {
+  const limits = { ...configOf('').limits, inFlight: 16 };
+  const newShare = (budgets: Budgets): Share => new Share(budgets, connectionOf(new Socket()));
+
+  test('never gives more than there is after it was made smaller and larger again', () => {
+    const budget = new Budget();
+    budget.resize(16, 1);
+    for (let i = 0; i < 16; i += 1) expect(budget.take(1, 'secret')).toBe(true);
+    budget.resize(8, 1);
+    for (let i = 0; i < 8; i += 1) budget.give(1, 'secret');
+    expect(budget.take(1, 'secret')).toBe(false);
+    budget.resize(16, 1);
+    for (let i = 0; i < 8; i += 1) expect(budget.take(1, 'secret')).toBe(true);
+    expect(budget.take(1, 'secret')).toBe(false);
+    expect(budget.used).toBe(16);
+  });
+
+  test('takes one at least for each kind, and refuses none of nothing', () => {
+    const budget = new Budget();
+    budget.resize(1, 1);
+    for (const by of ['keyless', 'public', 'secret'] as const) {
+      expect([budget.take(1, by), budget.take(1, by)]).toEqual([true, false]);
+      budget.give(1, by);
+    }
+  });
+
+  test('gets back what a request has taken once, however often it is given back', () => {
+    const budgets = new Budgets(limits);
+    const share = newShare(budgets);
+    expect([share.takePlace(), share.takePlace(), share.hold(10), share.hold(5)]).toEqual([true, true, true, true]);
+    expect([budgets.places.used, budgets.bytes.used]).toEqual([1, 15]);
+    // Whose key it is may become known in between.
+    share.identify('secret');
+    for (let i = 0; i < 3; i += 1) {
+      share.leavePlace();
+      share.release();
+      expect([budgets.places.used, budgets.bytes.used]).toEqual([0, 0]);
+    }
+    const guests = Array.from({ length: 4 }, () => newShare(budgets));
+    expect(guests.map((guest) => guest.takePlace())).toEqual([true, true, false, false]);
+  });
+});
+
+describe('look-ups', () => {
+  /** A directory that holds one key, and answers for others when it is told to. */
+  class SlowDirectory implements Directory {
+    asked = 0;
+    readonly #waiting: ((found: Found) => void)[] = [];
+    holds(hash: string): boolean {
+      return hash === 'held';
+    }
+    find(hash: string): Found | Promise<Found> {
+      const [key] = globex.keys;
+      if (this.holds(hash)) return key && { account: globex, key };
+      this.asked += 1;
+      return new Promise((resolve) => void this.#waiting.push(resolve));
+    }
+    answer(): void {
+      for (const resolve of this.#waiting.splice(0)) resolve(undefined);
+    }
+  }
+
+  test('that have to be waited for are bounded, and what is held is found all the same', async () => {
+    const directory = new SlowDirectory();
+    const lookUps = new LookUps(40);
+    const waiting = Array.from({ length: 10 }, async (_, i) => lookUps.find(directory, String(i), () => false));
+    expect(await lookUps.find(directory, 'one more', () => false)).toBe('unavailable');
+    expect(directory.asked).toBe(10);
+    expect(lookUps.find(directory, 'held', () => true)).toMatchObject({ account: globex });
+    directory.answer();
+    expect(await Promise.all(waiting)).toEqual(Array.from({ length: 10 }, () => undefined));
+    const again = lookUps.find(directory, 'again', () => false);
+    directory.answer();
+    expect(await again).toBeUndefined();
+  });
+
+  test('of suspects take turns at a few of them, and none is lost', async () => {
+    const directory = new SlowDirectory();
+    const lookUps = new LookUps(64);
+    let answered = 0;
+    const suspects = Array.from({ length: 16 }, async (_, i) => {
+      await lookUps.find(directory, `suspect-${i}`, () => true);
+      answered += 1;
+    });
+    expect(directory.asked).toBe(2);
+    // Others are not kept waiting by them.
+    void lookUps.find(directory, 'other', () => false);
+    expect(directory.asked).toBe(3);
+    while (answered < suspects.length) {
+      directory.answer();
+      await new Promise((resolve) => void setImmediate(resolve));
+    }
+    expect(directory.asked).toBe(17);
+    const two = ['a', 'b'].map(async (hash) => lookUps.find(directory, hash, () => true));
+    void lookUps.find(directory, 'c', () => true);
+    expect(directory.asked).toBe(19);
+    directory.answer();
+    await Promise.all(two);
+  });
+});
+
+test('a good key is served from an address whose guesses are refused', async () => {
+  const upstream = await startUpstream();
+  const accounts = [acme, { ...globex, keys: [...globex.keys, apiKey('sk_test_otherotherotherother')] }];
+  const limits = { failedKeys: { attempts: 2, window: 60_000 } };
+  const sidecar = await startSidecar(configOf(upstream.origin, { accounts, limits }));
+  for (const code of ['invalid_api_key', 'invalid_api_key', 'too_many_attempts']) {
+    const guess = await sent(sidecar, 'GET /now HTTP/1.1', bearer('sk_test_unknownunknownunknown'));
+    expect(await guess.untilText('}')).toContain(code);
+  }
+  await expectServed(sidecar);
+});
