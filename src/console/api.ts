@@ -10,6 +10,7 @@ export type Encryption = Schemas['Encryption'];
 export type EnabledEncryption = Schemas['EnabledEncryption'];
 export type EnvironmentName = Encryption['environment'];
 export type Refusal = Schemas['Activity']['refusals'][number];
+export type AuditEvent = Schemas['Events']['events'][number];
 export type AccountFilter = NonNullable<NonNullable<paths['/api/v1/accounts']['get']['parameters']['query']>['filter']>;
 type Problem = Schemas['Problem'];
 

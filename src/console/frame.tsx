@@ -5,6 +5,7 @@ import { notice } from './notices.ts';
 import { linkTo, path } from './route.ts';
 import { AccountPage } from './screens/account.tsx';
 import { Accounts } from './screens/accounts.tsx';
+import { Audit } from './screens/audit.tsx';
 import { Rotation } from './screens/rotation.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { session, signOut, unreachable, type Session } from './session.ts';
@@ -14,6 +15,7 @@ import { texts } from './texts.ts';
 const pages = {
   accounts: Accounts,
   rotation: Rotation,
+  audit: Audit,
 } as const;
 type PageName = keyof typeof pages;
 

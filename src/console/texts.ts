@@ -231,6 +231,7 @@ export const texts = {
 
   activity: {
     refusals: 'Recent refusals',
+    trail: 'Audit trail',
     intro: 'By this sidecar since its start, newest first: the last 50 of the account.',
     none: 'Nothing was refused.',
     time: 'When',
@@ -243,6 +244,40 @@ export const texts = {
       length: 'not whole blocks',
       padding: 'padding wrong',
       not_json: 'not JSON',
+    },
+  },
+
+  audit: {
+    account: 'Account',
+    accountHint: 'An id; empty for all accounts.',
+    period: 'Since',
+    periods: {
+      '1': 'The last day',
+      '7': 'The last 7 days',
+      '30': 'The last 30 days',
+      '365': 'The last year',
+      '': 'The beginning',
+    },
+    none: 'Nothing was changed in this time.',
+    export: 'Export as CSV',
+    time: 'When',
+    actor: 'Who',
+    action: 'What',
+    details: 'Details',
+    actions: {
+      account_added: 'Account added',
+      account_imported: 'Account imported',
+      account_renamed: 'Account renamed',
+      account_activated: 'Account activated',
+      account_deactivated: 'Account deactivated',
+      key_issued: 'API key issued',
+      key_rotated: 'API key rotated',
+      key_revoked: 'API key revoked',
+      encryption_enabled: 'Encryption switched on',
+      encryption_disabled: 'Encryption switched off',
+      grace_changed: 'End of a grace changed',
+      grace_ended: 'Grace ended',
+      master_key_changed: 'Master key changed',
     },
   },
 
@@ -260,6 +295,29 @@ export const texts = {
     use: 'Use',
     unreadable: 'Some accounts are left out because the store holds odd values:',
   },
+
+  /** Each refusal that an account can meet, in a sentence for those who look after it. By its code. */
+  refusals: {
+    environment_mismatch: 'A test key was sent to a live host, or a live key to a test host.',
+    key_not_permitted: 'A public key was used on a route that takes secret keys only.',
+    account_inactive: 'The account is deactivated here.',
+    method_not_allowed: 'The route exists, but not with this method.',
+    envelope_required:
+      'Encryption is on, and the request was plain JSON. The merchant has not switched over, or there is no grace.',
+    envelope_malformed: 'The body was not {"data":"…"} alone: other members beside it, another name, or no JSON.',
+    decryption_failed: 'The envelope did not open: a wrong key or IV, a wrong encoding, or text that is not JSON.',
+    encryption_not_supported: 'An envelope was sent to a route that takes plain JSON.',
+    unsupported_content_encoding: 'The request body was compressed.',
+    body_too_large: 'The request body is larger than the limit.',
+    request_timeout: 'The request did not arrive in whole in time.',
+    too_many_attempts: 'Too many envelopes that do not open came from this key; it has to wait.',
+    overloaded: 'This sidecar had no room for the request.',
+    accounts_unavailable: 'The accounts could not be read.',
+    upstream_unavailable: 'The payment core could not be reached.',
+    upstream_timeout: 'The payment core did not answer in time.',
+    sealing_failed: 'The response could not be sealed, and was not sent.',
+    internal_error: 'The sidecar failed; its log says more under the request id.',
+  } as Readonly<Record<string, string>>,
 
   problems: {
     forbidden: 'Your role does not allow this.',

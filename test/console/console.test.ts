@@ -151,6 +151,7 @@ describeWithChromium('the console', () => {
         'accounts/acme/encryption',
         'accounts/acme/activity',
         'rotation',
+        'audit',
       ]) {
         await page.goto(`${url}#/${place}`);
         await page.getByRole('heading', { level: 1 }).waitFor();

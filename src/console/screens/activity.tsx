@@ -4,7 +4,7 @@ import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Show, Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
-import { refusalTexts } from './refusal-texts.ts';
+import { Events } from './audit.tsx';
 import type { OfAccount } from './of-account.ts';
 
 const say = texts.activity;
@@ -27,6 +27,8 @@ export function Activity({ account }: OfAccount) {
           refusals.length === 0 ? <p class="empty">{say.none}</p> : <RefusalTable refusals={refusals} />
         }
       </Show>
+      <h2>{say.trail}</h2>
+      <Events account={account.id} days="" />
     </section>
   );
 }
@@ -45,7 +47,7 @@ function RefusalTable({ refusals }: { refusals: readonly Refusal[] }) {
             {refusal.reason !== null && (
               <span class="faint"> ({say.reasons[refusal.reason as keyof typeof say.reasons] ?? refusal.reason})</span>
             )}
-            <span class="hint block">{refusalTexts[refusal.code] ?? ''}</span>
+            <span class="hint block">{texts.refusals[refusal.code] ?? ''}</span>
           </td>
           <td>
             {texts.environments[refusal.environment]} <code>{refusal.route}</code>
