@@ -163,6 +163,8 @@ describe('what is no plain response is refused', () => {
     ['with an empty chunk size', `${chunked}\r\nhello`, 'BAD_CHUNK'],
     ['with a signed chunk size', `${chunked}+5\r\nhello\r\n`, 'BAD_CHUNK'],
     ['with a chunk size that is no number', `${chunked}5g\r\nhello\r\n`, 'BAD_CHUNK'],
+    ['with a chunk that is a byte longer than it says', `${chunked}2\r\nokX\r\n0\r\n\r\n`, 'BAD_CHUNK'],
+    ['with a chunk that is a line longer than it says', `${chunked}2\r\nok\n\r\n0\r\n\r\n`, 'BAD_CHUNK'],
     ['with a chunk that is longer than it says', `${chunked}2\r\nhello\r\n`, 'BAD_CHUNK'],
     ['with a space behind a chunk size', `${chunked}8 \r\n12345678\r\n`, 'BAD_CHUNK'],
     ['with an empty chunk extension', `${chunked}2;\r\nok\r\n`, 'BAD_CHUNK'],
