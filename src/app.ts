@@ -2,12 +2,11 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
-import type { EnvironmentName } from './accounts/api-key.ts';
 import type { Directory } from './accounts/directory.ts';
 import { memoryDirectory } from './accounts/file/directory.ts';
 import type { DirectoryState } from './accounts/postgres/directory.ts';
 import { PostgresAccounts } from './accounts/postgres/accounts.ts';
-import { tallyOf } from './accounts/tally.ts';
+import { tallyOf, type Tally } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
 import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';
@@ -21,14 +20,17 @@ import { Rules } from './gateway/rules.ts';
 import { TlsRenewal } from './gateway/tls-renewal.ts';
 import { connectionsOf, listen } from './http.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
+import type { SidecarState } from './operators/overview.ts';
 import { certificateMetrics } from './telemetry/certificate-metrics.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
-import { limitMetrics } from './telemetry/limit-metrics.ts';
+import { limitMetrics, type LimitUse } from './telemetry/limit-metrics.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { OperationMetrics } from './telemetry/operation-metrics.ts';
 import { operatorsMetrics } from './telemetry/operators-metrics.ts';
 import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
-import { Upstream } from './upstream/upstream.ts';
+import type { Upstream } from './upstream/upstream.ts';
+import { Upstreams } from './upstream/upstreams.ts';
+import { until } from './until.ts';
 import type { Env } from './yaml/values.ts';
 
 /** How long idle connections are left open at shutdown, so that a request just sent on one still gets its response. */
@@ -52,13 +54,14 @@ export class App {
   readonly #log: Logger;
   readonly #clock: () => number;
   readonly #env: Env;
+  readonly #version: string;
   readonly #gateway: Gateway;
   readonly #recorder: TrafficRecorder;
   readonly #operation: OperationMetrics;
   readonly #merchantsListener: Server;
   readonly #merchantsTls: TlsRenewal | undefined;
   readonly #adminListener: Server;
-  readonly #upstreams = new Map<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }>();
+  readonly #upstreams = new Upstreams();
   readonly #registry: Registry;
   /** The accounts in a database, where they are in one. */
   #database: { readonly settings: StoreSettings; readonly accounts: PostgresAccounts } | undefined;
@@ -85,18 +88,14 @@ export class App {
     this.#env = env;
     this.#registry = registry;
     this.#recorder = new TrafficRecorder(registry, log, clock, version, () => this.#gateway.inFlight.size);
-    this.#operation = new OperationMetrics(registry, version, () =>
-      this.#database === undefined ? tallyOf(this.#config.accounts, clock()) : this.#database.accounts.tally(),
-    );
+    this.#version = version;
+    this.#operation = new OperationMetrics(registry, version, () => this.#tally());
     this.#inForce = new InForce(config, { log, observer: this.#operation, clock });
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
     this.#merchantsTls = TlsRenewal.of(this.#merchantsListener, config.listen.tls);
     certificateMetrics(registry, () => certificatesOf(this.#config));
-    limitMetrics(registry, async () => ({
-      limits: this.#config.limits,
-      used: { ...this.#gateway.used, connections: await connectionsOf(this.#merchantsListener) },
-    }));
+    limitMetrics(registry, () => this.#limits());
     this.#readiness = new Readiness(registry, log);
     const isReady = (): boolean => this.#readiness.isReady;
     this.#adminListener = createAdminListener({ registry, drainToken, isReady, drain: () => this.drain() });
@@ -132,11 +131,7 @@ export class App {
   }
 
   /** Bound addresses: the configuration may ask for any free port. */
-  get addresses(): {
-    readonly merchants: AddressInfo;
-    readonly admin: AddressInfo;
-    readonly operators: AddressInfo | undefined;
-  } {
+  get addresses(): Readonly<Record<'merchants' | 'admin', AddressInfo> & { operators: AddressInfo | undefined }> {
     return {
       operators: this.#operatorsListener?.address() as AddressInfo | undefined,
       merchants: this.#merchantsListener.address() as AddressInfo,
@@ -156,7 +151,7 @@ export class App {
 
   /** Puts a new configuration in place, whole, between two requests; those in flight go on with the one they began with. */
   apply(config: Config): void {
-    const upstreamsBefore = [...this.#upstreams.values()];
+    const upstreamsBefore = this.#upstreams.all();
     const databaseBefore = this.#database;
     this.#config = config;
     this.#gateway.configure(this.#rulesOf(config));
@@ -173,13 +168,11 @@ export class App {
     for (const member of needsRestart(this.#started, config)) {
       this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
-    const upstreams = new Set(this.#upstreams.values());
-    for (const old of upstreamsBefore) if (!upstreams.has(old)) void this.#closeUnused(old.upstream, old.upstream);
+    for (const old of upstreamsBefore) if (!this.#upstreams.all().includes(old)) void this.#closeUnused(old, old);
     if (this.#database !== databaseBefore) {
       void this.#openDatabase();
-      if (databaseBefore !== undefined) {
-        void this.#closeUnused(databaseBefore.accounts.directory, databaseBefore.accounts);
-      }
+      const before = databaseBefore?.accounts;
+      if (before !== undefined) void this.#closeUnused(before.directory, before);
     }
   }
 
@@ -214,7 +207,7 @@ export class App {
       other?.closeAllConnections();
     }
     await this.#operators?.close();
-    for (const { upstream } of this.#upstreams.values()) upstream.close();
+    for (const upstream of this.#upstreams.all()) upstream.close();
     await this.#database?.accounts.close();
     await this.#recorder.stop();
     this.#log.info('stopped');
@@ -236,29 +229,44 @@ export class App {
     if (accounts.directory.state.connected) await tried;
   }
 
+  #tally(): Tally | undefined {
+    return this.#database ? this.#database.accounts.tally() : tallyOf(this.#config.accounts, this.#clock());
+  }
+
+  async #limits(): Promise<LimitUse> {
+    const connections = await connectionsOf(this.#merchantsListener);
+    return { limits: this.#config.limits, used: { ...this.#gateway.used, connections } };
+  }
+
+  async #state(): Promise<SidecarState> {
+    return {
+      version: this.#version,
+      ready: this.#readiness.isReady,
+      config: this.#config,
+      inForce: this.#inForce,
+      needsRestart: needsRestart(this.#started, this.#config),
+      database: this.#database?.accounts.directory.state,
+      limits: await this.#limits(),
+      tally: this.#tally(),
+    };
+  }
+
   async #createOperatorsApi(): Promise<OperatorsApi> {
     // Loaded here: who leaves the API off does not give it memory.
     const { OperatorsApi } = await import('./operators/operators-api.ts');
-    const count = operatorsMetrics(this.#registry);
-    const { recent } = this.#recorder;
-    return new OperatorsApi(this.#config, { log: this.#log, count, recent, clock: this.#clock, env: this.#env });
+    return new OperatorsApi(this.#config, {
+      log: this.#log,
+      count: operatorsMetrics(this.#registry),
+      recent: this.#recorder.recent,
+      sidecar: () => this.#state(),
+      clock: this.#clock,
+      env: this.#env,
+    });
   }
 
   /** The rules of a configuration; an upstream whose settings are the same keeps its connections. */
   #rulesOf(config: Config): Rules {
-    const { timeouts } = config;
-    const upstreams = new Map<EnvironmentName, Upstream>();
-    for (const { name, upstream: target } of config.environments) {
-      const settings = JSON.stringify([target, timeouts.connect]);
-      let entry = this.#upstreams.get(name);
-      if (entry?.settings !== settings) {
-        entry = { settings, upstream: new Upstream(target, timeouts.connect) };
-        this.#upstreams.set(name, entry);
-      }
-      upstreams.set(name, entry.upstream);
-    }
-    for (const name of this.#upstreams.keys()) if (!upstreams.has(name)) this.#upstreams.delete(name);
-    return new Rules(config, this.#directoryOf(config), upstreams);
+    return new Rules(config, this.#directoryOf(config), this.#upstreams.configure(config));
   }
 
   /** Where keys are looked up; a database whose settings are the same keeps its connections and its cache. */
@@ -289,12 +297,4 @@ async function open(listener: string, server: Server, at: Listener, log: Logger)
 }
 
 /** Milliseconds on a scale that nobody puts forward or back. */
-function stopwatch(): number {
-  return performance.now();
-}
-
-/** Resolves when the condition holds, looked at now and then, or after so many milliseconds. */
-async function until(holds: () => boolean | Promise<boolean>, milliseconds: number): Promise<void> {
-  const end = performance.now() + milliseconds;
-  while (!(await holds()) && performance.now() < end) await new Promise((resolve) => void setTimeout(resolve, 20));
-}
+const stopwatch = (): number => performance.now();

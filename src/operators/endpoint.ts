@@ -6,12 +6,15 @@ import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import { oneOf } from '../yaml/kinds.ts';
 import { textValue } from '../yaml/text-value.ts';
+import type { SidecarState } from './overview.ts';
 import type { ViewName } from './views.ts';
 
 /** What endpoints work with. */
 export interface Parts {
   readonly operations: Operations;
   readonly recent: RecentTraffic;
+  /** How this sidecar is at the moment. */
+  readonly sidecar: () => Promise<SidecarState>;
 }
 
 /** The request that an endpoint answers, without its input. */

@@ -11,11 +11,13 @@ import type { CountOperation } from '../telemetry/operators-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { Env } from '../yaml/values.ts';
 import { createOperatorsListener, type OperatorsState } from './operators.ts';
+import type { SidecarState } from './overview.ts';
 
 export interface OperatorsApiDependencies {
   readonly log: Logger;
   readonly count: CountOperation;
   readonly recent: RecentTraffic;
+  readonly sidecar: () => Promise<SidecarState>;
   /** Epoch milliseconds. */
   readonly clock: () => number;
   readonly env: Env;
@@ -41,8 +43,8 @@ export class OperatorsApi {
 
   /** @param tls undefined: without */
   listener(tls: TlsOptions | undefined): Promise<Server> {
-    const { log, count, clock, recent } = this.#dependencies;
-    const state = (): OperatorsState => ({ operations: this.#operations, recent, ...this.#access });
+    const { log, count, clock, recent, sidecar } = this.#dependencies;
+    const state = (): OperatorsState => ({ operations: this.#operations, recent, sidecar, ...this.#access });
     return createOperatorsListener({ state, log, count, clock, tls });
   }
 

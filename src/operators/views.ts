@@ -3,6 +3,16 @@ import { environmentNames } from '../accounts/api-key.ts';
 import { accountView, auditEventView, enabledView, encryptionView, issuedKeyView, keyView } from '../accounts/views.ts';
 import { operatorRoles } from '../config/config.ts';
 
+const time = z.string().meta({ format: 'date-time' });
+const limit = z.object({ limit: z.int(), used: z.int() });
+
+/** Whether what a file says is in force. */
+const file = {
+  in_force: z.boolean(),
+  loaded_at: time.nullable().describe('When the content in force was loaded.'),
+  problems: z.array(z.string()).describe('Why the present content of the file is not in force.'),
+};
+
 /** What every page has. */
 const page = {
   next: z.string().nullable().describe('`after` of the next page; null on the last one.'),
@@ -20,6 +30,44 @@ export const views = {
       account: z.string().nullable().describe('The only account that the token may see and change; null: all.'),
     })
     .describe('The token of the request.'),
+  Overview: z
+    .object({
+      version: z.string(),
+      ready: z.boolean(),
+      configuration: z.object({
+        ...file,
+        needs_restart: z.array(z.string()).describe('Members that have changed and cannot change while it runs.'),
+      }),
+      accounts_file: z.object(file).nullable().describe('Null if the accounts are in a database.'),
+      database: z
+        .object({ connected: z.boolean(), keys_cached: z.int() })
+        .nullable()
+        .describe('Null if the accounts are in a file.'),
+      master_keys: z.int().describe('How many master keys are configured.'),
+      certificates: z.array(z.object({ certificate: z.string(), expires_at: time })),
+      limits: z.object({ connections: limit, in_flight: limit, buffered: limit.describe('Bytes of bodies.') }),
+      counts: z
+        .object({
+          accounts: z.int(),
+          accounts_encrypting: z.int(),
+          keys_due: z.int().describe('Valid keys that are older than 180 days.'),
+          keys_expiring: z.int().describe('Valid keys that expire within 30 days.'),
+          credentials_due: z.int(),
+        })
+        .nullable()
+        .describe('Null while the database has not been counted yet.'),
+      last_hour: z
+        .array(
+          z.object({
+            time,
+            requests: z.int(),
+            refusals: z.record(z.string(), z.int()).describe('By code.'),
+            unopened: z.int().describe('Envelopes that did not open, and bodies in place of one.'),
+          }),
+        )
+        .describe('By minute, the oldest first; the last one is not over yet.'),
+    })
+    .describe('How this sidecar is at the moment.'),
   Account: accountView,
   Accounts: z
     .object({ accounts: z.array(accountView), ...page })
@@ -38,7 +86,7 @@ export const views = {
     .object({
       refusals: z.array(
         z.object({
-          time: z.string().meta({ format: 'date-time' }),
+          time,
           request_id: z.string(),
           account: z.string(),
           environment: z.enum(environmentNames),

@@ -115,6 +115,7 @@ test('what went wrong inside is in the log, and not in the response', async () =
         show: () => Promise.reject(new TypeError('cannot read /var/lib/secret of undefined')),
       } as unknown as Operations,
       recent: new RecentTraffic(Date.now),
+      sidecar: () => Promise.reject(new Error('not asked')),
       tokens: [dashboard],
       hosts: [],
       console: true,

@@ -91,6 +91,7 @@ test('every response has the members that are described, and no others', { timeo
     ['GET /keys/find?sha256=HASH', 'find_key'],
     ['GET /activity', 'show_activity'],
     ['GET /failures', 'show_failures'],
+    ['GET /overview', 'show_overview'],
     ['GET /audit?account=acme', 'list_events'],
     ['GET /accounts/acme/keys', 'list_keys'],
     ['GET /accounts/acme', 'show_account'],

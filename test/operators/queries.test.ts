@@ -164,3 +164,32 @@ test('the trail is listed page by page, of the account of the token alone', asyn
   expectProblem(await ask('GET /audit?account=globex', own), 403, 'forbidden');
   expectProblem(await ask('GET /audit?after=x'), 400, 'invalid_request');
 });
+
+test('the overview tells what is in force, how full the limits are, what is due, and the last hour', async () => {
+  const { ask, sidecar, config } = await startApi({ accounts: [acme] });
+  await fetch(`${sidecar.url}/api/v1/x`, { headers: { authorization: 'Bearer sk_test_0123456789abcdef' } });
+  const overview = async (): Promise<Record<string, unknown>> => (await ask('GET /overview')).body;
+  expect(await overview()).toMatchObject({
+    version: '0.0.0',
+    ready: true,
+    configuration: { in_force: true, problems: [], needs_restart: [] },
+    accounts_file: { in_force: true },
+    database: null,
+    master_keys: 0,
+    certificates: [],
+    limits: { in_flight: { limit: config.limits.inFlight, used: 0 }, buffered: { used: 0 } },
+    counts: { accounts: 1, accounts_encrypting: 1, keys_due: 3, keys_expiring: 0, credentials_due: 0 },
+  });
+  const hour = (await overview())['last_hour'] as { requests: number; refusals: object }[];
+  expect(hour).toHaveLength(60);
+  expect(hour.at(-1)).toMatchObject({ requests: 1, refusals: { invalid_api_key: 1 } });
+  sidecar.app.apply({ ...config, admin: { host: '127.0.0.2', port: 0 } });
+  expect(await overview()).toMatchObject({ configuration: { needs_restart: ['admin'] } });
+  expectProblem(
+    await startApi({ operators: operatorsOf([{ ...dashboard, account: 'acme' }]) }).then((api) =>
+      api.ask('GET /overview'),
+    ),
+    403,
+    'forbidden',
+  );
+});

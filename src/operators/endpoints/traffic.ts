@@ -1,9 +1,20 @@
 import { z } from 'zod';
 import { rfc3339 } from '../../accounts/dates.ts';
-import { endpoint, account, type Endpoint } from '../endpoint.ts';
+import { account, endpoint, type Endpoint } from '../endpoint.ts';
+import { overviewOf } from '../overview.ts';
 
 /** What this sidecar has seen of merchants' traffic. Others know of theirs. */
 export const trafficEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'GET',
+    path: '/overview',
+    operation: 'show_overview',
+    summary: 'Show how this sidecar is: what is in force, limits, what is due, the last hour by minute',
+    role: 'viewer',
+    input: z.strictObject({}),
+    response: { status: 200, view: 'Overview' },
+    run: async ({ sidecar, recent }) => overviewOf(await sidecar(), recent),
+  }),
   endpoint({
     method: 'GET',
     path: '/activity',

@@ -1,0 +1,81 @@
+import type { z } from 'zod';
+import { rfc3339 } from '../accounts/dates.ts';
+import type { DirectoryState } from '../accounts/postgres/directory.ts';
+import type { Tally } from '../accounts/tally.ts';
+import { certificatesOf } from '../config/certificates.ts';
+import type { Config } from '../config/config.ts';
+import type { FileState, InForce } from '../config/in-force.ts';
+import type { LimitUse } from '../telemetry/limit-metrics.ts';
+import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
+import type { views } from './views.ts';
+
+/** How this sidecar is at the moment. */
+export interface SidecarState {
+  readonly version: string;
+  readonly ready: boolean;
+  readonly config: Config;
+  readonly inForce: Pick<InForce, 'of'>;
+  /** Members of the configuration that have changed and need a restart. */
+  readonly needsRestart: readonly string[];
+  /** Undefined if the accounts are in a file. */
+  readonly database: DirectoryState | undefined;
+  readonly limits: LimitUse;
+  /** Undefined while the database has not been counted yet. */
+  readonly tally: Tally | undefined;
+}
+
+/** What the console shows first. */
+export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output<typeof views.Overview> {
+  const { version, ready, config, inForce, needsRestart, database, limits, tally } = state;
+  const accountsFile = inForce.of('accounts');
+  return {
+    version,
+    ready,
+    configuration: { ...fileView(inForce.of('sidecar')), needs_restart: [...needsRestart] },
+    accounts_file: accountsFile === undefined ? null : fileView(accountsFile),
+    database: database === undefined ? null : { connected: database.connected, keys_cached: database.known },
+    master_keys: config.store.masterKeys.length,
+    certificates: certificatesOf(config).map(({ certificate, expiresAt }) => ({
+      certificate,
+      expires_at: rfc3339(expiresAt),
+    })),
+    limits: {
+      connections: { limit: limits.limits.connections, used: limits.used.connections },
+      in_flight: { limit: limits.limits.inFlight, used: limits.used.inFlight },
+      buffered: { limit: limits.limits.buffered, used: limits.used.buffered },
+    },
+    counts: tally === undefined ? null : countsView(tally),
+    last_hour: recent.lastHour().map(({ time, requests, refusals, unopened }) => ({
+      time: rfc3339(time),
+      requests,
+      refusals: Object.fromEntries(refusals),
+      unopened,
+    })),
+  };
+}
+
+function fileView(file: FileState | undefined): { in_force: boolean; loaded_at: string | null; problems: string[] } {
+  const problems = [...(file?.problems ?? [])];
+  return { in_force: problems.length === 0, loaded_at: file === undefined ? null : rfc3339(file.loadedAt), problems };
+}
+
+function countsView({ accounts, apiKeys, expiring, credentials }: Tally): {
+  accounts: number;
+  accounts_encrypting: number;
+  keys_due: number;
+  keys_expiring: number;
+  credentials_due: number;
+} {
+  const all = sum([...accounts.values()]);
+  return {
+    accounts: all,
+    accounts_encrypting: all - (accounts.get('none') ?? 0),
+    keys_due: sum(apiKeys.map(({ rotation, count }) => (rotation === 'due' ? count : 0))),
+    keys_expiring: sum(expiring.map(({ count }) => count)),
+    credentials_due: sum(credentials.map(({ rotation, count }) => (rotation === 'due' ? count : 0))),
+  };
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, each) => total + each, 0);
+}

@@ -1,0 +1,5 @@
+/** Resolves when the condition holds, looked at now and then, or after so many milliseconds. */
+export async function until(holds: () => boolean | Promise<boolean>, milliseconds: number): Promise<void> {
+  const end = performance.now() + milliseconds;
+  while (!(await holds()) && performance.now() < end) await new Promise((resolve) => void setTimeout(resolve, 20));
+}
