@@ -14,7 +14,7 @@ const run = promisify(execFile);
 const versions = '/usr/lib/postgresql';
 
 /** The folder of the server's programs; undefined where there is no PostgreSQL. */
-const programs = [
+export const postgresPrograms = [
   ...(process.env['PATH'] ?? '').split(delimiter),
   ...(existsSync(versions) ? readdirSync(versions).toSorted((a, b) => Number(a) - Number(b)) : []).map((version) =>
     join(versions, version, 'bin'),
@@ -22,7 +22,7 @@ const programs = [
 ].findLast((folder) => existsSync(join(folder, 'initdb')));
 
 /** The server does not run as root: where the tests do, it runs as the user its package has made. */
-const owner = process.getuid?.() === 0 && programs !== undefined ? { uid: idOf('-u'), gid: idOf('-g') } : undefined;
+const owner = process.getuid?.() === 0 && postgresPrograms !== undefined ? { uid: idOf('-u'), gid: idOf('-g') } : undefined;
 
 function idOf(flag: '-u' | '-g'): number {
   return Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
@@ -30,7 +30,7 @@ function idOf(flag: '-u' | '-g'): number {
 
 /** `describe`, for tests that need PostgreSQL. Where there is none they are skipped, and say so. */
 export function describeWithPostgres(name: string, tests: () => void): void {
-  describeWhere(programs === undefined ? 'PostgreSQL not found' : undefined, name, tests);
+  describeWhere(postgresPrograms === undefined ? 'PostgreSQL not found' : undefined, name, tests);
 }
 
 /** A server of this file's own, reached through a socket in a folder of its own. */
@@ -79,7 +79,7 @@ export function usePostgres(): TestPostgres {
   let databases = 0;
 
   beforeAll(async () => {
-    if (programs === undefined) return;
+    if (postgresPrograms === undefined) return;
     folder.path = mkdtempSync(join(tmpdir(), 'pg-'));
     if (owner !== undefined) chownSync(folder.path, owner.uid, owner.gid);
     const options = ['--auth=trust', '--username=postgres', '--encoding=UTF8', '--no-locale', '--no-sync'];
@@ -111,7 +111,7 @@ export function usePostgres(): TestPostgres {
   }
 
   async function psql(url: string, sql: string): Promise<string> {
-    const { stdout } = await run(join(programs ?? '', 'psql'), [
+    const { stdout } = await run(join(postgresPrograms ?? '', 'psql'), [
       '-X',
       '-q',
       '-A',
@@ -141,7 +141,7 @@ export function usePostgres(): TestPostgres {
 
 async function asPostgres(program: string, ...args: readonly string[]): Promise<void> {
   // Not where the tests stand: its user may not be allowed to look there.
-  await run(join(programs ?? '', program), args, { cwd: tmpdir(), ...owner });
+  await run(join(postgresPrograms ?? '', program), args, { cwd: tmpdir(), ...owner });
 }
 
 /** The type of the message, "A", in the server's protocol. */

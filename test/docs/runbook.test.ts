@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { expect, onTestFinished, test } from 'vitest';
+import { createPaymentCore } from '../../src/demo/payment-core.ts';
+import { runCommand } from '../support/cli.ts';
+import { startServe } from '../support/command.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { describeWithPostgres, postgresPrograms, usePostgres } from '../support/postgres.ts';
+
+const page = readFileSync('docs/runbook.md', 'utf8');
+
+/** The code of a section that is marked to be run, without the indentation of a list. */
+function commandsOf(section: string): string {
+  const [, body = ''] = page.split(`\n## ${section}\n`);
+  const blocks = body.split('\n## ')[0]?.matchAll(/^( *)```sh run\n([^]*?)^ *```$/gm) ?? [];
+  const code = [...blocks].map(([, indent = '', lines = '']) => lines.replaceAll(new RegExp(`^${indent}`, 'gm'), ''));
+  expect(code, section).not.toEqual([]);
+  return code.join('');
+}
+
+test('the runbook names files of deploy/ that are there, and shows a copy of a file that works', async () => {
+  const named = [...page.matchAll(/\bdeploy\/[\w./-]*\w/g)].map(([path]) => path);
+  expect(named.filter((path) => !existsSync(path))).toEqual([]);
+  const [copy = ''] = /^cp accounts\.yaml\.backup .*$/m.exec(page) ?? [];
+  const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': 'damaged\n' });
+  folder.write({ 'accounts.yaml.backup': 'accounts: []\n' });
+  expect(await shell(copy, folder, {})).toMatchObject({ stdout: 'OK\n', code: 0 });
+});
+
+describeWithPostgres('the runbook', () => {
+  const postgres = usePostgres();
+
+  test('each of its commands does what it says', { timeout: 240_000 }, async () => {
+    const core = createPaymentCore(() => {}).listen(0, '127.0.0.1');
+    onTestFinished(() => void core.close());
+    await once(core, 'listening');
+    const { port } = core.address() as { port: number };
+    const [url, restored] = [await postgres.createDatabase(), await postgres.createDatabase()];
+    await postgres.psql(restored, 'DROP SCHEMA envelope_sidecar CASCADE');
+    const store = { postgres: { url: '${DATABASE_URL}', masterKey: { file: 'master-key' } } };
+    const folder = new Folder({
+      'sidecar.yaml': sidecarFile(`http://127.0.0.1:${port}`, { accounts: store }),
+      'master-key': Buffer.alloc(32, 1).toString('base64'),
+    });
+    const config = folder.file('sidecar.yaml');
+    const env = { DATABASE_URL: url };
+    const run = async (line: string): Promise<string> =>
+      (await runCommand([...line.split(' '), '--config', config], { env })).stdout;
+    await run('accounts add acme --name Acme');
+    await run('accounts add globex --name Globex');
+    const { key } = JSON.parse(await run('keys issue acme --environment test --kind secret --json')) as { key: string };
+    const before = JSON.parse(await run('encryption enable acme --environment test --json')) as { key: string };
+    // Two sidecars on one database, as during a rollout: each is to follow.
+    const sidecars = [await startServe(config, { env }), await startServe(config, { env })] as const;
+    const [sidecar, other] = sidecars.map((each) => `http://127.0.0.1:${each.port}`);
+    const authorized = { headers: { Authorization: `Bearer ${key}` } };
+    const status = async (base = ''): Promise<number> => (await fetch(`${base}/api/v1/other`, authorized)).status;
+    await expect.poll(() => status(sidecar)).not.toBe(401);
+
+    const around = { ...env, LEAKED: key, RESTORED_URL: restored, URL: `${sidecar}` };
+    const leaked = await shell(commandsOf('A leaked API key').replace('curl ', 'sleep 1; curl '), folder, around);
+    expect(leaked).toMatchObject({ code: 0 });
+    expect(leaked.stdout).toMatch(/^key_\w+ is revoked\.\n401\nkey +sk_test_/);
+    expect(await status(other)).toBe(401);
+
+    const rest = { ...around, ACCOUNT: 'acme' };
+    const replaced = await shell(commandsOf('Leaked credentials'), folder, rest);
+    expect(replaced).toMatchObject({ code: 0 });
+    expect(replaced.stdout).not.toContain(before.key);
+
+    const backup = await shell(commandsOf('Backup and restore'), folder, rest);
+    expect(backup).toMatchObject({ code: 0 });
+    expect(backup.stdout).toMatch(/^ok +credentials +those of 1 account open[^]*\nOK\nID[^]*\nacme [^]*\nglobex /m);
+
+    const upgrade = await shell(commandsOf('Upgrade and rollback'), folder, rest);
+    expect(upgrade).toMatchObject({ code: 0 });
+    expect(upgrade.stdout).toMatch(/^The tables are up to date\.\n[^]*\nOK\n$/);
+
+    const lost = await shell(commandsOf('The master key is lost'), folder, rest);
+    expect(lost).toMatchObject({ code: 0 });
+    expect(lost.stdout).toMatch(/^Encryption of acme is off in test\.\nkey [^]*\nOK\n$/);
+  });
+});
+
+/** Runs a script as a reader does, with `sidecar` and PostgreSQL's programs on the PATH. */
+async function shell(
+  script: string,
+  folder: Folder,
+  env: Readonly<Record<string, string>>,
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const path = [resolve('bin'), ...(postgresPrograms === undefined ? [] : [postgresPrograms]), process.env['PATH']];
+  const child = spawn('sh', ['-eu'], {
+    cwd: folder.path,
+    env: { ...process.env, SIDECAR_CONFIG: folder.file('sidecar.yaml'), ...env, PATH: path.join(':') },
+    stdio: 'pipe',
+  });
+  const code = new Promise<number | null>((done) => void child.once('close', done));
+  child.stdin.end(script);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  return { code: await code, stdout, stderr };
+}
