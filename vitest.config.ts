@@ -1,8 +1,23 @@
 import { defineConfig } from 'vitest/config';
 
+/** Functions and files, nothing that waits: seconds, for each save. */
+const unit = [
+  'test/*/{changes,credentials,cipher,encoding,envelope,json,sole-member,key-maker,tally,vault,operations}.test.ts',
+  'test/accounts/file/{directory,edit,odd-files,read,trail}.test.ts',
+  'test/accounts/transfer/*.test.ts',
+  'test/config/!(reload|load-in-thread).test.ts',
+  'test/yaml/*.test.ts',
+  'test/cli/{cipher,text-width,init}.test.ts',
+  'test/gateway/{router,target,client-address,failure-limiter,upstream-headers}.test.ts',
+  'test/telemetry/{access-log,recent-traffic,series}.test.ts',
+  'test/upstream/response-parser.test.ts',
+  'test/{errors,dependencies,runtime}.test.ts',
+];
+/** Merchants' traffic over real sockets, in the tests' own process. */
+const gateway = ['test/{gateway,upstream,admin,operators,telemetry}/**/*.test.ts', 'test/app*.test.ts'];
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
     // Processes, not threads: tests send signals and watch what leaves the process.
     pool: 'forks',
     // Mostly they wait.
@@ -10,5 +25,11 @@ export default defineConfig({
     // Long enough for a busy machine; no test waits for it to pass.
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    projects: [
+      { extends: true, test: { name: 'unit', include: unit } },
+      { extends: true, test: { name: 'gateway', include: gateway, exclude: unit } },
+      // All the rest: commands, databases, browsers, containers, documents.
+      { extends: true, test: { name: 'system', include: ['test/**/*.test.ts'], exclude: [...unit, ...gateway] } },
+    ],
   },
 });
