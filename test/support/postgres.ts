@@ -22,7 +22,8 @@ export const postgresPrograms = [
 ].findLast((folder) => existsSync(join(folder, 'initdb')));
 
 /** The server does not run as root: where the tests do, it runs as the user its package has made. */
-const owner = process.getuid?.() === 0 && postgresPrograms !== undefined ? { uid: idOf('-u'), gid: idOf('-g') } : undefined;
+const owner =
+  process.getuid?.() === 0 && postgresPrograms !== undefined ? { uid: idOf('-u'), gid: idOf('-g') } : undefined;
 
 function idOf(flag: '-u' | '-g'): number {
   return Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
