@@ -17,7 +17,7 @@ function commandsOf(section: string): string {
   const [, body = ''] = page.split(`\n## ${section}\n`);
   const blocks = body.split('\n## ')[0]?.matchAll(/^( *)```sh run\n([^]*?)^ *```$/gm) ?? [];
   const code = [...blocks].map(([, indent = '', lines = '']) => lines.replaceAll(new RegExp(`^${indent}`, 'gm'), ''));
-  expect(code, section).not.toEqual([]);
+  expect(code).not.toEqual([]);
   return code.join('');
 }
 
