@@ -295,6 +295,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/v1/overview': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Show how this sidecar is: what is in force, limits, what is due, the last hour by minute */
+    get: operations['show_overview'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   '/api/v1/activity': {
     parameters: {
       query?: never;
@@ -358,6 +375,77 @@ export interface components {
       role: 'viewer' | 'operator' | 'admin';
       /** @description The only account that the token may see and change; null: all. */
       account: string | null;
+    };
+    /** @description How this sidecar is at the moment. */
+    Overview: {
+      version: string;
+      ready: boolean;
+      configuration: {
+        in_force: boolean;
+        /** @description When the content in force was loaded. */
+        loaded_at: string | null;
+        /** @description Why the present content of the file is not in force. */
+        problems: string[];
+        /** @description Members that have changed and cannot change while it runs. */
+        needs_restart: string[];
+      };
+      /** @description Null if the accounts are in a database. */
+      accounts_file: {
+        in_force: boolean;
+        /** @description When the content in force was loaded. */
+        loaded_at: string | null;
+        /** @description Why the present content of the file is not in force. */
+        problems: string[];
+      } | null;
+      /** @description Null if the accounts are in a file. */
+      database: {
+        connected: boolean;
+        keys_cached: number;
+      } | null;
+      /** @description How many master keys are configured. */
+      master_keys: number;
+      certificates: {
+        certificate: string;
+        /** Format: date-time */
+        expires_at: string;
+      }[];
+      limits: {
+        connections: {
+          limit: number;
+          used: number;
+        };
+        in_flight: {
+          limit: number;
+          used: number;
+        };
+        /** @description Bytes of bodies. */
+        buffered: {
+          limit: number;
+          used: number;
+        };
+      };
+      /** @description Null while the database has not been counted yet. */
+      counts: {
+        accounts: number;
+        accounts_encrypting: number;
+        /** @description Valid keys that are older than 180 days. */
+        keys_due: number;
+        /** @description Valid keys that expire within 30 days. */
+        keys_expiring: number;
+        credentials_due: number;
+      } | null;
+      /** @description By minute, the oldest first; the last one is not over yet. */
+      last_hour: {
+        /** Format: date-time */
+        time: string;
+        requests: number;
+        /** @description By code. */
+        refusals: {
+          [key: string]: number;
+        };
+        /** @description Envelopes that did not open, and bodies in place of one. */
+        unopened: number;
+      }[];
     };
     /** @description A merchant, with all API keys and both environments. */
     Account: {
@@ -606,6 +694,7 @@ export interface components {
         | 'account_differs'
         | 'key_exists'
         | 'key_expired'
+        | 'key_rotated'
         | 'key_revoked'
         | 'encryption_enabled'
         | 'grace_running'
@@ -671,7 +760,8 @@ export interface operations {
           'application/json': components['schemas']['Session'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   list_accounts: {
@@ -697,7 +787,8 @@ export interface operations {
           'application/json': components['schemas']['Accounts'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   add_account: {
@@ -727,7 +818,8 @@ export interface operations {
           'application/json': components['schemas']['Account'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   show_account: {
@@ -750,7 +842,8 @@ export interface operations {
           'application/json': components['schemas']['Account'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   rename_account: {
@@ -780,7 +873,8 @@ export interface operations {
           'application/json': components['schemas']['Account'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   activate_account: {
@@ -803,7 +897,8 @@ export interface operations {
           'application/json': components['schemas']['Account'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   deactivate_account: {
@@ -826,7 +921,8 @@ export interface operations {
           'application/json': components['schemas']['Account'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   list_due_keys: {
@@ -850,7 +946,8 @@ export interface operations {
           'application/json': components['schemas']['DueKeys'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   find_key: {
@@ -873,7 +970,8 @@ export interface operations {
           'application/json': components['schemas']['Key'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   list_keys: {
@@ -896,7 +994,8 @@ export interface operations {
           'application/json': components['schemas']['Keys'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   issue_key: {
@@ -939,7 +1038,8 @@ export interface operations {
           'application/json': components['schemas']['IssuedKey'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   rotate_key: {
@@ -976,7 +1076,8 @@ export interface operations {
           'application/json': components['schemas']['IssuedKey'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   revoke_key: {
@@ -1000,7 +1101,8 @@ export interface operations {
           'application/json': components['schemas']['Key'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   list_graces: {
@@ -1024,7 +1126,8 @@ export interface operations {
           'application/json': components['schemas']['Graces'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   show_encryption: {
@@ -1048,7 +1151,8 @@ export interface operations {
           'application/json': components['schemas']['Encryption'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   enable_encryption: {
@@ -1092,7 +1196,8 @@ export interface operations {
           'application/json': components['schemas']['EnabledEncryption'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   disable_encryption: {
@@ -1116,7 +1221,8 @@ export interface operations {
           'application/json': components['schemas']['Encryption'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   change_grace: {
@@ -1147,7 +1253,8 @@ export interface operations {
           'application/json': components['schemas']['Encryption'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   end_grace: {
@@ -1171,7 +1278,30 @@ export interface operations {
           'application/json': components['schemas']['Encryption'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
+    };
+  };
+  show_overview: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description How this sidecar is at the moment. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Overview'];
+        };
+      };
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   show_activity: {
@@ -1194,7 +1324,8 @@ export interface operations {
           'application/json': components['schemas']['Activity'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   show_failures: {
@@ -1215,7 +1346,8 @@ export interface operations {
           'application/json': components['schemas']['Failures'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
   list_events: {
@@ -1241,7 +1373,8 @@ export interface operations {
           'application/json': components['schemas']['Events'];
         };
       };
-      default: components['responses']['Problem'];
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
     };
   };
 }

@@ -50,7 +50,9 @@ export function openApi(): Json {
       title: "envelope-sidecar operators' API",
       version: '1.0.0',
       description: 'Accounts, their API keys and their encryption. See docs/accounts.md.',
+      license: { name: 'MIT', identifier: 'MIT' },
     },
+    servers: [{ url: '/', description: 'The listener that serves this document.' }],
     security: [{ token: [] }],
     paths,
     components: {
@@ -100,7 +102,8 @@ function operation({ path, method, operation, summary, input, response, makesSec
         description: views[response.view].description ?? response.view,
         content: { 'application/json': { schema: { $ref: referenceTo(response.view) } } },
       },
-      default: { $ref: '#/components/responses/Problem' },
+      '4XX': { $ref: '#/components/responses/Problem' },
+      '5XX': { $ref: '#/components/responses/Problem' },
     },
   };
 }

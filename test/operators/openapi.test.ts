@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
@@ -31,6 +32,15 @@ test('the description that is served is the one that is committed', async () => 
   const { ask } = await startApi();
   expect((await ask('GET /openapi.json')).body).toEqual(committed);
   expect(committed.openapi).toBe('3.1.0');
+});
+
+test('the description passes the rules that Redocly recommends', { timeout: 60_000 }, () => {
+  const { status, stdout } = spawnSync('redocly', ['lint', '--extends=recommended', 'docs/openapi.json'], {
+    env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
+    encoding: 'utf8',
+  });
+  expect(stdout).not.toContain('warning');
+  expect(status).toBe(0);
 });
 
 test('every operation is described, once', () => {
