@@ -101,6 +101,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
         expires_at: '2026-11-22T10:00:00Z',
         revoked_at: null,
         ...neverUsed(store),
+        warnings: ['expiring'],
         secret_shown: false,
       });
       expect((await store.read('acme'))?.keys[0]?.hash).toBe(hashOf(key));

@@ -9,7 +9,7 @@ import { isWellFormed, keyPrefixes } from '../api-key.ts';
 /** The ids of accounts and API keys: they travel in headers and stand in logs. In paths, "." and ".." mean folders. */
 export const identifier: Kind<string> = {
   name: 'id',
-  expected: '1 to 64 letters, digits, ".", "_" or "-", and not "." or ".."',
+  expected: '1 to 64 letters, digits, ".", "_" or "-"',
   pattern: /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/,
   read: (text) => text,
 };

@@ -46,7 +46,7 @@ describe('a file remembers idempotency keys', () => {
     const folder = new Folder({ 'accounts.yaml': one, [beside]: written });
     await expect(ask(folder, 0)).rejects.toMatchObject({
       code: 'store_invalid',
-      message: `${folder.file(beside)} was changed by hand and cannot be read: remove it`,
+      message: `${folder.file(beside)} cannot be read as receipts: remove it`,
     });
     expect(text(folder)).toBe(one);
   });
