@@ -11,6 +11,7 @@ export type EnabledEncryption = Schemas['EnabledEncryption'];
 export type EnvironmentName = Encryption['environment'];
 export type Refusal = Schemas['Activity']['refusals'][number];
 export type AuditEvent = Schemas['Events']['events'][number];
+export type Overview = Schemas['Overview'];
 export type AccountFilter = NonNullable<NonNullable<paths['/api/v1/accounts']['get']['parameters']['query']>['filter']>;
 type Problem = Schemas['Problem'];
 

@@ -6,6 +6,7 @@ import { linkTo, path } from './route.ts';
 import { AccountPage } from './screens/account.tsx';
 import { Accounts } from './screens/accounts.tsx';
 import { Audit } from './screens/audit.tsx';
+import { OverviewPage, SystemPage } from './screens/overview.tsx';
 import { Rotation } from './screens/rotation.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { session, signOut, unreachable, type Session } from './session.ts';
@@ -13,9 +14,11 @@ import { texts } from './texts.ts';
 
 /** The pages of a token for all accounts, in the order of the menu; the first is shown at the start. */
 const pages = {
+  overview: OverviewPage,
   accounts: Accounts,
   rotation: Rotation,
   audit: Audit,
+  system: SystemPage,
 } as const;
 type PageName = keyof typeof pages;
 

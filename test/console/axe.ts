@@ -1,8 +1,5 @@
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import axe from 'axe-core';
 import type { Page } from 'playwright-core';
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
 interface Violation {
   readonly id: string;
@@ -13,7 +10,7 @@ interface Violation {
 /** What axe-core finds on a page that is serious or critical, with the places. */
 export async function seriousViolations(page: Page): Promise<string[]> {
   // By the debugger's protocol, which the page's policy does not concern.
-  const found = (await page.evaluate(`(() => { ${axe}; return axe.run(document); })()`)) as {
+  const found = (await page.evaluate(`(() => { ${axe.source}; return axe.run(document); })()`)) as {
     readonly violations: readonly Violation[];
   };
   return found.violations
