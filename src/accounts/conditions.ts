@@ -22,7 +22,7 @@ export const keyWarnings = ['due', 'expiring'] as const;
 export type KeyWarning = (typeof keyWarnings)[number];
 
 /** Whether a key is accepted. @param now epoch milliseconds */
-export function isValid({ expiresAt, revokedAt }: StoredKey, now: number): boolean {
+function isValid({ expiresAt, revokedAt }: StoredKey, now: number): boolean {
   return revokedAt === undefined && now < (expiresAt ?? Infinity);
 }
 

@@ -25,7 +25,7 @@ export function cipherTestOf(path: string): 'encrypt' | 'decrypt' | undefined {
   return endpoints[path.toLowerCase().replace(/\/$/, '')];
 }
 
-/** Responses a test endpoint: the caller's own key and IV, its own data; nothing is looked up and nothing forwarded. */
+/** Answers a test endpoint: the caller's own key and IV, its own data; nothing is looked up and nothing forwarded. */
 export async function answerCipherTest(
   request: GatewayRequest,
   head: RequestHead,

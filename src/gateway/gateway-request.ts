@@ -221,7 +221,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     this.res.writeHead(status, headers);
   }
 
-  /** Responses with a whole body; a string's characters are ASCII. */
+  /** Answers with a whole body; a string's characters are ASCII. */
   answer(status: number, headers: string[], body: string | Buffer): void {
     const sent = this.head?.method === 'HEAD' ? undefined : body;
     if (sent !== undefined) {
@@ -263,7 +263,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     else this.res.end(last, 'latin1');
   }
 
-  /** Responses with a refusal, sealed where its row and this request ask for it. */
+  /** Answers with a refusal, sealed where its row and this request ask for it. */
   refuse(code: RefusalCode, details: RefusalDetails = {}): void {
     if (this.answered) return;
     this.refusal = code;

@@ -87,12 +87,12 @@ export class Gateway {
   handle(req: IncomingMessage, res: ServerResponse): void {
     // Behind a response that ends the connection nothing is a request any more (RFC 9112 §9.6).
     if (req.socket.writableEnded) return;
-    const response = (): void => {
+    const begin = (): void => {
       const request = this.#open(req, res);
       this.#answer(request).catch((error: unknown) => request.fail(error));
     };
     if (res.socket !== null) {
-      response();
+      begin();
       return;
     }
     // Pipelined requests take their turns (RFC 9112 §9.3.2): the one before may end the connection, and two that write
@@ -106,7 +106,7 @@ export class Gateway {
     res.once('socket', () => {
       connection.waiting -= 1;
       connection.waitingBytes -= size;
-      response();
+      begin();
     });
   }
 
@@ -128,7 +128,7 @@ export class Gateway {
     this.#answer(request, firstBytes).catch((error: unknown) => request.fail(error));
   }
 
-  /** Responses what Node's parser could not make a request of, behind what is still to be answered on the connection. */
+  /** Refuses what Node's parser could not make a request of, behind what is still to be answered on the connection. */
   refuseUnparsed(socket: Socket, code: RefusalCode): void {
     const connection = connectionOf(socket);
     const request = connection.current;

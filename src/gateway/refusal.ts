@@ -37,7 +37,7 @@ export function refusalHeaders(code: RefusalCode, details: RefusalDetails, openT
   return headers;
 }
 
-/** Responses on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */
+/** Answers on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */
 export function endWithProblem(socket: Socket, code: RefusalCode, requestId: string, errorsPage: string): void {
   const { status, title } = refusalOf(code);
   const body = problem(code, requestId, errorsPage);
