@@ -12,7 +12,7 @@ import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';
 import type { Config, Listener, Settings, StoreSettings } from './config/config.ts';
 import { InForce } from './config/in-force.ts';
-import type { LoadedFiles } from './config/load.ts';
+import type { LoadedFiles } from './config/loaded.ts';
 import { needsRestart } from './config/needs-restart.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { createListener, tlsOptionsOf } from './gateway/listener.ts';

@@ -2,7 +2,7 @@ import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drai
 import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
-import { together } from '../config/load.ts';
+import { together } from '../config/loaded.ts';
 import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { formatProblem } from '../yaml/problem.ts';

@@ -1,7 +1,7 @@
 import type { Logger } from '../telemetry/logger.ts';
 import { formatProblem } from '../yaml/problem.ts';
 import type { Config } from './config.ts';
-import type { ConfigFile, LoadedFiles } from './load.ts';
+import type { ConfigFile, LoadedFiles } from './loaded.ts';
 
 /** Whether what a file says is in force. */
 export interface FileState {

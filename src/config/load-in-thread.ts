@@ -3,7 +3,7 @@ import { Worker } from 'node:worker_threads';
 import type { Account } from '../accounts/account.ts';
 import { displayName } from '../yaml/files.ts';
 import { unpackAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
-import type { LoadedFiles } from './load.ts';
+import type { LoadedFiles } from './loaded.ts';
 
 /** Longer than reading takes under any load that the sidecar is made for. Milliseconds. */
 const deadline = 300_000;

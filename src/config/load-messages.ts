@@ -3,7 +3,7 @@ import { environmentNames } from '../accounts/api-key.ts';
 import { AesCbc, type PackedAesCbc } from '../envelope/aes-cbc.ts';
 import type { Env } from '../yaml/values.ts';
 import type { Settings, StoreSettings } from './config.ts';
-import type { FileContent } from './load.ts';
+import type { FileContent } from './loaded.ts';
 
 /** What the loading thread sends, in this order: batches of accounts, then the rest. */
 export type WorkerMessage =

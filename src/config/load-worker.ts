@@ -1,5 +1,6 @@
 import { parentPort, workerData } from 'node:worker_threads';
-import { loadFiles, type FileContent } from './load.ts';
+import { loadFiles } from './load.ts';
+import type { FileContent } from './loaded.ts';
 import { packAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 
 /** Problems of a file that are handed over at a reload. */

@@ -4,7 +4,6 @@ import { isDeepStrictEqual } from 'node:util';
 import { readAccounts } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { openAccount } from '../accounts/open-account.ts';
-import type { Account } from '../accounts/account.ts';
 import { Vault } from '../accounts/vault.ts';
 import { Files, displayName } from '../yaml/files.ts';
 import { formatPath } from '../yaml/member-path.ts';
@@ -28,49 +27,13 @@ import type {
 } from './config.ts';
 import { crossCheck } from './cross-checks.ts';
 import { masterKeys } from './kinds.ts';
+import { together, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
 import { sidecarSchema } from './schema.ts';
 import type { SidecarFile } from './schema.ts';
-
-/** The two files of a configuration. A file that one of them names belongs to it. */
-export type ConfigFile = 'sidecar' | 'accounts';
-
-/** What a file says, or everything that is wrong with it. */
-export type FileContent<T> =
-  | { readonly ok: true; readonly value: T; readonly warnings: readonly Problem[] }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
-
-/** The two files, each by itself. */
-export interface LoadedFiles {
-  readonly sidecar: FileContent<Settings>;
-  /** Undefined: the accounts are not in a file. */
-  readonly accounts: FileContent<readonly Account[]> | undefined;
-  /** Absolute paths of all files read or tried, for watching. */
-  readonly files: readonly string[];
-}
-
-/** The two files together. */
-export type LoadResult =
-  | {
-      readonly ok: true;
-      readonly config: Config;
-      readonly warnings: readonly Problem[];
-      readonly files: readonly string[];
-    }
-  | { readonly ok: false; readonly problems: readonly Problem[]; readonly files: readonly string[] };
 
 /** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
 export function loadConfig(path: string, env: Env): LoadResult {
   return together(loadFiles(path, env));
-}
-
-/** The configuration that two valid files make, or the problems of both. */
-export function together({ sidecar, accounts, files }: LoadedFiles): LoadResult {
-  if (sidecar.ok && accounts?.ok !== false) {
-    const config = { ...sidecar.value, accounts: accounts?.value ?? [] };
-    return { ok: true, config, warnings: [...sidecar.warnings, ...(accounts?.warnings ?? [])], files };
-  }
-  const problems = [sidecar, accounts].flatMap((content) => (content?.ok === false ? content.problems : []));
-  return { ok: false, problems: [...new Set(problems)], files };
 }
 
 /**

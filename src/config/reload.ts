@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path';
 import type { Env } from '../yaml/values.ts';
 import { loadInThread } from './load-in-thread.ts';
 import type { StoreSettings } from './config.ts';
-import type { LoadedFiles } from './load.ts';
+import type { LoadedFiles } from './loaded.ts';
 
 /** A file is often written in several steps; so long after the last one it is read. Milliseconds. */
 const settleTime = 100;

@@ -99,6 +99,7 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
       created_at: '2026-11-21T10:00:59Z',
       expires_at: null,
       revoked_at: null,
+      warnings: [],
       secret_shown: false,
       key: expect.stringMatching(/^pk_live_[0-9A-Za-z]{38}$/) as string,
     });
@@ -111,8 +112,9 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
     const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
     const { stdout } = await run(`keys rotate acme ${id}`);
     expect(stdout).toContain(`replaces     ${id}, until 2026-11-28 10:00 UTC\n`);
-    const again = await json<IssuedKeyView>(`keys rotate acme ${id} --overlap 0s`);
-    expect(again.replaces).toEqual({ id, expires_at: '2026-11-21T10:00:59Z' });
+    const other = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
+    const again = await json<IssuedKeyView>(`keys rotate acme ${other.id} --overlap 0s`);
+    expect(again.replaces).toEqual({ id: other.id, expires_at: '2026-11-21T10:00:59Z' });
   });
 
   test('are revoked by id, or as somebody found them', async () => {

@@ -1,7 +1,8 @@
 import { rmSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import type { StoreSettings } from '../../src/config/config.ts';
-import { loadConfig, loadFiles, type LoadedFiles } from '../../src/config/load.ts';
+import { loadConfig, loadFiles } from '../../src/config/load.ts';
+import type { LoadedFiles } from '../../src/config/loaded.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile, type Contents } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
 

@@ -1,7 +1,8 @@
 import { dirname, join } from 'node:path';
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { loadConfig, together, type LoadResult } from '../../src/config/load.ts';
+import { loadConfig } from '../../src/config/load.ts';
+import { together, type LoadResult } from '../../src/config/loaded.ts';
 import { Reloader } from '../../src/config/reload.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { accountsFile, Folder, globexEntry, MountedFolder, sidecarFile } from '../support/folder.ts';

@@ -226,7 +226,7 @@ describe('what is refused', () => {
       undefined,
       [
         ['limit', 'expected a number from 1 to 1000'],
-        ['x', 'unknown member "x": expected after, limit'],
+        ['x', 'unknown member "x": expected after, limit, search, filter'],
       ],
     ],
     ['GET /accounts?limit=1&limit=2', undefined, [['limit', 'expected a number from 1 to 1000']]],

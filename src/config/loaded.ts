@@ -1,0 +1,40 @@
+import type { Account } from '../accounts/account.ts';
+import type { Problem } from '../yaml/problem.ts';
+import type { Config, Settings } from './config.ts';
+
+/** The two files of a configuration. A file that one of them names belongs to it. */
+export type ConfigFile = 'sidecar' | 'accounts';
+
+/** What a file says, or everything that is wrong with it. */
+export type FileContent<T> =
+  | { readonly ok: true; readonly value: T; readonly warnings: readonly Problem[] }
+  | { readonly ok: false; readonly problems: readonly Problem[] };
+
+/** The two files, each by itself. */
+export interface LoadedFiles {
+  readonly sidecar: FileContent<Settings>;
+  /** Undefined: the accounts are not in a file. */
+  readonly accounts: FileContent<readonly Account[]> | undefined;
+  /** Absolute paths of all files read or tried, for watching. */
+  readonly files: readonly string[];
+}
+
+/** The two files together. */
+export type LoadResult =
+  | {
+      readonly ok: true;
+      readonly config: Config;
+      readonly warnings: readonly Problem[];
+      readonly files: readonly string[];
+    }
+  | { readonly ok: false; readonly problems: readonly Problem[]; readonly files: readonly string[] };
+
+/** The configuration that two valid files make, or the problems of both. */
+export function together({ sidecar, accounts, files }: LoadedFiles): LoadResult {
+  if (sidecar.ok && accounts?.ok !== false) {
+    const config = { ...sidecar.value, accounts: accounts?.value ?? [] };
+    return { ok: true, config, warnings: [...sidecar.warnings, ...(accounts?.warnings ?? [])], files };
+  }
+  const problems = [sidecar, accounts].flatMap((content) => (content?.ok === false ? content.problems : []));
+  return { ok: false, problems: [...new Set(problems)], files };
+}
