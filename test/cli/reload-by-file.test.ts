@@ -49,7 +49,9 @@ test('a route that sidecar.yaml closes is closed although accounts.yaml is broke
   const open = { routes: [{ path: '/open', keys: ['public'] }] };
   folder.replace({ 'sidecar.yaml': sidecarFile(origin, open) });
   await untilStatus(sidecar, keys.globexPublic, 200, '/open');
-  folder.replace({ 'sidecar.yaml': sidecarFile(origin), 'accounts.yaml': '{' });
+  folder.replace({ 'accounts.yaml': '{' });
+  await sidecar.untilEntries('configuration not valid, the running one stays');
+  folder.replace({ 'sidecar.yaml': sidecarFile(origin) });
   await untilStatus(sidecar, keys.globexPublic, 403, '/open');
   expect(await status(sidecar, keys.globex)).toBe(200);
   expect(sidecar.entries('configuration reloaded').at(-1)).toMatchObject({ files: ['sidecar'] });
