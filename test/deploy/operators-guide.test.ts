@@ -124,9 +124,13 @@ describeWhere(missingTools('kubectl'), 'the guide for operators, with kubectl', 
 });
 
 describeWhere(missingTools('promtool'), 'the guide for operators, with promtool', () => {
-  test.each(commands.filter((command) => command.startsWith('promtool ')))('%s', (command) => {
-    expect(execFileSync('bash', ['-c', command], { encoding: 'utf8' })).toContain('SUCCESS');
-  });
+  test.each(commands.filter((command) => command.startsWith('promtool ')))(
+    '%s',
+    (command) => {
+      expect(execFileSync('bash', ['-c', command], { encoding: 'utf8' })).toContain('SUCCESS');
+    },
+    120_000,
+  );
 
   test('shows a scrape configuration that Prometheus takes', () => {
     const path = folder();

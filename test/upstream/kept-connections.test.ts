@@ -51,7 +51,8 @@ function linesOf(connections: readonly UpstreamConnection[]): string[][] {
 
 /** Lets the clock of durations be moved by hand. @returns what sets it, in milliseconds from now */
 function holdClock(): (milliseconds: number) => void {
-  const start = performance.now();
+  // Whole milliseconds: sums of others are not exact.
+  const start = Math.ceil(performance.now());
   let offset = 0;
   const spy = vi.spyOn(performance, 'now').mockImplementation(() => start + offset);
   onTestFinished(() => spy.mockRestore());

@@ -9,6 +9,8 @@ export interface CountingCore {
   readonly server: Server;
   /** How often each payment was seen, by its idempotency key. */
   readonly seen: ReadonlyMap<string, number>;
+  /** The keys of those that may be sent once more if their connection dies (RFC 9110 §9.2.2): GETs without a body. */
+  readonly repeatable: ReadonlySet<string>;
 }
 
 /** What a core answers. */
@@ -31,9 +33,11 @@ export async function startCore(
   special: (req: IncomingMessage, res: ServerResponse) => boolean = () => false,
 ): Promise<CountingCore> {
   const seen = new Map<string, number>();
+  const repeatable = new Set<string>();
   const server = createServer((req, res) => {
     const id = String(req.headers['idempotency-key']);
     seen.set(id, (seen.get(id) ?? 0) + 1);
+    if (req.method === 'GET' && req.headers['content-length'] === undefined) repeatable.add(id);
     req.on('error', () => {});
     if (special(req, res)) return;
     const padding = 'x'.repeat(Number(/\/padded\/(\d+)$/.exec(req.url ?? '')?.[1] ?? 0));
@@ -53,12 +57,14 @@ export async function startCore(
     server.closeAllConnections();
     server.close();
   });
-  return { name, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, seen };
+  return { name, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, seen, repeatable };
 }
 
-/** The payments that were seen more than once, as problems. */
+/** The payments that were seen more often than they may be, as problems. */
 export function seenTwice(...cores: readonly CountingCore[]): string[] {
   const counts = new Map<string, number>();
+  const repeatable = new Set(cores.flatMap((core) => [...core.repeatable]));
   for (const { seen } of cores) for (const [id, count] of seen) counts.set(id, (counts.get(id) ?? 0) + count);
-  return [...counts].filter(([, count]) => count > 1).map(([id, count]) => `${id} was seen ${count} times`);
+  const tooOften = [...counts].filter(([id, count]) => count > (repeatable.has(id) ? 2 : 1));
+  return tooOften.map(([id, count]) => `${id} was seen ${count} times`);
 }
