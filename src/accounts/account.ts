@@ -1,14 +1,26 @@
 import type { AesCbc } from '../envelope/aes-cbc.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 
-/** How one account encrypts in one environment. Present only while encryption is enabled there. */
-export interface Encryption {
+/** How one account encrypts in one environment. Missing there if it does not and no grace was given to stop. */
+export type Encryption = EncryptionOn | EncryptionEnding;
+
+/** It is enabled. */
+export interface EncryptionOn {
+  readonly kind: 'on';
   /** Seals and opens with the current credentials. */
   readonly current: AesCbc;
   /** When the credentials were made, epoch milliseconds; undefined where the file does not say. */
   readonly createdAt: number | undefined;
   /** What is accepted besides, for a stated time after a change. */
   readonly grace: Grace | undefined;
+}
+
+/** It was disabled with a grace: plaintext is accepted, and so are envelopes of the previous credentials. */
+export interface EncryptionEnding {
+  readonly kind: 'ending';
+  readonly previous: AesCbc;
+  /** Epoch milliseconds; from then on the account is like one without encryption. */
+  readonly until: number;
 }
 
 /** The previous credentials, or plaintext (`undefined`) from an account that is just moving to encryption. */

@@ -128,12 +128,7 @@ export function enableEncryption(
       `encryption of account ${account.id} is enabled in ${environment}: "replace" makes new credentials`,
     );
   }
-  if (grace !== undefined && before?.previous !== undefined && now < before.previous.until) {
-    throw new AccountsError(
-      'grace_running',
-      `a grace is running until ${rfc3339(before.previous.until)}: another would forget what merchants may still use`,
-    );
-  }
+  if (grace !== undefined) refuseSecondGrace(before, now);
   const { key, iv } = generateCredentials();
   const place = { account: account.id, environment };
   const after = withEncryption(account, environment, {
@@ -174,8 +169,18 @@ export function changeGrace(
   return withEncryption(account, environment, { ...before, previous });
 }
 
-/** Switches encryption off; the credentials are forgotten. @throws `encryption_disabled` where it is off */
-export function disableEncryption(account: StoredAccount, environment: EnvironmentName): StoredAccount {
+/**
+ * Switches encryption off; the credentials are forgotten, after the grace if one is given.
+ *
+ * @param grace how long envelopes are still accepted beside plaintext, in milliseconds; undefined: they stop at once
+ * @throws `encryption_disabled` if it is off, `grace_running` if a grace is asked for during another one
+ */
+export function disableEncryption(
+  account: StoredAccount,
+  environment: EnvironmentName,
+  grace: number | undefined,
+  now: number,
+): StoredAccount {
   const before = account.encryption[environment];
   if (!before?.enabled) {
     throw new AccountsError(
@@ -183,12 +188,22 @@ export function disableEncryption(account: StoredAccount, environment: Environme
       `encryption of account ${account.id} is not enabled in ${environment}`,
     );
   }
+  if (grace !== undefined) refuseSecondGrace(before, now);
   return withEncryption(account, environment, {
     enabled: false,
     encoding: before.encoding,
     credentials: undefined,
-    previous: undefined,
+    previous: grace === undefined ? undefined : previousOf(before, now + grace),
   });
+}
+
+/** There is room for one set of previous credentials. */
+function refuseSecondGrace(before: StoredEncryption | undefined, now: number): void {
+  if (before?.previous === undefined || !isInGrace(before, now)) return;
+  throw new AccountsError(
+    'grace_running',
+    `a grace is running until ${rfc3339(before.previous.until)}: another would forget what merchants may still use`,
+  );
 }
 
 /**

@@ -7,7 +7,8 @@ import type { StoredAccount, StoredCredentials } from './store.ts';
 import type { Vault } from './vault.ts';
 
 /**
- * Makes of a stored account what requests are served by: its credentials opened, those that are switched off left out.
+ * Makes of a stored account what requests are served by: its credentials opened, those that are switched off left out
+ * unless a grace accepts them.
  *
  * @throws AccountsError `master_key_missing`, `master_key_wrong`, `store_invalid`
  */
@@ -15,17 +16,22 @@ export function openAccount(stored: StoredAccount, vault: Vault): Account {
   const encryption: Partial<Record<EnvironmentName, Encryption>> = {};
   for (const environment of environmentNames) {
     const written = stored.encryption[environment];
-    if (written?.enabled !== true) continue;
-    const { encoding, credentials, previous } = written;
+    if (written === undefined) continue;
+    const { enabled, encoding, credentials, previous } = written;
+    const before =
+      previous?.credentials &&
+      new AesCbc(openCredentials(previous.credentials, stored.id, environment, vault), encoding);
+    if (!enabled) {
+      if (previous !== undefined && before !== undefined) {
+        encryption[environment] = { kind: 'ending', previous: before, until: previous.until };
+      }
+      continue;
+    }
     encryption[environment] = {
+      kind: 'on',
       current: new AesCbc(openCredentials(credentials, stored.id, environment, vault), encoding),
       createdAt: credentials.createdAt,
-      grace: previous && {
-        previous:
-          previous.credentials &&
-          new AesCbc(openCredentials(previous.credentials, stored.id, environment, vault), encoding),
-        until: previous.until,
-      },
+      grace: previous && { previous: before, until: previous.until },
     };
   }
   const { id, name, active, keys } = stored;

@@ -132,10 +132,18 @@ export class Operations extends Queries {
     });
   }
 
-  async disableEncryption(id: string, environment: EnvironmentName, request: Request): Promise<EncryptionView> {
+  /** @param grace how long envelopes are still accepted, in milliseconds; undefined: they stop at once */
+  async disableEncryption(
+    id: string,
+    environment: EnvironmentName,
+    grace: number | undefined,
+    request: Request,
+  ): Promise<EncryptionView> {
     return this.#change(id, request, 'encryption_disabled', (found, viewing) => {
-      const account = changes.disableEncryption(changes.existing(found, id), environment);
-      return { account, view: viewEncryption(account, environment, viewing), details: { environment } };
+      const account = changes.disableEncryption(changes.existing(found, id), environment, grace, viewing.now);
+      const view = viewEncryption(account, environment, viewing);
+      const details = { environment, ...(view.previous !== null && { grace_until: view.previous.until }) };
+      return { account, view, details };
     });
   }
 

@@ -148,7 +148,10 @@ interface DisabledEncryption extends EncryptionBase {
 
 interface EncryptionBase {
   readonly encoding: Encoding;
-  /** What is accepted besides, for a time after a change. It stays when the time is over, until the next change. */
+  /**
+   * What is accepted besides, for a time after a change; while disabled, its credentials beside plaintext. It stays when the
+   * time is over, until the next change.
+   */
   readonly previous: StoredPrevious | undefined;
 }
 

@@ -78,7 +78,7 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
     credentials: new Map<`${EnvironmentName} ${Rotation}`, number>(),
   };
   for (const { keys, encryption } of accounts) {
-    add(counts.accounts, encryptionLabel(encryption.test !== undefined, encryption.live !== undefined));
+    add(counts.accounts, encryptionLabel(encryption.test?.kind === 'on', encryption.live?.kind === 'on'));
     for (const { prefix, createdAt, expiresAt = Infinity, revokedAt } of keys) {
       if (now >= expiresAt || revokedAt !== undefined) continue;
       const label = `${environmentOf(prefix)} ${kindOf(prefix)}` as const;
@@ -89,7 +89,7 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
     }
     for (const environment of environmentNames) {
       const encrypts = encryption[environment];
-      if (encrypts === undefined) continue;
+      if (encrypts?.kind !== 'on') continue;
       add(counts.credentials, `${environment} ${rotationOf(encrypts.createdAt ?? now, now)}`);
     }
   }

@@ -36,14 +36,21 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
       });
     });
 
-  command('disable', 'accept and answer plaintext; the key and the IV are forgotten').action(
-    async (id: string, options: Options) => {
+  command('disable', 'accept and answer plaintext; the key and the IV are forgotten')
+    .option(
+      '--grace <duration>',
+      'still open envelopes and seal their responses for so long, such as 24h',
+      readAs(grace),
+    )
+    .action(async (id: string, options: Options & { readonly grace?: number }) => {
+      const { environment } = options;
       await onStore(io, ended, 'encryption disable', options, async ({ operations, actor, show }) => {
-        const disabled = await operations.disableEncryption(id, options.environment, { actor });
-        await show(disabled, () => `Encryption of ${id} is off in ${options.environment}.\n`);
+        const disabled = await operations.disableEncryption(id, environment, options.grace, { actor });
+        const until =
+          disabled.previous === null ? '' : `; envelopes are accepted until ${minute(disabled.previous.until)}`;
+        await show(disabled, () => `Encryption of ${id} is off in ${environment}${until}.\n`);
       });
-    },
-  );
+    });
 
   command('grace', 'move the end of a running grace, or end the grace')
     .addOption(new Option('--until <time>', 'such as 2026-12-01T00:00:00Z, within 365 days').argParser(readAs(instant)))

@@ -1,4 +1,4 @@
-import type { Account, Encryption } from '../accounts/account.ts';
+import type { Account, EncryptionEnding, EncryptionOn } from '../accounts/account.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { AesCbc, type PackedAesCbc } from '../envelope/aes-cbc.ts';
 import type { Env } from '../yaml/values.ts';
@@ -47,6 +47,10 @@ function mapEncryption<A, B>(
   for (const environment of environmentNames) {
     const one = encryption[environment];
     if (one === undefined) continue;
+    if (one.kind === 'ending') {
+      mapped[environment] = { ...one, previous: convert(one.previous) };
+      continue;
+    }
     const { grace } = one;
     mapped[environment] = {
       ...one,
@@ -58,7 +62,9 @@ function mapEncryption<A, B>(
 }
 
 /** How an account encrypts, with its codecs in the form `C`. */
-type EncryptionBy<C> = Omit<Encryption, 'current' | 'grace'> & {
-  readonly current: C;
-  readonly grace: { readonly previous: C | undefined; readonly until: number } | undefined;
-};
+type EncryptionBy<C> =
+  | (Omit<EncryptionOn, 'current' | 'grace'> & {
+      readonly current: C;
+      readonly grace: { readonly previous: C | undefined; readonly until: number } | undefined;
+    })
+  | (Omit<EncryptionEnding, 'previous'> & { readonly previous: C });

@@ -1210,7 +1210,14 @@ export interface operations {
       };
       cookie?: never;
     };
-    requestBody?: never;
+    requestBody?: {
+      content: {
+        'application/json': {
+          /** @description Still open envelopes and seal their responses for so long, such as 24h. */
+          grace?: string;
+        };
+      };
+    };
     responses: {
       /** @description How an account encrypts in one environment. No secret. */
       200: {

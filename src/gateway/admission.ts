@@ -14,7 +14,7 @@ import type { RefusalDetails } from './refusal.ts';
 import { exceeds, readRequestHead, type RequestHead } from './request-head.ts';
 import type { RouteMatch } from './router.ts';
 import type { Rules, ServedEnvironment } from './rules.ts';
-import { chooseByHead, graceAt } from './sealing.ts';
+import { chooseByHead, encryptionAt } from './sealing.ts';
 
 interface Refused {
   readonly outcome: 'refused';
@@ -124,10 +124,9 @@ export class Admission {
     if (holder === 'invalid_api_key') return this.#guessed(request, head);
     if (typeof holder === 'string') return refused(holder);
     request.identify(holder);
-    const encryption = holder.account.encryption[environment.name];
-    if (enveloped && encryption !== undefined) {
-      request.choose(chooseByHead(head, encryption, graceAt(encryption, now)));
-    }
+    const encryption = encryptionAt(holder.account.encryption[environment.name], now);
+    request.encryption = encryption;
+    if (enveloped && encryption !== undefined) request.choose(chooseByHead(head, encryption, now));
     return holder.account.active ? holder : refused('account_inactive');
   }
 

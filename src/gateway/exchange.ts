@@ -57,9 +57,10 @@ function open(
   sent: Buffer,
   { metrics, openFailures }: ExchangeDependencies,
 ): Buffer | undefined {
-  // Whether it is on was decided at the head: one that ends now does not end in the middle of a request.
-  const grace = request.grace === undefined ? undefined : encryption.grace;
-  if (grace !== undefined && grace.previous === undefined && !hasEnvelopeShape(sent)) {
+  // Whether a grace is on was decided at the head: one that ends now does not end in the middle of a request.
+  const grace = request.grace === undefined || encryption.kind === 'ending' ? undefined : encryption.grace;
+  const takesPlaintext = encryption.kind === 'ending' || (grace !== undefined && grace.previous === undefined);
+  if (takesPlaintext && !hasEnvelopeShape(sent)) {
     request.choose(plain);
     return sent;
   }
@@ -73,8 +74,9 @@ function open(
     return undefined;
   }
 
-  const previous = grace?.previous;
-  const opened = openEnvelope(sent, previous === undefined ? [encryption.current] : [encryption.current, previous]);
+  const openers = encryption.kind === 'ending' ? [encryption.previous] : [encryption.current];
+  if (grace?.previous !== undefined) openers.push(grace.previous);
+  const opened = openEnvelope(sent, openers);
   const duration = performance.now() - before;
   request.envelopeTime += duration;
   if (!('code' in opened)) {

@@ -22,8 +22,7 @@ export function explanationOf(request: GatewayRequest, used: Used): object {
     match: match?.outcome,
     routes: match === undefined ? undefined : routesOf(match),
     key_kind: holder === undefined ? undefined : kindOf(holder.key.prefix),
-    encrypts:
-      request.environment === undefined ? undefined : holder?.account.encryption[request.environment] !== undefined,
+    encrypts: request.environment === undefined ? undefined : request.encryption !== undefined,
     limit: limitOf(request, used),
   };
 }

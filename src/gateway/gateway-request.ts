@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Encryption } from '../accounts/account.ts';
 import { kindOf, type EnvironmentName } from '../accounts/api-key.ts';
 import type { KeyHolder } from '../accounts/directory.ts';
 import type { EnvelopeSealer, OpenReason } from '../envelope/codec.ts';
@@ -48,6 +49,8 @@ export class GatewayRequest implements Linked<GatewayRequest> {
   /** The metric label: a configured pattern, `unlisted`, or `none` before routing. */
   route = 'none';
   holder: KeyHolder | undefined;
+  /** How the account encrypts here, decided at the head: what ends now does not end in the middle of a request. */
+  encryption: Encryption | undefined;
   /** Present if traces are configured. */
   trace: RequestTrace | undefined;
   /** Refusals that are only reported: the request is let through as if there were no such rule. */
@@ -142,10 +145,7 @@ export class GatewayRequest implements Linked<GatewayRequest> {
     this.share.identify(kindOf(holder.key.prefix));
   }
 
-  /**
-   * Takes a place among the requests in flight: a streamed request at its head, a buffered one when its body is whole, so
-   * that heads without bodies occupy none. False if there is none left for its kind of key: it is refused then.
-   */
+  /** Takes a place in flight, a buffered request once its body is whole: heads alone occupy none. False: refused. */
   takePlace(claimant?: Claimant): boolean {
     const hasPlace = this.share.takePlace(claimant);
     if (!hasPlace) this.refuse('overloaded');

@@ -184,7 +184,7 @@ export class Gateway {
         request.refuse('ambiguous_request');
         return;
       }
-      const encryption = request.holder?.account.encryption[environment.name];
+      const { encryption } = request;
       if (enveloped && encryption !== undefined) {
         await exchange(request, head, environment, encryption, this.#exchange);
       } else {

@@ -5,11 +5,11 @@ import type { GatewayRequest } from './gateway-request.ts';
  *
  * @param now epoch milliseconds
  */
-export function noteUse({ rules, holder, environment, refusal, grace }: GatewayRequest, now: number): void {
+export function noteUse({ rules, holder, environment, encryption, refusal, grace }: GatewayRequest, now: number): void {
   const { uses } = rules.directory;
   if (uses === undefined || holder?.account.active !== true || environment === undefined) return;
   uses.key(holder.key.id, now);
-  const until = holder.account.encryption[environment]?.grace?.until;
+  const until = encryption?.kind === 'ending' ? encryption.until : encryption?.grace?.until;
   if (until !== undefined && refusal === undefined && (grace === 'previous' || grace === 'none')) {
     uses.previous(holder.account.id, environment, until, now);
   }

@@ -12,7 +12,7 @@ import { upstreamHeaders } from './upstream-headers.ts';
  * Untouched traffic: bodies of any size stream both ways. Only an encrypting account's JSON is looked at before, because
  * an envelope on a route that does not open it would reach the upstream as nonsense.
  *
- * @param encryption of the account in this environment, if it is enabled
+ * @param encryption of the account in this environment, if it is enabled or still accepted
  */
 export async function passThrough(
   request: GatewayRequest,

@@ -1,4 +1,4 @@
-import type { Encryption, Grace } from '../accounts/account.ts';
+import type { Encryption, EncryptionOn, Grace } from '../accounts/account.ts';
 import type { EnvelopeSealer } from '../envelope/codec.ts';
 import type { RequestHead } from './request-head.ts';
 
@@ -9,17 +9,29 @@ export interface SealingChoice {
   readonly grace: 'current' | 'previous' | 'none' | undefined;
 }
 
+/** How an account encrypts now; undefined if it does not, or no longer. @param now epoch milliseconds */
+export function encryptionAt(encryption: Encryption | undefined, now: number): Encryption | undefined {
+  return encryption?.kind === 'ending' && now >= encryption.until ? undefined : encryption;
+}
+
 /** The grace that is on. @param now epoch milliseconds */
-export function graceAt({ grace }: Encryption, now: number): Grace | undefined {
+function graceAt({ grace }: EncryptionOn, now: number): Grace | undefined {
   return grace !== undefined && now < grace.until ? grace : undefined;
 }
 
 /**
  * How a request is answered unless its body decides. Without a grace with the current credentials; during one with the
  * previous ones, or in plain if there were none, because a caller that has the current ones already can say so.
+ * After it was disabled, plain is what is current.
+ *
+ * @param encryption in force now
+ * @param now epoch milliseconds
  */
-export function chooseByHead(head: RequestHead, encryption: Encryption, grace: Grace | undefined): SealingChoice {
-  const takesCurrent = grace === undefined || head.credentialsWish?.toLowerCase() === 'current';
+export function chooseByHead(head: RequestHead, encryption: Encryption, now: number): SealingChoice {
+  const wishesCurrent = head.credentialsWish?.toLowerCase() === 'current';
+  if (encryption.kind === 'ending') return wishesCurrent ? plain : { sealer: encryption.previous, grace: 'previous' };
+  const grace = graceAt(encryption, now);
+  const takesCurrent = grace === undefined || wishesCurrent;
   const sealer = takesCurrent ? encryption.current : grace.previous;
   return sealer === undefined ? plain : chooseByOpener(sealer, encryption, grace);
 }
@@ -30,6 +42,7 @@ export function chooseByOpener(
   encryption: Encryption,
   grace: Grace | undefined,
 ): SealingChoice {
+  if (encryption.kind === 'ending') return { sealer: openedBy, grace: 'previous' };
   const label = openedBy === encryption.current ? 'current' : 'previous';
   return { sealer: openedBy, grace: grace === undefined ? undefined : label };
 }

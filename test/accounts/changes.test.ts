@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
 import { hashOf } from '../../src/accounts/api-key.ts';
 import {
+  changeGrace,
   disableEncryption,
   enableEncryption,
   issueKey,
@@ -145,7 +146,7 @@ describe('enabling encryption', () => {
     const options = { ...usual, grace: 500 };
     const plaintext = { credentials: undefined, until: now + 500, lastUsedAt: undefined };
     expect(enableEncryption(plain, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
-    const off = disableEncryption(enabled, 'test');
+    const off = disableEncryption(enabled, 'test', undefined, now);
     expect(enableEncryption(off, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
     // As a file that was written by hand may have it: what was disabled is not accepted again.
     const { credentials } = enabled.encryption.test ?? {};
@@ -168,7 +169,7 @@ describe('disabling encryption', () => {
   const enabled = enableEncryption(plain, 'test', { ...usual, encoding: 'base64', grace: 9 }, now, clear).account;
 
   test('forgets the credentials and remembers the encoding', () => {
-    const off = disableEncryption(enabled, 'test');
+    const off = disableEncryption(enabled, 'test', undefined, now);
     expect(off.encryption.test).toEqual({
       enabled: false,
       encoding: 'base64',
@@ -178,10 +179,29 @@ describe('disabling encryption', () => {
     expect(enableEncryption(off, 'test', usual, now, clear).account.encryption.test?.encoding).toBe('base64');
   });
 
+  test('with a grace keeps the credentials as previous ones until it ends', () => {
+    const before = enableEncryption(plain, 'test', usual, now, clear).account;
+    const off = disableEncryption(before, 'test', 500, now);
+    const credentials = { ...before.encryption.test?.credentials, createdAt: undefined };
+    const previous = { credentials, until: now + 500, lastUsedAt: undefined };
+    expect(off.encryption.test).toEqual({ enabled: false, encoding: 'hex', credentials: undefined, previous });
+    const renewed = enableEncryption(off, 'test', usual, now, clear).account;
+    expect(renewed.encryption.test?.previous).toBeUndefined();
+    expect(changeGrace(off, 'test', undefined, now).encryption.test?.previous).toBeUndefined();
+  });
+
+  test('with a grace is refused during another one', () => {
+    expect(() => disableEncryption(enabled, 'test', 500, now + 8)).toThrow(refusal('grace_running'));
+    expect(() => disableEncryption(enabled, 'test', 500, now + 9)).not.toThrow();
+    expect(() => disableEncryption(enabled, 'test', undefined, now)).not.toThrow();
+  });
+
   test('is refused where it is not enabled', () => {
-    expect(() => disableEncryption(plain, 'test')).toThrow(refusal('encryption_disabled'));
-    expect(() => disableEncryption(enabled, 'live')).toThrow(refusal('encryption_disabled'));
-    expect(() => disableEncryption(disableEncryption(enabled, 'test'), 'test')).toThrow(refusal('encryption_disabled'));
+    expect(() => disableEncryption(plain, 'test', undefined, now)).toThrow(refusal('encryption_disabled'));
+    expect(() => disableEncryption(enabled, 'live', undefined, now)).toThrow(refusal('encryption_disabled'));
+    expect(() => disableEncryption(disableEncryption(enabled, 'test', undefined, now), 'test', undefined, now)).toThrow(
+      refusal('encryption_disabled'),
+    );
   });
 });
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
 import { hashOf } from '../../src/accounts/api-key.ts';
+import { openAccount } from '../../src/accounts/open-account.ts';
 import { Operations } from '../../src/accounts/operations.ts';
 import type { AuditEvent, Store } from '../../src/accounts/store.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
@@ -81,7 +82,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
           operations.rotateKey('acme', 'key', 0, request),
           operations.revokeKey('acme', 'key', request),
           operations.enableEncryption('acme', 'test', usual, request),
-          operations.disableEncryption('acme', 'test', request),
+          operations.disableEncryption('acme', 'test', undefined, request),
           operations.showEncryption('acme', 'test'),
         ].map((operation) => refused(operation, 'account_unknown')),
       );
@@ -202,13 +203,13 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
 
       desk.now = start + day;
       expect((await operations.showEncryption('acme', 'test')).previous).toBeNull();
-      expect(await operations.disableEncryption('acme', 'test', request)).toMatchObject({
+      expect(await operations.disableEncryption('acme', 'test', undefined, request)).toMatchObject({
         enabled: false,
         encoding: 'base64',
         created_at: null,
       });
-      await refused(operations.disableEncryption('acme', 'test', request), 'encryption_disabled');
-      await refused(operations.disableEncryption('acme', 'live', request), 'encryption_disabled');
+      await refused(operations.disableEncryption('acme', 'test', undefined, request), 'encryption_disabled');
+      await refused(operations.disableEncryption('acme', 'live', undefined, request), 'encryption_disabled');
       const moving = await operations.enableEncryption('acme', 'test', { ...usual, grace: day }, request);
       expect(moving.previous).toMatchObject({ accepts: 'plaintext' });
       expect(trail.map(({ action, details }) => [action, details])).toEqual([
@@ -217,6 +218,32 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
         ['encryption_disabled', { environment: 'test' }],
         ['encryption_enabled', { environment: 'test', replaced: false, grace_until: '2026-11-23T10:00:00Z' }],
       ]);
+    });
+
+    test('encryption is disabled with a grace, which is shown and stays with the account', async () => {
+      const desk = await withAcme();
+      const { operations, store, trail } = desk;
+      const { key } = await operations.enableEncryption('acme', 'test', { ...usual, encoding: 'base64' }, request);
+      const until = '2026-11-22T10:00:00Z';
+      const ending = { enabled: false, created_at: null, previous: { accepts: 'credentials', until } };
+      expect(await operations.disableEncryption('acme', 'test', day, request)).toMatchObject(ending);
+      expect(await operations.showEncryption('acme', 'test')).toMatchObject(ending);
+      const stored = await store.read('acme');
+      const { enabled, credentials, previous } = stored?.encryption.test ?? {};
+      const place = { account: 'acme', environment: 'test', member: 'key' } as const;
+      expect([enabled, credentials]).toEqual([false, undefined]);
+      expect(vault.unwrap(previous?.credentials?.key ?? '', place)).toBe(key);
+      expect(stored && openAccount(stored, vault).encryption.test).toMatchObject({
+        kind: 'ending',
+        previous: { encoding: 'base64' },
+        until: start + day,
+      });
+      expect(trail.at(-1)).toMatchObject({
+        action: 'encryption_disabled',
+        details: { environment: 'test', grace_until: until },
+      });
+      desk.now = start + day;
+      expect((await operations.showEncryption('acme', 'test')).previous).toBeNull();
     });
 
     test('a repeated request makes nothing, and shows all but the secret', async () => {

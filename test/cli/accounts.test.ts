@@ -180,6 +180,21 @@ last used    see "credentials" in the log: a file does not record it
     expect((await run('encryption disable acme --environment test')).code).toBe(1);
   });
 
+  test('is disabled with a grace', async () => {
+    const { run } = await withAcme();
+    await run('encryption enable acme --environment test');
+    expect((await run('encryption disable acme --environment test --grace 24h')).stdout).toBe(
+      'Encryption of acme is off in test; envelopes are accepted until 2026-11-22 10:00 UTC.\n',
+    );
+    expect((await run('encryption show acme --environment test')).stdout).toBe(`account      acme
+environment  test
+encryption   off
+encoding     hex
+accepts too  the previous credentials, until 2026-11-22 10:00 UTC
+last used    see "credentials" in the log: a file does not record it
+`);
+  });
+
   test('seals what it makes with a master key', async () => {
     const masterKey = Buffer.alloc(32, 7).toString('base64');
     const { run, json, file, folder } = desk('accounts: [{ id: acme, name: Acme }]\n', {

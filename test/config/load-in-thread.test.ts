@@ -9,7 +9,7 @@ import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { startCommand } from '../support/command.ts';
 import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
-import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
+import { acmeLive, acmeTest, enabledOf, keys } from '../support/sidecar.ts';
 
 const files = { 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() };
 
@@ -85,7 +85,7 @@ describe('what the other thread has loaded', () => {
   test('opens envelopes with the current credentials and with previous ones', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry) });
     const { accounts } = await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, []);
-    const { current, grace } = (accounts?.ok && accounts.value[0]?.encryption.test) || {};
+    const { current, grace } = enabledOf(accounts?.ok === true ? accounts.value[0]?.encryption.test : undefined);
     const candidates = [current, grace?.previous].filter((each) => each !== undefined);
     expect(candidates).toHaveLength(2);
     for (const sealedWith of [acmeTest, acmeLive]) {

@@ -6,7 +6,7 @@ import type { Config } from '../../src/config/config.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
 import { formatProblem } from '../../src/yaml/problem.ts';
 import type { Env } from '../../src/yaml/values.ts';
-import { admin } from '../support/sidecar.ts';
+import { admin, enabledOf } from '../support/sidecar.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from './files.ts';
 
 const token = 'operators-token-of-a-test-0123456789';
@@ -180,11 +180,9 @@ describe('sealed credentials of the accounts’ file', () => {
   test('are opened with the master key', () => {
     const pairs = right.map(([, iv], i) => [sealed(`a${i}`, 'key', `${i}`.repeat(32)), iv] as const);
     const { accounts } = outcome('', { env, accounts: file(...pairs) }) as Config;
-    expect(accounts.map(({ encryption }) => encryption.test?.current.credentials.key.export().toString())).toEqual([
-      '0'.repeat(32),
-      '1'.repeat(32),
-      '2'.repeat(32),
-    ]);
+    expect(
+      accounts.map(({ encryption }) => enabledOf(encryption.test).current.credentials.key.export().toString()),
+    ).toEqual(['0'.repeat(32), '1'.repeat(32), '2'.repeat(32)]);
   });
 
   test('are held to the same rules as others once they are opened', () => {

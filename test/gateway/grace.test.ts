@@ -254,3 +254,63 @@ describe('a grace', () => {
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
   });
 });
+
+describe('after encryption was disabled with a grace', () => {
+  const ending = [acmeWith({ kind: 'ending', previous: codecOf(previous), until })];
+
+  test.each<[string, string, Sent, 'previous' | 'none']>([
+    ['an envelope is opened and answered sealed', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],
+    [
+      'an envelope, whatever the header wishes',
+      charge,
+      { body: envelopeOf(previous, plaintext), headers: wish },
+      'previous',
+    ],
+    ['plaintext is answered in plain', charge, { body: plaintext }, 'none'],
+    ['no body is answered sealed', 'GET /api/s2s/charge', {}, 'previous'],
+    ['no body and the wish are answered in plain', 'GET /api/s2s/charge', { headers: wish }, 'none'],
+  ])('%s', async (_, line, sent, by) => {
+    const { sidecar, upstream } = await startGateway({ accounts: ending, clock: during });
+    expectAnswered(await send(sidecar, line, { key: keys.acme, ...sent }), by);
+    expect(upstream.seen[0]?.body).toBe(sent.body === undefined ? '' : plaintext);
+    expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
+  });
+
+  test('an envelope that does not open is refused in plain and not forwarded', async () => {
+    const { sidecar, upstream } = await startGateway({ accounts: ending, clock: during });
+    const response = await send(sidecar, charge, { key: keys.acme, body: envelopeOf(current, plaintext) });
+    expect(JSON.parse(response.body)).toMatchObject({ code: 'decryption_failed' });
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('an envelope on a route without envelopes is refused', async () => {
+    const { sidecar, upstream } = await startGateway({ accounts: ending, clock: during });
+    const body = envelopeOf(previous, plaintext);
+    const response = await send(sidecar, 'POST /api/v1/refunds', { key: keys.acme, body });
+    expect(JSON.parse(response.body)).toMatchObject({ code: 'encryption_not_supported' });
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('a refusal is sealed, or plain on a wish', async () => {
+    const accounts = ending.map((account) => ({ ...account, active: false }));
+    const { sidecar } = await startGateway({ accounts, clock: during });
+    expectSealedRefusal(previous, await send(sidecar, charge, { key: keys.acme }), 'account_inactive');
+    expectPlainRefusal(await send(sidecar, charge, { key: keys.acme, headers: wish }), 'account_inactive');
+  });
+
+  test('when it is over, to the millisecond, the account is as without encryption', async () => {
+    let now = until - 1;
+    const { sidecar, upstream } = await startGateway({ accounts: ending, clock: () => now });
+    const body = envelopeOf(previous, plaintext);
+    expectAnswered(await send(sidecar, charge, { key: keys.acme, body }), 'previous');
+    for (now of [until, until + 1]) {
+      for (const sent of [{ body }, { body: plaintext }]) {
+        const response = await send(sidecar, charge, { key: keys.acme, ...sent });
+        expect(response.body).toBe('{"ok":true}');
+        expect(response.headers).not.toHaveProperty('envelope');
+        expect(response.headers).not.toHaveProperty('envelope-credentials');
+        expect(upstream.seen.at(-1)?.body).toBe(sent.body);
+      }
+    }
+  });
+});

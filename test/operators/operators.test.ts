@@ -65,7 +65,13 @@ describe('the operations', () => {
     });
     const { key: _, iv: __, secret_shown: ___, ...shown } = again.body;
     expect((await ask(`GET ${path}`)).body).toEqual(shown);
-    expect(await ask(`POST ${path}/disable`)).toMatchObject({ status: 200, body: { enabled: false } });
+    expectProblem(await ask(`POST ${path}/disable`, { body: { grace: '1h' } }), 409, 'grace_running');
+    await ask(`POST ${path}/grace/end`);
+    expect(await ask(`POST ${path}/disable`, { body: { grace: '1h' } })).toMatchObject({
+      status: 200,
+      body: { enabled: false, previous: { accepts: 'credentials', until: '2026-11-21T11:00:00Z' } },
+    });
+    expect(await ask(`POST ${path}/grace/end`)).toMatchObject({ body: { enabled: false, previous: null } });
     expectProblem(await ask(`POST ${path}/disable`), 409, 'encryption_disabled');
   });
 

@@ -4,7 +4,7 @@ import { Writable } from 'node:stream';
 import { Registry } from 'prom-client';
 import { onTestFinished } from 'vitest';
 import { App } from '../../src/app.ts';
-import type { Account, Encryption } from '../../src/accounts/account.ts';
+import type { Account, Encryption, EncryptionOn } from '../../src/accounts/account.ts';
 import { hashOf, prefixOf, type ApiKey } from '../../src/accounts/api-key.ts';
 import type { Config, OperatorsListener, OperatorsToken, Route, UpstreamTarget } from '../../src/config/config.ts';
 import { parseCredentials, type Credentials } from '../../src/envelope/credentials.ts';
@@ -49,9 +49,15 @@ export function codecOf(credentials: { key: string; iv: string }, encoding: Enco
 
 export function encryptionOf(
   credentials: { key: string; iv: string },
-  { encoding, ...more }: Partial<Encryption> & { readonly encoding?: Encoding } = {},
-): Encryption {
-  return { current: codecOf(credentials, encoding), createdAt: undefined, grace: undefined, ...more };
+  { encoding, ...more }: Partial<EncryptionOn> & { readonly encoding?: Encoding } = {},
+): EncryptionOn {
+  return { kind: 'on', current: codecOf(credentials, encoding), createdAt: undefined, grace: undefined, ...more };
+}
+
+/** Encryption that is enabled. */
+export function enabledOf(encryption: Encryption | undefined): EncryptionOn {
+  if (encryption?.kind !== 'on') throw new Error('encryption is not enabled');
+  return encryption;
 }
 
 export const acme: Account = {

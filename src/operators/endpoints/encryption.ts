@@ -59,10 +59,16 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     operation: 'disable_encryption',
     summary: 'Accept and answer plaintext; the key and the IV are forgotten',
     role: 'operator',
-    input: z.strictObject({ account, environment }),
+    input: z.strictObject({
+      account,
+      environment,
+      grace: textValue(grace)
+        .optional()
+        .describe('Still open envelopes and seal their responses for so long, such as 24h.'),
+    }),
     response: { status: 200, view: 'Encryption' },
-    run: ({ operations }, { account, environment }, caller) =>
-      operations.disableEncryption(account, environment, caller),
+    run: ({ operations }, { account, environment, grace }, caller) =>
+      operations.disableEncryption(account, environment, grace, caller),
   }),
   endpoint({
     method: 'POST',

@@ -118,7 +118,7 @@ describe('only what differs is written', () => {
     const text = changed(file, 'acme', (account) => enableEncryption(account, 'test', options, now, clear).account);
     expect(text).not.toContain('"${AES}"');
     expect(commentsOf(text)).toEqual(commentsOf(file));
-    const off = changed(text, 'acme', (account) => disableEncryption(account, 'test'));
+    const off = changed(text, 'acme', (account) => disableEncryption(account, 'test', undefined, now));
     expect(off).toContain('test: { enabled: false } # from the environment');
   });
 

@@ -10,6 +10,7 @@ import { Files } from '../../../src/yaml/files.ts';
 import type { Env } from '../../../src/yaml/values.ts';
 import { YamlFile } from '../../../src/yaml/yaml-file.ts';
 import { filesIn } from '../../config/files.ts';
+import { enabledOf } from '../../support/sidecar.ts';
 
 const aes = '0123456789abcdefghijklmnopqrstuv';
 const otherAes = 'vutsrqponmlkjihgfedcba9876543210';
@@ -132,7 +133,7 @@ describe('encryption', () => {
     const { encryption } = acme(`    encryption: { test: { ${enabled} }, live: { enabled: false } }\n`);
     expect(Object.keys(encryption)).toEqual(['test']);
     expect(encryption.test).toMatchObject({ current: { encoding: 'hex' }, createdAt: undefined, grace: undefined });
-    expect(encryption.test && bytesOf(encryption.test.current.credentials)).toEqual({ key: aes, iv });
+    expect(bytesOf(enabledOf(encryption.test).current.credentials)).toEqual({ key: aes, iv });
   });
 
   test('may be disabled with its credentials still there', () => {
@@ -147,25 +148,28 @@ describe('encryption', () => {
       current: { encoding: 'base64' },
       createdAt: Date.parse('2026-11-01T00:00:00Z'),
     });
-    expect(encryption.live && bytesOf(encryption.live.current.credentials)).toEqual({ key: aes, iv });
+    expect(bytesOf(enabledOf(encryption.live).current.credentials)).toEqual({ key: aes, iv });
   });
 
   test('takes references, and cuts a longer IV', () => {
     const lines = '    encryption: { test: { enabled: true, key: "${KEY}", iv: "${IV}" } }\n';
     const { encryption } = acme(lines, { KEY: aes, IV: `${iv}QRSTUVWX` });
-    expect(encryption.test && bytesOf(encryption.test.current.credentials)).toEqual({ key: aes, iv });
+    expect(bytesOf(enabledOf(encryption.test).current.credentials)).toEqual({ key: aes, iv });
   });
 
   test('has a grace with the previous credentials', () => {
     const previous = `previous: { key: ${otherAes}, iv: ${iv}, until: 2026-12-01T00:00:00Z }`;
-    const grace = acme(`    encryption: { test: { ${enabled}, ${previous} } }\n`).encryption.test?.grace;
+    const { grace } = enabledOf(acme(`    encryption: { test: { ${enabled}, ${previous} } }\n`).encryption.test);
     expect(grace?.until).toBe(Date.parse('2026-12-01T00:00:00Z'));
     expect(grace?.previous && bytesOf(grace.previous.credentials)).toEqual({ key: otherAes, iv });
   });
 
   test('has a grace with plaintext where no previous credentials are written', () => {
     const { encryption } = acme(`    encryption: { test: { ${enabled}, previous: { until: 2020-01-01 } } }\n`);
-    expect(encryption.test?.grace).toEqual({ previous: undefined, until: Date.parse('2020-01-01T00:00:00Z') });
+    expect(enabledOf(encryption.test).grace).toEqual({
+      previous: undefined,
+      until: Date.parse('2020-01-01T00:00:00Z'),
+    });
   });
 
   test.each([
