@@ -6,7 +6,7 @@ const unit = [
   'test/accounts/file/{directory,edit,odd-files,read,trail}.test.ts',
   'test/accounts/transfer/*.test.ts',
   'test/config/!(reload|load-in-thread).test.ts',
-  'test/yaml/*.test.ts',
+  'test/{input,yaml}/*.test.ts',
   'test/cli/{cipher,text-width,init}.test.ts',
   'test/gateway/{router,target,client-address,failure-limiter,upstream-headers}.test.ts',
   'test/telemetry/{access-log,recent-traffic,series}.test.ts',

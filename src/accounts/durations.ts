@@ -1,4 +1,4 @@
-import { duration, within } from '../yaml/kinds.ts';
+import { duration, within } from '../input/kinds.ts';
 
 const day = 86_400_000;
 

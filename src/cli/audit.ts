@@ -1,7 +1,7 @@
 import { Option, type Command } from 'commander';
 import { identifier } from '../accounts/file/schema.ts';
 import type { AuditEventView } from '../accounts/views.ts';
-import { instant } from '../yaml/kinds.ts';
+import { instant } from '../input/kinds.ts';
 import type { CliIo } from './io.ts';
 import { readAs } from './options.ts';
 import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';

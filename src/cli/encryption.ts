@@ -8,7 +8,7 @@ import { exitCodes, type CliIo } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
 import { onStore, storeCommand, type Ended, type StoreOptions } from './store-command.ts';
 import { members, minute } from './table.ts';
-import { instant } from '../yaml/kinds.ts';
+import { instant } from '../input/kinds.ts';
 
 type Options = StoreOptions & { readonly environment: EnvironmentName };
 type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: number; readonly replace?: true };

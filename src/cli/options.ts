@@ -1,8 +1,8 @@
 import { Argument, InvalidArgumentError, Option } from 'commander';
 import { identifier } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import type { Kind } from '../yaml/kinds.ts';
-import { WrongValue } from '../yaml/wrong-value.ts';
+import type { Kind } from '../input/kinds.ts';
+import { WrongValue } from '../input/wrong-value.ts';
 import type { CliIo } from './io.ts';
 
 /** Reads an argument or an option as a value of the configuration's kinds; what is not as expected is wrong usage. */

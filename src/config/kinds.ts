@@ -3,9 +3,9 @@ import type { KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
 import { hashOf } from '../accounts/api-key.ts';
 import { parseMasterKeys } from '../accounts/vault.ts';
-import { duration, within } from '../yaml/kinds.ts';
-import type { Kind } from '../yaml/kinds.ts';
-import { WrongValue } from '../yaml/wrong-value.ts';
+import { duration, within } from '../input/kinds.ts';
+import type { Kind } from '../input/kinds.ts';
+import { WrongValue } from '../input/wrong-value.ts';
 import type { Limits, OperatorsToken, UpstreamTarget } from './config.ts';
 
 /** What a listener binds to. */

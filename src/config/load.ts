@@ -6,14 +6,14 @@ import { environmentNames } from '../accounts/api-key.ts';
 import { openAccount } from '../accounts/open-account.ts';
 import { Vault } from '../accounts/vault.ts';
 import { Files, displayName } from '../yaml/files.ts';
-import { formatPath } from '../yaml/member-path.ts';
-import type { MemberPath } from '../yaml/member-path.ts';
+import { formatPath } from '../input/member-path.ts';
+import type { MemberPath } from '../input/member-path.ts';
 import type { Problem } from '../yaml/problem.ts';
-import { validate } from '../yaml/validate.ts';
-import type { Partly } from '../yaml/validate.ts';
+import { validate } from '../input/validate.ts';
+import type { Partly } from '../input/validate.ts';
 import { valuesIn } from '../yaml/values.ts';
 import type { Env } from '../yaml/values.ts';
-import { WrongValue } from '../yaml/wrong-value.ts';
+import { WrongValue } from '../input/wrong-value.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
 import type {
   Config,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { environmentNames, keyKinds } from '../accounts/api-key.ts';
-import { duration, oneOf, size, text, within } from '../yaml/kinds.ts';
+import { duration, oneOf, size, text, within } from '../input/kinds.ts';
 import type { Values } from '../yaml/values.ts';
 import { identifier } from '../accounts/file/schema.ts';
 import { httpMethods, logLevels, operatorRoles, reportableCodes } from './config.ts';

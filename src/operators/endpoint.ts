@@ -4,8 +4,8 @@ import { environmentNames } from '../accounts/api-key.ts';
 import type { Operations, Request } from '../accounts/operations.ts';
 import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
-import { oneOf } from '../yaml/kinds.ts';
-import { textValue } from '../yaml/text-value.ts';
+import { oneOf } from '../input/kinds.ts';
+import { textValue } from '../input/text-value.ts';
 import type { SidecarState } from './overview.ts';
 import type { ViewName } from './views.ts';
 

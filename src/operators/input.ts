@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import type { Once } from '../accounts/store.ts';
 import { hashOf } from '../accounts/api-key.ts';
-import { formatPath } from '../yaml/member-path.ts';
-import { validate } from '../yaml/validate.ts';
+import { formatPath } from '../input/member-path.ts';
+import { validate } from '../input/validate.ts';
 import { ApiProblem, type MemberProblem } from './problems.ts';
 
 type Members = Readonly<Record<string, unknown>>;

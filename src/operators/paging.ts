@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { identifier } from '../accounts/file/schema.ts';
 import type { Unreadable } from '../accounts/store.ts';
-import type { Kind } from '../yaml/kinds.ts';
-import { textValue } from '../yaml/text-value.ts';
+import type { Kind } from '../input/kinds.ts';
+import { textValue } from '../input/text-value.ts';
 
 /** A text to search for. */
 export const searchText: Kind<string> = {

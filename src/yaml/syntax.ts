@@ -1,6 +1,6 @@
 import { LineCounter, isAlias, isMap, isNode, isScalar, isSeq, parseDocument } from 'yaml';
 import type { Document, ErrorCode } from 'yaml';
-import type { MemberPath } from './member-path.ts';
+import type { MemberPath } from '../input/member-path.ts';
 
 /** Something that is wrong with the text as YAML, at an offset into it. */
 interface SyntaxProblem {

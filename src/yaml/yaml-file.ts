@@ -1,8 +1,8 @@
 import { dirname } from 'node:path';
 import type { Files } from './files.ts';
 import { displayName } from './files.ts';
-import { formatPath } from './member-path.ts';
-import type { MemberPath } from './member-path.ts';
+import { formatPath } from '../input/member-path.ts';
+import type { MemberPath } from '../input/member-path.ts';
 import type { Problem } from './problem.ts';
 import { parseYaml } from './syntax.ts';
 import type { ParsedYaml } from './syntax.ts';

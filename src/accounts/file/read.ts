@@ -1,9 +1,9 @@
 import { parseCredentials, sameCredentials } from '../../envelope/credentials.ts';
 import type { Credentials } from '../../envelope/credentials.ts';
-import { formatPath } from '../../yaml/member-path.ts';
-import type { MemberPath } from '../../yaml/member-path.ts';
-import { validate } from '../../yaml/validate.ts';
-import type { Partly, Subject } from '../../yaml/validate.ts';
+import { formatPath } from '../../input/member-path.ts';
+import type { MemberPath } from '../../input/member-path.ts';
+import { validate } from '../../input/validate.ts';
+import type { Input, Partly } from '../../input/validate.ts';
 import { valuesIn } from '../../yaml/values.ts';
 import type { Env } from '../../yaml/values.ts';
 import type { YamlFile } from '../../yaml/yaml-file.ts';
@@ -21,7 +21,7 @@ type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;
 type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encryption']['test']>>;
 
 /** A file with accounts, or something that stands for one. */
-export type AccountsSource = Subject & Pick<YamlFile, 'isWrong' | 'warn'>;
+export type AccountsSource = Input & Pick<YamlFile, 'isWrong' | 'warn'>;
 
 /** Credentials, the texts they were made of, and where their key stands. */
 interface Placed {

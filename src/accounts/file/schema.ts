@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { credentialFormats } from '../../envelope/credentials.ts';
 import { encodings } from '../../envelope/encoding.ts';
-import { instant, oneOf, text } from '../../yaml/kinds.ts';
-import type { Kind } from '../../yaml/kinds.ts';
+import { instant, oneOf, text } from '../../input/kinds.ts';
+import type { Kind } from '../../input/kinds.ts';
 import type { Values } from '../../yaml/values.ts';
 import { isWellFormed, keyPrefixes } from '../api-key.ts';
 

@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Files, displayName } from '../../yaml/files.ts';
 import { formatProblem, type Problem } from '../../yaml/problem.ts';
 import type { Env } from '../../yaml/values.ts';
-import { WrongValue } from '../../yaml/wrong-value.ts';
+import { WrongValue } from '../../input/wrong-value.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import { isSelected } from '../conditions.ts';

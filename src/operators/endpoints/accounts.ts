@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { accountFilters } from '../../accounts/conditions.ts';
 import { accountName, identifier } from '../../accounts/file/schema.ts';
-import { oneOf } from '../../yaml/kinds.ts';
-import { textValue } from '../../yaml/text-value.ts';
+import { oneOf } from '../../input/kinds.ts';
+import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { after, pageOf, pageSize, searchText } from '../paging.ts';
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { rfc3339 } from '../../accounts/dates.ts';
 import type { AuditEventView } from '../../accounts/views.ts';
-import { instant, type Kind } from '../../yaml/kinds.ts';
-import { textValue } from '../../yaml/text-value.ts';
+import { instant, type Kind } from '../../input/kinds.ts';
+import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { pageSize } from '../paging.ts';
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { grace } from '../../accounts/durations.ts';
 import { encodings } from '../../envelope/encoding.ts';
-import { instant, oneOf } from '../../yaml/kinds.ts';
-import { textValue } from '../../yaml/text-value.ts';
+import { instant, oneOf } from '../../input/kinds.ts';
+import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
 import { after, pageOf, pageSize } from '../paging.ts';
 

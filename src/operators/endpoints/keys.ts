@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { keyKinds } from '../../accounts/api-key.ts';
 import { lifetime, overlap } from '../../accounts/durations.ts';
 import { sha256 } from '../../accounts/file/schema.ts';
-import { oneOf } from '../../yaml/kinds.ts';
-import { textValue } from '../../yaml/text-value.ts';
+import { oneOf } from '../../input/kinds.ts';
+import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
 import { after, pageOf, pageSize } from '../paging.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { duration, instant, oneOf, size, text, within } from '../../src/yaml/kinds.ts';
-import type { Kind } from '../../src/yaml/kinds.ts';
-import { WrongValue } from '../../src/yaml/wrong-value.ts';
+import { duration, instant, oneOf, size, text, within } from '../../src/input/kinds.ts';
+import type { Kind } from '../../src/input/kinds.ts';
+import { WrongValue } from '../../src/input/wrong-value.ts';
 
 /** What a text means, undefined where it is refused. */
 function read<T>(kind: Kind<T>, written: string): T | undefined {

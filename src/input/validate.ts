@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { unknownMember } from './member-path.ts';
 import type { MemberPath } from './member-path.ts';
-import type { YamlFile } from './yaml-file.ts';
 
 /** A value of which any part may be missing. */
 export type Partly<T> = T extends readonly (infer Item)[]
@@ -10,44 +9,49 @@ export type Partly<T> = T extends readonly (infer Item)[]
     ? { readonly [Name in keyof T]?: Partly<T[Name]> | undefined }
     : T;
 
-/** What is held against a schema: a file, or something that stands for one. */
-export type Subject = Pick<YamlFile, 'value' | 'report'>;
+/** Input to be validated: a file, or the members of a request. */
+export interface Input {
+  /** Plain values as parsed; undefined if there are none, which was reported by the parser. */
+  readonly value: unknown;
+  /** Notes a mistake in the member at `path`, or in its name. */
+  report(path: MemberPath, message: string, part?: 'name' | 'value'): void;
+}
 
 /**
- * Holds a file against its schema and reports all that is wrong. Returns what is right: a part that is missing was
- * reported, so that whoever checks further need not speak of it again.
+ * Validates input against a schema and reports every mistake. Returns the valid parts: a part that is missing was
+ * reported, so further checks can skip it.
  */
-export function validate<S extends z.ZodType>(file: Subject, schema: S): Partly<z.output<S>> | undefined {
-  if (file.value === undefined) return undefined;
+export function validate<S extends z.ZodType>(input: Input, schema: S): Partly<z.output<S>> | undefined {
+  if (input.value === undefined) return undefined;
   let seen: unknown;
   const result = schema
     .refine((value) => ((seen = value), true), { when: () => true })
-    .safeParse(file.value, { error: messageOf });
+    .safeParse(input.value, { error: messageOf });
   if (result.success) return result.data as Partly<z.output<S>>;
 
   for (const issue of result.error.issues) {
-    report(file, issue, []);
+    report(input, issue, []);
     if (issue.code !== 'unrecognized_keys') seen = without(seen, issue.path);
   }
   return seen as Partly<z.output<S>>;
 }
 
-function report(file: Subject, issue: z.core.$ZodIssue, parent: MemberPath): void {
+function report(input: Input, issue: z.core.$ZodIssue, parent: MemberPath): void {
   const path = [...parent, ...(issue.path as MemberPath)];
   if (issue.code === 'unrecognized_keys') {
     // One message per line: see `messageOf`.
     const messages = issue.message.split('\n');
-    for (const [i, name] of issue.keys.entries()) file.report([...path, name], messages[i] ?? '', 'name');
+    for (const [i, name] of issue.keys.entries()) input.report([...path, name], messages[i] ?? '', 'name');
     return;
   }
   const ways = issue.code === 'invalid_union' ? issue.errors.filter((errors) => !errors.some(isWrongType)) : [];
-  // Of the ways to write a value, one that fails only where the value was read was the one meant.
+  // If an alternative has the right form and fails only when the value is read, that alternative was meant.
   const meant = ways.find((errors) => errors.every(({ code }) => code === 'custom')) ?? (ways.length === 1 && ways[0]);
-  if (!meant) file.report(path, issue.message);
-  else for (const inner of meant) report(file, inner, path);
+  if (!meant) input.report(path, issue.message);
+  else for (const inner of meant) report(input, inner, path);
 }
 
-/** Whether a way to write a value was not the one meant: a text is there for a mapping, or the other way round. */
+/** Whether the value has another type than this alternative expects, such as text instead of members. */
 function isWrongType({ code, path }: z.core.$ZodIssue): boolean {
   return path.length === 0 && ['invalid_type', 'invalid_value', 'invalid_union'].includes(code);
 }

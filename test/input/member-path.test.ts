@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { formatPath, unknownMember } from '../../src/yaml/member-path.ts';
+import { formatPath, unknownMember } from '../../src/input/member-path.ts';
 
 test.each([
   [[], '.'],
