@@ -1,35 +1,34 @@
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { AccessLine } from '../telemetry/access-log.ts';
-import type { GatewayRequest } from './gateway-request.ts';
+import type { Reply } from './reply.ts';
 import { traceIdOf } from './request-head.ts';
 
 /** The status of a request whose client left before its response was complete, or that was broken off before it began. */
 const clientLeft = 499;
 
 /** The access line of a request that is over. Durations in milliseconds, to the microsecond. */
-export function accessLine(request: GatewayRequest): AccessLine {
-  const { res, head, holder } = request;
-  // An upgraded connection has a status without a response; a broken response has one from its head on.
-  const hasStatus = request.answeredInWhole || res.statusCode === 101 || (request.brokenOff && request.answered);
+export function accessLine(reply: Reply): AccessLine {
+  const { request, refusal } = reply;
+  const { head, holder, reported, stats } = request;
   return {
     request_id: request.id,
     trace_id: request.trace?.traceId ?? traceIdOf(head?.traceparent),
     environment: request.environment,
     route: request.route,
-    method: request.req.method,
-    status: hasStatus ? res.statusCode : clientLeft,
-    code: request.refusal,
-    reported: request.reported.length === 0 ? undefined : request.reported.join(),
+    method: request.raw.method,
+    status: reply.status ?? clientLeft,
+    code: refusal,
+    reported: reported.length === 0 ? undefined : reported.join(),
     account: holder?.account.id,
     api_key: holder?.key.id,
-    credentials: request.refusal === undefined ? request.grace : undefined,
-    reason: request.reason,
-    upstream_error: request.upstreamFailure?.cause,
-    bytes_in: request.bytesIn,
-    bytes_out: request.bytesOut,
-    duration_ms: rounded(performance.now() - request.times.startedAt),
-    upstream_ms: request.times.upstream === undefined ? undefined : rounded(request.times.upstream),
-    envelope_ms: request.envelopeTime === 0 ? undefined : rounded(request.envelopeTime),
+    credentials: refusal === undefined ? reply.sealing?.credentials : undefined,
+    reason: stats.reason,
+    upstream_error: stats.upstreamFailure?.cause,
+    bytes_in: stats.bytesIn,
+    bytes_out: stats.bytesOut,
+    duration_ms: rounded(performance.now() - stats.startedAt),
+    upstream_ms: stats.upstream === undefined ? undefined : rounded(stats.upstream),
+    envelope_ms: stats.envelope === 0 ? undefined : rounded(stats.envelope),
   };
 }
 

@@ -1,33 +1,26 @@
 import { kindOf } from '../accounts/api-key.ts';
 import type { Found, KeyHolder } from '../accounts/directory.ts';
 import type { Limits, ReportableCode, Route } from '../config/config.ts';
-import type { RefusalCode } from '../errors.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import { authenticate } from './authentication.ts';
 import { cipherTestOf } from './cipher-test.ts';
 import { clientOf, peerOf } from './client-address.ts';
 import { FailureLimiter } from './failure-limiter.ts';
-import type { GatewayRequest } from './gateway-request.ts';
 import { LookUps } from './look-ups.ts';
 import { asksForWebSocket } from './pass-upgrade.ts';
-import type { RefusalDetails } from './refusal.ts';
+import { Refusal } from './refusal.ts';
+import type { Reply } from './reply.ts';
 import { exceeds, readRequestHead, type RequestHead } from './request-head.ts';
+import type { Request } from './request.ts';
 import type { RouteMatch } from './router.ts';
 import type { Rules, ServedEnvironment } from './rules.ts';
-import { chooseByHead, encryptionAt } from './sealing.ts';
+import { encryptionAt, sealingByHead } from './sealing.ts';
 
-interface Refused {
-  readonly outcome: 'refused';
-  readonly code: RefusalCode;
-  readonly details: RefusalDetails;
-}
-
-/** What admission says: refused, to be answered here, or admitted. */
-export type AdmissionOutcome =
-  | Refused
-  | { readonly outcome: 'cipher_test'; readonly head: RequestHead; readonly test: 'encrypt' | 'decrypt' }
+/** How an admitted request goes on: it is answered here, or by the upstream. */
+export type Admitted =
+  | { readonly kind: 'cipher_test'; readonly head: RequestHead; readonly test: 'encrypt' | 'decrypt' }
   | {
-      readonly outcome: 'admitted';
+      readonly kind: 'upstream';
       readonly head: RequestHead;
       readonly environment: ServedEnvironment;
       readonly enveloped: boolean;
@@ -53,19 +46,19 @@ export class Admission {
   }
 
   /** The ordered steps that decide about a request. Each stands where it stands for the reason it gives. */
-  async decide(request: GatewayRequest): Promise<AdmissionOutcome> {
+  async decide(request: Request, reply: Reply): Promise<Admitted | Refusal> {
     const { rules } = request;
 
     // 1. What can be read in two ways is refused before anything is decided on one of its readings.
-    const isTooLarge = exceeds(request.req, rules.limits);
-    const head = isTooLarge ? undefined : readRequestHead(request.req);
+    const isTooLarge = exceeds(request.raw, rules.limits);
+    const head = isTooLarge ? undefined : readRequestHead(request.raw);
     request.begin(head);
-    if (head === undefined) return refused(isTooLarge ? 'headers_too_large' : 'ambiguous_request');
-    request.trace = this.#recorder.trace(head, () => rules.trusts(peerOf(request)), request.times.startedAt);
+    if (head === undefined) return new Refusal(isTooLarge ? 'headers_too_large' : 'ambiguous_request');
+    request.trace = this.#recorder.trace(head, () => rules.trusts(peerOf(request)), request.stats.startedAt);
 
     // 2. The host says which environment this is; keys, credentials and the upstream depend on it.
     const environment = rules.environmentOf(head.host);
-    if (environment === undefined) return refused('unknown_host');
+    if (environment === undefined) return new Refusal('unknown_host');
     request.environment = environment.name;
 
     // The route is looked up before anything else is refused, because refusals depend on it: who may read them, and how.
@@ -76,75 +69,75 @@ export class Admission {
     // Bytes behind the head would be a body to one reader and the first of the WebSocket to another.
     if (
       head.method === 'GET' &&
-      head.hasBody &&
+      head.body.kind !== 'none' &&
       asksForWebSocket(head.upgrade) &&
       routes.some((route) => route.upgrade)
     ) {
-      return refused('ambiguous_request');
+      return new Refusal('ambiguous_request');
     }
 
     // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
     const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
     if (test !== undefined) {
-      const holder = head.authorization === undefined ? undefined : await this.#identify(request, head, environment);
-      return isRefused(holder) ? holder : { outcome: 'cipher_test', head, test };
+      const holder =
+        head.authorization === undefined ? undefined : await this.#identify(request, reply, head, environment);
+      return holder instanceof Refusal ? holder : { kind: 'cipher_test', head, test };
     }
 
     request.route = routes[0]?.path ?? 'unlisted';
     const enveloped = routes.some((route) => route.envelope);
     if (isOpenPreflight(head, rules)) {
-      return { outcome: 'admitted', head, environment, enveloped: false };
+      return { kind: 'upstream', head, environment, enveloped: false };
     }
 
     // 4. Whose request it is. Before the route's permission: to somebody unknown there is nothing to permit.
-    const holder = await this.#identify(request, head, environment, enveloped);
-    if (isRefused(holder)) return holder;
+    const holder = await this.#identify(request, reply, head, environment, enveloped);
+    if (holder instanceof Refusal) return holder;
 
     // 5. What this kind of key may do here.
     for (const code of forbiddenBy(match, holder)) {
       if (rules.report.has(code)) request.reported.push(code);
-      else return refused(code, code === 'method_not_allowed' ? { allow: allowedMethods(routes) } : {});
+      else return new Refusal(code, code === 'method_not_allowed' ? { allow: allowedMethods(routes) } : {});
     }
 
-    return { outcome: 'admitted', head, environment, enveloped };
+    return { kind: 'upstream', head, environment, enveloped };
   }
 
   /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. */
   async #identify(
-    request: GatewayRequest,
+    request: Request,
+    reply: Reply,
     head: RequestHead,
     environment: ServedEnvironment,
     enveloped = false,
-  ): Promise<KeyHolder | Refused> {
+  ): Promise<KeyHolder | Refusal> {
     const now = this.#clock();
     const { directory } = request.rules;
     const isSuspect = (): boolean => this.#retryAfter(request, head) !== undefined;
     const find = (hash: string): Found | Promise<Found> => this.#lookUps.find(directory, hash, isSuspect);
     const holder = await authenticate(head.authorization, environment.name, find, now);
-    if (holder === 'invalid_api_key') return this.#guessed(request, head);
-    if (typeof holder === 'string') return refused(holder);
-    request.identify(holder);
+    if (holder instanceof Refusal) return holder.code === 'invalid_api_key' ? this.#guessed(request, head) : holder;
     const encryption = encryptionAt(holder.account.encryption[environment.name], now);
-    request.encryption = encryption;
-    if (enveloped && encryption !== undefined) request.choose(chooseByHead(head, encryption, now));
-    return holder.account.active ? holder : refused('account_inactive');
+    request.identify(holder, encryption);
+    if (enveloped && encryption !== undefined) reply.seal(sealingByHead(head, encryption));
+    return holder.account.active ? holder : new Refusal('account_inactive');
   }
 
   /**
    * An unknown key: perhaps a guess. Too many from one client are told so, instead of whether they were right; a good key
    * from the same address is never asked to wait, because others may share the address.
    */
-  #guessed(request: GatewayRequest, head: RequestHead): Refused {
+  #guessed(request: Request, head: RequestHead): Refusal {
     const retryAfter = this.#retryAfter(request, head);
-    if (retryAfter !== undefined) return refused('too_many_attempts', { retryAfter });
-    this.#guesses.failed(clientOf(request, head), request.rules.limits.failedKeys.window, request.times.startedAt);
-    return refused('invalid_api_key');
+    if (retryAfter !== undefined) return new Refusal('too_many_attempts', { retryAfter });
+    this.#guesses.failed(clientOf(request, head), request.rules.limits.failedKeys.window, request.stats.startedAt);
+    return new Refusal('invalid_api_key');
   }
 
   /** Seconds until guesses of this client are heard again; undefined while it is within its limit. */
-  #retryAfter(request: GatewayRequest, head: RequestHead): number | undefined {
+  #retryAfter(request: Request, head: RequestHead): number | undefined {
     const { attempts } = request.rules.limits.failedKeys;
-    return this.#guesses.limited(clientOf(request, head), attempts, request.times.startedAt);
+    return this.#guesses.limited(clientOf(request, head), attempts, request.stats.startedAt);
   }
 }
 
@@ -174,17 +167,9 @@ function allowedMethods(routes: readonly Route[]): string {
  * Whether a request is a CORS preflight (Fetch §4.8) for what a public key may do. A browser cannot send a key with it.
  */
 function isOpenPreflight(head: RequestHead, { router, report }: Rules): boolean {
-  if (head.method !== 'OPTIONS' || head.origin === undefined || head.requestedMethod === undefined || head.hasBody)
-    return false;
+  if (head.method !== 'OPTIONS' || head.origin === undefined || head.requestedMethod === undefined) return false;
+  if (head.body.kind !== 'none') return false;
   const match = router.match(head.path, head.requestedMethod);
   if (match.outcome === 'method_not_allowed' && !report.has('method_not_allowed')) return false;
   return report.has('key_not_permitted') || (match.outcome === 'matched' && match.route.keys.includes('public'));
-}
-
-function isRefused(identified: KeyHolder | Refused | undefined): identified is Refused {
-  return identified !== undefined && 'outcome' in identified;
-}
-
-function refused(code: RefusalCode, details: RefusalDetails = {}): Refused {
-  return { outcome: 'refused', code, details };
 }

@@ -7,7 +7,7 @@ import {
   type EnvironmentName,
 } from '../accounts/api-key.ts';
 import type { Found, KeyHolder } from '../accounts/directory.ts';
-import type { RefusalCode } from '../errors.ts';
+import { Refusal } from './refusal.ts';
 
 /** RFC 6750 §2.1 with the scheme in any case (RFC 9110 §11.1) and one or more spaces. */
 const bearer = /^bearer +(\S+)$/i;
@@ -24,16 +24,17 @@ export async function authenticate(
   environment: EnvironmentName,
   find: (hash: string) => Found | Promise<Found>,
   now: number,
-): Promise<KeyHolder | RefusalCode> {
-  if (authorization === undefined) return 'missing_api_key';
+): Promise<KeyHolder | Refusal> {
+  if (authorization === undefined) return new Refusal('missing_api_key');
   const key = bearer.exec(authorization)?.[1];
-  if (key === undefined || !isWellFormed(key)) return 'malformed_api_key';
-  if (environmentOf(prefixOf(key)) !== environment) return 'environment_mismatch';
+  if (key === undefined || !isWellFormed(key)) return new Refusal('malformed_api_key');
+  if (environmentOf(prefixOf(key)) !== environment) return new Refusal('environment_mismatch');
   const holder = await find(hashOf(key));
-  if (holder === 'unavailable') return 'accounts_unavailable';
-  if (holder === undefined) return 'invalid_api_key';
+  if (holder === 'unavailable') return new Refusal('accounts_unavailable');
+  if (holder === undefined) return new Refusal('invalid_api_key');
   // A stored hash says of its kind and environment what its file says; only if the key agrees is either to be believed.
-  return holder.key.prefix === prefixOf(key) && isInForce(holder.key, now) ? holder : 'invalid_api_key';
+  const isGood = holder.key.prefix === prefixOf(key) && isInForce(holder.key, now);
+  return isGood ? holder : new Refusal('invalid_api_key');
 }
 
 /** Whether a key has neither expired nor been revoked. @param now epoch milliseconds */

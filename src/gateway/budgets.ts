@@ -10,7 +10,7 @@ export class Budget {
   #size = 0;
   #shares = { keyless: 0, public: 0, secret: 0 };
 
-  /** Sets how much there is in all; what is taken stays taken. @param least what a share comes to at least */
+  /** Sets how much there is in all; what is taken stays taken. @param least what the smallest share */
   resize(size: number, least: number): void {
     this.#size = size;
     this.#shares = {
@@ -38,7 +38,7 @@ export class Budget {
 
 export class Budgets {
   /** Requests that are worked on. */
-  readonly places = new Budget();
+  readonly slots = new Budget();
   /** Bytes of bodies. */
   readonly bytes = new Budget();
 
@@ -47,21 +47,21 @@ export class Budgets {
   }
 
   resize({ inFlight, buffered, requestBody }: Limits): void {
-    this.places.resize(inFlight, 1);
+    this.slots.resize(inFlight, 1);
     // Room for one body at least.
     this.bytes.resize(buffered, requestBody);
   }
 }
 
 /** What one request has taken of the budgets. */
-export class Share {
+export class Reservation {
   readonly #budgets: Budgets;
   readonly #connection: ClientConnection;
   /** By the key that the request came with. */
   #claimant: Claimant = 'keyless';
   /** The limit that something was refused for. */
   lacks: 'inFlight' | 'buffered' | undefined;
-  #placeOf: Claimant | undefined;
+  #slotOf: Claimant | undefined;
   #bytes = 0;
   #bytesOf: Claimant | undefined;
 
@@ -77,21 +77,21 @@ export class Share {
     this.#connection.keep();
   }
 
-  /** Takes a place, if it has none yet; false if there is none left. */
-  takePlace(by: Claimant = this.#claimant): boolean {
-    if (this.#placeOf !== undefined) return true;
-    if (!this.#budgets.places.take(1, by)) {
+  /** Takes a slot, if it has none yet; false if there is none left. */
+  takeSlot(by: Claimant = this.#claimant): boolean {
+    if (this.#slotOf !== undefined) return true;
+    if (!this.#budgets.slots.take(1, by)) {
       this.lacks = 'inFlight';
       return false;
     }
-    this.#placeOf = by;
+    this.#slotOf = by;
     this.#connection.keep();
     return true;
   }
 
-  leavePlace(): void {
-    if (this.#placeOf !== undefined) this.#budgets.places.give(1, this.#placeOf);
-    this.#placeOf = undefined;
+  leaveSlot(): void {
+    if (this.#slotOf !== undefined) this.#budgets.slots.give(1, this.#slotOf);
+    this.#slotOf = undefined;
     this.#connection.rest();
   }
 

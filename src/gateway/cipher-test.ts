@@ -4,7 +4,8 @@ import { AesCbc } from '../envelope/aes-cbc.ts';
 import { diagnose } from '../envelope/diagnosis.ts';
 import { hintForData, hintForHeaders, slipOfData } from '../envelope/hints.ts';
 import { isJson, minifyJson } from '../envelope/json.ts';
-import type { GatewayRequest } from './gateway-request.ts';
+import { Refusal } from './refusal.ts';
+import type { Reply } from './reply.ts';
 import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 
@@ -27,69 +28,53 @@ export function cipherTestOf(path: string): 'encrypt' | 'decrypt' | undefined {
 
 /** Answers a test endpoint: the caller's own key and IV, its own data; nothing is looked up and nothing forwarded. */
 export async function answerCipherTest(
-  request: GatewayRequest,
+  reply: Reply,
   head: RequestHead,
   test: 'encrypt' | 'decrypt',
-): Promise<void> {
-  if (head.method !== 'POST') {
-    request.refuse('method_not_allowed', { allow: 'POST' });
-    return;
-  }
+): Promise<Refusal | undefined> {
+  if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
+  const { raw, reservation } = reply.request;
   // Node hands header bytes out as ISO 8859-1; the text format counts UTF-8.
-  const [key, iv] = [utf8(request.req.headers['key']), utf8(request.req.headers['iv'])];
+  const [key, iv] = [utf8(raw.headers['key']), utf8(raw.headers['iv'])];
   const credentials = parseCredentials(key, iv, 'text');
   if (Array.isArray(credentials)) {
     const rules = credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; ');
-    request.refuse('invalid_cipher_test', { hint: hintForHeaders(key, iv) ?? rules });
-    return;
+    return new Refusal('invalid_cipher_test', { hint: hintForHeaders(key, iv) ?? rules });
   }
-  if (isEncoded(head)) {
-    request.refuse('unsupported_content_encoding');
-    return;
-  }
-  const body = await readBody(request, head, mostBytes);
-  if (typeof body === 'string') {
-    request.refuse(body);
-    return;
-  }
-  // Whatever key was sent, none is needed here.
-  if (!request.takePlace('keyless')) return;
-  if (!isJson(body)) request.refuse('invalid_cipher_test', { hint: 'the body is not JSON' });
-  else if (test === 'encrypt') answerJson(request, new AesCbc(credentials, 'hex').seal(minifyJson(body)));
-  else answerDecrypt(request, credentials, body, (ciphertext) => diagnose(ciphertext, key, iv));
+  if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
+  const body = await readBody(reply, head, mostBytes);
+  if (body instanceof Refusal) return body;
+  // A key is not needed here, so none counts.
+  if (!reservation.takeSlot('keyless')) return new Refusal('overloaded');
+  if (!isJson(body)) return new Refusal('invalid_cipher_test', { hint: 'the body is not JSON' });
+  const result =
+    test === 'encrypt'
+      ? new AesCbc(credentials, 'hex').seal(minifyJson(body))
+      : decrypt(credentials, body, (ciphertext) => diagnose(ciphertext, key, iv));
+  if (result instanceof Refusal) return result;
+  reply.send(200, [...reply.headers(), 'Content-Type', 'application/json', 'Cache-Control', 'no-store'], result);
+  return undefined;
 }
 
 /** @param diagnose says why a ciphertext does not open: the caller holds the key here, so it may be told padding from JSON */
-function answerDecrypt(
-  request: GatewayRequest,
-  credentials: Credentials,
-  body: Buffer,
-  diagnose: (ciphertext: Buffer) => string,
-): void {
+function decrypt(credentials: Credentials, body: Buffer, diagnose: (ciphertext: Buffer) => string): Buffer | Refusal {
   const document: unknown = JSON.parse(body.toString());
   const data =
     document !== null && typeof document === 'object' && 'encrypted_data' in document
       ? document.encrypted_data
       : undefined;
   if (typeof data !== 'string') {
-    request.refuse('invalid_cipher_test', { hint: 'the body has no "encrypted_data" string' });
-    return;
+    return new Refusal('invalid_cipher_test', { hint: 'the body has no "encrypted_data" string' });
   }
   const ciphertext = decodeCiphertext(data);
   const decrypted = ciphertext === undefined ? 'length' : credentials.cipher.decrypt(ciphertext);
   if (ciphertext === undefined || decrypted === 'length') {
-    request.refuse('decryption_failed', { hint: hintForData(data) });
-  } else if (!decrypted.paddingOk || !isJson(decrypted.plaintext)) {
-    request.refuse('decryption_failed', { hint: slipOfData(data) ?? diagnose(ciphertext) });
-  } else {
-    answerJson(request, decrypted.plaintext);
+    return new Refusal('decryption_failed', { hint: hintForData(data) });
   }
-}
-
-function answerJson(request: GatewayRequest, body: string | Buffer): void {
-  const headers = request.responseHeaders();
-  headers.push('Content-Type', 'application/json', 'Cache-Control', 'no-store');
-  request.answer(200, headers, body);
+  if (!decrypted.paddingOk || !isJson(decrypted.plaintext)) {
+    return new Refusal('decryption_failed', { hint: slipOfData(data) ?? diagnose(ciphertext) });
+  }
+  return decrypted.plaintext;
 }
 
 function utf8(header: string | string[] | undefined): string {

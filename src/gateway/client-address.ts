@@ -1,20 +1,20 @@
 import { isIPv4, isIPv6, SocketAddress } from 'node:net';
-import type { GatewayRequest } from './gateway-request.ts';
 import type { RequestHead } from './request-head.ts';
+import type { RequestFacts } from './request.ts';
 
 /** An IPv4 address in IPv6's clothes (RFC 4291 §2.5.5.2): how IPv4 peers of a dual-stack listener show. */
 const mappedIPv4 = /^::ffff:([\d.]+)$/;
 
 /** The address at the other end of the connection. */
-export function peerOf({ req }: GatewayRequest): string {
-  return req.socket.remoteAddress?.replace(mappedIPv4, '$1') ?? '';
+export function peerOf({ raw }: Pick<RequestFacts, 'raw'>): string {
+  return raw.socket.remoteAddress?.replace(mappedIPv4, '$1') ?? '';
 }
 
 /**
  * The client's address as a subject of limits: of what trusted proxies say the last hop that is not one of theirs, else
  * the peer's, whatever it says of others; an IPv6 network of 64 bits as one, because that is what one client is given.
  */
-export function clientOf(request: GatewayRequest, head: RequestHead): string {
+export function clientOf(request: Pick<RequestFacts, 'raw' | 'rules'>, head: RequestHead): string {
   const peer = peerOf(request);
   if (!request.rules.trusts(peer)) return subject(peer) ?? '';
   const hops = head.forwarded.for?.split(',').map(withoutPort) ?? [];

@@ -3,10 +3,10 @@ import type { Socket } from 'node:net';
 import type { RefusalCode } from '../errors.ts';
 import { LinkedList, type Linked } from './linked-list.ts';
 
-/** What a connection needs to know of its request. */
-interface CurrentRequest {
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
+/** What a connection needs to know of its response. */
+interface CurrentReply {
+  readonly request: { readonly raw: IncomingMessage };
+  readonly raw: ServerResponse;
   /** Something that is no part of a body came in the place of its body. */
   bodyFails(code: RefusalCode): void;
 }
@@ -18,8 +18,8 @@ export class ClientConnection implements Linked<ClientConnection> {
   next: ClientConnection | undefined;
 
   socket: Socket;
-  /** The last request whose response is not complete. */
-  current: CurrentRequest | undefined;
+  /** The last response that is not complete. */
+  current: CurrentReply | undefined;
   /** Pipelined requests that wait for their turn, and the bytes of their heads. */
   waiting = 0;
   waitingBytes = 0;
@@ -42,7 +42,7 @@ export class ClientConnection implements Linked<ClientConnection> {
     if (!this.known && !this.closed) this.#closable?.add(this);
   }
 
-  /** Its request occupies a place, or came with a known key: it is not to be closed for a new one. */
+  /** Its request occupies a slot, or came with a known key: it is not to be closed for a new one. */
   keep(): void {
     this.#closable?.remove(this);
   }
@@ -60,7 +60,7 @@ export function connectionOf(socket: KeepingSocket): ClientConnection {
 
 /** The open connections of clients, so many at most. */
 export class ClientConnections {
-  /** Those that never carried a known key and have no request that occupies a place, the one idle longest first. */
+  /** Those that never carried a known key and have no request that occupies a slot, the one idle longest first. */
   readonly #closable = new LinkedList<ClientConnection>();
   /** TCP connections whose TLS handshake is not complete, by the address at the other end. */
   readonly #handshaking = new Map<string, ClientConnection>();

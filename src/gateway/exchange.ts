@@ -1,15 +1,15 @@
-import type { Encryption } from '../accounts/account.ts';
 import { hintForBody } from '../envelope/hints.ts';
 import { hasEnvelopeShape, openEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { GatewayRequest } from './gateway-request.ts';
 import type { FailureLimiter } from './failure-limiter.ts';
 import { PlainResponse } from './plain-response.ts';
+import { Refusal } from './refusal.ts';
+import type { Reply } from './reply.ts';
 import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { SealedResponse } from './sealed-response.ts';
-import { chooseByOpener, plain } from './sealing.ts';
+import { openersOf, sealingWith, takesPlaintext, type EncryptionInForce } from './sealing.ts';
 import { upstreamHeaders } from './upstream-headers.ts';
 
 /** What the exchange needs beside the request. */
@@ -24,65 +24,53 @@ export interface ExchangeDependencies {
  * What cannot be opened is not forwarded.
  */
 export async function exchange(
-  request: GatewayRequest,
+  reply: Reply,
   head: RequestHead,
   environment: ServedEnvironment,
-  encryption: Encryption,
+  encryption: EncryptionInForce,
   dependencies: ExchangeDependencies,
-): Promise<void> {
+): Promise<Refusal | undefined> {
   let body: Buffer | undefined;
-  if (head.hasBody) {
-    if (isEncoded(head)) {
-      request.refuse('unsupported_content_encoding');
-      return;
-    }
-    const sent = await readBody(request, head);
-    if (typeof sent === 'string') {
-      request.refuse(sent);
-      return;
-    }
+  if (head.body.kind !== 'none') {
+    if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
+    const sent = await readBody(reply, head);
+    if (sent instanceof Refusal) return sent;
     if (sent.length > 0) {
-      body = open(request, environment, encryption, sent, dependencies);
-      if (body === undefined) return;
+      const opened = open(reply, environment, encryption, sent, dependencies);
+      if (opened instanceof Refusal) return opened;
+      body = opened;
     }
   }
-  forward(request, head, environment, body, dependencies.metrics);
+  return forward(reply, head, environment, body, dependencies.metrics);
 }
 
-/** Opens what was sent and settles how it is answered; undefined where it is refused. */
+/** Opens the envelope and settles how it is answered. */
 function open(
-  request: GatewayRequest,
+  reply: Reply,
   environment: ServedEnvironment,
-  encryption: Encryption,
+  encryption: EncryptionInForce,
   sent: Buffer,
   { metrics, openFailures }: ExchangeDependencies,
-): Buffer | undefined {
-  // Whether a grace is on was decided at the head: one that ends now does not end in the middle of a request.
-  const grace = request.grace === undefined || encryption.kind === 'ending' ? undefined : encryption.grace;
-  const takesPlaintext = encryption.kind === 'ending' || (grace !== undefined && grace.previous === undefined);
-  if (takesPlaintext && !hasEnvelopeShape(sent)) {
-    request.choose(plain);
+): Buffer | Refusal {
+  if (takesPlaintext(encryption) && !hasEnvelopeShape(sent)) {
+    reply.seal(sealingWith(undefined, encryption));
     return sent;
   }
-  // In test the responses help anyway; in live, whoever may ask often enough learns from responses that never differ.
-  const { failedKeys } = request.rules.limits;
-  const subject = environment.name === 'live' ? request.holder?.key.id : undefined;
+  const { holder, rules, stats } = reply.request;
+  // In test the responses help anyway; in live a client that may ask often enough learns from responses that never differ.
+  const { failedKeys } = rules.limits;
+  const subject = environment.name === 'live' ? holder?.key.id : undefined;
   const before = performance.now();
-  const wait = subject === undefined ? undefined : openFailures.limited(subject, failedKeys.attempts, before);
-  if (wait !== undefined) {
-    request.refuse('too_many_attempts', { retryAfter: wait });
-    return undefined;
-  }
+  const retryAfter = subject === undefined ? undefined : openFailures.limited(subject, failedKeys.attempts, before);
+  if (retryAfter !== undefined) return new Refusal('too_many_attempts', { retryAfter });
 
-  const openers = encryption.kind === 'ending' ? [encryption.previous] : [encryption.current];
-  if (grace?.previous !== undefined) openers.push(grace.previous);
-  const opened = openEnvelope(sent, openers);
+  const opened = openEnvelope(sent, openersOf(encryption));
   const duration = performance.now() - before;
-  request.envelopeTime += duration;
+  stats.envelope += duration;
   if (!('code' in opened)) {
-    request.opened = true;
+    stats.opened = true;
     metrics.envelope(environment.name, 'open', 'ok', duration / 1_000);
-    request.choose(chooseByOpener(opened.openedBy, encryption, grace));
+    reply.seal(sealingWith(opened.openedBy, encryption));
     return opened.plaintext;
   }
   // A body that is no envelope at all is refused, but nothing has failed to open.
@@ -90,29 +78,30 @@ function open(
     metrics.envelope(environment.name, 'open', 'failed', duration / 1_000);
     if (subject !== undefined) openFailures.failed(subject, failedKeys.window, before);
   }
-  request.reason = opened.reason;
+  stats.reason = opened.reason;
   // In live there is one response to all that may be wrong with a ciphertext: differences are a padding oracle.
-  request.refuse(opened.code, environment.name === 'test' ? { hint: hintForBody(sent, opened.code) } : {});
-  return undefined;
+  return new Refusal(opened.code, environment.name === 'test' ? { hint: hintForBody(sent, opened.code) } : {});
 }
 
 function forward(
-  request: GatewayRequest,
+  reply: Reply,
   head: RequestHead,
   environment: ServedEnvironment,
   body: Buffer | undefined,
   metrics: Metrics,
-): void {
-  const { sealer } = request;
-  const headers = upstreamHeaders(request, head, environment);
+): Refusal | undefined {
+  const sealer = reply.sealing?.sealer;
+  const headers = upstreamHeaders(reply.request, head, environment);
   if (sealer === undefined) {
     headers.push(...head.plainHeaders);
   } else {
     headers.push('Accept-Encoding', 'identity');
     if (body !== undefined) headers.push('Content-Type', 'application/json');
   }
-  if (head.hasBody || head.contentLength !== undefined) headers.push('Content-Length', String(body?.length ?? 0));
+  if (head.body.kind !== 'none' || head.body.contentLength === 0) {
+    headers.push('Content-Length', String(body?.length ?? 0));
+  }
   const response =
-    sealer === undefined ? new PlainResponse(request) : new SealedResponse(request, sealer, environment.name, metrics);
-  request.forward(environment.upstream, { method: head.method, target: head.target, headers, body }, response);
+    sealer === undefined ? new PlainResponse(reply) : new SealedResponse(reply, sealer, environment.name, metrics);
+  return reply.forward(environment.upstream, { method: head.method, target: head.target, headers, body }, response);
 }

@@ -1,6 +1,6 @@
 import { kindOf } from '../accounts/api-key.ts';
 import { routesOf } from './admission.ts';
-import type { GatewayRequest } from './gateway-request.ts';
+import type { Reply } from './reply.ts';
 
 /** How much of what is limited is used, in requests and in bytes. */
 interface Used {
@@ -14,24 +14,25 @@ interface Used {
  *
  * @param used at the end of the request
  */
-export function explanationOf(request: GatewayRequest, used: Used): object {
-  const { id, head, holder, rules } = request;
+export function explanationOf(reply: Reply, used: Used): object {
+  const { id, environment, encryption, head, holder, rules } = reply.request;
   const match = head === undefined ? undefined : rules.router.match(head.path, head.method);
   return {
     request_id: id,
     match: match?.outcome,
     routes: match === undefined ? undefined : routesOf(match),
     key_kind: holder === undefined ? undefined : kindOf(holder.key.prefix),
-    encrypts: request.environment === undefined ? undefined : request.encryption !== undefined,
-    limit: limitOf(request, used),
+    encrypts: environment === undefined ? undefined : encryption !== undefined,
+    limit: limitOf(reply, used),
   };
 }
 
 /** The limit of the configuration that a request was refused for. */
-function limitOf({ refusal, share, rules: { limits, timeouts } }: GatewayRequest, used: Used): object | undefined {
+function limitOf({ refusal, request }: Reply, used: Used): object | undefined {
+  const { limits, timeouts } = request.rules;
   switch (refusal) {
     case 'overloaded':
-      return share.lacks === 'inFlight'
+      return request.reservation.lacks === 'inFlight'
         ? { name: 'inFlight', limit: limits.inFlight, used: used.inFlight }
         : { name: 'buffered', limit: limits.buffered, used: used.buffered };
     case 'too_many_attempts':

@@ -6,21 +6,22 @@ import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import type { RefusalCode } from '../errors.ts';
 import { http } from '../http.ts';
 import { accessLine, unparsedLine } from './access-line.ts';
-import { Admission, routesOf } from './admission.ts';
+import { Admission, routesOf, type Admitted } from './admission.ts';
 import { isInForce } from './authentication.ts';
 import { answerCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
 import { FailureLimiter } from './failure-limiter.ts';
-import { Budgets } from './budgets.ts';
+import { Budgets, Reservation } from './budgets.ts';
 import { ClientConnections, connectionOf } from './client-connection.ts';
-import { GatewayRequest } from './gateway-request.ts';
 import { InFlight } from './in-flight.ts';
 import { passThrough } from './pass-through.ts';
 import { mayBeUpgraded, passUpgrade } from './pass-upgrade.ts';
 import { isUnframed } from './request-body.ts';
-import { endWithProblem } from './refusal.ts';
+import { endWithProblem, Refusal } from './refusal.ts';
+import { Reply } from './reply.ts';
 import { headSize } from './request-head.ts';
+import { Request } from './request.ts';
 import type { Rules } from './rules.ts';
 import { noteUse } from './note-use.ts';
 import { pathOf } from './target.ts';
@@ -30,6 +31,9 @@ const recheckInterval = 1_000;
 
 /** Pipelined requests that may wait on one connection; their heads together may be as large as one alone. */
 const mostPipelined = 100;
+
+/** How a step that answers a request ends: it has answered, or it refuses. */
+type Answered = Refusal | undefined | Promise<Refusal | undefined>;
 
 /** Merchants' traffic: every request passes the steps of `#admit`, then is exchanged or passed through. */
 export class Gateway {
@@ -80,19 +84,15 @@ export class Gateway {
 
   /** How much of what is limited is used: requests that are worked on, and bytes of bodies. */
   get used(): { readonly inFlight: number; readonly buffered: number } {
-    return { inFlight: this.#budgets.places.used, buffered: this.#budgets.bytes.used };
+    return { inFlight: this.#budgets.slots.used, buffered: this.#budgets.bytes.used };
   }
 
   /** Handles one request; never throws and never rejects. */
   handle(req: IncomingMessage, res: ServerResponse): void {
     // Behind a response that ends the connection nothing is a request any more (RFC 9112 §9.6).
     if (req.socket.writableEnded) return;
-    const begin = (): void => {
-      const request = this.#open(req, res);
-      this.#answer(request).catch((error: unknown) => request.fail(error));
-    };
     if (res.socket !== null) {
-      begin();
+      this.#begin(req, res);
       return;
     }
     // Pipelined requests take their turns (RFC 9112 §9.3.2): the one before may end the connection, and two that write
@@ -106,7 +106,7 @@ export class Gateway {
     res.once('socket', () => {
       connection.waiting -= 1;
       connection.waitingBytes -= size;
-      begin();
+      this.#begin(req, res);
     });
   }
 
@@ -124,73 +124,67 @@ export class Gateway {
     res.shouldKeepAlive = false;
     res.once('finish', () => socket.destroySoon());
     socket.on('error', () => {});
-    const request = this.#open(req, res);
-    this.#answer(request, firstBytes).catch((error: unknown) => request.fail(error));
+    this.#begin(req, res, firstBytes);
   }
 
   /** Refuses what Node's parser could not make a request of, behind what is still to be answered on the connection. */
   refuseUnparsed(socket: Socket, code: RefusalCode): void {
     const connection = connectionOf(socket);
-    const request = connection.current;
-    if (request === undefined) {
+    const reply = connection.current;
+    if (reply === undefined) {
       // Whatever else comes on a connection that was refused already is the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
       this.#recorder.record(unparsedLine(id, code));
       endWithProblem(socket, code, id, this.#rules.errorsPage);
-    } else if (request.req.complete) {
+    } else if (reply.request.raw.complete) {
       // Node reports each further piece of it again.
       if (connection.faulty) return;
       connection.faulty = true;
-      request.res.once('close', () => {
+      reply.raw.once('close', () => {
         connection.faulty = false;
         this.refuseUnparsed(socket, code);
       });
     } else {
-      request.bodyFails(code);
+      reply.bodyFails(code);
     }
   }
 
-  /** Takes a request in; it is over when `res` has closed. */
-  #open(req: IncomingMessage, res: ServerResponse): GatewayRequest {
-    const connection = connectionOf(req.socket);
-    const request = new GatewayRequest(req, res, connection, this.#rules, this.#budgets);
-    connection.current = request;
-    this.inFlight.add(request);
+  /** @param firstBytes of an upgrade: the bytes that the client has sent behind the head already */
+  #begin(raw: IncomingMessage, res: ServerResponse, firstBytes?: Buffer): void {
+    const connection = connectionOf(raw.socket);
+    const request = new Request(raw, this.#rules, new Reservation(this.#budgets, connection));
+    const reply = new Reply(request, res);
+    connection.current = reply;
+    this.inFlight.add(reply);
     res.once('close', () => {
-      if (connection.current === request) connection.current = undefined;
-      this.inFlight.remove(request);
-      request.close();
-      this.#observe(request);
+      if (connection.current === reply) connection.current = undefined;
+      this.inFlight.remove(reply);
+      reply.close();
+      this.#observe(reply);
     });
-    return request;
+    this.#serve(request, reply, firstBytes).catch((error: unknown) => reply.fail(error));
   }
 
-  /** @param firstBytes of an upgrade: what the client has sent behind the head already */
-  async #answer(request: GatewayRequest, firstBytes?: Buffer): Promise<void> {
-    const admission = await this.#admission.decide(request);
+  /** The one place that answers what the steps of a request refuse. */
+  async #serve(request: Request, reply: Reply, firstBytes: Buffer | undefined): Promise<void> {
+    const admission = await this.#admission.decide(request, reply);
     // While its key was looked up, the client may have left, or Node's parser found a fault behind the head.
-    if (request.over || request.answered) return;
-    if (admission.outcome === 'refused') {
-      request.refuse(admission.code, admission.details);
-    } else if (admission.outcome === 'cipher_test') {
-      await answerCipherTest(request, admission.head, admission.test);
-    } else if (firstBytes !== undefined) {
-      passUpgrade(request, admission.head, admission.environment, firstBytes);
-    } else {
-      // 6. An account that encrypts here, on a route that asks for it: the enveloped exchange. All else passes through.
-      const { head, environment, enveloped } = admission;
-      if (isUnframed(request.req, head)) {
-        request.refuse('ambiguous_request');
-        return;
-      }
-      const { encryption } = request;
-      if (enveloped && encryption !== undefined) {
-        await exchange(request, head, environment, encryption, this.#exchange);
-      } else {
-        await passThrough(request, head, environment, encryption);
-      }
-    }
+    if (reply.over || reply.begun) return;
+    const refusal = admission instanceof Refusal ? admission : await this.#answer(reply, admission, firstBytes);
+    if (refusal !== undefined) reply.refuse(refusal);
+  }
+
+  #answer(reply: Reply, admitted: Admitted, firstBytes: Buffer | undefined): Answered {
+    if (admitted.kind === 'cipher_test') return answerCipherTest(reply, admitted.head, admitted.test);
+    const { head, environment, enveloped } = admitted;
+    if (firstBytes !== undefined) return passUpgrade(reply, head, environment, firstBytes);
+    // 6. An account that encrypts here, on a route that asks for it: the enveloped exchange. All else passes through.
+    if (isUnframed(reply.request.raw, head)) return new Refusal('ambiguous_request');
+    const { encryption } = reply.request;
+    return enveloped && encryption !== undefined
+      ? exchange(reply, head, environment, encryption, this.#exchange)
+      : passThrough(reply, head, environment);
   }
 
   /** Ends WebSockets whose key or account is not let in any more; they last for hours, and begin with one look-up. */
@@ -198,27 +192,28 @@ export class Gateway {
     if (this.#rechecking) return;
     this.#rechecking = true;
     try {
-      for (const request of this.inFlight.webSockets) {
-        const { holder } = request;
-        if (holder === undefined || request.over) continue;
+      for (const reply of this.inFlight.webSockets) {
+        const { holder } = reply.request;
+        if (holder === undefined || reply.over) continue;
         const found = await this.#rules.directory.find(holder.key.hash);
         // Nobody can say at the moment: it stays as it is.
         if (found === 'unavailable') continue;
-        if (found?.account.active !== true || !isInForce(found.key, this.#clock())) request.breakOff();
+        if (found?.account.active !== true || !isInForce(found.key, this.#clock())) reply.breakOff();
       }
     } finally {
       this.#rechecking = false;
     }
   }
 
-  #observe(request: GatewayRequest): void {
-    if (request.error !== undefined) this.#log.error({ err: request.error, request_id: request.id }, 'request failed');
+  #observe(reply: Reply): void {
+    const { request, error } = reply;
+    if (error !== undefined) this.#log.error({ err: error, request_id: request.id }, 'request failed');
     // 7. One access line and one observation, when all is known.
-    this.#recorder.record(accessLine(request), request);
-    if (this.#log.isLevelEnabled('debug')) this.#log.debug(explanationOf(request, this.used), 'decision');
+    this.#recorder.record(accessLine(reply), request);
+    if (this.#log.isLevelEnabled('debug')) this.#log.debug(explanationOf(reply, this.used), 'decision');
     if (request.environment !== undefined) {
       for (const code of request.reported) this.#recorder.metrics.reported(request.environment, code);
     }
-    noteUse(request, this.#clock());
+    noteUse(reply, this.#clock());
   }
 }

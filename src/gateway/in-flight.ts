@@ -1,49 +1,49 @@
 import type { Directory } from '../accounts/directory.ts';
 import type { Timeouts } from '../config/config.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import type { GatewayRequest } from './gateway-request.ts';
 import { LinkedList } from './linked-list.ts';
+import type { Reply } from './reply.ts';
 
-/** The requests whose response is not complete: how many there are, and how long they wait. */
+/** The responses that are not complete: how many there are, and how long they wait. */
 export class InFlight {
-  readonly #requests = new LinkedList<GatewayRequest>();
+  readonly #replies = new LinkedList<Reply>();
   #sweep: NodeJS.Timeout | undefined;
   #draining = false;
 
   get size(): number {
-    return this.#requests.size;
+    return this.#replies.size;
   }
 
-  add(request: GatewayRequest): void {
-    this.#requests.add(request);
-    if (this.#draining) request.drain();
+  add(reply: Reply): void {
+    this.#replies.add(reply);
+    if (this.#draining) reply.drain();
   }
 
-  remove(request: GatewayRequest): void {
-    this.#requests.remove(request);
+  remove(reply: Reply): void {
+    this.#replies.remove(reply);
   }
 
   /** Whether one began with this part, and may yet use it. */
   uses(part: Upstream | Directory): boolean {
-    for (const request of this.#requests) if (request.rules.has(part)) return true;
+    for (const { request } of this.#replies) if (request.rules.has(part)) return true;
     return false;
   }
 
   /** From now on every response closes its connection. */
   drain(): void {
     this.#draining = true;
-    for (const request of this.#requests) request.drain();
+    for (const reply of this.#replies) reply.drain();
   }
 
   /** The WebSockets among them. */
-  get webSockets(): readonly GatewayRequest[] {
-    return [...this.#requests].filter(({ upgraded }) => upgraded);
+  get webSockets(): readonly Reply[] {
+    return [...this.#replies].filter(({ upgraded }) => upgraded);
   }
 
   /** Breaks off what is still under way. */
   stop(): void {
     clearInterval(this.#sweep);
-    for (const request of this.#requests) request.breakOff();
+    for (const reply of this.#replies) reply.breakOff();
   }
 
   /**
@@ -55,7 +55,7 @@ export class InFlight {
     clearInterval(this.#sweep);
     this.#sweep = setInterval(() => {
       const now = performance.now();
-      for (const open of this.#requests) if (open.deadline <= now) open.expire();
+      for (const reply of this.#replies) if (reply.deadline <= now) reply.expire();
     }, interval).unref();
   }
 }

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { GatewayRequest } from './gateway-request.ts';
 import { PlainResponse } from './plain-response.ts';
+import { Refusal } from './refusal.ts';
+import type { Reply } from './reply.ts';
 import { readResponseHead } from './response-headers.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
@@ -22,30 +23,24 @@ export function mayBeUpgraded({ method, headers, httpVersionMinor }: IncomingMes
 
 /** Hands an admitted WebSocket handshake to the upstream. A response other than 101 goes to the client like any other. */
 export function passUpgrade(
-  request: GatewayRequest,
+  reply: Reply,
   head: RequestHead,
   environment: ServedEnvironment,
   firstBytes: Buffer,
-): void {
-  if (!request.takePlace()) return;
-  const { req, res, rules } = request;
-  const { socket } = req;
-  request.wait('upstream_timeout');
+): Refusal | undefined {
+  const { request } = reply;
+  if (!request.reservation.takeSlot()) return new Refusal('overloaded');
+  reply.wait('upstream_timeout');
   const headers = [...upstreamHeaders(request, head, environment), ...head.plainHeaders];
-  const handshake = { req, socket, firstBytes, target: head.target, headers };
-  const relay = new PlainResponse(request);
+  const handshake = { req: request.raw, socket: request.raw.socket, firstBytes, target: head.target, headers };
+  const relay = new PlainResponse(reply);
   const abort = environment.upstream.upgrade(handshake, {
     onSwitch: (raw) => {
-      request.deadline = Infinity;
-      request.upgraded = true;
-      res.statusCode = 101;
-      res.detachSocket(socket);
-      socket.once('close', () => res.emit('close'));
-      socket.setTimeout(rules.timeouts.idle, () => socket.destroy());
-      return [...request.responseHeaders(), ...readResponseHead(101, raw).headers];
+      reply.upgrade();
+      return [...reply.headers(), ...readResponseHead(101, raw).headers];
     },
     onResponse: (status, responseHeaders, response) => {
-      request.call = {
+      reply.call = {
         abort: () => response.destroy(),
         pause: () => response.pause(),
         resume: () => response.resume(),
@@ -57,5 +52,6 @@ export function passUpgrade(
     },
     onFailure: (failure) => relay.onFailure(failure),
   });
-  request.call = { abort, pause: () => {}, resume: () => {} };
+  reply.call = { abort, pause: () => {}, resume: () => {} };
+  return undefined;
 }

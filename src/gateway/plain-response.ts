@@ -9,17 +9,16 @@ export class PlainResponse extends ResponseRelay {
 
   override onInformation(status: number, headers: readonly string[]): void {
     // RFC 9110 §15.2: passed on, but to HTTP/1.0, which does not know them.
-    if (this.request.req.httpVersionMinor === 0) return;
+    if (this.reply.request.raw.httpVersionMinor === 0) return;
     const early = readResponseHead(status, headers);
-    this.request.res.writeInformation(status, early.headers);
+    this.reply.raw.writeInformation(status, early.headers);
   }
 
   override onHead(status: number, raw: readonly string[]): void {
-    const { request } = this;
-    const { res } = request;
+    const { raw: res, request } = this.reply;
     this.waitForUpstream();
     const head = readResponseHead(status, raw);
-    request.writeHead(status, [...request.responseHeaders(), ...head.headers, ...head.bodyHeaders]);
+    this.reply.writeHead(status, [...this.reply.headers(), ...head.headers, ...head.bodyHeaders]);
     this.#awaited = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
     // The head travels with the first bytes where they are here already, and at once where they are not: whoever
     // listens to a stream of events waits for it.
@@ -39,11 +38,11 @@ export class PlainResponse extends ResponseRelay {
     }
     if (this.#awaited !== undefined) this.#awaited -= chunk.length;
     this.waitForUpstream();
-    this.write(chunk, this.request.call);
+    this.write(chunk, this.reply.call);
   }
 
   override onEnd(): void {
-    this.request.times.upstreamEnds();
+    this.reply.request.stats.upstreamEnds();
     if (!this.ended) this.end();
   }
 }

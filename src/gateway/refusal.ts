@@ -4,14 +4,25 @@ import { refusalOf, type RefusalCode } from '../errors.ts';
 /** How long what a client still sends is read and thrown away, so that a reset does not overtake its response (RFC 9112 §9.6). */
 export const lingerTime = 2_000;
 
-/** What a refusal carries beside its row. */
-export interface RefusalDetails {
+/** Details of a refusal that depend on the request. */
+interface RefusalDetails {
   /** For `Allow`, with `method_not_allowed`. */
   readonly allow?: string;
-  /** For `Retry-After`, in seconds, where more is known than the row says. */
+  /** For `Retry-After`, in seconds; overrides the row's. */
   readonly retryAfter?: number;
-  /** Where the caller may be told more, in the test environment. */
+  /** Tells the caller more, in the test environment. */
   readonly hint?: string | undefined;
+}
+
+/** Why a request is refused. The steps of a request return it, and the gateway answers with it at one place. */
+export class Refusal {
+  readonly code: RefusalCode;
+  readonly details: RefusalDetails;
+
+  constructor(code: RefusalCode, details: RefusalDetails = {}) {
+    this.code = code;
+    this.details = details;
+  }
 }
 
 /**
@@ -37,7 +48,7 @@ export function refusalHeaders(code: RefusalCode, details: RefusalDetails, openT
   return headers;
 }
 
-/** Answers on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */
+/** Refuses on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */
 export function endWithProblem(socket: Socket, code: RefusalCode, requestId: string, errorsPage: string): void {
   const { status, title } = refusalOf(code);
   const body = problem(code, requestId, errorsPage);

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
-import type { RefusalCode } from '../errors.ts';
 import type { BodySink, StreamedBody } from '../upstream/call.ts';
-import type { GatewayRequest } from './gateway-request.ts';
+import { Refusal } from './refusal.ts';
+import type { Reply } from './reply.ts';
 import type { RequestHead } from './request-head.ts';
 
 /** Whether the body is compressed, or otherwise not what it says by itself. */
@@ -14,8 +14,7 @@ export function isEncoded(head: RequestHead): boolean {
  * takes a `Transfer-Encoding` that it does not know, such as `chunked` and a tab, for no body instead of refusing it.
  */
 export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
-  const isChunked = head.hasBody && head.contentLength === undefined;
-  return isChunked && head.upgrade !== undefined && req.complete && req.readableLength === 0;
+  return head.body.kind === 'chunked' && head.upgrade !== undefined && req.complete && req.readableLength === 0;
 }
 
 /**
@@ -25,19 +24,15 @@ export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
  * @returns the body or why it is refused; never settles where the client leaves or the time is over, because then the
  *   request is over, too
  */
-export async function readBody(
-  request: GatewayRequest,
-  head: RequestHead,
-  most = Infinity,
-): Promise<Buffer | RefusalCode> {
-  if (!head.hasBody) return Buffer.alloc(0);
-  const limit = Math.min(most, request.rules.limits.requestBody);
-  if (head.contentLength !== undefined && head.contentLength > limit) return 'body_too_large';
-  request.wait('request_timeout');
-  if (head.expectsContinue) request.res.writeContinue();
-  const collected = await collect(request, limit);
-  if (collected.refusal !== undefined) return collected.refusal;
-  return collected.whole ? concat(collected.chunks) : 'body_too_large';
+export async function readBody(reply: Reply, head: RequestHead, most = Infinity): Promise<Buffer | Refusal> {
+  if (head.body.kind === 'none') return Buffer.alloc(0);
+  const limit = Math.min(most, reply.request.rules.limits.requestBody);
+  if ((head.body.contentLength ?? 0) > limit) return new Refusal('body_too_large');
+  reply.wait('request_timeout');
+  if (head.expectsContinue) reply.raw.writeContinue();
+  const collected = await collect(reply, limit);
+  if (collected instanceof Refusal) return collected;
+  return collected.whole ? concat(collected.chunks) : new Refusal('body_too_large');
 }
 
 /** What a chunk takes in memory, however few bytes it has: a body that comes byte by byte is a thousand times its size. */
@@ -47,7 +42,6 @@ const leastHeld = 512;
 export interface Collected {
   readonly chunks: readonly Buffer[];
   readonly whole: boolean;
-  readonly refusal?: RefusalCode;
 }
 
 /**
@@ -55,24 +49,24 @@ export interface Collected {
  * The request stands paused afterwards where the body is not whole.
  */
 export function collect(
-  request: GatewayRequest,
+  reply: Reply,
   limit: number,
   goOn: (chunk: Buffer, index: number) => boolean = () => true,
-): Promise<Collected> {
-  const { req } = request;
+): Promise<Collected | Refusal> {
+  const { raw, reservation, stats } = reply.request;
   return new Promise((resolve) => {
     const chunks: Buffer[] = [];
     let length = 0;
-    const stop = (result: Collected): void => {
-      req.off('data', onData).off('end', onEnd);
-      if (!result.whole) req.pause();
-      request.times.resume();
-      if (!request.answered) resolve(result);
+    const stop = (result: Collected | Refusal): void => {
+      raw.off('data', onData).off('end', onEnd);
+      if (result instanceof Refusal || !result.whole) raw.pause();
+      stats.resume();
+      if (!reply.begun) resolve(result);
     };
     const onData = (chunk: Buffer): void => {
-      request.bytesIn += chunk.length;
-      if (!request.share.hold(Math.max(chunk.length, leastHeld))) {
-        stop({ chunks: [], whole: false, refusal: 'overloaded' });
+      stats.bytesIn += chunk.length;
+      if (!reservation.hold(Math.max(chunk.length, leastHeld))) {
+        stop(new Refusal('overloaded'));
         return;
       }
       chunks.push(chunk);
@@ -80,7 +74,7 @@ export function collect(
       if (length > limit || !goOn(chunk, chunks.length - 1)) stop({ chunks, whole: false });
     };
     const onEnd = (): void => stop({ chunks, whole: true });
-    req.on('data', onData).on('end', onEnd);
+    raw.on('data', onData).on('end', onEnd);
   });
 }
 
@@ -95,29 +89,29 @@ export function concat(chunks: readonly Buffer[]): Buffer {
  * connection to the other. At most one of the two is waited for at a time.
  */
 export class PassingBody implements StreamedBody {
-  readonly #request: GatewayRequest;
+  readonly #reply: Reply;
   readonly #lookedAt: readonly Buffer[];
   #sink: BodySink | undefined;
   readonly #onData = (chunk: Buffer): void => {
-    this.#request.bytesIn += chunk.length;
+    this.#reply.request.stats.bytesIn += chunk.length;
     this.#waitForClient();
     if (this.#sink?.write(chunk) === false) this.#waitForUpstream();
   };
   readonly #onEnd = (): void => {
-    this.#request.wait('upstream_timeout');
+    this.#reply.wait('upstream_timeout');
     this.#sink?.end();
   };
 
   /** @param lookedAt what was read of it; held by the request until it is on its way */
-  constructor(request: GatewayRequest, lookedAt: readonly Buffer[]) {
-    this.#request = request;
+  constructor(reply: Reply, lookedAt: readonly Buffer[]) {
+    this.#reply = reply;
     this.#lookedAt = lookedAt;
-    request.req.pause();
+    reply.request.raw.pause();
   }
 
   start(sink: BodySink): void {
     this.#sink = sink;
-    this.#request.req.on('data', this.#onData).on('end', this.#onEnd);
+    this.#reply.request.raw.on('data', this.#onData).on('end', this.#onEnd);
     let hasRoom = true;
     for (const chunk of this.#lookedAt) hasRoom = sink.write(chunk);
     if (hasRoom) this.resume();
@@ -127,22 +121,22 @@ export class PassingBody implements StreamedBody {
   resume(): void {
     this.#waitForClient();
     // What was looked at is on its way, and no longer held here.
-    this.#request.share.release();
-    this.#request.req.resume();
+    this.#reply.request.reservation.release();
+    this.#reply.request.raw.resume();
   }
 
   stop(): void {
-    this.#request.req.off('data', this.#onData).off('end', this.#onEnd);
+    this.#reply.request.raw.off('data', this.#onData).off('end', this.#onEnd);
     this.#sink = undefined;
   }
 
   /** The upstream is what is slow now. */
   #waitForUpstream(): void {
-    this.#request.req.pause();
-    this.#request.wait('upstream_timeout');
+    this.#reply.request.raw.pause();
+    this.#reply.wait('upstream_timeout');
   }
 
   #waitForClient(): void {
-    if (!this.#request.answered) this.#request.wait('request_timeout');
+    if (!this.#reply.begun) this.#reply.wait('request_timeout');
   }
 }

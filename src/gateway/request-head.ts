@@ -15,9 +15,7 @@ export interface RequestHead {
   authorization: string | undefined;
   /** The client's own request id, where it is acceptable. */
   requestId: string | undefined;
-  /** Whether a body follows: zero bytes are no body. */
-  hasBody: boolean;
-  contentLength: number | undefined;
+  body: BodyFraming;
   contentEncoding: string | undefined;
   expectsContinue: boolean;
   /** The protocol the client asks to change to; never forwarded. */
@@ -32,6 +30,16 @@ export interface RequestHead {
   /** Flat list: those that go there only with untouched traffic, because an envelope makes them wrong. */
   plainHeaders: string[];
 }
+
+/** How the length of a body is stated. `none`: no body follows, even if a length of 0 is stated. */
+export type BodyFraming =
+  | { readonly kind: 'none'; readonly contentLength: 0 | undefined }
+  | { readonly kind: 'sized'; readonly contentLength: number }
+  | { readonly kind: 'chunked'; readonly contentLength: undefined };
+
+const noBody: BodyFraming = { kind: 'none', contentLength: undefined };
+const emptyBody: BodyFraming = { kind: 'none', contentLength: 0 };
+const chunkedBody: BodyFraming = { kind: 'chunked', contentLength: undefined };
 
 /** What earlier proxies say of the client. */
 export interface ForwardedHeaders {
@@ -77,8 +85,7 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     host: '',
     authorization: undefined,
     requestId: undefined,
-    hasBody: false,
-    contentLength: undefined,
+    body: noBody,
     contentEncoding: undefined,
     expectsContinue: false,
     upgrade: undefined,
@@ -91,6 +98,7 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     plainHeaders: [],
   };
   let hosts = 0;
+  let contentLength: number | undefined;
   let connection = '';
   const raw = req.rawHeaders;
   for (let i = 0; i + 1 < raw.length; i += 2) {
@@ -123,13 +131,13 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
         break;
       case 'content-length':
         // Node's parser has refused signs, lists and a second one.
-        head.contentLength = Number(value);
-        if (!Number.isSafeInteger(head.contentLength)) return undefined;
+        contentLength = Number(value);
+        if (!Number.isSafeInteger(contentLength)) return undefined;
         break;
       case 'transfer-encoding':
         // RFC 9112 §6.1: with HTTP/1.0 its framing is faulty; codings beside chunked are where readers differ.
-        if (head.hasBody || !isHttp11 || value.toLowerCase() !== 'chunked') return undefined;
-        head.hasBody = true;
+        if (head.body !== noBody || !isHttp11 || value.toLowerCase() !== 'chunked') return undefined;
+        head.body = chunkedBody;
         break;
       case 'connection':
         connection += connection === '' ? value : `,${value}`;
@@ -183,10 +191,10 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     }
   }
   if (hosts > 1 || (hosts === 0 && isHttp11) || (hosts === 1 && !acceptableHost.test(head.host))) return undefined;
-  if (head.contentLength !== undefined) {
+  if (contentLength !== undefined) {
     // Node's parser refuses two framings, unless there is an Upgrade.
-    if (head.hasBody) return undefined;
-    head.hasBody = head.contentLength > 0;
+    if (head.body !== noBody) return undefined;
+    head.body = contentLength === 0 ? emptyBody : { kind: 'sized', contentLength };
   }
   // RFC 9110 §7.8: without being nominated it was meant for somebody before.
   if (!/upgrade/i.test(connection)) head.upgrade = undefined;

@@ -1,15 +1,15 @@
 import type { ResponseHandler } from '../upstream/call.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
-import type { GatewayRequest } from './gateway-request.ts';
+import type { Reply } from './reply.ts';
 
 /** Brings the upstream's response to the client: the part that plain and sealed responses share. */
 export abstract class ResponseRelay implements ResponseHandler {
-  protected readonly request: GatewayRequest;
+  protected readonly reply: Reply;
   protected ended = false;
   #stalled = false;
 
-  constructor(request: GatewayRequest) {
-    this.request = request;
+  constructor(reply: Reply) {
+    this.reply = reply;
   }
 
   abstract onInformation(status: number, headers: readonly string[]): void;
@@ -18,29 +18,27 @@ export abstract class ResponseRelay implements ResponseHandler {
   abstract onEnd(): void;
 
   onFailure(failure: UpstreamFailure): void {
-    this.request.times.upstreamEnds();
-    this.request.upstreamFailure = failure;
-    this.request.giveUp(failure.code);
+    this.reply.upstreamFails(failure);
   }
 
   onError(error: unknown): void {
-    this.request.fail(error);
+    this.reply.fail(error);
   }
 
   /** Grants the upstream another `timeouts.upstream` of silence. */
   protected waitForUpstream(): void {
-    if (!this.#stalled) this.request.wait('upstream_timeout');
+    if (!this.#stalled) this.reply.wait('upstream_timeout');
   }
 
   /** Writes on; while the client reads slower than the upstream sends, the source is paused. */
   protected write(chunk: Buffer | string, source: { pause(): void; resume(): void } | undefined): void {
-    const { res } = this.request;
-    this.request.bytesOut += chunk.length;
-    if (res.write(chunk, 'latin1') || this.#stalled) return;
+    const { raw, request } = this.reply;
+    request.stats.bytesOut += chunk.length;
+    if (raw.write(chunk, 'latin1') || this.#stalled) return;
     this.#stalled = true;
     source?.pause();
-    this.request.wait('client_stalled');
-    res.once('drain', () => {
+    this.reply.wait('client_stalled');
+    raw.once('drain', () => {
       this.#stalled = false;
       if (!this.ended) this.waitForUpstream();
       source?.resume();
@@ -49,7 +47,6 @@ export abstract class ResponseRelay implements ResponseHandler {
 
   protected end(last?: Buffer | string): void {
     this.ended = true;
-    this.request.bytesOut += last?.length ?? 0;
-    this.request.end(last);
+    this.reply.end(last);
   }
 }

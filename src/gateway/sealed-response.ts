@@ -7,7 +7,7 @@ import { mayHaveBody } from '../upstream/response-parser.ts';
 import type { UpstreamFailure } from '../upstream/failure.ts';
 import { readResponseHead, type ResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
-import type { GatewayRequest } from './gateway-request.ts';
+import type { Reply } from './reply.ts';
 
 /** Responses up to this size are sealed in one piece. */
 const inOnePiece = 65_536;
@@ -42,8 +42,8 @@ export class SealedResponse extends ResponseRelay {
   #stream: SealStream | undefined;
   #sealTime = 0;
 
-  constructor(request: GatewayRequest, sealer: EnvelopeSealer, environment: EnvironmentName, metrics: Metrics) {
-    super(request);
+  constructor(reply: Reply, sealer: EnvelopeSealer, environment: EnvironmentName, metrics: Metrics) {
+    super(reply);
     this.#sealer = sealer;
     this.#environment = environment;
     this.#metrics = metrics;
@@ -53,7 +53,7 @@ export class SealedResponse extends ResponseRelay {
   override onInformation(): void {}
 
   override onHead(status: number, raw: readonly string[]): void {
-    const { request } = this;
+    const { request } = this.reply;
     const head = readResponseHead(status, raw);
     this.#head = head;
     this.waitForUpstream();
@@ -64,7 +64,8 @@ export class SealedResponse extends ResponseRelay {
       return;
     }
     const { contentLength } = head;
-    this.#collects = contentLength !== undefined && contentLength <= inOnePiece && request.share.hold(contentLength);
+    this.#collects =
+      contentLength !== undefined && contentLength <= inOnePiece && request.reservation.hold(contentLength);
   }
 
   override onData(chunk: Buffer): void {
@@ -73,16 +74,16 @@ export class SealedResponse extends ResponseRelay {
       this.#onPlain(chunk);
     } else if (!this.#decoded && !this.#decoder.write(chunk) && !this.#decoderFull) {
       this.#decoderFull = true;
-      this.request.call?.pause();
+      this.reply.call?.pause();
       this.#decoder.once('drain', () => {
         this.#decoderFull = false;
-        this.request.call?.resume();
+        this.reply.call?.resume();
       });
     }
   }
 
   override onEnd(): void {
-    this.request.times.upstreamEnds();
+    this.reply.request.stats.upstreamEnds();
     this.#upstreamEnded = true;
     if (this.#decoder === undefined || this.#decoded) this.#onPlainEnd();
     else this.#decoder.end();
@@ -103,19 +104,19 @@ export class SealedResponse extends ResponseRelay {
       .on('data', (chunk: Buffer) => this.#unlessRefused(() => this.#onPlain(chunk)))
       .on('end', () => this.#unlessRefused(() => this.#onDecoded()))
       .on('error', () => this.#unlessRefused(() => this.#fail()));
-    this.request.res.once('close', () => this.#decoder?.destroy());
+    this.reply.raw.once('close', () => this.#decoder?.destroy());
   }
 
   /** A coding may end before the response does, which is whole only then. */
   #onDecoded(): void {
     this.#decoded = true;
     if (this.#upstreamEnded) this.#onPlainEnd();
-    else this.request.call?.resume();
+    else this.reply.call?.resume();
   }
 
   /** What the decoder still holds may come after a refusal; and what its events throw would end the process. */
   #unlessRefused(work: () => void): void {
-    if (this.request.refusal !== undefined || this.request.over) return;
+    if (this.reply.refusal !== undefined || this.reply.over) return;
     try {
       work();
     } catch (error) {
@@ -128,7 +129,7 @@ export class SealedResponse extends ResponseRelay {
       this.#collect(chunk, this.#head?.contentLength ?? 0);
       return;
     }
-    const source = this.#decoder ?? this.request.call;
+    const source = this.#decoder ?? this.reply.call;
     const sealed = this.#timed(() => this.#startedStream().update(chunk));
     if (sealed !== '') this.write(sealed, source);
   }
@@ -171,18 +172,18 @@ export class SealedResponse extends ResponseRelay {
 
   /** @param length of the sealed body, or undefined where there is none */
   #writeHead(length: number | 'unknown' | undefined): void {
-    const { request } = this;
+    const { reply } = this;
     const { status = 200, headers = [], contentType } = this.#head ?? {};
-    const response = [...request.responseHeaders(), ...headers, 'Cache-Control', 'no-store'];
+    const response = [...reply.headers(), ...headers, 'Cache-Control', 'no-store'];
     if (length === undefined) {
       if (contentType !== undefined) response.push('Content-Type', contentType);
-      if (mayHaveBody(request.head?.method ?? '', status)) response.push('Content-Length', '0');
+      if (mayHaveBody(reply.request.head?.method ?? '', status)) response.push('Content-Length', '0');
     } else {
       response.push('Content-Type', 'application/json', 'Envelope', 'sealed');
       if (contentType !== undefined && !isJsonType(contentType)) response.push('Envelope-Content-Type', contentType);
       if (length !== 'unknown') response.push('Content-Length', String(length));
     }
-    request.writeHead(status, response);
+    reply.writeHead(status, response);
   }
 
   #timed<T>(work: () => T): T {
@@ -195,12 +196,12 @@ export class SealedResponse extends ResponseRelay {
   /** What cannot be sealed is not sent. */
   #fail(): void {
     this.#observe('failed');
-    this.request.call?.abort();
-    this.request.giveUp('sealing_failed');
+    this.reply.call?.abort();
+    this.reply.giveUp('sealing_failed');
   }
 
   #observe(outcome: 'ok' | 'failed'): void {
-    this.request.envelopeTime += this.#sealTime;
+    this.reply.request.stats.envelope += this.#sealTime;
     this.#metrics.envelope(this.#environment, 'seal', outcome, this.#sealTime / 1_000);
   }
 }

@@ -1,51 +1,54 @@
-import type { Encryption, EncryptionOn, Grace } from '../accounts/account.ts';
-import type { EnvelopeSealer } from '../envelope/codec.ts';
+import type { Encryption } from '../accounts/account.ts';
+import type { EnvelopeCodec, EnvelopeSealer } from '../envelope/codec.ts';
 import type { RequestHead } from './request-head.ts';
 
+/** How an account encrypts at one point in time. In place of a codec, undefined stands for plaintext. */
+export interface EncryptionInForce {
+  readonly current: EnvelopeCodec | undefined;
+  /** What is accepted besides until a time in epoch milliseconds. One of the two is not plaintext. */
+  readonly grace: { readonly previous: EnvelopeCodec | undefined; readonly until: number } | undefined;
+}
+
 /** How a request is answered, and what `Envelope-Credentials` says of it during a grace. */
-export interface SealingChoice {
+export interface Sealing {
   /** Undefined: plain. */
   readonly sealer: EnvelopeSealer | undefined;
-  readonly grace: 'current' | 'previous' | 'none' | undefined;
+  readonly credentials: 'current' | 'previous' | 'none' | undefined;
 }
 
 /** How an account encrypts now; undefined if it does not, or no longer. @param now epoch milliseconds */
-export function encryptionAt(encryption: Encryption | undefined, now: number): Encryption | undefined {
-  return encryption?.kind === 'ending' && now >= encryption.until ? undefined : encryption;
+export function encryptionAt(encryption: Encryption | undefined, now: number): EncryptionInForce | undefined {
+  if (encryption === undefined) return undefined;
+  if (encryption.kind === 'ending') {
+    // Plaintext is current.
+    return now < encryption.until ? { current: undefined, grace: encryption } : undefined;
+  }
+  const { current, grace } = encryption;
+  return { current, grace: grace !== undefined && now < grace.until ? grace : undefined };
 }
 
-/** The grace that is on. @param now epoch milliseconds */
-function graceAt({ grace }: EncryptionOn, now: number): Grace | undefined {
-  return grace !== undefined && now < grace.until ? grace : undefined;
+/** The codecs that may open an envelope, the current one first. */
+export function openersOf({ current, grace }: EncryptionInForce): EnvelopeCodec[] {
+  return [current, grace?.previous].filter((codec) => codec !== undefined);
+}
+
+/** Whether plaintext is accepted beside envelopes. */
+export function takesPlaintext({ current, grace }: EncryptionInForce): boolean {
+  return grace !== undefined && (current === undefined || grace.previous === undefined);
 }
 
 /**
- * How a request is answered unless its body decides. Without a grace with the current credentials; during one with the
- * previous ones, or in plain if there were none, because a caller that has the current ones already can say so.
- * After it was disabled, plain is what is current.
- *
- * @param encryption in force now
- * @param now epoch milliseconds
+ * How a request is answered unless its body decides. Without a grace as is current; during one as before it, unless the
+ * caller says that it has the current credentials already.
  */
-export function chooseByHead(head: RequestHead, encryption: Encryption, now: number): SealingChoice {
-  const wishesCurrent = head.credentialsWish?.toLowerCase() === 'current';
-  if (encryption.kind === 'ending') return wishesCurrent ? plain : { sealer: encryption.previous, grace: 'previous' };
-  const grace = graceAt(encryption, now);
-  const takesCurrent = grace === undefined || wishesCurrent;
-  const sealer = takesCurrent ? encryption.current : grace.previous;
-  return sealer === undefined ? plain : chooseByOpener(sealer, encryption, grace);
+export function sealingByHead(head: RequestHead, encryption: EncryptionInForce): Sealing {
+  const { current, grace } = encryption;
+  const takesCurrent = grace === undefined || head.credentialsWish?.toLowerCase() === 'current';
+  return sealingWith(takesCurrent ? current : grace.previous, encryption);
 }
 
-/** How a request is answered whose envelope was opened by the current credentials or by those of the grace. */
-export function chooseByOpener(
-  openedBy: EnvelopeSealer,
-  encryption: Encryption,
-  grace: Grace | undefined,
-): SealingChoice {
-  if (encryption.kind === 'ending') return { sealer: openedBy, grace: 'previous' };
-  const label = openedBy === encryption.current ? 'current' : 'previous';
-  return { sealer: openedBy, grace: grace === undefined ? undefined : label };
+/** How a request is answered whose body was opened by a codec. @param codec undefined if the body was plaintext */
+export function sealingWith(codec: EnvelopeCodec | undefined, { current, grace }: EncryptionInForce): Sealing {
+  if (grace === undefined) return { sealer: codec, credentials: undefined };
+  return { sealer: codec, credentials: codec === undefined ? 'none' : codec === current ? 'current' : 'previous' };
 }
-
-/** How plaintext is answered during a grace that accepts it. */
-export const plain: SealingChoice = { sealer: undefined, grace: 'none' };

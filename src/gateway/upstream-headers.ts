@@ -1,15 +1,15 @@
 import { kindOf } from '../accounts/api-key.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
 import { peerOf } from './client-address.ts';
-import type { GatewayRequest } from './gateway-request.ts';
 import type { RequestHead } from './request-head.ts';
+import type { RequestFacts } from './request.ts';
 import type { ServedEnvironment } from './rules.ts';
 
 /**
  * The headers of a request to the upstream: the client's end-to-end headers that hold in any case, and what the sidecar
  * says itself. A flat list, to be continued by what depends on the body.
  */
-export function upstreamHeaders(request: GatewayRequest, head: RequestHead, environment: ServedEnvironment): string[] {
+export function upstreamHeaders(request: RequestFacts, head: RequestHead, environment: ServedEnvironment): string[] {
   const headers = request.trace === undefined ? [...head.headers] : traced(head.headers, request.trace);
   if (head.host !== '') headers.push('Host', head.host);
   headers.push('X-Request-Id', request.id);
@@ -40,8 +40,8 @@ function traced(headers: readonly string[], trace: RequestTrace): string[] {
 }
 
 /** Continues `X-Forwarded-*` from a trusted proxy; from anybody else what they say of themselves is replaced. */
-function pushForwarded(headers: string[], request: GatewayRequest, head: RequestHead): void {
-  const { socket } = request.req;
+function pushForwarded(headers: string[], request: RequestFacts, head: RequestHead): void {
+  const { socket } = request.raw;
   const peer = peerOf(request);
   const ownProto = 'encrypted' in socket ? 'https' : 'http';
   const { forwarded } = head;

@@ -11,10 +11,11 @@ const reportInterval = 600_000;
 
 /** What is known of a request besides its access line. */
 interface Unlogged {
-  /** Whether its envelope was opened. */
-  readonly opened: boolean;
-  /** `overhead`: the sidecar's own part of the time to the head of the response, in milliseconds. */
-  readonly times: { readonly overhead: number | undefined };
+  /**
+   * `opened`: whether its envelope was opened. `overhead`: the sidecar's own part of the time to the head of the response, in
+   * milliseconds.
+   */
+  readonly stats: { readonly opened: boolean; readonly overhead: number | undefined };
   readonly trace: RequestTrace | undefined;
 }
 
@@ -51,13 +52,13 @@ export class TrafficRecorder {
     const { environment = 'none', route, method = '', status, code, credentials, upstream_ms, duration_ms = 0 } = line;
     const now = this.#clock();
     this.#accessLog.write(line, now);
-    this.recent.add(line, request?.opened === true, now);
+    this.recent.add(line, request?.stats.opened === true, now);
     request?.trace?.end(line);
     this.metrics.request(environment, route, method, status, duration_ms / 1_000);
     if (code !== undefined) this.metrics.refusal(environment, code);
     if (credentials !== undefined) this.metrics.grace(environment, credentials);
     if (upstream_ms !== undefined) this.metrics.upstream(environment, route, upstream_ms / 1_000);
-    const overhead = request?.times.overhead;
+    const overhead = request?.stats.overhead;
     if (overhead !== undefined) this.metrics.overhead(environment, route, overhead / 1_000);
   }
 

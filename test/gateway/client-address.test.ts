@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import { memoryDirectory } from '../../src/accounts/file/directory.ts';
 import { clientOf, peerOf } from '../../src/gateway/client-address.ts';
-import type { GatewayRequest } from '../../src/gateway/gateway-request.ts';
+import type { RequestFacts } from '../../src/gateway/request.ts';
 import type { ForwardedHeaders, RequestHead } from '../../src/gateway/request-head.ts';
 import { Rules } from '../../src/gateway/rules.ts';
 import { configOf } from '../support/sidecar.ts';
 
 /** A request from this peer to a sidecar that trusts these proxies. */
-function requestFrom(remoteAddress: string | undefined, trustedProxies: readonly string[] = []): GatewayRequest {
+function requestFrom(remoteAddress: string | undefined, trustedProxies: readonly string[] = []): RequestFacts {
   const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies });
   const rules = new Rules(config, memoryDirectory([]), new Map());
-  return { req: { socket: { remoteAddress } }, rules } as unknown as GatewayRequest;
+  return { raw: { socket: { remoteAddress } }, rules } as unknown as RequestFacts;
 }
 
 function headWith(forwarded: Partial<ForwardedHeaders> = {}): RequestHead {

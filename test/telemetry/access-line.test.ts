@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test, vi } from 'vitest';
 import { accessLine } from '../../src/gateway/access-line.ts';
-import type { GatewayRequest } from '../../src/gateway/gateway-request.ts';
+import type { Reply } from '../../src/gateway/reply.ts';
 import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -218,8 +218,8 @@ describe('the trace id', () => {
 });
 
 test('its members are those that operators are told of, and no others', () => {
-  const request = { res: {}, req: {}, times: {}, reported: [] } as unknown as GatewayRequest;
-  expect(Object.keys(accessLine(request)).toSorted()).toEqual(allowed.toSorted());
+  const reply = { request: { raw: {}, stats: {}, reported: [] } } as unknown as Reply;
+  expect(Object.keys(accessLine(reply)).toSorted()).toEqual(allowed.toSorted());
 });
 
 test('the log has nothing of what clients and the upstream send: no path, query, header, body or key', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { Directory, Found } from '../../src/accounts/directory.ts';
-import { Budget, Budgets, Share } from '../../src/gateway/budgets.ts';
+import { Budget, Budgets, Reservation } from '../../src/gateway/budgets.ts';
 import { connectionOf } from '../../src/gateway/client-connection.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
@@ -13,7 +13,7 @@ import { Socket } from 'node:net';
 const routes = [route('/open', { keys: ['public', 'secret'] }), route('/api/s2s/*', { envelope: true })];
 const cors = ['Origin: https://shop.example', 'Access-Control-Request-Method: POST'];
 
-/** A sidecar with 16 places before an upstream that answers `/now` only. */
+/** A sidecar with 16 slots before an upstream that answers `/now` only. */
 async function start(): Promise<TestSidecar> {
   const upstream = await startUpstream((seen, res) => void (seen.url === '/now' && res.end('{"ok":true}')));
   const limits = { inFlight: 16, buffered: 80_000, requestBody: 10_000 };
@@ -26,7 +26,7 @@ async function sent({ port }: TestSidecar, ...lines: readonly string[]): Promise
 
 const bearer = (key: string): string => `Authorization: Bearer ${key}`;
 
-/** How many of so many requests found a place, the others having been refused as overloaded. */
+/** How many of so many requests found a slot, the others having been refused as overloaded. */
 async function placed(clients: readonly Connection[]): Promise<number> {
   await new Promise((resolve) => void setTimeout(resolve, 200));
   for (const { received } of clients) if (received !== '') expect(received).toContain('"code":"overloaded"');
@@ -38,7 +38,7 @@ async function expectServed(sidecar: TestSidecar): Promise<void> {
   expect(await client.untilText('\r\n\r\n')).toContain('200 OK');
 }
 
-describe('places in flight', () => {
+describe('slots', () => {
   test('an eighth is for requests without a key', async () => {
     const sidecar = await start();
     const clients = await Promise.all(
@@ -119,7 +119,7 @@ describe('bytes of bodies', () => {
 
 describe('a budget', () => {
   const limits = { ...configOf('').limits, inFlight: 16 };
-  const newShare = (budgets: Budgets): Share => new Share(budgets, connectionOf(new Socket()));
+  const newReservation = (budgets: Budgets): Reservation => new Reservation(budgets, connectionOf(new Socket()));
 
   test('never gives more than there is after it was made smaller and larger again', () => {
     const budget = new Budget();
@@ -145,18 +145,23 @@ describe('a budget', () => {
 
   test('gets back what a request has taken once, however often it is given back', () => {
     const budgets = new Budgets(limits);
-    const share = newShare(budgets);
-    expect([share.takePlace(), share.takePlace(), share.hold(10), share.hold(5)]).toEqual([true, true, true, true]);
-    expect([budgets.places.used, budgets.bytes.used]).toEqual([1, 15]);
+    const reservation = newReservation(budgets);
+    expect([reservation.takeSlot(), reservation.takeSlot(), reservation.hold(10), reservation.hold(5)]).toEqual([
+      true,
+      true,
+      true,
+      true,
+    ]);
+    expect([budgets.slots.used, budgets.bytes.used]).toEqual([1, 15]);
     // Whose key it is may become known in between.
-    share.identify('secret');
+    reservation.identify('secret');
     for (let i = 0; i < 3; i += 1) {
-      share.leavePlace();
-      share.release();
-      expect([budgets.places.used, budgets.bytes.used]).toEqual([0, 0]);
+      reservation.leaveSlot();
+      reservation.release();
+      expect([budgets.slots.used, budgets.bytes.used]).toEqual([0, 0]);
     }
-    const guests = Array.from({ length: 4 }, () => newShare(budgets));
-    expect(guests.map((guest) => guest.takePlace())).toEqual([true, true, false, false]);
+    const guests = Array.from({ length: 4 }, () => newReservation(budgets));
+    expect(guests.map((guest) => guest.takeSlot())).toEqual([true, true, false, false]);
   });
 });
 

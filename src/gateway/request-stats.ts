@@ -1,6 +1,18 @@
-/** Where the time of one request goes. In milliseconds, points in time on `performance.now()`'s scale. */
-export class RequestTimes {
+import type { OpenReason } from '../envelope/codec.ts';
+import type { UpstreamFailure } from '../upstream/failure.ts';
+
+/** What is measured of one request. Durations in milliseconds, points in time on `performance.now()`'s scale. */
+export class RequestStats {
   readonly startedAt = performance.now();
+  bytesIn = 0;
+  bytesOut = 0;
+  /** Whether its body was an envelope that opened. */
+  opened = false;
+  /** Why its envelope did not open. */
+  reason: OpenReason | undefined;
+  upstreamFailure: UpstreamFailure | undefined;
+  /** The time that opening and sealing took. */
+  envelope = 0;
   /** From handing the request to the upstream to the end of its response. */
   upstream: number | undefined;
   /** To the head of the response, without waiting for the client's body and for the upstream. */
@@ -9,7 +21,7 @@ export class RequestTimes {
   #waited = 0;
   #waitingSince: number | undefined;
 
-  /** The client or the upstream is waited for from now on, perhaps still. Returns now. */
+  /** The sidecar waits for the client or the upstream from now on. Returns the present time. */
   wait(): number {
     const now = performance.now();
     this.#stopWaiting(now);
@@ -17,7 +29,7 @@ export class RequestTimes {
     return now;
   }
 
-  /** What was waited for is here. */
+  /** The wait is over. */
   resume(): void {
     this.#stopWaiting(performance.now());
   }
@@ -27,7 +39,7 @@ export class RequestTimes {
     this.#forwardedAt = this.wait();
   }
 
-  /** The upstream has responded in whole, or has failed. */
+  /** The response of the upstream is complete, or the upstream has failed. */
   upstreamEnds(): void {
     const now = performance.now();
     this.#stopWaiting(now);

@@ -1,0 +1,287 @@
+import type { ServerResponse } from 'node:http';
+import type { Timeouts } from '../config/config.ts';
+import { refusalOf, type RefusalCode } from '../errors.ts';
+import type { ResponseHandler, UpstreamCall, UpstreamRequest } from '../upstream/call.ts';
+import type { UpstreamFailure } from '../upstream/failure.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import type { Linked } from './linked-list.ts';
+import { lingerTime, problem, Refusal, refusalHeaders } from './refusal.ts';
+import type { RequestFacts } from './request.ts';
+import type { Sealing } from './sealing.ts';
+
+/** A refused body up to this size is worth reading to its end, because the connection can then be used again. */
+const worthReading = 65_536;
+
+/** Bytes up to which a string costs less than a buffer. */
+const inOneWrite = 16_384;
+
+/** Which of the configured timeouts limits a wait, by what its expiry means. */
+const timeoutOf = {
+  request_timeout: 'request',
+  upstream_timeout: 'upstream',
+  client_stalled: 'idle',
+} as const satisfies Readonly<Record<string, keyof Timeouts>>;
+
+/** What an expired deadline means. */
+type Expiry = keyof typeof timeoutOf | 'rest_unread';
+
+/**
+ * The response to one request, from the request's head to the end of the response, and what it waits for. It is over when
+ * `raw` has closed.
+ */
+export class Reply implements Linked<Reply> {
+  /** Its neighbours among those in flight. */
+  previous: Reply | undefined;
+  next: Reply | undefined;
+
+  readonly request: RequestFacts;
+  readonly raw: ServerResponse;
+  /** The exchange with the upstream, if there is one. */
+  call: UpstreamCall | undefined;
+  /** When the wait has lasted too long, on `performance.now()`'s scale. */
+  deadline = Infinity;
+  #expiry: Expiry = 'request_timeout';
+  #sealing: Sealing | undefined;
+  #refusal: RefusalCode | undefined;
+  #error: unknown;
+  #over = false;
+  #upgraded = false;
+  #brokenOff = false;
+  #lingering = false;
+
+  constructor(request: RequestFacts, raw: ServerResponse) {
+    this.request = request;
+    this.raw = raw;
+  }
+
+  /** Whether the response has begun. */
+  get begun(): boolean {
+    return this.raw.headersSent;
+  }
+
+  /** Whether the response is complete or the client has left. */
+  get over(): boolean {
+    return this.#over;
+  }
+
+  /** Whether it has become a WebSocket. */
+  get upgraded(): boolean {
+    return this.#upgraded;
+  }
+
+  get refusal(): RefusalCode | undefined {
+    return this.#refusal;
+  }
+
+  /** Present on enveloped routes: what is refused then is sealed too, if its row says so. */
+  get sealing(): Sealing | undefined {
+    return this.#sealing;
+  }
+
+  /** What should never have happened. */
+  get error(): unknown {
+    return this.#error;
+  }
+
+  /** The status that the client got; undefined if it left before the response was complete. */
+  get status(): number | undefined {
+    const { statusCode, writableFinished, writableLength } = this.raw;
+    const complete = writableFinished || (this.#lingering && writableLength === 0);
+    // An upgraded connection has a status without a response; a broken response has one from its head on.
+    return complete || statusCode === 101 || (this.#brokenOff && this.begun) ? statusCode : undefined;
+  }
+
+  /** Settles how this request is answered. */
+  seal(sealing: Sealing): void {
+    this.#sealing = sealing;
+  }
+
+  /** From now on the connection is closed with the response. */
+  drain(): void {
+    this.raw.shouldKeepAlive = false;
+  }
+
+  /** Sets the deadline for what is waited for from now on. */
+  wait(expiry: Expiry): void {
+    const { stats, rules } = this.request;
+    this.deadline = stats.wait() + (expiry === 'rest_unread' ? lingerTime : rules.timeouts[timeoutOf[expiry]]);
+    this.#expiry = expiry;
+  }
+
+  /** Called by the sweep when the deadline has passed. */
+  expire(): void {
+    this.deadline = Infinity;
+    if (this.#expiry === 'rest_unread') {
+      this.#end();
+      // Nothing more is read of the request: the connection ends when the response is out.
+      this.request.raw.socket.destroySoon();
+      return;
+    }
+    if (this.#expiry === 'upstream_timeout') this.request.stats.upstreamEnds();
+    this.call?.abort();
+    if (this.#expiry === 'client_stalled') this.breakOff();
+    else this.giveUp(this.#expiry);
+  }
+
+  /** Sends the request on; from now on it ends with the upstream's response, with a failure, or when the client leaves. */
+  forward(upstream: Upstream, forwarded: UpstreamRequest, response: ResponseHandler): Refusal | undefined {
+    const { reservation, stats } = this.request;
+    if (!reservation.takeSlot()) return new Refusal('overloaded');
+    this.wait('upstream_timeout');
+    stats.forward();
+    this.call = upstream.send(forwarded, response);
+    return undefined;
+  }
+
+  /** The upstream has switched protocols: the connection belongs to the WebSocket from now on. */
+  upgrade(): void {
+    const { socket } = this.request.raw;
+    this.deadline = Infinity;
+    this.#upgraded = true;
+    this.raw.statusCode = 101;
+    this.raw.detachSocket(socket);
+    socket.once('close', () => this.raw.emit('close'));
+    socket.setTimeout(this.request.rules.timeouts.idle, () => socket.destroy());
+  }
+
+  /** Gives back what the request holds and ends what it still waits for. */
+  close(): void {
+    this.#over = true;
+    this.request.reservation.release();
+    this.request.reservation.leaveSlot();
+    this.call?.abort();
+  }
+
+  upstreamFails(failure: UpstreamFailure): void {
+    this.request.stats.upstreamEnds();
+    this.request.stats.upstreamFailure = failure;
+    this.giveUp(failure.code);
+  }
+
+  /** The bytes in place of the request's body are no body. */
+  bodyFails(code: RefusalCode): void {
+    if (this.#refusal !== undefined) return;
+    this.call?.abort();
+    this.giveUp(this.request.head === undefined ? 'ambiguous_request' : code);
+  }
+
+  /** Something unforeseen: the response says no more than that, if it has not begun. Logged at the end. */
+  fail(error: unknown): void {
+    this.#error = error;
+    this.call?.abort();
+    try {
+      if (!this.begun) {
+        this.refuse(new Refusal('internal_error'));
+        return;
+      }
+    } catch {
+      // What failed may be needed for a refusal, too.
+    }
+    this.breakOff();
+  }
+
+  /** Refuses the request, or breaks the response off if it has begun. */
+  giveUp(code: RefusalCode): void {
+    this.request.stats.resume();
+    if (this.begun) this.breakOff();
+    else this.refuse(new Refusal(code));
+  }
+
+  /** Ends the client's connection so that nothing it got can be taken for a whole response. */
+  breakOff(): void {
+    this.#brokenOff = true;
+    const { socket, httpVersionMinor } = this.request.raw;
+    // A response to HTTP/1.0 may be framed by the connection's end; only a reset tells a broken one from a whole one.
+    if (httpVersionMinor === 0 && !('encrypted' in socket)) socket.resetAndDestroy();
+    else socket.destroy();
+  }
+
+  /** The headers that each response carries, as a flat list to be continued. */
+  headers(): string[] {
+    const headers = ['X-Request-Id', this.request.id];
+    if (this.#sealing?.credentials !== undefined) headers.push('Envelope-Credentials', this.#sealing.credentials);
+    return headers;
+  }
+
+  /** Begins the response. One that comes before the end of the request closes the connection: its rest may never come. */
+  writeHead(status: number, headers: string[]): void {
+    if (this.request.bodyPending) this.raw.shouldKeepAlive = false;
+    this.request.stats.respond();
+    this.raw.writeHead(status, headers);
+  }
+
+  /** Sends a whole response; a string's characters are ASCII. */
+  send(status: number, headers: string[], body: string | Buffer): void {
+    const { head, stats } = this.request;
+    const sent = head?.method === 'HEAD' ? undefined : body;
+    if (sent !== undefined) headers.push('Content-Length', String(sent.length));
+    stats.respond();
+    this.raw.writeHead(status, headers);
+    this.end(sent);
+  }
+
+  /**
+   * Ends the response; the client has `timeouts.idle` to take what is left of it. If the request is still coming, its rest
+   * is read for a while and thrown away: closing a connection on which the client still sends resets it, and the reset
+   * can overtake the response (RFC 9112 §9.6).
+   */
+  end(last?: Buffer | string): void {
+    const { bodyPending, raw, reservation, stats } = this.request;
+    stats.bytesOut += last?.length ?? 0;
+    if (!bodyPending) {
+      this.#end(last);
+      return;
+    }
+    if (last === undefined) this.raw.flushHeaders();
+    else this.raw.write(last, 'latin1');
+    this.#lingering = true;
+    // A client that sends heads without their bodies must not keep others out.
+    reservation.leaveSlot();
+    this.wait('rest_unread');
+    raw
+      .removeAllListeners('data')
+      .once('end', () => this.#end())
+      .resume();
+  }
+
+  #end(last?: Buffer | string): void {
+    this.wait('client_stalled');
+    if (last === undefined) this.raw.end();
+    // A string goes out in one write with the head, which is cheaper than copying the bytes.
+    else if (Buffer.isBuffer(last) && last.length <= inOneWrite) this.raw.end(last.toString('latin1'), 'latin1');
+    else this.raw.end(last, 'latin1');
+  }
+
+  /** Answers with a refusal, sealed if its row and this request ask for it. */
+  refuse({ code, details }: Refusal): void {
+    if (this.begun) return;
+    const { request } = this;
+    this.#refusal = code;
+    request.reservation.release();
+    const row = refusalOf(code);
+    // A response to HEAD has no body to seal.
+    const sealer = row.sealed && request.head?.method !== 'HEAD' ? this.#sealing?.sealer : undefined;
+    if (sealer === undefined && this.#sealing?.credentials !== undefined) {
+      this.#sealing = { sealer: undefined, credentials: 'none' };
+    }
+    const headers = this.headers();
+    let body = problem(code, request.id, request.rules.errorsPage, details.hint);
+    if (sealer === undefined) {
+      headers.push('Content-Type', 'application/problem+json');
+    } else {
+      body = sealer.seal(Buffer.from(body));
+      headers.push('Content-Type', 'application/json', 'Envelope', 'sealed');
+      headers.push('Envelope-Content-Type', 'application/problem+json');
+    }
+    headers.push(...refusalHeaders(code, details, request.openToBrowsers));
+    if (row.closes === true || this.#restUnwanted) this.raw.shouldKeepAlive = false;
+    this.send(row.status, headers, body);
+  }
+
+  /** Whether the rest of the request is not worth reading, so that its connection is better closed. */
+  get #restUnwanted(): boolean {
+    const { bodyPending, head } = this.request;
+    if (!bodyPending || head === undefined) return bodyPending;
+    return head.body.contentLength === undefined || head.body.contentLength > worthReading || head.expectsContinue;
+  }
+}

@@ -1,0 +1,63 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage } from 'node:http';
+import { kindOf, type EnvironmentName } from '../accounts/api-key.ts';
+import type { KeyHolder } from '../accounts/directory.ts';
+import type { ReportableCode } from '../config/config.ts';
+import type { RequestTrace } from '../telemetry/tracing.ts';
+import type { Reservation } from './budgets.ts';
+import type { RequestHead } from './request-head.ts';
+import { RequestStats } from './request-stats.ts';
+import type { Rules } from './rules.ts';
+import type { EncryptionInForce } from './sealing.ts';
+
+/** The facts about one request of a merchant. Admission adds them in the order of its steps; all others read `RequestFacts`. */
+export class Request {
+  readonly raw: IncomingMessage;
+  /** The rules at the time it began. */
+  readonly rules: Rules;
+  /** What it has taken of the budgets. */
+  readonly reservation: Reservation;
+  readonly stats = new RequestStats();
+  /** The client's own id if it is acceptable. */
+  id = '';
+  /** Undefined if the guard has not passed it. */
+  head: RequestHead | undefined;
+  environment: EnvironmentName | undefined;
+  /** The metric label: a configured pattern, `unlisted`, or `none` before routing. */
+  route = 'none';
+  /** Whether a browser may read a refusal: the route is open to public keys. */
+  openToBrowsers = false;
+  holder: KeyHolder | undefined;
+  /** How the account encrypts here, decided at the head: what ends now does not end in the middle of a request. */
+  encryption: EncryptionInForce | undefined;
+  /** Present if traces are configured. */
+  trace: RequestTrace | undefined;
+  /** Refusals that are only reported: the request is let through as if there were no such rule. */
+  readonly reported: ReportableCode[] = [];
+
+  constructor(raw: IncomingMessage, rules: Rules, reservation: Reservation) {
+    this.raw = raw;
+    this.rules = rules;
+    this.reservation = reservation;
+  }
+
+  /** @param head undefined if the guard refuses it */
+  begin(head: RequestHead | undefined): void {
+    this.head = head;
+    this.id = head?.requestId ?? randomUUID();
+  }
+
+  identify(holder: KeyHolder, encryption: EncryptionInForce | undefined): void {
+    this.holder = holder;
+    this.encryption = encryption;
+    this.reservation.identify(kindOf(holder.key.prefix));
+  }
+
+  /** Whether some of its body has not been read yet. */
+  get bodyPending(): boolean {
+    return this.head?.body.kind !== 'none' && !this.raw.complete;
+  }
+}
+
+/** A request as all but admission see it. */
+export type RequestFacts = Readonly<Request>;
