@@ -1,4 +1,4 @@
-# The sidecar's image: its compiled code and the packages it runs on, over an image that has Node. docs/operators.md tells
+# The sidecar's image: its compiled code and the packages it runs on, over an image that has Node. docs/operators/image.md tells
 # how to pin the base and how to use one without a shell.
 ARG BUILD_IMAGE=node:26-bookworm-slim
 ARG BASE_IMAGE=node:26-bookworm-slim

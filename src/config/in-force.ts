@@ -17,6 +17,8 @@ export interface ReloadObserver {
   loaded(file: ConfigFile, now: number): void;
   reloaded(file: ConfigFile, now: number): void;
   reloadFailed(file: ConfigFile): void;
+  /** The configuration no longer has this file. */
+  removed(file: ConfigFile): void;
 }
 
 export interface InForceDependencies {
@@ -70,7 +72,7 @@ export class InForce {
       return;
     }
     const now = clock();
-    if (accounts === undefined) this.#states.delete('accounts');
+    if (accounts === undefined && this.#states.delete('accounts')) observer.removed('accounts');
     for (const [file, content] of contents) {
       if (content?.ok !== true) continue;
       for (const warning of content.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');

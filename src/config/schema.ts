@@ -284,7 +284,7 @@ export function sidecarSchema({ value, pem }: Values) {
       .optional()
       .describe(
         'Address at which you publish docs/errors.md. The `type` of a problem becomes `<documentation>#<code>`; by default it ' +
-          'is `docs/errors.md#<code>`.',
+          "is `docs/errors.md#<code>`. Problems of the operators' API link to `accounts` beside it.",
       ),
     log: z
       .strictObject({

@@ -12,6 +12,7 @@ import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { Env } from '../yaml/values.ts';
 import { createOperatorsListener, type OperatorsState } from './operators.ts';
 import type { SidecarState } from './overview.ts';
+import { problemsPageOf } from './problems.ts';
 
 export interface OperatorsApiDependencies {
   readonly log: Logger;
@@ -23,34 +24,43 @@ export interface OperatorsApiDependencies {
   readonly env: Env;
 }
 
-/** Without tokens nothing is let in. */
-const nobody = { tokens: [], hosts: [], console: false };
+/** Without tokens every request is refused. */
+const closed = { tokens: [], hosts: [], console: false };
 
 /** The operators' API on the accounts of a configuration, which may be replaced while it runs. */
 export class OperatorsApi {
   readonly #dependencies: OperatorsApiDependencies;
   #access: Pick<OperatorsListener, 'tokens' | 'hosts' | 'console'>;
+  #problemsPage: string;
   #settings: StoreSettings;
   #store: Store;
   #operations: Operations;
 
   constructor(config: Config, dependencies: OperatorsApiDependencies) {
     this.#dependencies = dependencies;
-    this.#access = config.operators ?? nobody;
+    this.#access = config.operators ?? closed;
+    this.#problemsPage = problemsPageOf(config.documentation);
     this.#settings = config.store;
     [this.#store, this.#operations] = this.#open();
   }
 
-  /** @param tls undefined: without */
+  /** @param tls undefined: plain HTTP */
   listener(tls: TlsOptions | undefined): Promise<Server> {
     const { log, count, clock, recent, sidecar } = this.#dependencies;
-    const state = (): OperatorsState => ({ operations: this.#operations, recent, sidecar, ...this.#access });
+    const state = (): OperatorsState => ({
+      operations: this.#operations,
+      recent,
+      sidecar,
+      problemsPage: this.#problemsPage,
+      ...this.#access,
+    });
     return createOperatorsListener({ state, log, count, clock, tls });
   }
 
-  /** Takes over tokens, hosts, the console's switch and store. A store whose settings are the same stays, with its connections. */
+  /** Takes over a new configuration. A store whose settings are the same stays open, with its connections. */
   configure(config: Config): void {
-    this.#access = config.operators ?? nobody;
+    this.#access = config.operators ?? closed;
+    this.#problemsPage = problemsPageOf(config.documentation);
     if (isDeepStrictEqual(this.#settings, config.store)) return;
     const before = this.#store;
     this.#settings = config.store;

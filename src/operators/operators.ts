@@ -40,6 +40,8 @@ export interface OperatorsState extends Parts {
   readonly hosts: readonly string[];
   /** Whether the console is served. */
   readonly console: boolean;
+  /** Where the codes of problems are explained. */
+  readonly problemsPage: string;
 }
 
 export interface OperatorsDependencies {
@@ -88,7 +90,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     return reply
       .code(status)
       .header('Content-Type', 'application/problem+json')
-      .send(Buffer.from(JSON.stringify(problemBody(problem, request.id))));
+      .send(Buffer.from(JSON.stringify(problemBody(problem, state().problemsPage, request.id))));
   };
 
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));

@@ -78,11 +78,23 @@ export class ApiProblem extends Error {
   }
 }
 
-/** The body of a problem. */
-export function problemBody({ code, message, members }: ApiProblem, requestId: string): object {
+/**
+ * The page that explains the codes: docs/accounts.md, published beside docs/errors.md and under the same kind of address.
+ *
+ * @param documentation where docs/errors.md is published: `https://docs.example/errors` gives `https://docs.example/accounts`
+ */
+export function problemsPageOf(documentation: string | undefined): string {
+  if (documentation === undefined) return 'docs/accounts.md';
+  const url = new URL(documentation);
+  url.pathname = url.pathname.replace(/[^/.]*(\.[^/]*)?(\/?)$/, 'accounts$1$2');
+  return url.href;
+}
+
+/** The body of a problem. @param page explains the codes */
+export function problemBody({ code, message, members }: ApiProblem, page: string, requestId: string): object {
   const { status, title } = problems[code];
   return {
-    type: `docs/accounts.md#${code}`,
+    type: `${page}#${code}`,
     title,
     status,
     detail: message,

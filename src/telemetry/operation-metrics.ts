@@ -11,6 +11,7 @@ const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total',
 export class OperationMetrics {
   readonly #reloads: Counter<'file' | 'outcome'>;
   readonly #lastSuccess: Gauge<'file'>;
+  readonly #successful: Gauge<'file'>;
 
   /**
    * @param version of the sidecar
@@ -29,6 +30,12 @@ export class OperationMetrics {
     this.#lastSuccess = new Gauge({
       name: 'envelope_sidecar_config_last_reload_success_timestamp_seconds',
       help: 'When the content in force of a configuration file was loaded.',
+      labelNames: ['file'],
+      registers,
+    });
+    this.#successful = new Gauge({
+      name: 'envelope_sidecar_config_last_reload_successful',
+      help: 'Whether the last reload of a configuration file succeeded: 1 or 0.',
       labelNames: ['file'],
       registers,
     });
@@ -87,16 +94,28 @@ export class OperationMetrics {
   /** A file that the process started with: not a reload. @param now epoch milliseconds */
   loaded(file: ConfigFile, now: number): void {
     for (const outcome of ['ok', 'failed']) this.#reloads.inc({ file, outcome }, 0);
-    this.#lastSuccess.set({ file }, now / 1_000);
+    this.#succeeded(file, now);
   }
 
-  /** Counts a file whose new content was put in place. @param now epoch milliseconds */
+  /** Counts a file whose new content is in force. @param now epoch milliseconds */
   reloaded(file: ConfigFile, now: number): void {
     this.#reloads.inc({ file, outcome: 'ok' });
-    this.#lastSuccess.set({ file }, now / 1_000);
+    this.#succeeded(file, now);
   }
 
   reloadFailed(file: ConfigFile): void {
     this.#reloads.inc({ file, outcome: 'failed' });
+    this.#successful.set({ file }, 0);
+  }
+
+  /** The accounts are no longer in a file. */
+  removed(file: ConfigFile): void {
+    this.#lastSuccess.remove({ file });
+    this.#successful.remove({ file });
+  }
+
+  #succeeded(file: ConfigFile, now: number): void {
+    this.#lastSuccess.set({ file }, now / 1_000);
+    this.#successful.set({ file }, 1);
   }
 }

@@ -191,7 +191,7 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
     test('the time to end is more than a core may sleep and the sidecar may take', () => {
       const { pod, cores } = podOf(manifestsIn(folder));
       const drain = configOf(manifestsIn(folder)).timeouts.drain / 1_000;
-      // Somebody else's core has the sleep that docs/operators.md asks for.
+      // A core of one's own has the sleep that docs/operators/deploy.md asks for.
       const sleeps = cores.map(({ lifecycle }) => lifecycle?.preStop?.sleep?.seconds ?? endpointPropagation + drain);
       expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Math.max(...sleeps) + drain);
     });

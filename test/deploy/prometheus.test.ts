@@ -94,7 +94,7 @@ describe.each(alerts.map((alert) => [alert.alert, alert] as const))('%s', (name,
     expect(labels['severity']).toMatch(/^(?:critical|warning|info)$/);
     expect(annotations['summary']).toMatch(/\{\{ \$labels\.(?:environment|pod|certificate) \}\}|\$labels\.namespace/);
     expect(annotations['description']).toContain('{{ $labels.namespace }}');
-    expect(annotations['runbook_url']).toBe(`docs/operators.md#${name.toLowerCase()}`);
-    expect(readFileSync('docs/operators.md', 'utf8')).toMatch(new RegExp(`^#+ ${name}$`, 'm'));
+    expect(annotations['runbook_url']).toBe(`docs/operators/alerts.md#${name.toLowerCase()}`);
+    expect(readFileSync('docs/operators/alerts.md', 'utf8')).toMatch(new RegExp(`^#+ ${name}$`, 'm'));
   });
 });

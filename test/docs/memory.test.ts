@@ -5,7 +5,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { accountsFile, Folder, sidecarFile } from '../support/folder.ts';
 import { memoryBound, workedExamples } from '../support/memory-bound.ts';
 
-const guide = readFileSync('docs/operators.md', 'utf8');
+const guide = readFileSync('docs/operators/capacity.md', 'utf8');
 const examples = workedExamples(guide);
 
 test('the memory that the guide for operators works out is the sum of its terms', () => {
@@ -39,5 +39,6 @@ test.each(['base', 'overlays/test', 'overlays/live'])('its third example is depl
 
 test('what may wait for the reader of the log is as the guide has it', () => {
   expect(readFileSync('src/telemetry/log-output.ts', 'utf8')).toContain('mostWaiting = 4 * 1_048_576;');
-  expect(guide).toContain('4 MiB of lines');
+  expect(readFileSync('docs/operators/monitor.md', 'utf8')).toContain('4 MiB of lines');
+  expect(guide).toContain('| 4 MiB ');
 });

@@ -120,6 +120,7 @@ describe('docs/metrics.md', () => {
     ['config_reloads_total', 'file'],
     ['config_reloads_total', 'outcome'],
     ['config_last_reload_success_timestamp_seconds', 'file'],
+    ['config_last_reload_successful', 'file'],
     ['accounts', 'encryption'],
     ['api_keys', 'environment'],
     ['api_keys', 'kind'],

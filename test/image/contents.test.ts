@@ -102,8 +102,9 @@ describeWhere(await missingEngine(), 'the built image', () => {
     expect(text).not.toMatch(/\.tgz|"distribution"/);
   });
 
-  test('gives the bill out with the command in docs/operators.md', () => {
-    const [command = ''] = /^docker run .* >sbom\.cdx\.json$/m.exec(readFileSync('docs/operators.md', 'utf8')) ?? [];
+  test('gives the bill out with the command in docs/operators/image.md', () => {
+    const [command = ''] =
+      /^docker run .* >sbom\.cdx\.json$/m.exec(readFileSync('docs/operators/image.md', 'utf8')) ?? [];
     const here = command.replace(/ envelope-sidecar:\S+/, ` ${image.name}`).replace(/ >sbom\.cdx\.json$/, '');
     expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' }).trimEnd()).toBe(text.trimEnd());
   });

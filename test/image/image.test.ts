@@ -152,8 +152,8 @@ describeWhere(await missingEngine(), 'the image', () => {
     });
   });
 
-  test('checks a configuration from outside a cluster with the command in docs/operators.md', () => {
-    const [command = ''] = /^docker run .* check$/m.exec(readFileSync('docs/operators.md', 'utf8')) ?? [];
+  test('checks a configuration from outside a cluster with the command in docs/operators/image.md', () => {
+    const [command = ''] = /^docker run .* check$/m.exec(readFileSync('docs/operators/image.md', 'utf8')) ?? [];
     const here = command.replace(/ envelope-sidecar:\S+/, ` ${image.name}`);
     expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' })).toMatch(/^OK/);
   });
@@ -238,7 +238,7 @@ describeWhere(await missingEngine(), 'the image', () => {
   });
 
   test('bears load, large bodies and a reload within 128 MiB', async () => {
-    // As docs/operators.md has it for a container of that size.
+    // As docs/operators/capacity.md has it for a container of that size.
     const small = new MountedFolder({ 'sidecar.yaml': `${sidecarFile}limits: { buffered: 8MiB, inFlight: 32 }\n` });
     onTestFinished(() => small.remove());
     const limited = await start(

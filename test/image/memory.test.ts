@@ -37,93 +37,97 @@ async function openWith(port: number, ...sent: readonly string[]): Promise<Socke
   return socket;
 }
 
-describeWhere(await missingEngine(), 'the image, with the limits that docs/operators.md works out for 128 MiB', () => {
-  test('stays within them with every limit reached at once, reloads, and serves when all is over', async () => {
-    const [, example] = workedExamples(readFileSync('docs/operators.md', 'utf8'));
-    if (example === undefined) throw new Error('there is no such example');
-    const { requestBody, buffered, header, inFlight, connections } = example;
-    const config = new MountedFolder({
-      'sidecar.yaml': JSON.stringify({
-        listen: { host: '0.0.0.0', port: 8080 },
-        environments: { test: { upstream: 'http://core:3000' } },
-        accounts: { file: '/run/secrets/envelope-sidecar/accounts.yaml' },
-        routes: [{ path: '/api/s2s/*', envelope: true }],
-        limits: { requestBody, buffered, header, inFlight },
-        // Nothing that is held is to be given up before all is.
-        timeouts: { header: '10m', request: '10m', upstream: '10m', idle: '10m' },
-      }),
-    });
-    const accounts = new MountedFolder({ 'accounts.yaml': JSON.stringify(accountsFile) });
-    onTestFinished(() => [config, accounts].forEach((folder) => folder.remove()));
-    const image = buildImage();
-    const network = await new Network().start();
-    onTestFinished(async () => void (await network.stop()));
-    const core = await coreContainer(image, network).start();
-    onTestFinished(async () => void (await core.stop()));
-    const limited = new SidecarContainer(image, network, config, accounts)
-      .withEntrypoint(smallEntrypoint)
-      .withResourcesQuota({ memory: 128 / 1_024 });
-    const sidecar = await limited.start();
-    onTestFinished(async () => void (await sidecar.stop()));
-    const { container: engine } = await getContainerRuntimeClient();
-    const state = async () => (await engine.inspect(engine.getById(sidecar.getId()))).State;
+describeWhere(
+  await missingEngine(),
+  'the image, with the limits that docs/operators/capacity.md works out for 128 MiB',
+  () => {
+    test('stays within them with every limit reached at once, reloads, and serves when all is over', async () => {
+      const [, example] = workedExamples(readFileSync('docs/operators/capacity.md', 'utf8'));
+      if (example === undefined) throw new Error('there is no such example');
+      const { requestBody, buffered, header, inFlight, connections } = example;
+      const config = new MountedFolder({
+        'sidecar.yaml': JSON.stringify({
+          listen: { host: '0.0.0.0', port: 8080 },
+          environments: { test: { upstream: 'http://core:3000' } },
+          accounts: { file: '/run/secrets/envelope-sidecar/accounts.yaml' },
+          routes: [{ path: '/api/s2s/*', envelope: true }],
+          limits: { requestBody, buffered, header, inFlight },
+          // Nothing that is held is to be given up before all is.
+          timeouts: { header: '10m', request: '10m', upstream: '10m', idle: '10m' },
+        }),
+      });
+      const accounts = new MountedFolder({ 'accounts.yaml': JSON.stringify(accountsFile) });
+      onTestFinished(() => [config, accounts].forEach((folder) => folder.remove()));
+      const image = buildImage();
+      const network = await new Network().start();
+      onTestFinished(async () => void (await network.stop()));
+      const core = await coreContainer(image, network).start();
+      onTestFinished(async () => void (await core.stop()));
+      const limited = new SidecarContainer(image, network, config, accounts)
+        .withEntrypoint(smallEntrypoint)
+        .withResourcesQuota({ memory: 128 / 1_024 });
+      const sidecar = await limited.start();
+      onTestFinished(async () => void (await sidecar.stop()));
+      const { container: engine } = await getContainerRuntimeClient();
+      const state = async () => (await engine.inspect(engine.getById(sidecar.getId()))).State;
 
-    const port = sidecar.getMappedPort(8080);
-    const metrics = async (): Promise<string> =>
-      (await send({ port: sidecar.getMappedPort(9090) }, 'GET /metrics')).body;
-    const untilInFlight = async (count: number): Promise<void> => {
-      const line = `\nenvelope_sidecar_requests_in_flight ${count}\n`;
-      await vi.waitUntil(async () => (await metrics()).includes(line), { timeout: 30_000, interval: 100 });
-    };
-    const clients: Socket[] = [];
-    const open = async (...sent: readonly string[]): Promise<Socket> => {
-      const socket = await openWith(port, ...sent);
-      clients.push(socket);
-      return socket;
-    };
-    const sendsKey = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
-    const charge = (body: string): Promise<Response> => send({ port }, 'POST /api/s2s/charge', { key, body });
+      const port = sidecar.getMappedPort(8080);
+      const metrics = async (): Promise<string> =>
+        (await send({ port: sidecar.getMappedPort(9090) }, 'GET /metrics')).body;
+      const untilInFlight = async (count: number): Promise<void> => {
+        const line = `\nenvelope_sidecar_requests_in_flight ${count}\n`;
+        await vi.waitUntil(async () => (await metrics()).includes(line), { timeout: 30_000, interval: 100 });
+      };
+      const clients: Socket[] = [];
+      const open = async (...sent: readonly string[]): Promise<Socket> => {
+        const socket = await openWith(port, ...sent);
+        clients.push(socket);
+        return socket;
+      };
+      const sendsKey = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
+      const charge = (body: string): Promise<Response> => send({ port }, 'POST /api/s2s/charge', { key, body });
 
-    // Heads nearly as long as they may be, which never end.
-    const line = `X-Padding: ${'x'.repeat(1_000)}\r\n`;
-    const endless = `GET /x HTTP/1.1\r\n${line.repeat(Math.floor(header / line.length) - 1)}`;
-    for (let i = inFlight; i < connections; i += 1) await open(endless);
+      // Heads nearly as long as they may be, which never end.
+      const line = `X-Padding: ${'x'.repeat(1_000)}\r\n`;
+      const endless = `GET /x HTTP/1.1\r\n${line.repeat(Math.floor(header / line.length) - 1)}`;
+      for (let i = inFlight; i < connections; i += 1) await open(endless);
 
-    // Envelopes nearly as long as they may be, held for as long as the core is silent: they leave no room for another.
-    const padding = 'x'.repeat(requestBody / 2 - 8_192);
-    const envelope = envelopeOf(credentials, JSON.stringify({ padding }));
-    const held = Math.floor(buffered / envelope.length);
-    expect(held * envelope.length).toBeGreaterThan(buffered - requestBody / 2);
-    const length = `Content-Length: ${envelope.length}\r\n\r\n`;
-    const silent = `POST /api/s2s/charge?delay=600000 HTTP/1.1\r\n${sendsKey}${length}`;
-    for (let i = 0; i < held; i += 1) await open(silent, envelope);
-    await untilInFlight(held);
+      // Envelopes nearly as long as they may be, held for as long as the core is silent: they leave no room for another.
+      const padding = 'x'.repeat(requestBody / 2 - 8_192);
+      const envelope = envelopeOf(credentials, JSON.stringify({ padding }));
+      const held = Math.floor(buffered / envelope.length);
+      expect(held * envelope.length).toBeGreaterThan(buffered - requestBody / 2);
+      const length = `Content-Length: ${envelope.length}\r\n\r\n`;
+      const silent = `POST /api/s2s/charge?delay=600000 HTTP/1.1\r\n${sendsKey}${length}`;
+      for (let i = 0; i < held; i += 1) await open(silent, envelope);
+      await untilInFlight(held);
 
-    // Bodies of callers without a key, as long as they may be, which lack a byte: as many as there is room for.
-    const mostTested = 65_536;
-    const keyless = Math.floor(Math.min(buffered / 8, buffered - held * envelope.length) / mostTested);
-    expect(keyless).toBeGreaterThan(0);
-    const cipherTest = `key: ${'k'.repeat(32)}\r\niv: ${'i'.repeat(16)}\r\n`;
-    const unfinished = `POST /api/s2s/aes-encrypt HTTP/1.1\r\nHost: a\r\n${cipherTest}Content-Length: ${mostTested}\r\n\r\n`;
-    for (let i = 0; i < keyless; i += 1) await open(unfinished, 'x'.repeat(mostTested - 1));
-    await untilInFlight(held + keyless);
-    expect((await charge(envelope)).status).toBe(503);
+      // Bodies of callers without a key, as long as they may be, which lack a byte: as many as there is room for.
+      const mostTested = 65_536;
+      const keyless = Math.floor(Math.min(buffered / 8, buffered - held * envelope.length) / mostTested);
+      expect(keyless).toBeGreaterThan(0);
+      const cipherTest = `key: ${'k'.repeat(32)}\r\niv: ${'i'.repeat(16)}\r\n`;
+      const unfinished = `POST /api/s2s/aes-encrypt HTTP/1.1\r\nHost: a\r\n${cipherTest}Content-Length: ${mostTested}\r\n\r\n`;
+      for (let i = 0; i < keyless; i += 1) await open(unfinished, 'x'.repeat(mostTested - 1));
+      await untilInFlight(held + keyless);
+      expect((await charge(envelope)).status).toBe(503);
 
-    // Long responses that nobody reads.
-    const unread = `GET /api/s2s/export?size=50000000 HTTP/1.1\r\n${sendsKey}\r\n`;
-    // A body that is not whole takes no place yet.
-    for (let i = held; i < inFlight; i += 1) (await open(unread)).pause();
-    await untilInFlight(inFlight + keyless);
-    expect((await send({ port }, 'GET /x', { key })).status).toBe(503);
+      // Long responses that nobody reads.
+      const unread = `GET /api/s2s/export?size=50000000 HTTP/1.1\r\n${sendsKey}\r\n`;
+      // A body that is not whole takes no place yet.
+      for (let i = held; i < inFlight; i += 1) (await open(unread)).pause();
+      await untilInFlight(inFlight + keyless);
+      expect((await send({ port }, 'GET /x', { key })).status).toBe(503);
 
-    accounts.write({ 'accounts.yaml': JSON.stringify(accountsFile) });
-    const reloaded = 'envelope_sidecar_config_reloads_total{file="accounts",outcome="ok"} 1';
-    await vi.waitUntil(async () => (await metrics()).includes(reloaded), { timeout: 30_000, interval: 100 });
-    expect(await state()).toMatchObject({ Running: true, OOMKilled: false });
+      accounts.write({ 'accounts.yaml': JSON.stringify(accountsFile) });
+      const reloaded = 'envelope_sidecar_config_reloads_total{file="accounts",outcome="ok"} 1';
+      await vi.waitUntil(async () => (await metrics()).includes(reloaded), { timeout: 30_000, interval: 100 });
+      expect(await state()).toMatchObject({ Running: true, OOMKilled: false });
 
-    for (const client of clients) client.destroy();
-    await untilInFlight(0);
-    for (let i = 0; i < held; i += 1) expect((await charge(envelope)).status).toBe(200);
-    expect(await state()).toMatchObject({ Running: true, OOMKilled: false });
-  }, 180_000);
-});
+      for (const client of clients) client.destroy();
+      await untilInFlight(0);
+      for (let i = 0; i < held; i += 1) expect((await charge(envelope)).status).toBe(200);
+      expect(await state()).toMatchObject({ Running: true, OOMKilled: false });
+    }, 180_000);
+  },
+);

@@ -119,6 +119,7 @@ test('what went wrong inside is in the log, and not in the response', async () =
       tokens: [dashboard],
       hosts: [],
       console: true,
+      problemsPage: 'docs/accounts.md',
     }),
     log: createLogger('info', { write: (line) => void log.push(line) }),
     count: () => {},

@@ -13,7 +13,7 @@ interface MemoryTerms {
   readonly accounts: number;
 }
 
-/** The most memory the sidecar needs, in bytes, by the sum in docs/operators.md. */
+/** The most memory the sidecar needs, in bytes, by the sum in docs/operators/capacity.md. */
 export function memoryBound({
   semiSpace,
   requestBody,
@@ -35,7 +35,7 @@ export function memoryBound({
   );
 }
 
-/** The worked examples of docs/operators.md, and the MiB it gives for each. */
+/** The worked examples of docs/operators/capacity.md, and the MiB it gives for each. */
 export function workedExamples(guide: string): (MemoryTerms & { readonly mebibytes: number })[] {
   const row =
     /^\| +(\d+) +\| +(\d+)MiB +\| +(\d+)MiB +\| +(\d+)KiB +\| +([\d,]+) +\| +([\d,]+) +\| +([\d,]+) +\| +(\d+) +\|$/gm;

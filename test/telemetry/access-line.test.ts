@@ -10,7 +10,9 @@ import { startByteUpstream } from '../support/byte-upstream.ts';
 
 /** Every member an access line may have, beside what each line of the log has: those that operators are told of. */
 const allowed = [
-  ...(/^## Logs$([\s\S]*?)^## /m.exec(readFileSync('docs/operators.md', 'utf8'))?.[1]?.matchAll(/^\| `(\w+)`/gm) ?? []),
+  ...(/^## Logs$([\s\S]*?)^## /m
+    .exec(readFileSync('docs/operators/monitor.md', 'utf8'))?.[1]
+    ?.matchAll(/^\| `(\w+)`/gm) ?? []),
 ].map(([, member = '']) => member);
 const ofEveryLine = ['level', 'time', 'msg'];
 

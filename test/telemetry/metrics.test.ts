@@ -11,6 +11,7 @@ import {
   acmeLive,
   acmeTest,
   codecOf,
+  configOf,
   encryptionOf,
   keys,
   route,
@@ -72,6 +73,7 @@ test('every metric is there from the start, with its type', async () => {
     envelope_sidecar_envelope_duration_seconds: 'histogram',
     envelope_sidecar_config_reloads_total: 'counter',
     envelope_sidecar_config_last_reload_success_timestamp_seconds: 'gauge',
+    envelope_sidecar_config_last_reload_successful: 'gauge',
     envelope_sidecar_accounts: 'gauge',
     envelope_sidecar_api_keys: 'gauge',
     envelope_sidecar_credentials: 'gauge',
@@ -349,9 +351,15 @@ describe('reloads', () => {
     `envelope_sidecar_config_reloads_total{file="${file}",outcome="${outcome}"}`;
   const lastSuccess = (file: string): string =>
     `envelope_sidecar_config_last_reload_success_timestamp_seconds{file="${file}"}`;
-  const seriesOfFile = (file: string): string[] => [reloads(file, 'ok'), reloads(file, 'failed'), lastSuccess(file)];
+  const successful = (file: string): string => `envelope_sidecar_config_last_reload_successful{file="${file}"}`;
+  const seriesOfFile = (file: string): string[] => [
+    reloads(file, 'ok'),
+    reloads(file, 'failed'),
+    lastSuccess(file),
+    successful(file),
+  ];
 
-  test('count by file and outcome, and only a good one moves the time of the last success', async () => {
+  test('count by file and outcome; the last one says whether it succeeded, and only success moves the time', async () => {
     let now = 1_000_000;
     const { sidecar } = await startGateway({ clock: () => now });
     const counted = async (file: string): Promise<unknown> => {
@@ -360,8 +368,8 @@ describe('reloads', () => {
     };
     // The files the process started with are not reloads.
     expect([await counted('sidecar'), await counted('accounts')]).toEqual([
-      [0, 0, 1_000],
-      [0, 0, 1_000],
+      [0, 0, 1_000, 1],
+      [0, 0, 1_000, 1],
     ]);
 
     now = 2_000_000;
@@ -372,8 +380,15 @@ describe('reloads', () => {
       files: [],
     });
     expect([await counted('sidecar'), await counted('accounts')]).toEqual([
-      [0, 1, 1_000],
-      [1, 0, 2_000],
+      [0, 1, 1_000, 0],
+      [1, 0, 2_000, 1],
+    ]);
+
+    const { accounts: _accounts, ...settings } = configOf('http://127.0.0.1:9');
+    sidecar.app.reload({ sidecar: { ok: true, value: settings, warnings: [] }, accounts: undefined, files: [] });
+    expect([await counted('sidecar'), await counted('accounts')]).toEqual([
+      [1, 1, 2_000, 1],
+      [1, 0, undefined, undefined],
     ]);
   });
 });
