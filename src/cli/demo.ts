@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
-import { operatorRoles } from '../config/config.ts';
+import { operatorRoles } from '../config/choices.ts';
 import { loadConfig } from '../config/load.ts';
 import { Reloader } from '../config/reload.ts';
 import { demoCommands, type DemoAccounts, type DemoOperator } from '../demo/commands.ts';

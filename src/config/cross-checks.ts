@@ -6,7 +6,7 @@ import { formatPath } from '../input/member-path.ts';
 import type { MemberPath } from '../input/member-path.ts';
 import type { Partly } from '../input/validate.ts';
 import type { YamlFile } from '../yaml/yaml-file.ts';
-import { httpMethods } from './config.ts';
+import { httpMethods } from './choices.ts';
 import type { HttpMethod } from './config.ts';
 import { routeKey } from './route-path.ts';
 import type { SidecarFile } from './schema.ts';
@@ -117,9 +117,9 @@ function checkEnvironments(file: YamlFile, environments: Content['environments']
 type Upstream = NonNullable<NonNullable<Content['environments']>['test']>['upstream'];
 
 function checkUpstream(file: YamlFile, upstream: Upstream, path: MemberPath): void {
-  if (upstream === undefined || !('url' in upstream)) return;
+  if (upstream === undefined) return;
   for (const member of ['ca', 'cert', 'key'] as const) {
-    if (upstream[member] !== undefined && upstream.url?.origin?.startsWith('https:') === false) {
+    if (upstream[member] !== undefined && upstream.origin?.startsWith('https:') === false) {
       file.report([...path, member], 'only for an upstream with https://');
     }
   }

@@ -6,7 +6,7 @@ import { parseMasterKeys } from '../accounts/vault.ts';
 import { duration, within } from '../input/kinds.ts';
 import type { Kind } from '../input/kinds.ts';
 import { WrongValue } from '../input/wrong-value.ts';
-import type { Limits, OperatorsToken, UpstreamTarget } from './config.ts';
+import type { operatorRoles } from './choices.ts';
 
 /** What a listener binds to. */
 export const address: Kind<string> = {
@@ -24,8 +24,15 @@ export const hostName: Kind<string> = {
   read: (text) => text.toLowerCase(),
 };
 
+interface UpstreamAddress {
+  /** `http://host:port` or `https://host:port`, without path; `http://localhost` for a Unix socket. */
+  readonly origin: string;
+  /** The socket's path if the upstream is `unix:/path.sock`. */
+  readonly socketPath: string | undefined;
+}
+
 /** Where the payment core listens. */
-export const upstreamUrl: Kind<Pick<UpstreamTarget, 'origin' | 'socketPath'>> = {
+export const upstreamUrl: Kind<UpstreamAddress> = {
   name: 'URL',
   expected: 'http://host:port, https://host:port or unix:/path.sock, without path, query and user',
   pattern: /^(?:https?:\/\/(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?|unix:\/.+)$/,
@@ -62,8 +69,8 @@ export const routePath: Kind<string> = {
   },
 };
 
-/** So many attempts in so long a time. */
-export const rate: Kind<Limits['failedKeys']> = {
+/** A number of attempts in a window of time: read as a number and milliseconds. */
+export const rate: Kind<{ readonly attempts: number; readonly window: number }> = {
   name: 'rate',
   expected: 'a number of attempts and a duration such as 20/1m',
   pattern: /^[1-9][0-9]{0,8}\/[0-9]+(?:ms|s|m|h|d)$/,
@@ -105,6 +112,16 @@ export const operatorToken: Kind<string> = {
 };
 
 const tokenLine = new RegExp(`^(?:(?<name>[A-Za-z0-9._-]{1,64}): *)?(?<token>${token.source})$`);
+
+interface OperatorsToken {
+  /** The operator's name in logs and in the audit trail. */
+  readonly name: string;
+  readonly role: (typeof operatorRoles)[number];
+  /** The id of the only account that the operator may see and change. Undefined: all accounts. */
+  readonly account: string | undefined;
+  /** Lower-case hex SHA-256 of the token, which itself is not kept. */
+  readonly hash: string;
+}
 
 /** The tokens of admins: one a line, alone or as `name: token`. */
 export const operatorsTokens: Kind<readonly OperatorsToken[]> = {

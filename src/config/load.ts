@@ -15,16 +15,7 @@ import { valuesIn } from '../yaml/values.ts';
 import type { Env } from '../yaml/values.ts';
 import { WrongValue } from '../input/wrong-value.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
-import type {
-  Config,
-  Environment,
-  Listener,
-  OperatorsToken,
-  ServerTls,
-  Settings,
-  StoreSettings,
-  UpstreamTarget,
-} from './config.ts';
+import type { Config, Environment, Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
 import { crossCheck } from './cross-checks.ts';
 import { masterKeys } from './kinds.ts';
 import { together, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
@@ -149,23 +140,19 @@ function problemIn(path: string): ProblemWith {
 }
 
 function toSettings(file: SidecarFile, directory: string, keys: readonly KeyObject[]): Settings {
-  const { listen, operators, environments, accounts, cipherTest, tracing, documentation, ...rest } = file;
+  const { operators, environments, accounts, ...rest } = file;
   return {
     ...rest,
-    listen: { ...listen, tls: toTls(listen.tls) },
     operators: toOperators(operators),
-    tracing,
-    documentation,
     environments: environmentNames.flatMap((name) => toEnvironment(name, environments[name]) ?? []),
-    cipherTest: cipherTest.environments,
     store: toStore(accounts, directory, keys),
   };
 }
 
-function toOperators({ token, tokens, tls, ...listener }: SidecarFile['operators']): Config['operators'] {
+function toOperators({ token, tokens, ...listener }: SidecarFile['operators']): Config['operators'] {
   const operators =
     token ?? tokens?.map(({ name, role, account, token: hash }): OperatorsToken => ({ name, role, account, hash }));
-  return operators && { ...listener, tokens: operators, tls: toTls(tls) };
+  return operators && { ...listener, tokens: operators };
 }
 
 function toStore(
@@ -182,20 +169,9 @@ function fileStore(file: string, masterKeys: readonly KeyObject[]): StoreSetting
   return { kind: 'file', file, masterKeys };
 }
 
-function toTls(tls: SidecarFile['listen']['tls']): ServerTls | undefined {
-  return tls && { ...tls, clientCa: tls.clientCa };
-}
-
 function toEnvironment(
   name: Environment['name'],
   environment: SidecarFile['environments']['test'],
 ): Environment | undefined {
-  return environment && { name, hosts: environment.hosts ?? [], upstream: toTarget(environment.upstream) };
-}
-
-function toTarget(upstream: NonNullable<SidecarFile['environments']['test']>['upstream']): UpstreamTarget {
-  if (!('url' in upstream))
-    return { ...upstream, ca: undefined, cert: undefined, key: undefined, forwardsAuthorization: false };
-  const { url, ca, cert, key, authorization } = upstream;
-  return { ...url, ca, cert, key, forwardsAuthorization: authorization === 'forward' };
+  return environment && { name, hosts: environment.hosts ?? [], upstream: environment.upstream };
 }

@@ -3,7 +3,8 @@ import { environmentNames, keyKinds } from '../accounts/api-key.ts';
 import { duration, oneOf, size, text, within } from '../input/kinds.ts';
 import type { Values } from '../yaml/values.ts';
 import { identifier } from '../accounts/file/schema.ts';
-import { httpMethods, logLevels, operatorRoles, reportableCodes } from './config.ts';
+import { httpMethods, logLevels, operatorRoles, reportableCodes } from './choices.ts';
+import { environmentSchema } from './environment-schema.ts';
 import {
   address,
   baseUrl,
@@ -19,13 +20,13 @@ import {
   rate,
   routePath,
   timeLimit,
-  upstreamUrl,
 } from './kinds.ts';
 
 /** The sidecar's file as it is written. The descriptions are its documentation. */
 export type SidecarFile = z.output<ReturnType<typeof sidecarSchema>>;
 
-export function sidecarSchema({ value, pem }: Values) {
+export function sidecarSchema(values: Values) {
+  const { value, pem } = values;
   const port = z.int().min(0).max(65_535).meta({ title: 'port' });
 
   const tls = z.strictObject({
@@ -36,35 +37,7 @@ export function sidecarSchema({ value, pem }: Values) {
       .describe('Where it is given, a client must show a certificate that one of these CAs has signed.'),
   });
 
-  const upstream = z.union(
-    [
-      value(upstreamUrl),
-      z.strictObject({
-        url: value(upstreamUrl).describe('The address, as in the short form.'),
-        ca: pem(certificates).optional().describe('CAs to trust instead of the public ones. Only for `https://`.'),
-        cert: pem(certificates).optional().describe('Client certificate. Only for `https://`, together with `key`.'),
-        key: pem(privateKey).optional().describe('Private key of the client certificate.'),
-        authorization: value(oneOf(['forward']))
-          .optional()
-          .describe(
-            'Forwards the `Authorization` header, for a payment core that checks API keys itself. By default it is removed.',
-          ),
-      }),
-    ],
-    { error: `expected ${upstreamUrl.expected}; or members with "url"` },
-  );
-
-  const environment = z.strictObject({
-    hosts: z
-      .array(value(hostName))
-      .min(1)
-      .optional()
-      .describe(
-        'Hosts this environment answers for, in any letter case. May be left out where it is the only environment: ' +
-          'it answers for every host then.',
-      ),
-    upstream: upstream.describe('Address of the payment core, in short form or with options.'),
-  });
+  const environment = environmentSchema(values);
 
   const route = z.strictObject({
     path: value(routePath).describe('What is matched; see [Routes](#matching-of-routes).'),

@@ -45,7 +45,12 @@ export class Rules {
       const upstream = upstreams.get(name);
       if (upstream === undefined) throw new Error(`no upstream for the environment ${name}`);
       const { forwardsAuthorization } = target;
-      const served = { name, upstream, forwardsAuthorization, cipherTest: config.cipherTest.includes(name) };
+      const served = {
+        name,
+        upstream,
+        forwardsAuthorization,
+        cipherTest: config.cipherTest.environments.includes(name),
+      };
       if (hosts.length === 0) this.#forEveryHost = served;
       for (const host of hosts) this.#byHost.set(host, served);
     }

@@ -1,4 +1,5 @@
-import { operatorRoles, type OperatorsToken } from '../config/config.ts';
+import { operatorRoles } from '../config/choices.ts';
+import type { OperatorsToken } from '../config/config.ts';
 import type { Endpoint } from './endpoint.ts';
 import { ApiProblem } from './problems.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { environmentNames } from '../accounts/api-key.ts';
 import { accountView, auditEventView, enabledView, encryptionView, issuedKeyView, keyView } from '../accounts/views.ts';
-import { operatorRoles } from '../config/config.ts';
+import { operatorRoles } from '../config/choices.ts';
 
 const time = z.string().meta({ format: 'date-time' });
 const limit = z.object({ limit: z.int(), used: z.int() });

@@ -77,7 +77,7 @@ export class TrafficRecorder {
   }
 
   /** From now on requests are traced as the configuration says. */
-  async configure({ tracing: settings }: { readonly tracing: TracingSettings | undefined }): Promise<void> {
+  async configure({ tracing: settings }: { readonly tracing?: TracingSettings | undefined }): Promise<void> {
     if (isDeepStrictEqual(settings, this.#tracingSettings)) return;
     const before = this.#tracing;
     this.#tracingSettings = settings;

@@ -40,7 +40,7 @@ test('what is not written has its default', () => {
     store: { kind: 'file', file: expect.stringMatching(/\/accounts\.yaml$/) as string, masterKeys: [] },
     accounts: [],
     routes: [],
-    cipherTest: ['test'],
+    cipherTest: { environments: ['test'] },
     trustedProxies: [],
     limits: {
       requestBody: 1024 ** 2,
@@ -121,7 +121,7 @@ log: { level: silent }
       { path: '/b/:id/*', methods: [], keys: ['secret'], envelope: true, upgrade: false },
       { path: '/ws', methods: [], keys: ['secret'], envelope: false, upgrade: true },
     ],
-    cipherTest: [],
+    cipherTest: { environments: [] },
     trustedProxies: ['10.0.0.0/8', '2001:db8::/32', '192.0.2.1'],
     limits: {
       requestBody: 65_536,

@@ -290,7 +290,7 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
   test('the overlay live brings no Secret and does not answer the test endpoints', () => {
     const manifests = manifestsIn('deploy/overlays/live');
     expect(manifests.map(({ kind }) => kind)).not.toContain('Secret');
-    expect(configOf(manifests).cipherTest).toEqual([]);
+    expect(configOf(manifests).cipherTest).toEqual({ environments: [] });
     expect(configOf(manifests).environments.map(({ name }) => name)).toEqual(['live']);
   });
 

@@ -8,7 +8,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { environmentNames, keyKinds } from '../../src/accounts/api-key.ts';
 import { lookupOutcomes } from '../../src/accounts/postgres/monitor.ts';
 import { tallyOf } from '../../src/accounts/tally.ts';
-import { reportableCodes } from '../../src/config/config.ts';
+import { reportableCodes } from '../../src/config/choices.ts';
 import { certificateMetrics } from '../../src/telemetry/certificate-metrics.ts';
 import { DirectoryMonitor } from '../../src/telemetry/directory-monitor.ts';
 import { limitMetrics } from '../../src/telemetry/limit-metrics.ts';

@@ -255,7 +255,7 @@ describe('both endpoints', () => {
 describe('in an environment that does not list them', () => {
   test.each([
     ['live by default', { serves: 'live' as const }, keys.acmeLive, acmeLive],
-    ['test if it is taken out', { cipherTest: [] }, keys.acme, acmeTest],
+    ['test if it is taken out', { cipherTest: { environments: [] } }, keys.acme, acmeTest],
   ])('%s, their paths are ordinary ones', async (_, setting, key, credentials) => {
     const { sidecar, upstream } = await startGateway({ routes: [route('/api/s2s/*', { envelope: true })], ...setting });
     for (const path of [encrypt, decrypt]) {
@@ -270,7 +270,7 @@ describe('in an environment that does not list them', () => {
   });
 
   test('live has them if it is listed', async () => {
-    const setting = { serves: 'live', cipherTest: ['test', 'live'] } as const;
+    const setting = { serves: 'live', cipherTest: { environments: ['test', 'live'] } } as const;
     const response = await responseTo(encrypt, { headers: acmeTest, body: '{}' }, setting);
     expect(response.body).toBe(envelopeOf(acmeTest, '{}'));
   });

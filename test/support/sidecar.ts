@@ -134,7 +134,7 @@ export function configOf(
     store: { kind: 'file', file: '/nowhere/accounts.yaml', masterKeys: [] },
     accounts: [acme, globex],
     routes,
-    cipherTest: ['test'],
+    cipherTest: { environments: ['test'] },
     trustedProxies: [],
     limits: {
       requestBody: 1_048_576,

@@ -1,0 +1,17 @@
+import type { RefusalCode } from '../errors.ts';
+
+/** The texts that members of the configuration choose from. */
+
+export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
+
+/** Each role may do everything that the roles before it may do. */
+export const operatorRoles = ['viewer', 'operator', 'admin'] as const;
+
+export const httpMethods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'] as const;
+
+/** Refusals that can be reported instead of enforced while routes are being introduced. */
+export const reportableCodes = [
+  'key_not_permitted',
+  'method_not_allowed',
+  'encryption_not_supported',
+] as const satisfies readonly RefusalCode[];
