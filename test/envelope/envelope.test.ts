@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { encodings } from '../../src/envelope/encoding.ts';
 import { AesCbc } from '../../src/envelope/aes-cbc.ts';
 import { hasEnvelopeShape, isEnvelope, openEnvelope } from '../../src/envelope/envelope.ts';
@@ -136,6 +136,19 @@ describe('openEnvelope', () => {
     expect({ ...padding, reason: '' }).toEqual({ ...json, reason: '' });
   });
 
+  test.each([
+    ['JSON with bad padding', openssl(key, iv, Buffer.from(`{"a":"${'b'.repeat(40)}"}`), '-nopad'), 'padding', 48],
+    ['no JSON with bad padding', openssl(key, iv, Buffer.alloc(48, 'x'), '-nopad'), 'padding', 48],
+    ['no JSON', openssl(key, iv, Buffer.alloc(47, 'x')), 'not_json', 47],
+    // Made to fail by one character more.
+    ['JSON in Latin-1', openssl(key, iv, Buffer.from(`{"a":"${'é'.repeat(39)}"}`, 'latin1')), 'not_json', 48],
+  ])('parses all of a plaintext that is %s, so that time does not tell them apart', (_, ciphertext, reason, length) => {
+    const parse = vi.spyOn(JSON, 'parse');
+    onTestFinished(() => parse.mockRestore());
+    expect(codec.open(ciphertext.toString('hex'))).toBe(reason);
+    expect(parse.mock.calls.map(([text]) => text.length)).toEqual([length]);
+  });
+
   test('does not open JSON whose padding is wrong', () => {
     const padded = Buffer.from(`{"a":"bcdef"}${' '.repeat(3)}`);
     const ciphertext = openssl(key, iv, padded, '-nopad');
@@ -177,6 +190,17 @@ describe('openEnvelope', () => {
         damaged.writeUInt8(byte, at);
         expect(openEnvelope(damaged, [codec])).toHaveProperty('code');
       }
+    }
+  });
+
+  test('gives the reason of the candidate that came furthest, in whatever order they are tried', () => {
+    const body = Buffer.from(codec.seal(Buffer.from('x')));
+    expect(outcomeOf(body, [otherCodec])).toBe('decryption_failed padding');
+    for (const candidates of [
+      [codec, otherCodec],
+      [otherCodec, codec],
+    ]) {
+      expect(outcomeOf(body, candidates)).toBe('decryption_failed not_json');
     }
   });
 

@@ -93,7 +93,9 @@ describe('hintForBody', () => {
   });
 
   test('of a string that does not open is told from the string', () => {
-    expect(hintForBody(Buffer.from(`{"data":"0x${hex}"}`), 'decryption_failed')).toBe(hintForData(`0x${hex}`));
+    expect(hintForBody(Buffer.from(`{"data":"0x${hex}"}`), 'decryption_failed')).toBe(
+      '"0x" before the hex digits: remove it',
+    );
   });
 });
 
@@ -115,6 +117,8 @@ describe('hintForHeaders', () => {
     ],
     [hex, iv, 'the key header looks like hex of 32 bytes: send the 32 characters that you were given'],
     [`${key}x`, iv, undefined],
+    [key, key, undefined],
+    ['x'.repeat(15), key, undefined],
   ])('of %j and %j', (keyHeader, ivHeader, hint) => {
     expect(hintForHeaders(keyHeader, ivHeader)).toBe(hint);
   });

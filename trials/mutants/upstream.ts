@@ -1,0 +1,337 @@
+import { mutantsOf, type Mutant } from './mutant.ts';
+
+const kept = ['test/upstream/kept-connections.test.ts'];
+const parser = ['test/upstream/response-parser.test.ts'];
+const connections = ['test/upstream/upstream.test.ts', ...kept];
+const upgrades = ['test/upstream/upgrade.test.ts'];
+
+/** What talks to the upstream. */
+export const upstreamMutants: readonly Mutant[] = [
+  ...mutantsOf('src/upstream/connection.ts', kept, [
+    [
+      'const isSent = this.#bodySent && this.socket.writableLength === 0;',
+      'const isSent = this.socket.writableLength === 0;',
+      'a connection with a half-sent streamed body is not used again',
+    ],
+    [
+      'const isSent = this.#bodySent && this.socket.writableLength === 0;',
+      'const isSent = this.#bodySent;',
+      'a connection with a half-sent buffered body is not used again',
+    ],
+    ['      this.#bodySent = false;\n', '', 'a streamed body is not sent before its end'],
+    ['this.#parser.reusable && isSent', 'isSent', 'a connection that the response ends is not used again'],
+    [
+      'isSent && !this.socket.destroyed',
+      'isSent',
+      'a destroyed connection is not kept',
+      'the pool refuses it as well: two guards of one thing',
+    ],
+    [
+      'wasKept && !this.#parser.begun && call.isRepeatable',
+      '!this.#parser.begun && call.isRepeatable',
+      'what failed on a new connection is not sent again',
+    ],
+    [
+      'wasKept && !this.#parser.begun && call.isRepeatable',
+      'wasKept && call.isRepeatable',
+      'what has been answered in part is not sent again',
+    ],
+    [
+      'wasKept && !this.#parser.begun && call.isRepeatable',
+      'wasKept && !this.#parser.begun',
+      'a body-less POST on a dead connection is not sent again',
+    ],
+  ]),
+  ...mutantsOf('src/upstream/connection.ts', connections, [
+    ["    socket.on('end', () => socket.destroy());\n", '', 'a half-closed connection ends'],
+    ['    this.#parser.stop();\n', '', 'an aborted call hears nothing more'],
+    [
+      '      this.abort();\n      call?.failHandling(error);',
+      '      call?.failHandling(error);',
+      'a handler that throws ends its connection',
+    ],
+    ["outcome !== 'more'", 'false', 'what is no response ends its connection'],
+    [
+      '    socket.setNoDelay(true);\n',
+      '',
+      'small requests are not held back',
+      'Node sets it by itself in none of its versions, but only time would show it',
+    ],
+    [
+      "const hasRoom = socket.write('\\r\\n', 'latin1');",
+      'const hasRoom = true;',
+      'CRLF stands behind each chunk of a request',
+    ],
+    [
+      "    if (this.#call?.chunked === true) this.socket.write('0\\r\\n\\r\\n', 'latin1');",
+      '',
+      'a chunked body has an end',
+    ],
+    [
+      'if (this.#call?.chunked !== true) return socket.write(chunk);',
+      'return socket.write(chunk);',
+      'a body without a length is sent in chunks',
+    ],
+    [
+      '    this.socket.resume();\n    if (this.#parser.reusable',
+      '    if (this.#parser.reusable',
+      'a slow client holds back no later response',
+    ],
+  ]),
+  ...mutantsOf('src/upstream/call.ts', kept, [
+    ['this.body === undefined && (method', '(method', 'a request with a body is not sent again'],
+    [
+      "method === 'GET' || method === 'HEAD' || method === 'OPTIONS')",
+      "method !== 'PATCH')",
+      'only safe methods are sent again',
+    ],
+    [
+      "method === 'GET' || method === 'HEAD' || method === 'OPTIONS')",
+      "method === 'GET')",
+      'HEAD and OPTIONS are sent again',
+    ],
+    ['    this.over = true;\n', '', 'a call is over once'],
+    ['    if (isStreamed(this.body)) this.body.stop();\n', '', 'a streamed body is told that no more is wanted'],
+  ]),
+  ...mutantsOf('src/upstream/call.ts', connections, [
+    ['    if (!hosted) head += `Host: ${authority}\\r\\n`;\n', '', 'each request has a Host'],
+    ["if (name === 'Content-Length') sized = true;\n      else ", '', 'a body with a length is not sent in chunks'],
+    [
+      '} catch (error) {\n      this.handler.onError(error);\n    }\n  }\n\n  /** @param cause',
+      '} catch {\n    }\n  }\n\n  /** @param cause',
+      'what a handler throws at the end ends its call',
+    ],
+  ]),
+  ...mutantsOf('src/upstream/upstream.ts', kept, [
+    ['const idleTime = 4_000;', 'const idleTime = 4_001;', 'an idle connection is given up after 4 s'],
+    ['const idleTime = 4_000;', 'const idleTime = 3_999;', 'an idle connection is kept for 4 s'],
+    [
+      'const longestIdleTime = 60_000;',
+      'const longestIdleTime = 60_001;',
+      'no connection is idle for longer than a minute',
+    ],
+    ['keepAlive * 1_000 - 1_000', 'keepAlive * 1_000', 'a connection is given up a second before the upstream does'],
+    [
+      '    clearInterval(this.#sweep);\n    this.#closeIdle(Infinity);',
+      '    this.#closeIdle(Infinity);',
+      'a closed client leaves no timer',
+      'the timer does not keep the process, and finds nothing to close',
+    ],
+    ['    this.#closeIdle(Infinity);\n', '', 'idle connections end when the client is closed'],
+    [
+      'if (this.#closed) connection.socket.destroy();\n    else if',
+      'if',
+      'a connection is not kept after the client was closed',
+    ],
+    [
+      'if (call.over) this.onIdle(connection);\n        else connection.send(call);',
+      'connection.send(call);',
+      'a request whose client left while connecting is not sent',
+    ],
+    [
+      'if (call.over) this.#keep(connection);\n        else if',
+      'if',
+      'a request whose client left is not sent on a rested connection',
+    ],
+    [
+      'if (call.over) this.#keep(connection);',
+      'if (call.over) this.onIdle(connection);',
+      'what was not sent does not count as use of a connection',
+    ],
+    [
+      'if (connection.idleUntil <= now) connection.socket.destroy();\n      else if',
+      'if',
+      'a connection that is over its time is not used',
+    ],
+    [
+      'if (connection.idleUntil <= now) connection.socket.destroy();\n      else',
+      'if (connection.idleUntil < now) connection.socket.destroy();\n      else',
+      'a connection is not used at the moment it is given up',
+    ],
+    [
+      'for (const connection of this.#idle) if (connection.idleUntil <= now) connection.socket.destroy();',
+      '',
+      'idle connections are given up though no request comes',
+    ],
+  ]),
+  ...mutantsOf('src/upstream/upstream.ts', connections, [
+    [
+      'else if (now - (connection.idleSince ?? 0) < doubtfulAfter) {',
+      'else if (true) {',
+      'a rested connection is looked at before it is used',
+    ],
+    [
+      'else if (connection.socket.destroyed) this.#send(call);\n        else',
+      'else',
+      'a connection that died meanwhile is replaced',
+    ],
+    [
+      'if (call.over) return;\n        const timedOut',
+      'const timedOut',
+      'an aborted call does not connect again',
+      'the call is over: nothing is sent on the connection, which is kept',
+    ],
+    [
+      'if (!timedOut && mayConnectAgain) this.#connect(call, false);\n        else call',
+      'call',
+      'a failed connection is tried once more',
+    ],
+    ['this.#connect(call, false)', 'this.#connect(call, true)', 'a failed connection is tried no third time'],
+    [
+      "timedOut ? 'upstream_timeout' : 'upstream_unavailable', cause",
+      "'upstream_unavailable', cause",
+      'a connection that times out is named so',
+    ],
+    [
+      '    if (index !== -1) this.#idle.splice(index, 1);\n',
+      '',
+      'a closed connection leaves the pool',
+      'one that is destroyed is passed over when it is taken; only memory would show it',
+    ],
+    [
+      'else if (!connection.socket.destroyed) return connection;',
+      'else return connection;',
+      'a dead connection is not used',
+      'one that closes leaves the pool in the same turn',
+    ],
+  ]),
+  ...mutantsOf(
+    'src/upstream/connect.ts',
+    ['test/upstream/upstream.test.ts', 'test/gateway/abort.test.ts'],
+    [
+      [
+        '      receive?.(Buffer.from(memory, byteOffset, length));\n',
+        '      receive?.(Buffer.from(memory, byteOffset));\n',
+        'only what was read is taken in',
+      ],
+      ["    cause = 'ETIMEDOUT';\n", '', 'a connection that takes too long is a timeout'],
+      [
+        '    clearTimeout(timer);\n    socket.off',
+        '    socket.off',
+        'a connection is not ended by the timeout of connecting',
+      ],
+      ["    minVersion: 'TLSv1.2',\n", "    minVersion: 'TLSv1',\n", 'old versions of TLS get nothing'],
+      ["...(servername === '' ? {} : { servername }),", '', 'the certificate has the name that is configured'],
+      [
+        '    ...(cert === undefined ? {} : { cert }),\n    ...(key === undefined ? {} : { key }),\n',
+        '',
+        'the upstream gets the certificate of the sidecar',
+      ],
+      ['    ...(ca === undefined ? {} : { ca }),\n', '', 'the upstream is verified with the configured CA'],
+      ["'encrypted' in socket ? 'secureConnect' : 'connect'", "'connect'", 'nothing is sent before TLS is set up'],
+    ],
+  ),
+  ...mutantsOf('src/upstream/response-parser.ts', parser, [
+    ["if (this.#state === 'idle') return 'UNEXPECTED_DATA';\n", '', 'bytes without a request are a fault'],
+    ['if (this.#at < chunk.length) this.reusable = false;\n', '', 'bytes behind a response end its connection'],
+    ['const longestHead = 32_768;', 'const longestHead = 32_769;', 'a head has at most 32 KiB'],
+    ['const longestHead = 32_768;', 'const longestHead = 32_767;', 'a head may have 32 KiB'],
+    ['const longestChunkHead = 256;', 'const longestChunkHead = 257;', 'a chunk head has at most 256 bytes'],
+    [
+      "const end = this.#take(chunk, '\\r\\n', 0);",
+      "const end = this.#take(chunk, '\\r\\n', 2);",
+      'CRLF stands right behind a chunk of a response',
+    ],
+    ['if (!headForm.test(head))', 'if (false)', 'a head has the form of one'],
+    ['this.reusable = isHttp11;', '', 'HTTP/1.0 ends its connection'],
+    [
+      "      case 'content-length':\n          length = value;\n          lengths += 1;",
+      "      case 'content-length':\n          length = value;\n          lengths = 1;",
+      'a response states its length once',
+    ],
+    ['          coding = value;\n          lengths += 1;', '          coding = value;', 'a response has one framing'],
+    ['if (/\\bclose\\b/i.test(value)) this.reusable = false;\n', '', 'Connection: close ends the connection'],
+    [
+      "if (lengths > 1 || (length !== undefined && !/^\\d{1,15}$/.test(length))) return 'BAD_LENGTH';",
+      "if (lengths > 1) return 'BAD_LENGTH';",
+      'a length is digits',
+    ],
+    ["(coding.toLowerCase() !== 'chunked' || !isHttp11)", '!isHttp11', 'a coding is chunked'],
+    [
+      "(coding.toLowerCase() !== 'chunked' || !isHttp11)",
+      "coding.toLowerCase() !== 'chunked'",
+      'HTTP/1.0 knows no chunks',
+    ],
+    [
+      "if (hasBody && lengths === 0) return 'NO_LENGTH';\n",
+      "if (hasBody && lengths === 0) length = '0';\n",
+      'a response that ends with its connection is refused',
+    ],
+    [
+      "      this.reusable = false;\n      this.#state = 'idle';",
+      "      this.#state = 'idle';",
+      'behind a response without a body the connection carries nothing',
+    ],
+    ["if (status > 599) return 'BAD_STATUS';\n", '', 'a status is below 600'],
+    [
+      "if (size === undefined) return 'BAD_CHUNK';\n",
+      'if (size === undefined) return undefined;\n',
+      'a chunk head has the form of one',
+    ],
+    ["else if (!trailerForm.test(trailer)) return 'BAD_TRAILER';\n", '', 'a trailer has the form of a field'],
+    ['    this.#headBytes += trailer.length + 2;\n', '', 'trailers are bounded'],
+    ['    this.#headBytes += head.length + 4;\n', '', 'informational responses are bounded'],
+    ['    this.keepAlive = undefined;\n', '', 'each response says anew how long its connection is kept'],
+    ['{1,12})(?:;', '{1,16})(?:;', 'a chunk size is a safe integer'],
+    [
+      "if (!'HTTP/1.'.startsWith(held.toString('latin1', 0, Math.min(7, length)))) return false;\n",
+      '',
+      'what is not HTTP is refused before its end',
+    ],
+    ["method !== 'HEAD' && status", 'status', 'a response to HEAD has no body'],
+    [' && status !== 304', '', '304 has no body'],
+    [
+      'Math.min(chunk.length - this.#at, this.#remaining)',
+      'chunk.length - this.#at',
+      'a body is no longer than its length',
+    ],
+    [
+      'const part = Buffer.allocUnsafe(length);\n    this.#at += chunk.copy(part, 0, this.#at, this.#at + length);',
+      'const part = chunk.subarray(this.#at, this.#at + length);\n    this.#at += length;',
+      'what outlives the read is a copy',
+    ],
+  ]),
+  ...mutantsOf('src/upstream/upgrade.ts', upgrades, [
+    ['    proxyRequest.path = path;\n', '', 'an upgrade goes to the path that was checked'],
+    [
+      "      socket.once('close', () => upstreamSocket.destroy());\n",
+      '',
+      "the upstream is let go when a WebSocket's client vanishes",
+    ],
+    [
+      "      upstreamSocket.once('close', () => socket.destroySoon());\n",
+      '',
+      "the client is let go when a WebSocket's upstream vanishes",
+    ],
+    ['    limitConnect(proxyRequest, connectTimeout);\n', '', 'connecting for an upgrade has a deadline'],
+    ['ssl: { servername: address.servername },', '', 'an upgrade checks the configured name'],
+    [
+      '(response.upgrade = true)',
+      '(response.upgrade = false)',
+      'http-proxy does not write a response to an upgrade by itself',
+    ],
+    [
+      '    settled = true;\n    outgoing?.destroy();\n  };',
+      '    settled = true;\n  };',
+      'an upgrade that is given up is ended',
+    ],
+    ['status >= 200 && status <= 599', 'true', 'an upgrade is answered with a status that can be'],
+    [
+      'req.headers = { ...grouped(headers), ...ofUpgrade };',
+      'req.headers = { ...req.headers, ...grouped(headers), ...ofUpgrade };',
+      'an upgrade goes out without what the client says of itself',
+    ],
+  ]),
+  ...mutantsOf(
+    'src/upstream/upstreams.ts',
+    ['test/app-reload.test.ts'],
+    [
+      ['isSame ? before', 'false ? before', 'an upstream that stays the same keeps its connections'],
+      [
+        'const isSame = before?.settings === settings;',
+        'const isSame = before !== undefined;',
+        'an upstream that changes is replaced',
+      ],
+    ],
+  ),
+];
