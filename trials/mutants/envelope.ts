@@ -108,7 +108,12 @@ export const envelopeMutants: readonly Mutant[] = [
       'the reason is how far the best opener came',
     ],
     ["if (!isJson(body)) return { code: 'envelope_malformed' };\n", '', 'a body that is not JSON is malformed'],
-    ["Object.hasOwn(value, 'data')", "'data' in value", 'a prototype has no say in whether there is an envelope'],
+    [
+      "Object.hasOwn(value, 'data')",
+      "'data' in value",
+      'a prototype has no say in whether there is an envelope',
+      'JSON.parse makes plain objects and arrays, whose prototypes have no such member',
+    ],
     ['return isJson(body) && soleData', 'return soleData', 'plaintext is told from an envelope by valid JSON'],
     ['&& looksLikeAesCbc(data)', '', 'a string that cannot be a ciphertext is no envelope'],
   ]),

@@ -1,7 +1,6 @@
 import { mutantsOf, type Mutant } from './mutant.ts';
 
 const kept = ['test/upstream/kept-connections.test.ts'];
-const parser = ['test/upstream/response-parser.test.ts'];
 const connections = ['test/upstream/upstream.test.ts', ...kept];
 const upgrades = ['test/upstream/upgrade.test.ts'];
 
@@ -221,76 +220,6 @@ export const upstreamMutants: readonly Mutant[] = [
       ["'encrypted' in socket ? 'secureConnect' : 'connect'", "'connect'", 'nothing is sent before TLS is set up'],
     ],
   ),
-  ...mutantsOf('src/upstream/response-parser.ts', parser, [
-    ["if (this.#state === 'idle') return 'UNEXPECTED_DATA';\n", '', 'bytes without a request are a fault'],
-    ['if (this.#at < chunk.length) this.reusable = false;\n', '', 'bytes behind a response end its connection'],
-    ['const longestHead = 32_768;', 'const longestHead = 32_769;', 'a head has at most 32 KiB'],
-    ['const longestHead = 32_768;', 'const longestHead = 32_767;', 'a head may have 32 KiB'],
-    ['const longestChunkHead = 256;', 'const longestChunkHead = 257;', 'a chunk head has at most 256 bytes'],
-    [
-      "const end = this.#take(chunk, '\\r\\n', 0);",
-      "const end = this.#take(chunk, '\\r\\n', 2);",
-      'CRLF stands right behind a chunk of a response',
-    ],
-    ['if (!headForm.test(head))', 'if (false)', 'a head has the form of one'],
-    ['this.reusable = isHttp11;', '', 'HTTP/1.0 ends its connection'],
-    [
-      "      case 'content-length':\n          length = value;\n          lengths += 1;",
-      "      case 'content-length':\n          length = value;\n          lengths = 1;",
-      'a response states its length once',
-    ],
-    ['          coding = value;\n          lengths += 1;', '          coding = value;', 'a response has one framing'],
-    ['if (/\\bclose\\b/i.test(value)) this.reusable = false;\n', '', 'Connection: close ends the connection'],
-    [
-      "if (lengths > 1 || (length !== undefined && !/^\\d{1,15}$/.test(length))) return 'BAD_LENGTH';",
-      "if (lengths > 1) return 'BAD_LENGTH';",
-      'a length is digits',
-    ],
-    ["(coding.toLowerCase() !== 'chunked' || !isHttp11)", '!isHttp11', 'a coding is chunked'],
-    [
-      "(coding.toLowerCase() !== 'chunked' || !isHttp11)",
-      "coding.toLowerCase() !== 'chunked'",
-      'HTTP/1.0 knows no chunks',
-    ],
-    [
-      "if (hasBody && lengths === 0) return 'NO_LENGTH';\n",
-      "if (hasBody && lengths === 0) length = '0';\n",
-      'a response that ends with its connection is refused',
-    ],
-    [
-      "      this.reusable = false;\n      this.#state = 'idle';",
-      "      this.#state = 'idle';",
-      'behind a response without a body the connection carries nothing',
-    ],
-    ["if (status > 599) return 'BAD_STATUS';\n", '', 'a status is below 600'],
-    [
-      "if (size === undefined) return 'BAD_CHUNK';\n",
-      'if (size === undefined) return undefined;\n',
-      'a chunk head has the form of one',
-    ],
-    ["else if (!trailerForm.test(trailer)) return 'BAD_TRAILER';\n", '', 'a trailer has the form of a field'],
-    ['    this.#headBytes += trailer.length + 2;\n', '', 'trailers are bounded'],
-    ['    this.#headBytes += head.length + 4;\n', '', 'informational responses are bounded'],
-    ['    this.keepAlive = undefined;\n', '', 'each response says anew how long its connection is kept'],
-    ['{1,12})(?:;', '{1,16})(?:;', 'a chunk size is a safe integer'],
-    [
-      "if (!'HTTP/1.'.startsWith(held.toString('latin1', 0, Math.min(7, length)))) return false;\n",
-      '',
-      'what is not HTTP is refused before its end',
-    ],
-    ["method !== 'HEAD' && status", 'status', 'a response to HEAD has no body'],
-    [' && status !== 304', '', '304 has no body'],
-    [
-      'Math.min(chunk.length - this.#at, this.#remaining)',
-      'chunk.length - this.#at',
-      'a body is no longer than its length',
-    ],
-    [
-      'const part = Buffer.allocUnsafe(length);\n    this.#at += chunk.copy(part, 0, this.#at, this.#at + length);',
-      'const part = chunk.subarray(this.#at, this.#at + length);\n    this.#at += length;',
-      'what outlives the read is a copy',
-    ],
-  ]),
   ...mutantsOf('src/upstream/upgrade.ts', upgrades, [
     ['    proxyRequest.path = path;\n', '', 'an upgrade goes to the path that was checked'],
     [

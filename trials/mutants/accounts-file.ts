@@ -1,0 +1,123 @@
+import { mutantsOf, type Mutant } from './mutant.ts';
+
+const store = ['test/accounts/file/store.test.ts'];
+const replace = ['test/accounts/file/replace.test.ts', 'test/accounts/file/modes.test.ts'];
+const read = ['test/accounts/file/read.test.ts', 'test/accounts/file/odd-files.test.ts'];
+
+/** The accounts' file. */
+export const accountsFileMutants: readonly Mutant[] = [
+  ...mutantsOf('src/accounts/file/replace.ts', replace, [
+    ["'wx', 0o600)", "'wx', 0o666)", 'the new file is open to nobody while it is written'],
+    ['    fchmodSync(file, mode);\n', '', 'a file keeps its mode'],
+    ['if (own.uid !== uid || own.gid !== gid) fchownSync(file, uid, gid);', '', 'a file keeps its owner'],
+    ['if (versionOf(path) !== version) return false;\n', '', 'a change made by hand meanwhile is not lost'],
+    ['    check(newNameOf(path));\n', '', 'the new file is read before it takes the place'],
+    ['for (const file of files) rmSync(newNameOf(file.path), { force: true });', '', 'nothing is left beside the file'],
+    ['  rmSync(written, { force: true });\n', '', 'what a killed process left is not in the way'],
+    ['mtimeNs, ctimeNs]', 'mtimeNs]', 'a change of the same size and time is another version'],
+    [
+      '    fsyncSync(file);\n  } finally {\n    closeSync(file);\n  }\n}\n\n/** A rename',
+      '  } finally {\n    closeSync(file);\n  }\n}\n\n/** A rename',
+      'the text is on the disk before the rename',
+    ],
+    ['  sync(dirname(path));\n', '', 'the rename is on the disk'],
+  ]),
+  ...mutantsOf('src/accounts/file/lock.ts', replace, [
+    ["openSync(lock, 'wx', 0o600)", "openSync(lock, 'wx', 0o666)", 'the lock is open to nobody while it is made'],
+    ['    chmodSync(lock, mode);\n', '', 'who may write the file may take its lock'],
+    ['  accessSync(path, constants.W_OK);\n', '', 'who may not write the file does not take its lock'],
+    ['if (!lstatSync(lock).isFile()) throw notALock(lock);', '', 'a lock is a regular file'],
+    ['BEGIN EXCLUSIVE', 'BEGIN', 'there is one writer at a time'],
+    ['if (waited >= patience) throw', 'if (false) throw', 'a writer does not wait for ever'],
+    [
+      '    database.close();\n    throw unusable',
+      '    throw unusable',
+      'a lock that was not taken is let go of',
+      'the database is closed with the object, at some time; no test can wait for that',
+    ],
+    ['    // It would keep out those who may.\n    rmSync(lock);\n', '', 'a lock with wrong rights is taken away'],
+  ]),
+  ...mutantsOf('src/accounts/file/store.ts', store, [
+    [
+      "if (receipt !== undefined) return { outcome: 'repeated', receipt };",
+      '',
+      'a repeated request is not carried out',
+    ],
+    ['    refuseTwice(wanted);\n', '', 'no two accounts share a key'],
+    [
+      'isDeepStrictEqual(accounts.map(membersOf), wanted.map(membersOf))',
+      'true',
+      'what was written is read again and compared',
+    ],
+    ['if (versionOf(path) === read.version) takeAway();', '', 'a change that failed leaves no event'],
+    ['if (!written) takeAway();', '', 'a change that was not made leaves no event'],
+    ['      release?.();\n', '', 'the lock is let go of'],
+    ['account.id > after && ', '', 'a list goes on behind its page'],
+    ['return realpathSync(this.#file);', 'return this.#file;', 'a symbolic link stays one'],
+    ['if (error instanceof WrongValue) return new', 'if (false) return new', 'a file that cannot be used is told so'],
+  ]),
+  ...mutantsOf(
+    'src/accounts/file/receipts.ts',
+    ['test/accounts/file/receipts.test.ts', ...store],
+    [
+      ['const most = 1_000;', 'const most = 999;', 'the last 1,000 receipts are kept'],
+      [
+        'if (kept !== undefined && kept.request !== request) {',
+        'if (false) {',
+        'an idempotency key stands for one request',
+      ],
+      [
+        "if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map();",
+        'return new Map();',
+        'receipts that cannot be read are not taken for none',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/accounts/file/trail.ts',
+    ['test/accounts/file/trail.test.ts', ...replace, ...store],
+    [
+      ['O_NONBLOCK, 0o600)', 'O_NONBLOCK, 0o666)', 'the trail is open to nobody while it is made'],
+      ['    fchmodSync(file, mode);\n', '', 'the trail has the mode of the file'],
+      ["endsLine(file, size) ? '' : '\\n'", "''", 'an event begins on a line of its own'],
+      ['if (before !== undefined && !before.isFile()) throw this.#odd();', '', 'the trail is a regular file'],
+      ['event.at >= since && ', 'event.at > since && ', 'events are listed from their time on'],
+      ['(account === undefined || event.account === account)', 'true', 'events are listed by account'],
+      ['      if (unreadable === undefined) throw error;\n', '', 'a line that is no event is told'],
+    ],
+  ),
+  ...mutantsOf('src/accounts/file/read.ts', read, [
+    [
+      'if (!isWhole || keys.includes(undefined)) return undefined;',
+      'if (keys.includes(undefined)) return undefined;',
+      'an account with an unreadable environment is left out',
+    ],
+    [
+      'if (!isWhole || keys.includes(undefined)) return undefined;',
+      'if (!isWhole) return undefined;',
+      'an account with an unreadable key is left out',
+    ],
+    ['(!isPlaintext && before === undefined)', 'false', 'unreadable previous credentials do not turn into plaintext'],
+    ['    this.#differ(placed.test, placed.live);\n', '', 'a key of both environments is reported'],
+    [
+      "this.#once(this.#keyHashes, hash, [...path, key === undefined ? 'sha256' : 'key'], 'key');",
+      '',
+      'one API key belongs to one account',
+    ],
+    ["    this.#once(this.#accountIds, id, [...path, 'id'], 'id');\n", '', 'account ids are unique'],
+    ["    this.#once(this.#keyIds, id, [...path, 'id'], 'id');\n", '', 'key ids are unique'],
+    ['entry.prefix === undefined) {', 'false) {', 'a hash needs its prefix'],
+    [
+      'key === undefined ? entry.prefix : prefixOf(key)',
+      'entry.prefix ?? (key && prefixOf(key))',
+      'the key says its prefix',
+    ],
+    ['const isGiven = enabled || ', 'const isGiven = ', 'enabled encryption has credentials'],
+  ]),
+  ...mutantsOf('src/accounts/file/schema.ts', read, [
+    ['/^(?!\\.{1,2}$)[A-Za-z0-9._-]{1,64}$/', '/^[A-Za-z0-9._-]{1,64}$/', '"." and ".." are no ids'],
+    ['{1,64}$/', '{1,65}$/', 'an id has at most 64 characters'],
+    ['/^\\P{Cc}{1,200}$/u', '/^.{1,200}$/u', 'a name has no control characters'],
+    ['/^[0-9a-f]{64}$/', '/^[0-9a-f]{64}/', 'a hash has 64 digits'],
+  ]),
+];

@@ -1,0 +1,38 @@
+import { mutantsOf, type Mutant } from './mutant.ts';
+
+const postgres = ['test/accounts/postgres/directory.test.ts'];
+
+/** What needs a PostgreSQL server. */
+export const postgresMutants: readonly Mutant[] = [
+  ...mutantsOf('src/accounts/postgres/directory.ts', postgres, [
+    [
+      'this.#stopwatch() - entry.span.heardAt < this.#staleFor',
+      'this.#stopwatch() - entry.span.heardAt <= this.#staleFor',
+      'in an outage a key is known for no longer than configured',
+    ],
+    [
+      '} else if (entry?.span === this.#span) {',
+      '} else if (entry !== undefined) {',
+      'what was read before a reconnection is read again',
+    ],
+    [
+      '      this.#known.delete(hash);\n      this.#unknown',
+      '      this.#unknown',
+      'a deleted key does not work again in the next outage',
+    ],
+    [
+      'if (span === this.#span && changes === this.#changes) {',
+      'if (span === this.#span) {',
+      'what may have changed while it was read is not kept',
+    ],
+    [
+      "      return { account, found: 'unavailable', span };",
+      '      throw error;',
+      'an unreadable account does not fail others',
+    ],
+    ['for (const hash of this.#hashes.get(account) ?? []) this.#known.delete(hash);', '', 'a change is heard'],
+    ["if (this.#heard.has('*')) this.#begin();", '', 'a change of all accounts is heard'],
+    ['if (this.#unknown.size > 0) this.#unknown.clear();', '', 'a new key works at once'],
+    ['    this.#batches.outdate();\n', '', 'a response that was under way at a change is not used'],
+  ]),
+];
