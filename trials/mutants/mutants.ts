@@ -3,7 +3,7 @@ import { Copy, type Outcome } from './copy.ts';
 import type { Mutant } from './mutant.ts';
 
 /** The least part of all mutants that must be noticed, or be argued to make no difference. */
-export const leastNoticed = 0.9;
+const leastNoticed = 0.9;
 
 export interface Tried {
   readonly mutant: Mutant;
