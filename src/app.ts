@@ -13,7 +13,7 @@ import { certificatesOf } from './config/certificates.ts';
 import type { Config, Listener, Settings, StoreSettings } from './config/config.ts';
 import { InForce } from './config/in-force.ts';
 import type { LoadedFiles } from './config/loaded.ts';
-import { needsRestart } from './config/needs-restart.ts';
+import { inForceOf, needsRestart } from './config/needs-restart.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { createListener, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
@@ -242,7 +242,7 @@ export class App {
     return {
       version: this.#version,
       ready: this.#readiness.isReady,
-      config: this.#config,
+      settings: inForceOf(this.#started, this.#config),
       inForce: this.#inForce,
       needsRestart: needsRestart(this.#started, this.#config),
       database: this.#database?.accounts.directory.state,

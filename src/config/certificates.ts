@@ -1,5 +1,5 @@
 import { X509Certificate } from 'node:crypto';
-import type { Config } from './config.ts';
+import type { Settings } from './config.ts';
 
 /** A certificate of the configuration, by the member that names it. */
 export interface ConfiguredCertificate {
@@ -10,7 +10,7 @@ export interface ConfiguredCertificate {
 }
 
 /** When the certificates of a configuration end: a chain with its first one, a bundle of authorities with its last. */
-export function certificatesOf({ listen, operators, environments }: Config): ConfiguredCertificate[] {
+export function certificatesOf({ listen, operators, environments }: Settings): ConfiguredCertificate[] {
   return [
     ...expiry('listen.tls.cert', listen.tls?.cert, Math.min),
     ...expiry('listen.tls.clientCa', listen.tls?.clientCa, Math.max),

@@ -3,6 +3,7 @@ import type { Account } from '../accounts/account.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { PostgresSettings } from '../accounts/postgres/accounts.ts';
 import type { SidecarFile } from './schema.ts';
+import type { Sources } from './sources.ts';
 
 /** The content of `sidecar.yaml`: `schema.ts` describes its members. Durations are in milliseconds, sizes in bytes. */
 type File = Immutable<SidecarFile>;
@@ -22,6 +23,8 @@ export interface Settings extends Omit<File, 'accounts' | 'environments' | 'oper
   readonly environments: readonly Environment[];
   /** Undefined: the operators' API is off. */
   readonly operators?: OperatorsListener | undefined;
+  /** Where the values come from. A member without a source has its default. */
+  readonly sources: Sources;
 }
 
 export type Listener = File['admin'];

@@ -21,6 +21,7 @@ import { masterKeys } from './kinds.ts';
 import { together, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
 import { sidecarSchema } from './schema.ts';
 import type { SidecarFile } from './schema.ts';
+import { sourcesOf } from './sources.ts';
 
 /** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
 export function loadConfig(path: string, env: Env): LoadResult {
@@ -76,7 +77,7 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
     return { sidecar: { ok: false, problems: file.problems }, store, problemWith };
   }
   // Without a problem nothing is missing.
-  const value = toSettings(content as SidecarFile, file.directory, keys);
+  const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: sourcesOf(file.value) };
   return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, problemWith };
 }
 
@@ -139,7 +140,7 @@ function problemIn(path: string): ProblemWith {
   return (at, message) => ({ file: displayName(path), line: 1, column: 1, path: formatPath(at), message });
 }
 
-function toSettings(file: SidecarFile, directory: string, keys: readonly KeyObject[]): Settings {
+function toSettings(file: SidecarFile, directory: string, keys: readonly KeyObject[]): Omit<Settings, 'sources'> {
   const { operators, environments, accounts, ...rest } = file;
   return {
     ...rest,

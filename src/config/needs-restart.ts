@@ -1,4 +1,4 @@
-import type { Listener, Settings } from './config.ts';
+import type { Listener, ServerTls, Settings } from './config.ts';
 
 /** The members that differ from those the process started with and cannot change while it runs. */
 export function needsRestart(started: Settings, settings: Settings): readonly string[] {
@@ -6,6 +6,30 @@ export function needsRestart(started: Settings, settings: Settings): readonly st
   return Object.entries(fixedOf(settings))
     .filter(([member, value]) => value !== before[member])
     .map(([member]) => member);
+}
+
+/** The settings that a process works by: those of `settings`, but for what cannot change while it runs. */
+export function inForceOf(started: Settings, settings: Settings): Settings {
+  const { listen, operators } = settings;
+  return {
+    ...settings,
+    listen: { ...started.listen, tls: tlsInForce(started.listen.tls, listen.tls) },
+    admin: started.admin,
+    operators: started.operators && {
+      ...(operators ?? started.operators),
+      host: started.operators.host,
+      port: started.operators.port,
+      tls: tlsInForce(started.operators.tls, operators?.tls),
+    },
+    limits: { ...settings.limits, header: started.limits.header },
+  };
+}
+
+/** Certificates and keys are renewed; whether there is TLS, and whether clients must have certificates, stays. */
+function tlsInForce(started: ServerTls | undefined, tls: ServerTls | undefined): ServerTls | undefined {
+  if (started === undefined || tls === undefined) return started;
+  const isFixed = (started.clientCa === undefined) !== (tls.clientCa === undefined);
+  return isFixed ? { ...tls, clientCa: started.clientCa } : tls;
 }
 
 function fixedOf({ listen, admin, operators, limits }: Settings): Readonly<Record<string, unknown>> {

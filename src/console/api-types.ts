@@ -363,6 +363,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/v1/configuration': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /** Show the configuration in force, without secrets, and what needs a restart */
+    get: operations['show_configuration'];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -445,6 +462,21 @@ export interface components {
         };
         /** @description Envelopes that did not open, and bodies in place of one. */
         unopened: number;
+      }[];
+    };
+    /** @description The configuration in force, without secrets. */
+    Configuration: {
+      members: {
+        /** @description Its name, as in `limits.requestBody`. */
+        member: string;
+        /** @description As sidecar.yaml would have it; null if it is not set. */
+        value: string | null;
+        /** @description Whether the value is a secret, which is not shown. */
+        secret: boolean;
+        /** @description Where the value comes from: `inline`, `file PATH` or `variable NAME`; null if it is the default. */
+        source: string | null;
+        /** @description Whether a change takes a restart. */
+        needs_restart: boolean;
       }[];
     };
     /** @description A merchant, with all API keys and both environments. */
@@ -1378,6 +1410,28 @@ export interface operations {
         };
         content: {
           'application/json': components['schemas']['Events'];
+        };
+      };
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
+    };
+  };
+  show_configuration: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description The configuration in force, without secrets. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Configuration'];
         };
       };
       '4XX': components['responses']['Problem'];

@@ -12,6 +12,7 @@ export type EnvironmentName = Encryption['environment'];
 export type Refusal = Schemas['Activity']['refusals'][number];
 export type AuditEvent = Schemas['Events']['events'][number];
 export type Overview = Schemas['Overview'];
+export type Member = Schemas['Configuration']['members'][number];
 export type AccountFilter = NonNullable<NonNullable<paths['/api/v1/accounts']['get']['parameters']['query']>['filter']>;
 type Problem = Schemas['Problem'];
 

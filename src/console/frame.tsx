@@ -6,9 +6,10 @@ import { linkTo, path } from './route.ts';
 import { AccountPage } from './screens/account.tsx';
 import { Accounts } from './screens/accounts.tsx';
 import { Audit } from './screens/audit.tsx';
-import { OverviewPage, SystemPage } from './screens/overview.tsx';
+import { OverviewPage } from './screens/overview.tsx';
 import { Rotation } from './screens/rotation.tsx';
 import { SignIn } from './screens/sign-in.tsx';
+import { SystemPage } from './screens/system.tsx';
 import { session, signOut, unreachable, type Session } from './session.ts';
 import { texts } from './texts.ts';
 

@@ -87,10 +87,25 @@ export const texts = {
     failuresIntro: 'By this sidecar, in the last ten minutes.',
     noFailures: 'Nothing was refused in the last ten minutes.',
     account: 'Account',
+  },
+
+  system: {
     loaded: 'Loaded',
     certificates: 'Certificates expire',
-    noRestart: 'Nothing waits for a restart.',
-    needsRestart: 'Changed, but not in force before a restart:',
+    noRestart: 'No change is waiting for a restart.',
+    waiting: 'Changed in the file, but not in force until a restart:',
+    configuration: 'Configuration in force',
+    configurationIntro: 'Every setting of sidecar.yaml with its value and where it comes from. Secrets are not shown.',
+    member: 'Setting',
+    value: 'Value',
+    source: 'From',
+    change: 'A change takes effect',
+    restart: 'After a restart',
+    atOnce: 'At once',
+    notSet: 'Not set',
+    secret: 'Secret, not shown',
+    default: 'Default',
+    inline: 'The file itself',
   },
 
   accounts: {

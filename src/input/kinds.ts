@@ -91,6 +91,24 @@ export const instant: Kind<number> = {
   },
 };
 
+/** Writes milliseconds as a file would have them: `90s`. */
+export function formatDuration(milliseconds: number): string {
+  return inLargest(milliseconds, durationUnits);
+}
+
+/** Writes bytes as a file would have them: `64KiB`. */
+export function formatSize(bytes: number): string {
+  return inLargest(bytes, sizeUnits);
+}
+
+/** In the largest unit that leaves a whole number. */
+function inLargest(amount: number, units: Readonly<Record<string, number>>): string {
+  const [unit = '', size = 1] = Object.entries(units).findLast(([, size]) => amount > 0 && amount % size === 0) ?? [
+    Object.keys(units)[0],
+  ];
+  return `${amount / size}${unit}`;
+}
+
 function amount(text: string, units: Readonly<Record<string, number>>): number | undefined {
   const [digits = ''] = /^[0-9]+/.exec(text) ?? [];
   const number = Number(digits) * (units[text.slice(digits.length)] ?? 1);

@@ -1,6 +1,7 @@
 import type { Endpoint } from './endpoint.ts';
 import { accountEndpoints } from './endpoints/accounts.ts';
 import { auditEndpoints } from './endpoints/audit.ts';
+import { configurationEndpoints } from './endpoints/configuration.ts';
 import { encryptionEndpoints } from './endpoints/encryption.ts';
 import { keyEndpoints } from './endpoints/keys.ts';
 import { sessionEndpoints } from './endpoints/session.ts';
@@ -17,4 +18,5 @@ export const endpoints: readonly Endpoint[] = [
   ...encryptionEndpoints,
   ...trafficEndpoints,
   ...auditEndpoints,
+  ...configurationEndpoints,
 ];

@@ -3,7 +3,7 @@ import { rfc3339 } from '../accounts/dates.ts';
 import type { DirectoryState } from '../accounts/postgres/directory.ts';
 import type { Tally } from '../accounts/tally.ts';
 import { certificatesOf } from '../config/certificates.ts';
-import type { Config } from '../config/config.ts';
+import type { Settings } from '../config/config.ts';
 import type { FileState, InForce } from '../config/in-force.ts';
 import type { LimitUse } from '../telemetry/limit-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
@@ -13,7 +13,8 @@ import type { views } from './views.ts';
 export interface SidecarState {
   readonly version: string;
   readonly ready: boolean;
-  readonly config: Config;
+  /** By which this process works: what needs a restart is as it was at the start. */
+  readonly settings: Settings;
   readonly inForce: Pick<InForce, 'of'>;
   /** Members of the configuration that have changed and need a restart. */
   readonly needsRestart: readonly string[];
@@ -26,7 +27,7 @@ export interface SidecarState {
 
 /** What the console shows first. */
 export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output<typeof views.Overview> {
-  const { version, ready, config, inForce, needsRestart, database, limits, tally } = state;
+  const { version, ready, settings, inForce, needsRestart, database, limits, tally } = state;
   const accountsFile = inForce.of('accounts');
   return {
     version,
@@ -34,8 +35,8 @@ export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output
     configuration: { ...fileView(inForce.of('sidecar')), needs_restart: [...needsRestart] },
     accounts_file: accountsFile === undefined ? null : fileView(accountsFile),
     database: database === undefined ? null : { connected: database.connected, keys_cached: database.known },
-    master_keys: config.store.masterKeys.length,
-    certificates: certificatesOf(config).map(({ certificate, expiresAt }) => ({
+    master_keys: settings.store.masterKeys.length,
+    certificates: certificatesOf(settings).map(({ certificate, expiresAt }) => ({
       certificate,
       expires_at: rfc3339(expiresAt),
     })),

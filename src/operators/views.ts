@@ -68,6 +68,24 @@ export const views = {
         .describe('By minute, the oldest first; the last one is not over yet.'),
     })
     .describe('How this sidecar is at the moment.'),
+  Configuration: z
+    .object({
+      members: z.array(
+        z.object({
+          member: z.string().describe('Its name, as in `limits.requestBody`.'),
+          value: z.string().nullable().describe('As sidecar.yaml would have it; null if it is not set.'),
+          secret: z.boolean().describe('Whether the value is a secret, which is not shown.'),
+          source: z
+            .string()
+            .nullable()
+            .describe(
+              'Where the value comes from: `inline`, `file PATH` or `variable NAME`; null if it is the default.',
+            ),
+          needs_restart: z.boolean().describe('Whether a change takes a restart.'),
+        }),
+      ),
+    })
+    .describe('The configuration in force, without secrets.'),
   Account: accountView,
   Accounts: z
     .object({ accounts: z.array(accountView), ...page })

@@ -56,6 +56,7 @@ test('what is not written has its default', () => {
     tracing: undefined,
     documentation: undefined,
     log: { level: 'info' },
+    sources: { 'environments.test.upstream': 'inline', 'accounts.file': 'inline' },
   });
 });
 
@@ -137,6 +138,15 @@ log: { level: silent }
     tracing: { otlp: 'http://127.0.0.1:4318', sample: 0.01 },
     documentation: 'https://docs.example/errors',
     log: { level: 'silent' },
+    sources: expect.objectContaining({
+      'listen.tls.cert': 'file tls.crt',
+      'listen.tls.key': 'variable TLS_KEY',
+      'listen.tls.clientCa': 'file ca',
+      'accounts.file': 'variable ACCOUNTS',
+      'limits.header': 'inline',
+      'timeouts.drain': 'file drain',
+      'routes[1].path': 'inline',
+    }) as Config['sources'],
   });
 });
 

@@ -3,7 +3,7 @@ import { startUpstream } from '../support/upstream.ts';
 import { seriousViolations } from './axe.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
 import { Merchant } from './merchant.ts';
-import { signIn, startConsole } from './sidecar.ts';
+import { operators, signIn, startConsole } from './sidecar.ts';
 
 const key = 'sk_test_acmeacmeacmeacme';
 const accounts = {
@@ -22,7 +22,7 @@ describeWithChromium('the overview in the console', () => {
 
   test('shows how the sidecar is, what was refused, and why a configuration is not in force', async () => {
     const upstream = await startUpstream();
-    const { url, serving, folder } = await startConsole(upstream.origin, { accounts });
+    const { url, serving, folder, configure } = await startConsole(upstream.origin, { accounts });
     for (let i = 0; i < 3; i += 1) expect((await new Merchant(serving.port).charge(key)).status).toBe(400);
     const page = await browser.open(url);
     await signIn(page, 'viewer');
@@ -40,7 +40,15 @@ describeWithChromium('the overview in the console', () => {
     folder.write({ 'accounts.yaml': 'accounts: [{ id: acme }]' });
     await page.getByRole('link', { name: 'System' }).click();
     await page.getByText('What the files say now is not in force:').waitFor();
-    await page.getByText('Nothing waits for a restart.').waitFor();
+    await page.getByText('No change is waiting for a restart.').waitFor();
+    const setting = (name: string) => page.getByRole('row').filter({ has: page.getByText(name, { exact: true }) });
+    await setting('limits.requestBody').getByText('1MiB', { exact: true }).waitFor();
+    await setting('operators.tokens[0].token').getByText('Secret, not shown').waitFor();
+    await setting('listen.port').getByText('After a restart').waitFor();
+    expect(await page.content()).not.toContain(operators.viewer.token);
+    configure({ limits: { header: '8KiB' }, listen: { host: '127.0.0.1', port: 0 } });
+    await page.getByText('Changed in the file, but not in force until a restart:').waitFor();
+    await setting('limits.header').getByText('16KiB', { exact: true }).waitFor();
     expect(await seriousViolations(page)).toEqual([]);
   }, 120_000);
 });

@@ -102,6 +102,7 @@ test('every response has the members that are described, and no others', { timeo
     ['GET /activity', 'show_activity'],
     ['GET /failures', 'show_failures'],
     ['GET /overview', 'show_overview'],
+    ['GET /configuration', 'show_configuration'],
     ['GET /audit?account=acme', 'list_events'],
     ['GET /accounts/acme/keys', 'list_keys'],
     ['GET /accounts/acme', 'show_account'],

@@ -51,7 +51,7 @@ const bodies: Readonly<Record<string, object>> = {
   add_account: { id: 'new', name: 'New' },
   enable_encryption: { replace: true },
   rename_account: { name: 'Other' },
-  change_grace: { until: new Date(Date.now() + 60_000).toISOString() },
+  change_grace: { until: new Date(Date.now() + 3_600_000).toISOString() },
 };
 
 const changing = endpoints.filter(({ method }) => method === 'POST');

@@ -159,6 +159,7 @@ export function configOf(
     tracing: undefined,
     documentation: undefined,
     log: { level: 'info' },
+    sources: {},
     ...rest,
   };
 }

@@ -6,7 +6,6 @@ import { texts } from '../texts.ts';
 import { Badge, type Tone } from '../ui/badge.tsx';
 import { Chart } from '../ui/chart.tsx';
 import { Show, Table } from '../ui/states.tsx';
-import { When } from '../ui/when.tsx';
 
 const say = texts.overview;
 
@@ -34,7 +33,7 @@ export function OverviewPage() {
 }
 
 /** What is in force, and why not. */
-function State({ overview }: { overview: Overview }) {
+export function State({ overview }: { overview: Overview }) {
   const { ready, configuration, accounts_file: accountsFile, database, master_keys: masterKeys } = overview;
   return (
     <section class="card" aria-label={say.state}>
@@ -76,7 +75,7 @@ function Fact({ name, tone, text }: { name: string; tone: Tone; text: string }) 
 }
 
 /** Reasons, in a list. */
-function Problems({ title, problems }: { title: string; problems: readonly string[] }) {
+export function Problems({ title, problems }: { title: string; problems: readonly string[] }) {
   if (problems.length === 0) return null;
   return (
     <div class="box bad">
@@ -214,53 +213,5 @@ function Failures() {
         }
       </Show>
     </section>
-  );
-}
-
-/** What is in force of the configuration, what waits for a restart, and certificates. */
-export function SystemPage() {
-  const loaded = useLoad(() => ask(api.GET('/api/v1/overview')), '', 10_000);
-  return (
-    <>
-      <h1>{texts.pages.system}</h1>
-      <Show loaded={loaded}>
-        {(overview) => (
-          <div class="columns">
-            <State overview={overview} />
-            <section class="card" aria-label={say.loaded}>
-              <h2>{say.loaded}</h2>
-              <dl class="facts">
-                <dt>{say.configuration}</dt>
-                <dd>
-                  <When date={overview.configuration.loaded_at} />
-                </dd>
-                {overview.accounts_file !== null && (
-                  <>
-                    <dt>{say.accountsFile}</dt>
-                    <dd>
-                      <When date={overview.accounts_file.loaded_at} />
-                    </dd>
-                  </>
-                )}
-                <dt>{say.certificates}</dt>
-                <dd>
-                  {overview.certificates.length === 0 && texts.nothing}
-                  {overview.certificates.map(({ certificate, expires_at }) => (
-                    <span key={certificate} class="block">
-                      <code>{certificate}</code> <When date={expires_at} />
-                    </span>
-                  ))}
-                </dd>
-              </dl>
-              {overview.configuration.needs_restart.length === 0 ? (
-                <p class="hint">{say.noRestart}</p>
-              ) : (
-                <Problems title={say.needsRestart} problems={overview.configuration.needs_restart} />
-              )}
-            </section>
-          </div>
-        )}
-      </Show>
-    </>
   );
 }

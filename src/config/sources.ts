@@ -1,0 +1,40 @@
+import { formatPath, type MemberPath } from '../input/member-path.ts';
+
+/** By member of the file, as in `operators.tokens[0].token`: `file PATH`, `variable NAME`, or `inline`. */
+export type Sources = Readonly<Record<string, string>>;
+
+/** Members whose text is the path of a PEM file, unless it is PEM itself. */
+const pemMembers: ReadonlySet<string | number | undefined> = new Set(['cert', 'key', 'ca', 'clientCa']);
+
+/** Where each value of a valid file comes from. No value is in it. */
+export function sourcesOf(value: unknown): Sources {
+  const sources: Record<string, string> = {};
+  collect(value, [], sources);
+  return sources;
+}
+
+function collect(value: unknown, path: MemberPath, into: Record<string, string>): void {
+  const source = sourceOf(value, path.at(-1));
+  if (source !== undefined) {
+    into[formatPath(path)] = source;
+    return;
+  }
+  const isList = Array.isArray(value);
+  for (const [name, member] of Object.entries(value ?? {})) {
+    collect(member, [...path, isList ? Number(name) : name], into);
+  }
+}
+
+/** Undefined: the value has members of its own. */
+function sourceOf(value: unknown, member: string | number | undefined): string | undefined {
+  if (typeof value === 'object' && value !== null) {
+    const { file } = value as { readonly file?: unknown };
+    return typeof file === 'string' && Object.keys(value).length === 1 && member !== 'accounts'
+      ? `file ${file}`
+      : undefined;
+  }
+  if (typeof value !== 'string') return 'inline';
+  const variable = /^\$\{([^{}]*)\}$/.exec(value)?.[1];
+  if (variable !== undefined) return `variable ${variable}`;
+  return pemMembers.has(member) && !value.startsWith('-----BEGIN') ? `file ${value}` : 'inline';
+}

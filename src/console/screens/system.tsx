@@ -1,0 +1,104 @@
+import { api, ask, type Member, type Overview } from '../api.ts';
+import { useLoad } from '../load.ts';
+import { texts } from '../texts.ts';
+import { Badge } from '../ui/badge.tsx';
+import { Show, Table } from '../ui/states.tsx';
+import { When } from '../ui/when.tsx';
+import { Problems, State } from './overview.tsx';
+
+const say = texts.system;
+
+/** The configuration in force, what waits for a restart, and certificates. */
+export function SystemPage() {
+  const overview = useLoad(() => ask(api.GET('/api/v1/overview')), '', 10_000);
+  const configuration = useLoad(() => ask(api.GET('/api/v1/configuration')), '', 10_000);
+  return (
+    <>
+      <h1>{texts.pages.system}</h1>
+      <Show loaded={overview}>
+        {(overview) => (
+          <div class="columns">
+            <State overview={overview} />
+            <Loaded overview={overview} />
+          </div>
+        )}
+      </Show>
+      <section aria-label={say.configuration}>
+        <div>
+          <h2>{say.configuration}</h2>
+          <p class="hint">{say.configurationIntro}</p>
+        </div>
+        <Show loaded={configuration}>{({ members }) => <Members members={members} />}</Show>
+      </section>
+    </>
+  );
+}
+
+function Loaded({ overview }: { overview: Overview }) {
+  const { configuration, accounts_file: accountsFile, certificates } = overview;
+  return (
+    <section class="card" aria-label={say.loaded}>
+      <h2>{say.loaded}</h2>
+      <dl class="facts">
+        <dt>{texts.overview.configuration}</dt>
+        <dd>
+          <When date={configuration.loaded_at} />
+        </dd>
+        {accountsFile !== null && (
+          <>
+            <dt>{texts.overview.accountsFile}</dt>
+            <dd>
+              <When date={accountsFile.loaded_at} />
+            </dd>
+          </>
+        )}
+        <dt>{say.certificates}</dt>
+        <dd>
+          {certificates.length === 0 && texts.nothing}
+          {certificates.map(({ certificate, expires_at }) => (
+            <span key={certificate} class="block">
+              <code>{certificate}</code> <When date={expires_at} />
+            </span>
+          ))}
+        </dd>
+      </dl>
+      {configuration.needs_restart.length === 0 ? (
+        <p class="hint">{say.noRestart}</p>
+      ) : (
+        <Problems title={say.waiting} problems={configuration.needs_restart} />
+      )}
+    </section>
+  );
+}
+
+function Members({ members }: { members: readonly Member[] }) {
+  return (
+    <Table label={say.configuration} head={[say.member, say.value, say.source, say.change]}>
+      {members.map(({ member, value, secret, source, needs_restart: needsRestart }) => (
+        <tr key={member}>
+          <th scope="row">
+            <code>{member}</code>
+          </th>
+          <td class="wide">
+            <Value value={value} secret={secret} />
+          </td>
+          <td>
+            <Source source={source} isSet={value !== null} />
+          </td>
+          <td>{needsRestart ? <Badge tone="warn">{say.restart}</Badge> : <span class="faint">{say.atOnce}</span>}</td>
+        </tr>
+      ))}
+    </Table>
+  );
+}
+
+function Value({ value, secret }: Pick<Member, 'value' | 'secret'>) {
+  if (value === null) return <span class="faint">{say.notSet}</span>;
+  return secret ? <span class="faint">{say.secret}</span> : <code>{value}</code>;
+}
+
+function Source({ source, isSet }: { source: string | null; isSet: boolean }) {
+  if (!isSet) return null;
+  if (source === null) return <span class="faint">{say.default}</span>;
+  return source === 'inline' ? <span>{say.inline}</span> : <code>{source}</code>;
+}

@@ -1,0 +1,190 @@
+import type { KeyObject } from 'node:crypto';
+import type { z } from 'zod';
+import type {
+  Environment,
+  Listener,
+  OperatorsListener,
+  Route,
+  ServerTls,
+  Settings,
+  StoreSettings,
+} from '../config/config.ts';
+import type { Sources } from '../config/sources.ts';
+import { formatDuration, formatSize } from '../input/kinds.ts';
+import type { views } from './views.ts';
+
+/** Shown in place of a secret. */
+const placeholder = '***';
+
+/** One member of the configuration: its name and value as in sidecar.yaml. */
+interface Row {
+  readonly member: string;
+  /** Undefined: not set. */
+  readonly value: string | undefined;
+  /** Whether `value` is the placeholder. */
+  readonly secret?: true;
+  /** Whether a change takes a restart. */
+  readonly fixed?: true;
+  /** The member that the source is noted under; by default `member`. */
+  readonly writtenAt?: string;
+  /** Where the value comes from if the file does not say. */
+  readonly defaultSource?: string;
+}
+
+/**
+ * The configuration in force without its secrets. Every value that is shown is named here, so that a member that is
+ * added later is not shown until it gets a row here.
+ */
+export function configurationOf(settings: Settings): z.output<typeof views.Configuration> {
+  const { listen, admin, operators, environments, store, routes, limits, timeouts, tracing } = settings;
+  const rows: Row[] = [
+    ...addressRows('listen', listen),
+    ...tlsRows('listen', listen.tls),
+    ...addressRows('admin', admin),
+    ...(operators === undefined ? [] : operatorsRows(operators, settings.sources)),
+    ...environments.flatMap(environmentRows),
+    ...storeRows(store),
+    ...routes.flatMap(routeRows),
+    { member: 'cipherTest.environments', value: list(settings.cipherTest.environments) },
+    { member: 'trustedProxies', value: list(settings.trustedProxies) },
+    { member: 'limits.requestBody', value: formatSize(limits.requestBody) },
+    { member: 'limits.buffered', value: formatSize(limits.buffered) },
+    { member: 'limits.header', value: formatSize(limits.header), fixed: true },
+    { member: 'limits.headers', value: String(limits.headers) },
+    { member: 'limits.connections', value: String(limits.connections) },
+    { member: 'limits.inFlight', value: String(limits.inFlight) },
+    { member: 'limits.failedKeys', value: `${limits.failedKeys.attempts}/${formatDuration(limits.failedKeys.window)}` },
+    { member: 'timeouts.connect', value: formatDuration(timeouts.connect) },
+    { member: 'timeouts.header', value: formatDuration(timeouts.header) },
+    { member: 'timeouts.request', value: formatDuration(timeouts.request) },
+    { member: 'timeouts.upstream', value: formatDuration(timeouts.upstream) },
+    { member: 'timeouts.idle', value: formatDuration(timeouts.idle) },
+    { member: 'timeouts.drain', value: formatDuration(timeouts.drain) },
+    { member: 'report', value: list(settings.report) },
+    { member: 'tracing.otlp', value: tracing && otlpWithoutPath(tracing.otlp) },
+    { member: 'tracing.sample', value: tracing && String(tracing.sample) },
+    { member: 'documentation', value: settings.documentation },
+    { member: 'log.level', value: settings.log.level },
+  ];
+  return { members: rows.map((row) => memberOf(row, settings.sources)) };
+}
+
+function memberOf({ member, value, secret, fixed, defaultSource, writtenAt = member }: Row, sources: Sources) {
+  return {
+    member,
+    value: value ?? null,
+    secret: secret === true,
+    source: value === undefined ? null : (sourceOf(writtenAt, sources) ?? defaultSource ?? null),
+    needs_restart: fixed === true,
+  };
+}
+
+/** A list is noted by its items, and an upstream in short form as a whole. */
+function sourceOf(member: string, sources: Sources): string | undefined {
+  return sources[member] ?? sources[`${member}[0]`] ?? sources[member.replace(/\.url$/, '')];
+}
+
+function secret(member: string, isSet = true): Row {
+  return { member, value: isSet ? placeholder : undefined, secret: true };
+}
+
+function addressRows(member: string, { host, port }: Listener): Row[] {
+  return [
+    { member: `${member}.host`, value: host, fixed: true },
+    { member: `${member}.port`, value: String(port), fixed: true },
+  ];
+}
+
+/** A certificate is not secret, but long: its source says enough. */
+function tlsRows(listener: string, tls: ServerTls | undefined): Row[] {
+  if (tls === undefined) return [{ member: `${listener}.tls`, value: undefined, fixed: true }];
+  return [
+    pem(`${listener}.tls.cert`, tls.cert),
+    secret(`${listener}.tls.key`),
+    { ...pem(`${listener}.tls.clientCa`, tls.clientCa), fixed: true },
+  ];
+}
+
+function pem(member: string, certificates: string | undefined): Row {
+  return { member, value: certificates && 'PEM' };
+}
+
+function operatorsRows({ tokens, hosts, console, tls, ...address }: OperatorsListener, sources: Sources): Row[] {
+  const isOneText = sources['operators.token'] !== undefined;
+  return [
+    ...addressRows('operators', address),
+    ...tlsRows('operators', tls),
+    ...tokens.flatMap(({ name, role, account }, i): Row[] => {
+      const member = `operators.tokens[${i}]`;
+      const from = (name: string) => ({ writtenAt: isOneText ? 'operators.token' : `${member}.${name}` });
+      return [
+        { member: `${member}.name`, value: name, ...from('name') },
+        { member: `${member}.role`, value: role, ...(!isOneText && from('role')) },
+        { member: `${member}.account`, value: account },
+        { ...secret(`${member}.token`), ...from('token') },
+      ];
+    }),
+    { member: 'operators.hosts', value: list(hosts) },
+    { member: 'operators.console', value: String(console) },
+  ];
+}
+
+function environmentRows({ name, hosts, upstream }: Environment): Row[] {
+  const member = `environments.${name}`;
+  const { origin, socketPath, ca, cert, key, forwardsAuthorization } = upstream;
+  const to = `${member}.upstream`;
+  return [
+    { member: `${member}.hosts`, value: list(hosts) },
+    { member: `${to}.url`, value: socketPath === undefined ? origin : `unix:${socketPath}` },
+    pem(`${to}.ca`, ca),
+    pem(`${to}.cert`, cert),
+    secret(`${to}.key`, key !== undefined),
+    { member: `${to}.authorization`, value: forwardsAuthorization ? 'forward' : undefined },
+  ];
+}
+
+function storeRows(store: StoreSettings): Row[] {
+  if (store.kind === 'file') {
+    return [{ member: 'accounts.file', value: store.file }, masterKeyRow('accounts.masterKey', store.masterKeys)];
+  }
+  return [
+    { member: 'accounts.postgres.url', value: databaseOf(store.url) },
+    masterKeyRow('accounts.postgres.masterKey', store.masterKeys),
+    { member: 'accounts.postgres.cache', value: String(store.cache) },
+    { member: 'accounts.postgres.staleFor', value: formatDuration(store.staleFor) },
+  ];
+}
+
+function masterKeyRow(member: string, keys: readonly KeyObject[]): Row {
+  return keys.length > 0 ? { ...secret(member), defaultSource: 'variable SIDECAR_MASTER_KEY' } : secret(member, false);
+}
+
+function routeRows({ path, methods, keys, envelope, upgrade }: Route, i: number): Row[] {
+  const member = `routes[${i}]`;
+  return [
+    { member: `${member}.path`, value: path },
+    { member: `${member}.methods`, value: list(methods) },
+    { member: `${member}.keys`, value: list(keys) },
+    { member: `${member}.envelope`, value: String(envelope) },
+    { member: `${member}.upgrade`, value: String(upgrade) },
+  ];
+}
+
+function list(items: readonly string[]): string {
+  return `[${items.join(', ')}]`;
+}
+
+/**
+ * Where a database is, without user, password and options. A password with a slash that is not percent-encoded would end up
+ * in the path: only a plain name is shown.
+ */
+function databaseOf(url: string): string {
+  const { protocol, host, pathname } = new URL(url);
+  return /^\/[A-Za-z0-9_.-]+$/.test(pathname) ? `${protocol}//${host}${pathname}` : `${protocol}//…`;
+}
+
+/** Vendors of tracing put keys into the path. */
+function otlpWithoutPath(url: string): string {
+  const { origin, pathname } = new URL(url);
+  return pathname === '/' ? origin : `${origin}/…`;
+}
