@@ -28,8 +28,7 @@ import type { Logger } from './telemetry/logger.ts';
 import { OperationMetrics } from './telemetry/operation-metrics.ts';
 import { operatorsMetrics } from './telemetry/operators-metrics.ts';
 import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
-import type { Upstream } from './upstream/upstream.ts';
-import { Upstreams } from './upstream/upstreams.ts';
+import { Upstreams, type Upstream } from './upstream/upstream.ts';
 import { until } from './until.ts';
 import type { Env } from './yaml/values.ts';
 
@@ -286,7 +285,7 @@ export class App {
 
   /** Closes something once no request that began with `part` of it is left: one may be about to be sent. */
   async #closeUnused(part: Upstream | Directory, closable: { close(): unknown }): Promise<void> {
-    await until(() => !this.#gateway.inFlight.uses(part), Infinity);
+    await until(() => !this.#gateway.uses(part), Infinity);
     await closable.close();
   }
 }

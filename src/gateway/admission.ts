@@ -5,12 +5,12 @@ import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import { authenticate } from './authentication.ts';
 import { cipherTestOf } from './cipher-test.ts';
 import { clientOf, peerOf } from './client-address.ts';
-import { FailureLimiter } from './failure-limiter.ts';
+import { FailureLimiter } from './limits.ts';
 import { LookUps } from './look-ups.ts';
 import { asksForWebSocket } from './pass-upgrade.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
-import { exceeds, readRequestHead, type RequestHead } from './request-head.ts';
+import { readRequestHead, type RequestHead } from './request-head.ts';
 import type { Request } from './request.ts';
 import type { RouteMatch } from './router.ts';
 import type { Rules, ServedEnvironment } from './rules.ts';
@@ -50,10 +50,9 @@ export class Admission {
     const { rules } = request;
 
     // 1. What can be read in two ways is refused before anything is decided on one of its readings.
-    const isTooLarge = exceeds(request.raw, rules.limits);
-    const head = isTooLarge ? undefined : readRequestHead(request.raw);
-    request.begin(head);
-    if (head === undefined) return new Refusal(isTooLarge ? 'headers_too_large' : 'ambiguous_request');
+    const head = readRequestHead(request.raw, rules.limits);
+    request.begin(head instanceof Refusal ? undefined : head);
+    if (head instanceof Refusal) return head;
     request.trace = this.#recorder.trace(head, () => rules.trusts(peerOf(request)), request.stats.startedAt);
 
     // 2. The host says which environment this is; keys, credentials and the upstream depend on it.

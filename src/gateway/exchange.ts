@@ -1,7 +1,8 @@
 import { hintForBody } from '../envelope/hints.ts';
 import { hasEnvelopeShape, openEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { FailureLimiter } from './failure-limiter.ts';
+import { forward } from './forward.ts';
+import type { FailureLimiter } from './limits.ts';
 import { PlainResponse } from './plain-response.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
@@ -10,7 +11,6 @@ import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { SealedResponse } from './sealed-response.ts';
 import { openersOf, sealingWith, takesPlaintext, type EncryptionInForce } from './sealing.ts';
-import { upstreamHeaders } from './upstream-headers.ts';
 
 /** What the exchange needs beside the request. */
 export interface ExchangeDependencies {
@@ -41,7 +41,14 @@ export async function exchange(
       body = opened;
     }
   }
-  return forward(reply, head, environment, body, dependencies.metrics);
+  const sealer = reply.sealing?.sealer;
+  if (sealer === undefined) {
+    return forward(reply, head, environment, head.plainHeaders, body, new PlainResponse(reply));
+  }
+  const headers = ['Accept-Encoding', 'identity'];
+  if (body !== undefined) headers.push('Content-Type', 'application/json');
+  const response = new SealedResponse(reply, sealer, environment.name, dependencies.metrics);
+  return forward(reply, head, environment, headers, body, response);
 }
 
 /** Opens the envelope and settles how it is answered. */
@@ -81,27 +88,4 @@ function open(
   stats.reason = opened.reason;
   // In live there is one response to all that may be wrong with a ciphertext: differences are a padding oracle.
   return new Refusal(opened.code, environment.name === 'test' ? { hint: hintForBody(sent, opened.code) } : {});
-}
-
-function forward(
-  reply: Reply,
-  head: RequestHead,
-  environment: ServedEnvironment,
-  body: Buffer | undefined,
-  metrics: Metrics,
-): Refusal | undefined {
-  const sealer = reply.sealing?.sealer;
-  const headers = upstreamHeaders(reply.request, head, environment);
-  if (sealer === undefined) {
-    headers.push(...head.plainHeaders);
-  } else {
-    headers.push('Accept-Encoding', 'identity');
-    if (body !== undefined) headers.push('Content-Type', 'application/json');
-  }
-  if (head.body.kind !== 'none' || head.body.contentLength === 0) {
-    headers.push('Content-Length', String(body?.length ?? 0));
-  }
-  const response =
-    sealer === undefined ? new PlainResponse(reply) : new SealedResponse(reply, sealer, environment.name, metrics);
-  return reply.forward(environment.upstream, { method: head.method, target: head.target, headers, body }, response);
 }

@@ -1,18 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import type { Directory } from '../accounts/directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import type { RefusalCode } from '../errors.ts';
 import { http } from '../http.ts';
+import type { Upstream } from '../upstream/upstream.ts';
 import { accessLine, unparsedLine } from './access-line.ts';
 import { Admission, routesOf, type Admitted } from './admission.ts';
 import { isInForce } from './authentication.ts';
 import { answerCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
-import { FailureLimiter } from './failure-limiter.ts';
-import { Budgets, Reservation } from './budgets.ts';
+import { Budgets, FailureLimiter, Reservation } from './limits.ts';
 import { ClientConnections, connectionOf } from './client-connection.ts';
 import { InFlight } from './in-flight.ts';
 import { passThrough } from './pass-through.ts';
@@ -23,7 +24,6 @@ import { Reply } from './reply.ts';
 import { headSize } from './request-head.ts';
 import { Request } from './request.ts';
 import type { Rules } from './rules.ts';
-import { noteUse } from './note-use.ts';
 import { pathOf } from './target.ts';
 
 /** How often the keys of WebSockets are looked up again. Milliseconds. */
@@ -85,6 +85,11 @@ export class Gateway {
   /** How much of what is limited is used: requests that are worked on, and bytes of bodies. */
   get used(): { readonly inFlight: number; readonly buffered: number } {
     return { inFlight: this.#budgets.slots.used, buffered: this.#budgets.bytes.used };
+  }
+
+  /** Whether a request in flight began by rules with this part, and may still use it. */
+  uses(part: Upstream | Directory): boolean {
+    return [...this.inFlight].some(({ request }) => request.rules.has(part));
   }
 
   /** Handles one request; never throws and never rejects. */
@@ -192,7 +197,7 @@ export class Gateway {
     if (this.#rechecking) return;
     this.#rechecking = true;
     try {
-      for (const reply of this.inFlight.webSockets) {
+      for (const reply of [...this.inFlight].filter(({ upgraded }) => upgraded)) {
         const { holder } = reply.request;
         if (holder === undefined || reply.over) continue;
         const found = await this.#rules.directory.find(holder.key.hash);
@@ -214,6 +219,19 @@ export class Gateway {
     if (request.environment !== undefined) {
       for (const code of request.reported) this.#recorder.metrics.reported(request.environment, code);
     }
-    noteUse(reply, this.#clock());
+    this.#noteUse(reply);
+  }
+
+  /** Records the use of the API key, and of whatever a grace accepts, if the directory keeps such records. */
+  #noteUse({ request, refusal, sealing }: Reply): void {
+    const { rules, holder, environment, encryption } = request;
+    const { uses } = rules.directory;
+    if (uses === undefined || holder?.account.active !== true || environment === undefined) return;
+    const now = this.#clock();
+    uses.key(holder.key.id, now);
+    if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
+    if (sealing.sealer !== encryption.current || encryption.current === undefined) {
+      uses.previous(holder.account.id, environment, encryption.grace.until, now);
+    }
   }
 }

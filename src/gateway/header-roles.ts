@@ -1,51 +1,95 @@
-/** Read by the sidecar itself; some go on in a form of its own. */
-const read =
-  'host authorization connection content-length transfer-encoding expect upgrade x-request-id x-forwarded-for ' +
-  'x-forwarded-proto x-forwarded-host forwarded content-type content-encoding origin access-control-request-method ' +
-  'traceparent envelope-credentials';
+/** Hop-by-hop headers (RFC 9110 §7.6.1) that are dropped in both directions. */
+const hopByHop = 'keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer';
 
-/** The sidecar's own word to the upstream, and what is between two neighbours only. */
-const dropped =
-  'x-account-id x-api-key-id x-api-key-kind x-environment ' +
-  'keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer http2-settings';
+/** Describe the bytes of a plain body, or ask for some of them: wrong for an envelope. */
+const ofBytes = 'etag digest content-digest repr-digest content-md5 accept-ranges';
 
-/** Some frameworks take the method or the path from these, after both have been decided on here. */
-const overriding = 'x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url';
+/** What the sidecar does with a client's header. */
+type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
 
-/** True of untouched traffic only. */
-const plain = 'accept-encoding range etag digest content-digest repr-digest content-md5 accept-ranges';
+const requestRoles = rolesOf<RequestRole>({
+  // Read by the sidecar itself; some are forwarded in another form.
+  read:
+    'host authorization connection content-length transfer-encoding expect upgrade x-request-id x-forwarded-for ' +
+    'x-forwarded-proto x-forwarded-host forwarded content-type content-encoding origin access-control-request-method ' +
+    'traceparent envelope-credentials',
+  // The sidecar's own to the upstream; hop-by-hop; and the method or path for some frameworks, which are decided on here.
+  dropped:
+    `x-account-id x-api-key-id x-api-key-kind x-environment http2-settings ${hopByHop} ` +
+    'x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url',
+  plain: `accept-encoding range ${ofBytes}`,
+  // Upstreams take the client's address from these.
+  client:
+    'x-real-ip true-client-ip cf-connecting-ip cf-connecting-ipv6 x-client-ip x-cluster-client-ip fastly-client-ip',
+});
 
-/** Cores believe these about who a client is: only a trusted proxy may say so. */
-const client =
-  'x-real-ip true-client-ip cf-connecting-ip cf-connecting-ipv6 x-client-ip x-cluster-client-ip fastly-client-ip';
+/** What the sidecar does with an upstream's header. */
+type ResponseRole = 'dropped' | 'body';
 
-/** What the sidecar does with a client's header of this name. One that is not listed goes to the upstream as it is. */
-const roles = new Map(
-  Object.entries({ read, dropped: `${dropped} ${overriding}`, plain, client }).flatMap(([role, names]) =>
-    names.split(' ').map((name) => [name, role] as const),
-  ),
-);
+const responseRoles = rolesOf<ResponseRole>({
+  dropped: `connection transfer-encoding upgrade x-request-id ${hopByHop}`,
+  // With the headers that say who may cache the body.
+  body:
+    `content-length content-type content-encoding content-range ${ofBytes} ` +
+    'cache-control expires last-modified age pragma surrogate-control cdn-cache-control',
+});
 
 /**
- * `read` here, `dropped`, forwarded with `plain` traffic only or from a trusted proxy only (`client`), or undefined: forwarded.
+ * The role of a client's header: `read` here, `dropped`, forwarded with `plain` traffic only or from a trusted proxy only
+ * (`client`), or undefined: forwarded.
  *
- * @param lower a name in lower case */
-export function roleOf(lower: string): string | undefined {
-  const role = lower.startsWith('if-') ? 'plain' : roles.get(lower);
+ * @param lower a name in lower case
+ */
+export function requestRole(lower: string): RequestRole | undefined {
+  const role = lower.startsWith('if-') ? 'plain' : requestRoles.get(lower);
   return role ?? (isOwn(lower) || isDisguised(lower) ? 'dropped' : undefined);
 }
 
 /**
+ * The role of an upstream's header: `dropped`, forwarded with a plain `body` only, or undefined: forwarded.
+ *
+ * @param lower a name in lower case
+ */
+export function responseRole(lower: string): ResponseRole | undefined {
+  return isOwn(lower) ? 'dropped' : responseRoles.get(lower);
+}
+
+/** `Connection` values that nominate no header. */
+const nominatesNothing = /^(?:keep-alive|close)$/i;
+
+/**
+ * A flat list of headers without those that `Connection` nominates: they end here (RFC 9110 §7.6.1).
+ *
+ * @param connection the values of all `Connection` headers, joined by commas
+ */
+export function withoutNominated(headers: string[], connection: string): string[] {
+  if (nominatesNothing.test(connection)) return headers;
+  const nominated = new Set(connection.split(',').map((token) => token.trim().toLowerCase()));
+  const others: string[] = [];
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const name = headers[i] as string;
+    if (!nominated.has(name.toLowerCase())) others.push(name, headers[i + 1] as string);
+  }
+  return others;
+}
+
+function rolesOf<Role extends string>(names: Readonly<Record<Role, string>>): ReadonlyMap<string, Role> {
+  const roles = new Map<string, Role>();
+  for (const role in names) for (const name of names[role].split(' ')) roles.set(name, role);
+  return roles;
+}
+
+/**
  * CGI-like upstreams turn every odd character of a header's name into `_`, so `X_Account_Id` would be read as
- * `X-Account-Id`. A name that becomes one of the sidecar's own that way is never an honest client's.
+ * `X-Account-Id`. An honest client does not send a name that becomes one of the sidecar's own that way.
  */
 function isDisguised(lower: string): boolean {
   if (!/[^a-z0-9-]/.test(lower)) return false;
   const dashed = lower.replaceAll(/[^a-z0-9-]/g, '-');
-  return roles.has(dashed) || isOwn(dashed) || dashed.startsWith('if-') || dashed.startsWith('x-forwarded-');
+  return requestRoles.has(dashed) || isOwn(dashed) || dashed.startsWith('if-') || dashed.startsWith('x-forwarded-');
 }
 
-/** Whether only the sidecar itself may say it, in either direction. @param lower a name in lower case */
-export function isOwn(lower: string): boolean {
+/** Whether only the sidecar may send a header, in either direction. */
+function isOwn(lower: string): boolean {
   return lower === 'envelope' || lower.startsWith('envelope-');
 }

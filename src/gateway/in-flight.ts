@@ -1,6 +1,4 @@
-import type { Directory } from '../accounts/directory.ts';
 import type { Timeouts } from '../config/config.ts';
-import type { Upstream } from '../upstream/upstream.ts';
 import { LinkedList } from './linked-list.ts';
 import type { Reply } from './reply.ts';
 
@@ -23,10 +21,8 @@ export class InFlight {
     this.#replies.remove(reply);
   }
 
-  /** Whether one began with this part, and may yet use it. */
-  uses(part: Upstream | Directory): boolean {
-    for (const { request } of this.#replies) if (request.rules.has(part)) return true;
-    return false;
+  [Symbol.iterator](): Iterator<Reply> {
+    return this.#replies[Symbol.iterator]();
   }
 
   /** From now on every response closes its connection. */
@@ -35,20 +31,15 @@ export class InFlight {
     for (const reply of this.#replies) reply.drain();
   }
 
-  /** The WebSockets among them. */
-  get webSockets(): readonly Reply[] {
-    return [...this.#replies].filter(({ upgraded }) => upgraded);
-  }
-
-  /** Breaks off what is still under way. */
+  /** Breaks off all that are left. */
   stop(): void {
     clearInterval(this.#sweep);
     for (const reply of this.#replies) reply.breakOff();
   }
 
   /**
-   * One coarse sweep over all requests keeps their deadlines. A timer of its own for each would cost every request
-   * microseconds for what hardly ever happens; like this, none is late by more than an eighth of the shortest timeout.
+   * One coarse sweep over all of them checks their deadlines, because a timer for each request costs microseconds. None
+   * expires later than an eighth of the shortest timeout.
    */
   sweepFor({ request, upstream, idle }: Timeouts): void {
     const interval = Math.min(250, Math.max(10, Math.min(request, upstream, idle) / 8));

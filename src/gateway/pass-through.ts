@@ -1,12 +1,12 @@
 import { isEnvelope } from '../envelope/envelope.ts';
 import { isWhiteSpace } from '../envelope/json.ts';
+import { forward } from './forward.ts';
 import { PlainResponse } from './plain-response.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { collect, concat, isEncoded, PassingBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
-import { upstreamHeaders } from './upstream-headers.ts';
 
 /**
  * Untouched traffic: bodies of any size stream both ways. Only an encrypting account's JSON is looked at before, because
@@ -17,14 +17,12 @@ export async function passThrough(
   head: RequestHead,
   environment: ServedEnvironment,
 ): Promise<Refusal | undefined> {
-  const { request } = reply;
-  const { reservation, rules } = request;
+  const { encryption, reported, reservation, rules } = reply.request;
   let lookedAt: readonly Buffer[] = [];
   let body: Buffer | PassingBody | undefined;
   if (head.body.kind !== 'none') {
     const { requestBody } = rules.limits;
-    const isLookedAt =
-      request.encryption !== undefined && !isEncoded(head) && (head.body.contentLength ?? 0) <= requestBody;
+    const isLookedAt = encryption !== undefined && !isEncoded(head) && (head.body.contentLength ?? 0) <= requestBody;
     if (!isLookedAt && !reservation.takeSlot()) return new Refusal('overloaded');
     if (head.expectsContinue) reply.raw.writeContinue();
     if (isLookedAt) {
@@ -40,25 +38,15 @@ export async function passThrough(
         const whole = concat(collected.chunks);
         if (isEnvelope(whole)) {
           if (!rules.report.has('encryption_not_supported')) return new Refusal('encryption_not_supported');
-          request.reported.push('encryption_not_supported');
+          reported.push('encryption_not_supported');
         }
         body = whole;
       }
       lookedAt = collected.chunks;
-      if (!reservation.takeSlot()) return new Refusal('overloaded');
     }
     body ??= new PassingBody(reply, lookedAt);
   }
-  const headers = upstreamHeaders(request, head, environment);
-  headers.push(...head.plainHeaders);
-  // A body that is here in whole has a length, even if it came in chunks.
-  const length = Buffer.isBuffer(body) ? body.length : head.body.contentLength;
-  if (length !== undefined) headers.push('Content-Length', String(length));
-  return reply.forward(
-    environment.upstream,
-    { method: head.method, target: head.target, headers, body },
-    new PlainResponse(reply),
-  );
+  return forward(reply, head, environment, head.plainHeaders, body, new PlainResponse(reply));
 }
 
 /** Whether a body begins like a JSON object. */

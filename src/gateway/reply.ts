@@ -1,9 +1,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Timeouts } from '../config/config.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
-import type { ResponseHandler, UpstreamCall, UpstreamRequest } from '../upstream/call.ts';
-import type { UpstreamFailure } from '../upstream/failure.ts';
-import type { Upstream } from '../upstream/upstream.ts';
+import type { UpstreamCall, UpstreamFailure } from '../upstream/call.ts';
 import type { Linked } from './linked-list.ts';
 import { lingerTime, problem, Refusal, refusalHeaders } from './refusal.ts';
 import type { RequestFacts } from './request.ts';
@@ -101,10 +99,11 @@ export class Reply implements Linked<Reply> {
     this.raw.shouldKeepAlive = false;
   }
 
-  /** Sets the deadline for what is waited for from now on. */
-  wait(expiry: Expiry): void {
+  /** Sets the deadline for what is waited for from now on. @param now on `performance.now()`'s scale */
+  wait(expiry: Expiry, now = performance.now()): void {
     const { stats, rules } = this.request;
-    this.deadline = stats.wait() + (expiry === 'rest_unread' ? lingerTime : rules.timeouts[timeoutOf[expiry]]);
+    stats.wait(now);
+    this.deadline = now + (expiry === 'rest_unread' ? lingerTime : rules.timeouts[timeoutOf[expiry]]);
     this.#expiry = expiry;
   }
 
@@ -121,16 +120,6 @@ export class Reply implements Linked<Reply> {
     this.call?.abort();
     if (this.#expiry === 'client_stalled') this.breakOff();
     else this.giveUp(this.#expiry);
-  }
-
-  /** Sends the request on; from now on it ends with the upstream's response, with a failure, or when the client leaves. */
-  forward(upstream: Upstream, forwarded: UpstreamRequest, response: ResponseHandler): Refusal | undefined {
-    const { reservation, stats } = this.request;
-    if (!reservation.takeSlot()) return new Refusal('overloaded');
-    this.wait('upstream_timeout');
-    stats.forward();
-    this.call = upstream.send(forwarded, response);
-    return undefined;
   }
 
   /** The upstream has switched protocols: the connection belongs to the WebSocket from now on. */

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Limits } from '../config/config.ts';
-import { roleOf } from './header-roles.ts';
-import { withoutNominated } from './nominated.ts';
+import { requestRole, withoutNominated } from './header-roles.ts';
+import { Refusal } from './refusal.ts';
 import { pathOf } from './target.ts';
 
 /** A request's head that can be read in one way only, taken apart in one pass. */
@@ -62,17 +62,14 @@ export function headSize({ method = '', url = '', rawHeaders }: IncomingMessage)
   return size;
 }
 
-/** Whether a head is larger than the configuration allows, in bytes or in fields. */
-export function exceeds(req: IncomingMessage, { header, headers }: Limits): boolean {
-  return req.rawHeaders.length > 2 * headers || headSize(req) > header;
+/** Reads a request's head; refuses one that is too large, or that the sidecar and the upstream could read differently. */
+export function readRequestHead(req: IncomingMessage, { header, headers }: Limits): RequestHead | Refusal {
+  if (req.rawHeaders.length > 2 * headers || headSize(req) > header) return new Refusal('headers_too_large');
+  return unambiguousHead(req) ?? new Refusal('ambiguous_request');
 }
 
-/**
- * Reads a request's head and refuses what the sidecar and the upstream could read differently (RFC 9112 §3.2, §6.1, §11).
- *
- * @returns the head, or undefined where it is ambiguous
- */
-export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
+/** Undefined if the head can be read in two ways (RFC 9112 §3.2, §6.1, §11). */
+function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
   const target = req.url ?? '';
   const path = pathOf(target);
   const isHttp11 = req.httpVersionMinor === 1;
@@ -105,7 +102,7 @@ export function readRequestHead(req: IncomingMessage): RequestHead | undefined {
     const name = raw[i] as string;
     const value = raw[i + 1] as string;
     const lower = name.toLowerCase();
-    const role = roleOf(lower);
+    const role = requestRole(lower);
     if (role === undefined) {
       if (lower.startsWith('x-forwarded-')) head.forwarded.others.push(name, value);
       else head.headers.push(name, value);

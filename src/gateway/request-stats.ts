@@ -1,5 +1,5 @@
 import type { OpenReason } from '../envelope/codec.ts';
-import type { UpstreamFailure } from '../upstream/failure.ts';
+import type { UpstreamFailure } from '../upstream/call.ts';
 
 /** What is measured of one request. Durations in milliseconds, points in time on `performance.now()`'s scale. */
 export class RequestStats {
@@ -21,12 +21,10 @@ export class RequestStats {
   #waited = 0;
   #waitingSince: number | undefined;
 
-  /** The sidecar waits for the client or the upstream from now on. Returns the present time. */
-  wait(): number {
-    const now = performance.now();
+  /** The sidecar waits for the client or the upstream from now on. */
+  wait(now: number): void {
     this.#stopWaiting(now);
     this.#waitingSince = now;
-    return now;
   }
 
   /** The wait is over. */
@@ -35,8 +33,8 @@ export class RequestStats {
   }
 
   /** The request is handed to the upstream. */
-  forward(): void {
-    this.#forwardedAt = this.wait();
+  forward(now: number): void {
+    this.#forwardedAt = now;
   }
 
   /** The response of the upstream is complete, or the upstream has failed. */

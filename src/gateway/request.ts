@@ -4,7 +4,7 @@ import { kindOf, type EnvironmentName } from '../accounts/api-key.ts';
 import type { KeyHolder } from '../accounts/directory.ts';
 import type { ReportableCode } from '../config/config.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
-import type { Reservation } from './budgets.ts';
+import type { Reservation } from './limits.ts';
 import type { RequestHead } from './request-head.ts';
 import { RequestStats } from './request-stats.ts';
 import type { Rules } from './rules.ts';

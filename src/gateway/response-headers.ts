@@ -1,42 +1,6 @@
-import { isOwn } from './header-roles.ts';
-import { withoutNominated } from './nominated.ts';
+import { responseRole, withoutNominated } from './header-roles.ts';
 
-/** What never goes from the upstream to a client: hop-by-hop headers, and what only the sidecar itself may say. */
-const neverForwarded = new Set([
-  'connection',
-  'keep-alive',
-  'proxy-authenticate',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-  'x-request-id',
-]);
-
-/** What describes the bytes of the upstream's body, and is wrong for its envelope; who may keep them, and for how long. */
-const ofPlainBody = new Set([
-  'content-length',
-  'content-type',
-  'content-encoding',
-  'content-range',
-  'etag',
-  'digest',
-  'content-digest',
-  'repr-digest',
-  'content-md5',
-  'accept-ranges',
-  'cache-control',
-  'expires',
-  'last-modified',
-  'age',
-  'pragma',
-  'surrogate-control',
-  'cdn-cache-control',
-]);
-
-/** The upstream's head, sorted into what goes to the client and what decides how. */
+/** The head of an upstream's response. */
 export interface ResponseHead {
   readonly status: number;
   /** Flat list of end-to-end headers, without those that describe the body. */
@@ -60,11 +24,12 @@ export function readResponseHead(status: number, raw: readonly string[]): Respon
     const name = raw[i] as string;
     const value = raw[i + 1] as string;
     const lower = name.toLowerCase();
-    if (neverForwarded.has(lower) || isOwn(lower)) {
+    const role = responseRole(lower);
+    if (role === 'dropped') {
       if (lower === 'connection') connection = connection === undefined ? value : `${connection},${value}`;
       continue;
     }
-    if (!ofPlainBody.has(lower)) {
+    if (role === undefined) {
       headers.push(name, value);
       continue;
     }

@@ -1,5 +1,4 @@
-import type { ResponseHandler } from '../upstream/call.ts';
-import type { UpstreamFailure } from '../upstream/failure.ts';
+import type { ResponseHandler, UpstreamFailure } from '../upstream/call.ts';
 import type { Reply } from './reply.ts';
 
 /** Brings the upstream's response to the client: the part that plain and sealed responses share. */

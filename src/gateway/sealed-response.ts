@@ -3,8 +3,8 @@ import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompre
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnvelopeSealer, SealStream } from '../envelope/codec.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import type { UpstreamFailure } from '../upstream/call.ts';
 import { mayHaveBody } from '../upstream/response-parser.ts';
-import type { UpstreamFailure } from '../upstream/failure.ts';
 import { readResponseHead, type ResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
 import type { Reply } from './reply.ts';

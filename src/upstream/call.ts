@@ -1,4 +1,3 @@
-import type { UpstreamFailure } from './failure.ts';
 import type { ResponseEvents } from './response-parser.ts';
 
 /** What is sent to the upstream. */
@@ -11,13 +10,13 @@ export interface UpstreamRequest {
   readonly body: Buffer | StreamedBody | undefined;
 }
 
-/** A request's body that goes on as it comes. */
+/** A request's body that is forwarded as it arrives. */
 export interface StreamedBody {
-  /** Gives all its bytes and then its end to `sink`; pauses when `write` says that it is full. Called once at most. */
+  /** Writes all its bytes and then its end to `sink`; pauses if `write` returns false. Called once at most. */
   start(sink: BodySink): void;
-  /** The sink takes more again. */
+  /** The sink has room again. */
   resume(): void;
-  /** No more is wanted of it. */
+  /** The rest is not needed. */
   stop(): void;
 }
 
@@ -25,6 +24,13 @@ export interface BodySink {
   /** @returns false if no more is to be written before `resume` */
   write(chunk: Buffer): boolean;
   end(): void;
+}
+
+/** Why there is no complete response. */
+export interface UpstreamFailure {
+  readonly code: 'upstream_unavailable' | 'upstream_timeout';
+  /** The error's own code, for the log: ECONNREFUSED, ECONNCLOSED, BAD_HEAD, … Never a message, which may name addresses. */
+  readonly cause: string;
 }
 
 /** Receives the response of the upstream. After `onEnd`, `onFailure` or `onError` nothing more is called. */
@@ -36,11 +42,11 @@ export interface ResponseHandler extends ResponseEvents {
   onError(error: unknown): void;
 }
 
-/** One request under way. */
+/** One request to the upstream in progress. */
 export interface UpstreamCall {
   pause(): void;
   resume(): void;
-  /** Ends the exchange with the upstream; the handler is not called any more. */
+  /** Ends the request; the handler is not called any more. */
   abort(): void;
 }
 
@@ -102,7 +108,7 @@ export class Call implements UpstreamCall {
     this.connection?.abort();
   }
 
-  complete(): void {
+  onEnd(): void {
     if (this.over) return;
     this.#end();
     try {
@@ -112,19 +118,17 @@ export class Call implements UpstreamCall {
     }
   }
 
-  /** @param cause an error's code, for the log */
-  fail(code: UpstreamFailure['code'], cause: string): void {
+  onFailure(failure: UpstreamFailure): void {
     if (this.over) return;
     this.#end();
     try {
-      this.handler.onFailure({ code, cause });
+      this.handler.onFailure(failure);
     } catch (error) {
       this.handler.onError(error);
     }
   }
 
-  /** A method of the handler has thrown. */
-  failHandling(error: unknown): void {
+  onError(error: unknown): void {
     if (this.over) return;
     this.#end();
     this.handler.onError(error);

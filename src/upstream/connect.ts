@@ -1,12 +1,38 @@
-import { connect as connectPlain, type OnReadOpts, type Socket } from 'node:net';
+import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
-import type { UpstreamAddress } from './address.ts';
+import type { UpstreamTarget } from '../config/config.ts';
 
-/** Receives what becomes of an attempt to connect. One of the two is called, once. */
+/** The address of an upstream in the form that Node's clients take. */
+export interface UpstreamAddress extends UpstreamTarget {
+  readonly protocol: 'http:' | 'https:';
+  /** An IPv6 address has no brackets. */
+  readonly host: string;
+  readonly port: number;
+  /** Host, and the port if it is not the protocol's default: for `Host`. */
+  readonly authority: string;
+  /** The name its certificate must have; empty if the host is an address, which is no name (RFC 6066 §3). */
+  readonly servername: string;
+}
+
+export function addressOf(target: UpstreamTarget): UpstreamAddress {
+  const { protocol, hostname, port, host: authority } = new URL(target.origin);
+  const host = hostname.replace(/^\[|\]$/g, '');
+  const isTls = protocol === 'https:';
+  return {
+    ...target,
+    protocol: isTls ? 'https:' : 'http:',
+    host,
+    port: Number(port || (isTls ? 443 : 80)),
+    authority,
+    servername: isIP(host) === 0 ? host : '',
+  };
+}
+
+/** Receives the outcome of an attempt to connect. One of the two is called, once. */
 export interface ConnectHandler {
-  /** @param onData is to be set to what takes in the bytes that come; they may be overwritten afterwards */
+  /** @returns a function that is called with the bytes that arrive; they may be overwritten after the call */
   onConnected(socket: Socket): (bytes: Buffer) => void;
-  /** @param cause an error's code, for the log; `ETIMEDOUT` if the time was over */
+  /** @param cause an error's code, for the log; `ETIMEDOUT` on a timeout */
   onUnconnected(cause: string): void;
 }
 
@@ -14,7 +40,7 @@ export interface ConnectHandler {
  * Opens a connection to the upstream.
  *
  * @param timeout milliseconds for TCP and TLS together
- * @param buffer where it reads into; may be shared by all connections
+ * @param buffer memory to read into; may be shared by all connections
  */
 export function connect(address: UpstreamAddress, timeout: number, buffer: Buffer, handler: ConnectHandler): void {
   let cause = 'ECONNCLOSED';
@@ -49,13 +75,12 @@ function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
   const { protocol, host, port, servername, socketPath, ca, cert, key } = address;
   if (socketPath !== undefined) return connectPlain({ path: socketPath, onread });
   if (protocol === 'http:') return connectPlain({ host, port, onread });
-  // Node takes it here, too, though its types do not say so.
+  // Node accepts it here too, although its types do not say so.
   const reading = { onread };
   return connectTls({
     ...reading,
     host,
     port,
-    // The name the certificate must have is the configuration's.
     ...(servername === '' ? {} : { servername }),
     ALPNProtocols: ['http/1.1'],
     minVersion: 'TLSv1.2',

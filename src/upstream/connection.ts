@@ -2,12 +2,12 @@ import type { Socket } from 'node:net';
 import { isStreamed, type BodySink, type Call, type UpstreamCall } from './call.ts';
 import { ResponseParser } from './response-parser.ts';
 
-/** What connections tell the pool they belong to. */
+/** The pool that connections belong to. */
 export interface ConnectionOwner {
   /** The connection may carry another request. */
   onIdle(connection: Connection): void;
   onClosed(connection: Connection): void;
-  /** A kept connection has closed before the first byte of the response, and the request may be sent once more. */
+  /** A reused connection has closed before the first byte of the response, and the request may be sent once more. */
   onRepeatable(call: Call): void;
 }
 
@@ -17,7 +17,7 @@ const inOneWrite = 16_384;
 /** One connection to the upstream, for one request at a time. */
 export class Connection implements UpstreamCall, BodySink {
   readonly socket: Socket;
-  /** When it became idle, and when it is to be given up if it still is; on `performance.now()`'s scale. */
+  /** When it became idle, and when it is closed if it still is; on `performance.now()`'s scale. */
   idleSince: number | undefined;
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
@@ -31,32 +31,32 @@ export class Connection implements UpstreamCall, BodySink {
     this.socket = socket;
     this.#owner = owner;
     socket.setNoDelay(true);
-    // The upstream has said that it sends no more; what it has not completed it never will.
+    // An upstream that has closed its side will not complete a response.
     socket.on('end', () => socket.destroy());
     socket.on('error', (error: Error & { code?: string }) => (this.#cause = error.code ?? error.name));
     socket.on('drain', () => this.#onDrain());
     socket.on('close', () => this.#onClose());
   }
 
-  /** For how many seconds of idleness the upstream says that it keeps the connection. */
+  /** The time in seconds for which the upstream keeps an idle connection, if it says so. */
   get keepAlive(): number | undefined {
     return this.#parser.keepAlive;
   }
 
-  /** Takes in what has come. @param bytes may be overwritten afterwards */
+  /** @param bytes may be overwritten after the call */
   receive(bytes: Buffer): void {
     const call = this.#call;
     let outcome: ReturnType<ResponseParser['push']>;
     try {
       outcome = this.#parser.push(bytes);
     } catch (error) {
-      // What a handler throws must not end up in the socket's event, where it would end the process.
+      // If a handler's error reached the socket's event, it would end the process.
       this.abort();
-      call?.failHandling(error);
+      call?.onError(error);
       return;
     }
-    if (outcome === 'complete') {
-      if (this.#call !== undefined) this.#complete(this.#call);
+    if (outcome === 'end') {
+      if (this.#call !== undefined) this.#onEnd(this.#call);
     } else if (outcome !== 'more') {
       this.#cause = outcome;
       this.socket.destroy();
@@ -94,7 +94,7 @@ export class Connection implements UpstreamCall, BodySink {
     this.socket.resume();
   }
 
-  /** Ends the connection in the middle of what it does; nothing more is reported of it. */
+  /** Closes the connection; the handler is not called any more. */
   abort(): void {
     this.#call = undefined;
     this.#parser.stop();
@@ -128,19 +128,19 @@ export class Connection implements UpstreamCall, BodySink {
     const call = this.#call;
     this.#call = undefined;
     if (call === undefined) return;
-    const wasKept = this.idleSince !== undefined;
-    if (wasKept && !this.#parser.begun && call.isRepeatable) this.#owner.onRepeatable(call);
-    else call.fail('upstream_unavailable', this.#cause);
+    const isReused = this.idleSince !== undefined;
+    if (isReused && !this.#parser.begun && call.isRepeatable) this.#owner.onRepeatable(call);
+    else call.onFailure({ code: 'upstream_unavailable', cause: this.#cause });
   }
 
-  #complete(call: Call): void {
-    // A request that is not out in whole leaves the connection in the middle of it.
+  #onEnd(call: Call): void {
+    // The connection is in the middle of a request that is not sent completely.
     const isSent = this.#bodySent && this.socket.writableLength === 0;
     this.#call = undefined;
-    // A client that reads slowly may have held back what is complete now.
+    // A client that reads slowly may have paused it.
     this.socket.resume();
     if (this.#parser.reusable && isSent && !this.socket.destroyed) this.#owner.onIdle(this);
     else this.socket.destroy();
-    call.complete();
+    call.onEnd();
   }
 }

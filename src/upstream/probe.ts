@@ -1,9 +1,8 @@
 import type { TLSSocket } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
-import { addressOf } from './address.ts';
-import { connect } from './connect.ts';
+import { addressOf, connect } from './connect.ts';
 
-/** What came of an attempt to connect to an upstream. */
+/** The outcome of an attempt to connect to an upstream. */
 export type Probe =
   /** `certificateEnds`: epoch milliseconds, undefined without TLS. */
   | { readonly ok: true; readonly certificateEnds: number | undefined }

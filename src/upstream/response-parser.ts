@@ -1,10 +1,10 @@
 /**
- * A strict parser of HTTP/1.1 responses (RFC 9112), as one's own upstream sends them. A response whose length is not stated
- * once and plainly is refused: one that ends with its connection cannot be told from a broken one, and what follows a length
- * that can be read in two ways could be taken for the response to another request.
+ * A strict parser of HTTP/1.1 responses (RFC 9112). A response whose length is not stated exactly once is refused: one that
+ * ends with its connection cannot be told from a broken one, and the bytes behind a length that can be read in two ways could
+ * be taken for the response to another request.
  */
 
-/** Receives the parts of a response as they are understood. */
+/** Receives the parts of a response as they are parsed. */
 export interface ResponseEvents {
   /** An informational response (102–199) before the real one. */
   onInformation(status: number, headers: readonly string[]): void;
@@ -13,7 +13,7 @@ export interface ResponseEvents {
   onData(chunk: Buffer): void;
 }
 
-/** Why bytes are no response; for the log. */
+/** Why bytes are not a response; for the log. */
 export type ResponseFault =
   | 'UNEXPECTED_DATA'
   | 'BAD_HEAD'
@@ -24,14 +24,14 @@ export type ResponseFault =
   | 'BAD_TRAILER'
   | 'BAD_STATUS';
 
-/** Bytes that all heads of a response may have together, informational ones and trailers among them. */
+/** Bytes that the heads of a response may have in total, informational ones and trailers included. */
 const longestHead = 32_768;
 const longestChunkHead = 256;
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const text = '[\\t\\x20-\\x7e\\x80-\\xff]';
 const quoted = `"(?:[\\t\\x20\\x21\\x23-\\x5b\\x5d-\\x7e\\x80-\\xff]|\\\\${text})*"`;
-// Each is linear: at no place do two of its alternatives begin alike.
+// Each takes linear time: no two alternatives at one place begin with the same character.
 const headForm = new RegExp(`^HTTP/1\\.[01] \\d{3}(?: ${text}*)?(?:\\r\\n${token}:${text}*)*$`);
 const chunkHeadForm = new RegExp(`^([0-9A-Fa-f]{1,12})(?:;${token}(?:=(?:${token}|${quoted}))?)*$`);
 const trailerForm = new RegExp(`^${token}:${text}*$`);
@@ -43,20 +43,20 @@ export class ResponseParser {
   #events: ResponseEvents | undefined;
   #method = '';
   #state: State = 'idle';
-  /** The beginning of a head, chunk head or trailer that is not here in whole. */
+  /** The beginning of a head, chunk head or trailer that is incomplete. */
   #held = Buffer.alloc(0);
   #heldLength = 0;
-  /** Bytes that the body, or its chunk, still lacks. */
+  /** Bytes of the body, or of its chunk, that are still to come. */
   #remaining = 0;
   #headBytes = 0;
-  /** Where the next byte of the present chunk of the connection stands. */
+  /** The position of the next byte in the chunk that is being parsed. */
   #at = 0;
 
-  /** Whether a byte of the response has come. */
+  /** Whether a byte of the response has arrived. */
   begun = false;
   /** Whether the connection may carry another request once the response is complete. */
   reusable = true;
-  /** For how many seconds of idleness the upstream says that it keeps the connection (`Keep-Alive: timeout=N`). */
+  /** The time in seconds for which the upstream keeps an idle connection (`Keep-Alive: timeout=N`). */
   keepAlive: number | undefined;
 
   /** Expects the response to a request. @param method of the request: a response to HEAD has no body, whatever it says */
@@ -70,18 +70,18 @@ export class ResponseParser {
     this.keepAlive = undefined;
   }
 
-  /** Reports nothing more of the present response. */
+  /** Reports nothing more of this response. */
   stop(): void {
     this.#events = undefined;
   }
 
   /**
-   * Takes in what has come. It may be overwritten afterwards: what outlives the call is a copy.
+   * Parses the bytes that have arrived.
    *
-   * @returns `complete` at the end of the response, `more` before, or what is wrong: after a fault the connection is of no
-   *   more use
+   * @param chunk may be overwritten after the call: all that is kept is copied
+   * @returns `end` at the end of the response, `more` before it, or the fault, after which the connection is unusable
    */
-  push(chunk: Buffer): 'more' | 'complete' | ResponseFault {
+  push(chunk: Buffer): 'more' | 'end' | ResponseFault {
     if (this.#state === 'idle') return 'UNEXPECTED_DATA';
     this.begun = true;
     this.#at = 0;
@@ -89,9 +89,9 @@ export class ResponseParser {
       const fault = this.#step(chunk, this.#events);
       if (fault !== undefined) return fault;
       if (this.#isComplete()) {
-        // Nothing asked for what stands behind.
+        // The bytes behind it answer no request.
         if (this.#at < chunk.length) this.reusable = false;
-        return 'complete';
+        return 'end';
       }
     }
     return 'more';
@@ -139,9 +139,9 @@ export class ResponseParser {
   }
 
   /**
-   * Takes what stands before `end`, and `end` itself. Each byte is copied and searched once, however it is cut.
+   * Takes the text before `end`, and `end` itself. Each byte is copied and searched once, however the text is split.
    *
-   * @param limit bytes it may have
+   * @param limit bytes of the text at most
    * @returns undefined while it is incomplete, false if it is too long
    */
   #take(chunk: Buffer, end: string, limit: number): string | false | undefined {
@@ -159,7 +159,7 @@ export class ResponseParser {
     const held = this.#held.subarray(0, this.#heldLength);
     const found = held.indexOf(end, Math.max(0, before - end.length + 1), 'latin1');
     if (found === -1) {
-      // Only the beginning of `end` may stand behind what is allowed.
+      // Beyond the limit only the beginning of `end` is allowed.
       if (this.#heldLength > limit && !end.startsWith(held.toString('latin1', limit))) return false;
       return undefined;
     }
@@ -168,7 +168,7 @@ export class ResponseParser {
     return held.toString('latin1', 0, found);
   }
 
-  /** Keeps what is left of `chunk`, but no more than `most` bytes in all. */
+  /** Keeps the rest of `chunk`, up to `most` bytes in total. */
   #hold(chunk: Buffer, most: number): void {
     const length = Math.min(most, this.#heldLength + chunk.length - this.#at);
     if (length > this.#held.length) {
@@ -219,7 +219,7 @@ export class ResponseParser {
     }
     if (status < 200) {
       if (status < 100 || status === 101) return 'BAD_STATUS';
-      // A bare 100 has no meaning here: the request's body was on its way anyway.
+      // A bare 100 has no meaning here: the request's body is sent without waiting for it.
       if (status !== 100) events.onInformation(status, headers);
       return undefined;
     }
@@ -230,8 +230,8 @@ export class ResponseParser {
     const hasBody = mayHaveBody(this.#method, status);
     if (hasBody && lengths === 0) return 'NO_LENGTH';
     if (!hasBody) {
-      // An upstream that sends a body all the same may send it later than its head: it would be taken for the response to
-      // the next request on the connection.
+      // An upstream that sends a body nevertheless may send it after the head: it would be taken for the next response on the
+      // connection.
       this.reusable = false;
       this.#state = 'idle';
     } else if (length === undefined) {
@@ -244,7 +244,6 @@ export class ResponseParser {
     return undefined;
   }
 
-  /** Reports the part of the body that is in `chunk`. */
   #onData(chunk: Buffer, events: ResponseEvents): void {
     const length = Math.min(chunk.length - this.#at, this.#remaining);
     const part = Buffer.allocUnsafe(length);
@@ -262,7 +261,7 @@ export class ResponseParser {
     return undefined;
   }
 
-  /** Trailers are dropped: what they say is about a body that the client may not get as it is. */
+  /** Trailers are dropped: they describe a body that the client may not get unchanged. */
   #onTrailer(trailer: string): ResponseFault | undefined {
     this.#headBytes += trailer.length + 2;
     if (trailer === '') this.#state = 'idle';
@@ -276,7 +275,7 @@ export function mayHaveBody(method: string, status: number): boolean {
   return method !== 'HEAD' && status !== 204 && status !== 304;
 }
 
-/** A field's value without the spaces around it. Not `trim`, which takes the last byte of some characters in UTF-8 for one. */
+/** A field's value without surrounding spaces. `trim` would also remove U+00A0, which may be a byte of UTF-8. */
 function trimmed(head: string, start: number, end: number): string {
   let from = start;
   let to = end;
@@ -289,7 +288,7 @@ function isSpace(code: number): boolean {
   return code === 0x20 || code === 0x09;
 }
 
-/** Whether an incomplete head may become one: what is not HTTP, or ends its first line otherwise, never would. */
+/** Whether an incomplete head may become valid: not if it is not HTTP, or if its first line ends in a bare line feed. */
 function mayBecomeHead(held: Buffer, length: number): boolean {
   if (!'HTTP/1.'.startsWith(held.toString('latin1', 0, Math.min(7, length)))) return false;
   const firstLineFeed = held.subarray(0, length).indexOf(0x0a);

@@ -1,28 +1,22 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import httpProxy from 'http-proxy';
-import type { UpstreamAddress } from './address.ts';
-import type { UpstreamFailure } from './failure.ts';
+import type { ResponseHandler, UpstreamCall } from './call.ts';
+import type { UpstreamAddress } from './connect.ts';
 
-/** Receives what becomes of an upgrade. Exactly one of the three is called. */
-export interface UpgradeHandler {
-  /**
-   * The upstream switches protocols; from now on both sockets belong to each other.
-   *
-   * @param headers of its 101, a flat list as sent
-   * @returns those that the client gets, without those of the upgrade itself
-   */
-  onSwitch(headers: readonly string[]): readonly string[];
-  /** The upstream answers instead. Flat list of headers; the body is read from `answer`. */
-  onResponse(status: number, headers: readonly string[], response: IncomingMessage): void;
-  onFailure(failure: UpstreamFailure): void;
-}
+/**
+ * Called if the upstream switches protocols; from now on the two sockets are coupled.
+ *
+ * @param headers of its 101, a flat list as sent
+ * @returns those that the client gets, without those of the upgrade itself
+ */
+export type SwitchHandler = (headers: readonly string[]) => readonly string[];
 
-/** A WebSocket handshake to be sent to the upstream. */
+/** A WebSocket handshake for the upstream. */
 export interface UpgradeRequest {
   readonly req: IncomingMessage;
   readonly socket: Socket;
-  /** What the client has sent behind the head already. */
+  /** The bytes that the client has sent behind the head already. */
   readonly firstBytes: Buffer;
   readonly target: string;
   /** Flat list of end-to-end headers, without those of the upgrade itself. */
@@ -32,23 +26,25 @@ export interface UpgradeRequest {
 const ofUpgrade = { connection: 'Upgrade', upgrade: 'websocket' };
 
 /**
- * Hands a WebSocket handshake to the upstream with http-proxy and couples the two connections. http-proxy is given only
- * what is prepared here, and three of its habits are corrected: it rewrites paths, it writes a response other than 101
- * to the client with headers that do not fit its body, and it leaves one side open when the other vanishes.
+ * Sends a WebSocket handshake to the upstream with http-proxy and couples the two connections. http-proxy gets only values
+ * prepared here, and three of its faults are corrected: it rewrites paths, it writes a response other than 101 to the client
+ * with headers that do not fit its body, and it leaves one side open when the other disappears.
  *
  * @param connectTimeout milliseconds for TCP and TLS together
- * @returns how to give up before the upstream has answered
+ * @param handler        for a response other than 101, or a failure
  */
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
   { req, socket, firstBytes, target: path, headers }: UpgradeRequest,
-  handler: UpgradeHandler,
-): () => void {
+  handler: ResponseHandler,
+  onSwitch: SwitchHandler,
+): UpstreamCall {
   const { protocol, socketPath, ca, cert, key } = address;
   const proxy = httpProxy.createProxyServer();
   let settled = false;
   let outgoing: ClientRequest | undefined;
+  let body: IncomingMessage | undefined;
   const settle = (): boolean => {
     const first = !settled;
     settled = true;
@@ -57,17 +53,17 @@ export function upgrade(
 
   proxy.on('proxyReqWs', (proxyRequest) => {
     outgoing = proxyRequest;
-    // What was checked is what is sent, whatever http-proxy made of it on the way.
+    // The path that was checked is the one that is sent.
     proxyRequest.path = path;
     limitConnect(proxyRequest, connectTimeout);
-    // http-proxy leaves a response alone that it takes for an upgrade; Node must not take it for one, or it would couple
-    // the client to an upstream that has refused it. This listener comes before http-proxy's, the one below behind it.
+    // http-proxy ignores a response that it takes for an upgrade; Node must not take it for one, or it would couple the client
+    // to an upstream that has refused it. This listener runs before http-proxy's, the one below after it.
     proxyRequest.once('response', (response: MaybeUpgrade) => (response.upgrade = true));
     proxyRequest.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
       socket.once('close', () => upstreamSocket.destroy());
       upstreamSocket.once('close', () => socket.destroySoon());
       // http-proxy writes these to the client.
-      const passed = settle() ? handler.onSwitch(response.rawHeaders) : [];
+      const passed = settle() ? onSwitch(response.rawHeaders) : [];
       response.headers = { ...grouped(passed), ...ofUpgrade };
     });
   });
@@ -87,7 +83,7 @@ export function upgrade(
         ...(cert === undefined ? {} : { cert }),
         ...(key === undefined ? {} : { key }),
       },
-      // The TLS server name is the configuration's, not what the client wrote into Host.
+      // The TLS server name comes from the configuration, not from the client's Host.
       ssl: { servername: address.servername },
     },
     ({ code, name }: Error & { code?: string }) => {
@@ -100,20 +96,29 @@ export function upgrade(
     response.upgrade = false;
     const status = response.statusCode ?? 0;
     if (!settle()) return;
-    if (status >= 200 && status <= 599) {
-      handler.onResponse(status, response.rawHeaders, response);
-    } else {
+    if (status < 200 || status > 599) {
       outgoing?.destroy();
       handler.onFailure({ code: 'upstream_unavailable', cause: 'BAD_STATUS' });
+      return;
     }
+    body = response;
+    handler.onHead(status, response.rawHeaders);
+    response
+      .on('data', (chunk: Buffer) => handler.onData(chunk))
+      .on('end', () => handler.onEnd())
+      .on('error', () => handler.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));
   });
-  return () => {
-    settled = true;
-    outgoing?.destroy();
+  return {
+    pause: () => void body?.pause(),
+    resume: () => void body?.resume(),
+    abort: () => {
+      settled = true;
+      (body ?? outgoing)?.destroy();
+    },
   };
 }
 
-/** A response, and whether Node takes it for the switch to another protocol. */
+/** A response with Node's mark of a switch to another protocol. */
 type MaybeUpgrade = IncomingMessage & { upgrade?: boolean };
 
 function limitConnect(proxyRequest: ClientRequest, milliseconds: number): void {

@@ -1,18 +1,18 @@
-import type { UpstreamTarget } from '../config/config.ts';
-import { addressOf, type UpstreamAddress } from './address.ts';
+import type { EnvironmentName } from '../accounts/api-key.ts';
+import type { Settings, UpstreamTarget } from '../config/config.ts';
 import { Call, type ResponseHandler, type UpstreamCall, type UpstreamRequest } from './call.ts';
-import { connect } from './connect.ts';
+import { addressOf, connect, type UpstreamAddress } from './connect.ts';
 import { Connection, type ConnectionOwner } from './connection.ts';
-import { upgrade, type UpgradeHandler, type UpgradeRequest } from './upgrade.ts';
+import { upgrade, type SwitchHandler, type UpgradeRequest } from './upgrade.ts';
 
 /**
- * Milliseconds of idleness after which a connection is given up: an upstream that does not say how long it keeps one may
- * close it after 5 s, as Node does. One that says so is believed, but for a second, up to the longest.
+ * Milliseconds of idleness after which a connection is closed: an upstream that does not say how long it keeps one may
+ * close it after 5 s, as Node does. If it does say so, its time less a second counts, up to the longest.
  */
 const idleTime = 4_000;
 const longestIdleTime = 60_000;
 
-/** After this much idleness a closed connection may not have been noticed yet. Milliseconds. */
+/** After this much idleness the upstream may have closed a connection unnoticed. Milliseconds. */
 const doubtfulAfter = 500;
 
 /** The payment core of one environment, over HTTP/1.1 on kept-alive connections, one request at a time on each. */
@@ -20,7 +20,7 @@ export class Upstream implements ConnectionOwner {
   readonly #address: UpstreamAddress;
   readonly #connectTimeout: number;
   readonly #idle: Connection[] = [];
-  /** Where all connections read into: what is read is looked at, and copied if it is to stay, before the next read. */
+  /** Shared by all connections: bytes are parsed, and copied if they are kept, before the next read. */
   readonly #readBuffer = Buffer.allocUnsafeSlow(65_536);
   readonly #sweep: NodeJS.Timeout;
   #closed = false;
@@ -32,16 +32,16 @@ export class Upstream implements ConnectionOwner {
     this.#sweep = setInterval(() => this.#closeIdle(performance.now()), 1_000).unref();
   }
 
-  /** Sends the request; the handler hears of the response, of a failure, or (after `abort`) of nothing more. */
+  /** Sends a request. After `abort` the handler is not called any more. */
   send(request: UpstreamRequest, handler: ResponseHandler): UpstreamCall {
     const call = new Call(request, this.#address.authority, handler);
     this.#send(call);
     return call;
   }
 
-  /** Hands a WebSocket handshake on; see `upgrade`. */
-  upgrade(request: UpgradeRequest, handler: UpgradeHandler): () => void {
-    return upgrade(this.#address, this.#connectTimeout, request, handler);
+  /** Sends a WebSocket handshake; see `upgrade`. */
+  upgrade(request: UpgradeRequest, handler: ResponseHandler, onSwitch: SwitchHandler): UpstreamCall {
+    return upgrade(this.#address, this.#connectTimeout, request, handler, onSwitch);
   }
 
   /** Ends idle connections at once and busy ones after their response. */
@@ -53,9 +53,9 @@ export class Upstream implements ConnectionOwner {
 
   onIdle(connection: Connection): void {
     const { keepAlive } = connection;
-    const patience = keepAlive === undefined ? idleTime : Math.min(keepAlive * 1_000 - 1_000, longestIdleTime);
+    const time = keepAlive === undefined ? idleTime : Math.min(keepAlive * 1_000 - 1_000, longestIdleTime);
     connection.idleSince = performance.now();
-    connection.idleUntil = connection.idleSince + patience;
+    connection.idleUntil = connection.idleSince + time;
     this.#keep(connection);
   }
 
@@ -64,7 +64,7 @@ export class Upstream implements ConnectionOwner {
     if (index !== -1) this.#idle.splice(index, 1);
   }
 
-  /** On a new connection: another idle one may be as dead, and what fails on a new one is not sent again. */
+  /** On a new connection: another idle one may be dead too, and a request that fails on a new one is not sent again. */
   onRepeatable(call: Call): void {
     this.#connect(call, true);
   }
@@ -77,7 +77,7 @@ export class Upstream implements ConnectionOwner {
     } else if (now - (connection.idleSince ?? 0) < doubtfulAfter) {
       connection.send(call);
     } else {
-      // The upstream may have closed it just now: one turn of the event loop tells, and nothing has been sent yet.
+      // The upstream may have closed it: one turn of the event loop tells, before anything is sent.
       setImmediate(() => {
         if (call.over) this.#keep(connection);
         else if (connection.socket.destroyed) this.#send(call);
@@ -97,9 +97,9 @@ export class Upstream implements ConnectionOwner {
       onUnconnected: (cause) => {
         if (call.over) return;
         const timedOut = cause === 'ETIMEDOUT';
-        // Nothing was sent: once more does no harm.
+        // Nothing was sent: one more attempt is safe.
         if (!timedOut && mayConnectAgain) this.#connect(call, false);
-        else call.fail(timedOut ? 'upstream_timeout' : 'upstream_unavailable', cause);
+        else call.onFailure({ code: timedOut ? 'upstream_timeout' : 'upstream_unavailable', cause });
       },
     });
   }
@@ -118,8 +118,30 @@ export class Upstream implements ConnectionOwner {
     }
   }
 
-  /** Gives up what has been idle for long enough. */
+  /** Closes connections that have been idle for long enough. */
   #closeIdle(now: number): void {
     for (const connection of this.#idle) if (connection.idleUntil <= now) connection.socket.destroy();
+  }
+}
+
+/** The upstreams in use. One whose settings stay the same keeps its connections. */
+export class Upstreams {
+  #inUse: ReadonlyMap<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }> = new Map();
+
+  /** Uses the upstreams of a configuration. The previous ones are not closed: requests may still be on their way to them. */
+  configure({ environments, timeouts }: Settings): ReadonlyMap<EnvironmentName, Upstream> {
+    this.#inUse = new Map(
+      environments.map(({ name, upstream: target }) => {
+        const settings = JSON.stringify([target, timeouts.connect]);
+        const before = this.#inUse.get(name);
+        const isSame = before?.settings === settings;
+        return [name, isSame ? before : { settings, upstream: new Upstream(target, timeouts.connect) }];
+      }),
+    );
+    return new Map([...this.#inUse].map(([name, { upstream }]) => [name, upstream]));
+  }
+
+  all(): readonly Upstream[] {
+    return [...this.#inUse.values()].map(({ upstream }) => upstream);
   }
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { FailureLimiter } from '../../src/gateway/failure-limiter.ts';
+import { FailureLimiter } from '../../src/gateway/limits.ts';
 
 const limit = 3;
 const window = 60_000;

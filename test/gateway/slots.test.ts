@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import type { Directory, Found } from '../../src/accounts/directory.ts';
-import { Budget, Budgets, Reservation } from '../../src/gateway/budgets.ts';
+import { Budget, Budgets, Reservation } from '../../src/gateway/limits.ts';
 import { connectionOf } from '../../src/gateway/client-connection.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
 import { openConnection, type Connection } from '../support/connection.ts';

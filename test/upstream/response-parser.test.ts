@@ -31,7 +31,7 @@ function parse(pieces: readonly string[], method = 'POST'): Understood {
   });
   for (const piece of pieces) {
     const outcome = parser.push(Buffer.from(piece, 'latin1'));
-    if (outcome === 'complete') understood.reusable = parser.reusable;
+    if (outcome === 'end') understood.reusable = parser.reusable;
     else if (outcome !== 'more') understood.fault ??= outcome;
   }
   return understood;

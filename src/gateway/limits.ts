@@ -1,28 +1,29 @@
+import { LRUCache } from 'lru-cache';
 import type { Limits } from '../config/config.ts';
 import type { ClientConnection } from './client-connection.ts';
 
-/** On whose account something is taken: so that neither guests nor public keys can keep secret keys out. */
+/** Whose budget is charged: neither guests nor public keys can keep secret keys out. */
 export type Claimant = 'keyless' | 'public' | 'secret';
 
-/** What there is only so much of, over all requests, and how much of it the requests without a secret key may have. */
+/** A resource shared by all requests; those without a secret key may have a part of it only. */
 export class Budget {
   readonly #used = { keyless: 0, public: 0, secret: 0 };
   #size = 0;
-  #shares = { keyless: 0, public: 0, secret: 0 };
+  #parts = { keyless: 0, public: 0, secret: 0 };
 
-  /** Sets how much there is in all; what is taken stays taken. @param least what the smallest share */
+  /** Sets the total; what is taken stays taken. @param least the smallest part */
   resize(size: number, least: number): void {
     this.#size = size;
-    this.#shares = {
+    this.#parts = {
       keyless: Math.max(least, Math.floor(size / 8)),
       public: Math.max(least, Math.floor(size / 2)),
       secret: size,
     };
   }
 
-  /** Takes `amount` if it is left. What was taken must be given back. */
+  /** Takes `amount` if it is left. It must be given back. */
   take(amount: number, by: Claimant): boolean {
-    if (this.used + amount > this.#size || this.#used[by] + amount > this.#shares[by]) return false;
+    if (this.used + amount > this.#size || this.#used[by] + amount > this.#parts[by]) return false;
     this.#used[by] += amount;
     return true;
   }
@@ -37,9 +38,9 @@ export class Budget {
 }
 
 export class Budgets {
-  /** Requests that are worked on. */
+  /** Requests in progress. */
   readonly slots = new Budget();
-  /** Bytes of bodies. */
+  /** Bytes of bodies in memory. */
   readonly bytes = new Budget();
 
   constructor(limits: Limits) {
@@ -57,9 +58,8 @@ export class Budgets {
 export class Reservation {
   readonly #budgets: Budgets;
   readonly #connection: ClientConnection;
-  /** By the key that the request came with. */
   #claimant: Claimant = 'keyless';
-  /** The limit that something was refused for. */
+  /** The limit that the request exceeded. */
   lacks: 'inFlight' | 'buffered' | undefined;
   #slotOf: Claimant | undefined;
   #bytes = 0;
@@ -70,14 +70,14 @@ export class Reservation {
     this.#connection = connection;
   }
 
-  /** Says whose key the request came with, for what is taken from now on. */
+  /** Sets who is charged from now on. */
   identify(claimant: Claimant): void {
     this.#claimant = claimant;
     this.#connection.known = true;
     this.#connection.keep();
   }
 
-  /** Takes a slot, if it has none yet; false if there is none left. */
+  /** Takes a slot if the request has none yet; false if none is left. */
   takeSlot(by: Claimant = this.#claimant): boolean {
     if (this.#slotOf !== undefined) return true;
     if (!this.#budgets.slots.take(1, by)) {
@@ -95,7 +95,7 @@ export class Reservation {
     this.#connection.rest();
   }
 
-  /** Takes bytes, all on the account of the first claimant; false if there are not so many left. */
+  /** Takes bytes, all charged to the first claimant; false if not so many are left. */
   hold(bytes: number): boolean {
     const claimant = (this.#bytesOf ??= this.#claimant);
     if (!this.#budgets.bytes.take(bytes, claimant)) {
@@ -110,5 +110,31 @@ export class Reservation {
   release(): void {
     if (this.#bytesOf !== undefined) this.#budgets.bytes.give(this.#bytes, this.#bytesOf);
     this.#bytes = 0;
+  }
+}
+
+/** Subjects remembered at once; the least recently used are forgotten first. */
+const remembered = 10_000;
+
+/** Counts failures by subject in windows of fixed length, in bounded memory. */
+export class FailureLimiter {
+  readonly #failures = new LRUCache<string, { count: number; readonly until: number }>({ max: remembered });
+
+  /**
+   * @param limit failures in a window that still get their own response
+   * @param now   milliseconds of any monotonic clock, here and below
+   * @returns seconds until the subject may try again, or undefined within its limit
+   */
+  limited(subject: string, limit: number, now: number): number | undefined {
+    const failures = this.#failures.get(subject);
+    if (failures === undefined || now >= failures.until || failures.count < limit) return undefined;
+    return Math.ceil((failures.until - now) / 1_000);
+  }
+
+  /** Counts one failure; the first opens a window of `window` milliseconds. */
+  failed(subject: string, window: number, now: number): void {
+    const failures = this.#failures.get(subject);
+    if (failures === undefined || now >= failures.until) this.#failures.set(subject, { count: 1, until: now + window });
+    else failures.count += 1;
   }
 }
