@@ -8,6 +8,7 @@ import type { DirectoryState } from './accounts/postgres/directory.ts';
 import { PostgresAccounts } from './accounts/postgres/accounts.ts';
 import { tallyOf, type Tally } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
+import { Drain } from './admin/drain.ts';
 import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';
 import type { Config, Listener, Settings, StoreSettings } from './config/config.ts';
@@ -31,9 +32,6 @@ import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
 import { Upstreams, type Upstream } from './upstream/upstream.ts';
 import { until } from './until.ts';
 import type { Env } from './yaml/values.ts';
-
-/** How long idle connections are left open at shutdown, so that a request just sent on one still gets its response. */
-const idleLinger = 1_000;
 
 /** What the sidecar needs of the process it runs in. */
 export interface AppDependencies {
@@ -73,9 +71,7 @@ export class App {
   readonly #inForce: InForce;
   #config: Config;
   readonly #readiness: Readiness;
-  #drained: Promise<void> | undefined;
-  /** When a drain is over, on `performance.now()`'s scale. */
-  #drainEnds = 0;
+  readonly #drain: Drain;
 
   constructor(config: Config, { log, clock, version, env, drainToken, registry = new Registry() }: AppDependencies) {
     // Without the accounts, of which nothing is held longer than they are in force.
@@ -96,6 +92,14 @@ export class App {
     certificateMetrics(registry, () => certificatesOf(this.#config));
     limitMetrics(registry, () => this.#limits());
     this.#readiness = new Readiness(registry, log);
+    this.#drain = new Drain({
+      log,
+      readiness: this.#readiness,
+      listener: this.#merchantsListener,
+      inFlight: this.#gateway.inFlight,
+      breakOff: () => this.#gateway.stop(),
+      monotonic,
+    });
     const isReady = (): boolean => this.#readiness.isReady;
     this.#adminListener = createAdminListener({ registry, drainToken, isReady, drain: () => this.drain() });
   }
@@ -175,32 +179,14 @@ export class App {
     }
   }
 
-  /** Stops being ready and closes connections with their next response; resolves when nothing is in flight or the time is over. */
+  /** Ends readiness; resolves when nothing is in flight or the time is over. Listeners stay open: `stop` closes them. */
   drain(): Promise<void> {
-    if (this.#drained === undefined) {
-      this.#readiness.end();
-      this.#gateway.inFlight.drain();
-      this.#log.info('draining');
-      this.#drainEnds = performance.now() + this.#config.timeouts.drain;
-      this.#drained = until(() => this.#gateway.inFlight.size === 0, this.#config.timeouts.drain);
-    }
-    return this.#drained;
+    return this.#drain.begin(this.#config.timeouts.drain);
   }
 
-  /** Drains: after a moment for requests on their way nothing new is taken, then what is in flight has the time that is left. */
+  /** Drains, then closes every part, those that others use last. */
   async stop(): Promise<void> {
-    const listener = this.#merchantsListener;
-    void this.drain();
-    // A drain that began earlier has used its time; what came since gets a moment.
-    const end = Math.max(this.#drainEnds, performance.now() + idleLinger);
-    await until(async () => (await connectionsOf(listener)) === 0, idleLinger);
-    // Not only when nothing is in flight: whoever goes on coming would use up the time of those who are.
-    listener.close();
-    await until(() => this.#gateway.inFlight.size === 0, end - performance.now());
-    this.#gateway.stop();
-    listener.closeAllConnections();
-    // What was broken off is over, and in the log, only when its connection has told so.
-    await until(() => this.#gateway.inFlight.size === 0, idleLinger);
+    await this.#drain.finish(this.#config.timeouts.drain);
     for (const other of [this.#operatorsListener, this.#adminListener]) {
       other?.close();
       other?.closeAllConnections();
@@ -276,8 +262,8 @@ export class App {
     }
     if (this.#database === undefined || !isDeepStrictEqual(this.#database.settings, store)) {
       const state = (): DirectoryState | undefined => this.#database?.accounts.directory.state;
-      this.#monitor ??= new DirectoryMonitor(this.#registry, this.#log, state, stopwatch);
-      const database = new PostgresAccounts(store, this.#clock, stopwatch, this.#monitor);
+      this.#monitor ??= new DirectoryMonitor(this.#registry, this.#log, state, monotonic);
+      const database = new PostgresAccounts(store, this.#clock, monotonic, this.#monitor);
       this.#database = { settings: store, accounts: database };
     }
     return this.#database.accounts.directory;
@@ -295,5 +281,5 @@ async function open(listener: string, server: Server, at: Listener, log: Logger)
   log.info({ listener, address, port }, 'listening');
 }
 
-/** Milliseconds on a scale that nobody puts forward or back. */
-const stopwatch = (): number => performance.now();
+/** Milliseconds on a clock that is never set. */
+const monotonic = (): number => performance.now();

@@ -1,0 +1,66 @@
+import type { Server } from 'node:http';
+import { connectionsOf } from '../http.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import { until } from '../until.ts';
+import type { Readiness } from './readiness.ts';
+
+/** How long idle connections stay open at shutdown, so that a request just sent on one still gets its response. Milliseconds. */
+const idleLinger = 1_000;
+
+export interface DrainDependencies {
+  readonly log: Logger;
+  readonly readiness: Readiness;
+  /** The merchants' listener. */
+  readonly listener: Server;
+  /** Requests in flight. `drain` makes each connection close with its next response. */
+  readonly inFlight: { readonly size: number; drain(): void };
+  /** Breaks off the requests in flight. */
+  readonly breakOff: () => void;
+  /** Monotonic milliseconds. */
+  readonly monotonic: () => number;
+}
+
+/** Takes the sidecar out of service without losing requests, as long as time permits. */
+export class Drain {
+  readonly #dependencies: DrainDependencies;
+  #drained: Promise<void> | undefined;
+  /** On the scale of `monotonic`. */
+  #deadline = 0;
+
+  constructor(dependencies: DrainDependencies) {
+    this.#dependencies = dependencies;
+  }
+
+  /**
+   * Ends readiness and closes connections with their next response. Resolves when nothing is in flight or the time is over.
+   *
+   * @param timeout milliseconds; the first call decides
+   */
+  begin(timeout: number): Promise<void> {
+    if (this.#drained === undefined) {
+      const { log, readiness, inFlight, monotonic } = this.#dependencies;
+      readiness.end();
+      inFlight.drain();
+      log.info('draining');
+      this.#deadline = monotonic() + timeout;
+      this.#drained = until(() => inFlight.size === 0, timeout);
+    }
+    return this.#drained;
+  }
+
+  /** Begins the drain unless it has begun, waits for the requests in flight until the deadline, then closes the listener. */
+  async finish(timeout: number): Promise<void> {
+    void this.begin(timeout);
+    const { listener, inFlight, breakOff, monotonic } = this.#dependencies;
+    // If an earlier drain has used up its time, later requests still get a moment.
+    const end = Math.max(this.#deadline, monotonic() + idleLinger);
+    await until(async () => (await connectionsOf(listener)) === 0, idleLinger);
+    // Even with requests in flight: new connections would use up the time that is left for them.
+    listener.close();
+    await until(() => inFlight.size === 0, end - monotonic());
+    breakOff();
+    listener.closeAllConnections();
+    // A request that was broken off is logged when its connection reports that it is closed.
+    await until(() => inFlight.size === 0, idleLinger);
+  }
+}
