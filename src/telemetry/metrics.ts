@@ -1,10 +1,33 @@
 import { Gauge, type Registry } from 'prom-client';
-import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
+import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
-import { SeriesCounter, SeriesHistogram } from './series.ts';
+import { SeriesCounter, SeriesHistogram, type Count, type Distribution } from './series.ts';
 
 /** What is known of a request's environment: `none` before its host is. */
 export type EnvironmentLabel = EnvironmentName | 'none';
+
+/** What a request came to. Times in seconds. */
+export interface Answered {
+  readonly method: string;
+  readonly status: number;
+  /** From its head to its end. */
+  readonly seconds: number;
+  /** From handing it to the upstream to the end of the upstream's response; undefined if it was not. */
+  readonly upstreamSeconds: number | undefined;
+  /** The sidecar's own part of the time to the head of the response; undefined without a response. */
+  readonly overheadSeconds: number | undefined;
+}
+
+/** The series of one route in one environment, found once. Those that are undefined have nothing to expose yet. */
+interface RouteSeries {
+  readonly requests: Map<string, Map<number, Count>>;
+  readonly seconds: Distribution;
+  upstreamSeconds: Distribution | undefined;
+  overheadSeconds: Distribution | undefined;
+}
+
+type Operation = 'open' | 'seal';
+type Outcome = 'ok' | 'failed';
 
 /** Seconds: from half a millisecond, where the sidecar's own part shows, to the longest an upstream is waited for. */
 const requestBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -28,6 +51,7 @@ export class Metrics {
   readonly #grace;
   readonly #envelopes;
   readonly #envelopeSeconds;
+  readonly #routes = new Map<EnvironmentLabel, Map<string, RouteSeries>>();
 
   /** @param inFlight asked at each scrape: the requests whose response is not complete */
   constructor(registry: Registry, inFlight: () => number) {
@@ -86,16 +110,21 @@ export class Metrics {
       help: 'Requests of accounts during a grace, by what they were answered with: current, previous or none.',
       labelNames: ['environment', 'credentials'],
     });
-    this.#envelopes = new SeriesCounter(registry, {
+    const envelopes = new SeriesCounter(registry, {
       name: 'envelope_sidecar_envelopes_total',
       help: 'Envelopes opened and sealed.',
       labelNames: ['environment', 'operation', 'outcome'],
     });
-    for (const environment of environmentNames) {
-      for (const operation of ['open', 'seal']) {
-        for (const outcome of ['ok', 'failed']) this.#envelopes.expose(environment, operation, outcome);
-      }
-    }
+    // Exposed from the start: `increase()` needs a value before the first.
+    const outcomesOf = (environment: EnvironmentName, operation: Operation): Record<Outcome, Count> => ({
+      ok: envelopes.at(environment, operation, 'ok'),
+      failed: envelopes.at(environment, operation, 'failed'),
+    });
+    const operationsOf = (environment: EnvironmentName): Record<Operation, Record<Outcome, Count>> => ({
+      open: outcomesOf(environment, 'open'),
+      seal: outcomesOf(environment, 'seal'),
+    });
+    this.#envelopes = { test: operationsOf('test'), live: operationsOf('live') };
     this.#envelopeSeconds = new SeriesHistogram(
       registry,
       {
@@ -107,19 +136,23 @@ export class Metrics {
     );
   }
 
-  /** Counts one answered request; `seconds` from its head to its end. */
-  request(environment: EnvironmentLabel, route: string, method: string, status: number, seconds: number): void {
-    this.#requests.count(environment, route, methodLabels.has(method) ? method : 'other', status);
-    this.#requestSeconds.observe(seconds, environment, route);
-  }
-
-  upstream(environment: EnvironmentLabel, route: string, seconds: number): void {
-    this.#upstreamSeconds.observe(seconds, environment, route);
-  }
-
-  /** The sidecar's own part of the time to the head of the response. */
-  overhead(environment: EnvironmentLabel, route: string, seconds: number): void {
-    this.#overheadSeconds.observe(seconds, environment, route);
+  /** Takes down one answered request. */
+  request(environment: EnvironmentLabel, route: string, answered: Answered): void {
+    const { status, seconds, upstreamSeconds, overheadSeconds } = answered;
+    const method = methodLabels.has(answered.method) ? answered.method : 'other';
+    const series = this.#routes.get(environment)?.get(route) ?? this.#addRoute(environment, route);
+    const count =
+      series.requests.get(method)?.get(status) ?? this.#addRequests(series, environment, route, method, status);
+    count.value++;
+    series.seconds.observe(seconds);
+    if (upstreamSeconds !== undefined) {
+      series.upstreamSeconds ??= this.#upstreamSeconds.at(environment, route);
+      series.upstreamSeconds.observe(upstreamSeconds);
+    }
+    if (overheadSeconds !== undefined) {
+      series.overheadSeconds ??= this.#overheadSeconds.at(environment, route);
+      series.overheadSeconds.observe(overheadSeconds);
+    }
   }
 
   refusal(environment: EnvironmentLabel, code: RefusalCode): void {
@@ -136,8 +169,29 @@ export class Metrics {
     this.#grace.count(environment, credentials);
   }
 
-  envelope(environment: EnvironmentName, operation: 'open' | 'seal', outcome: 'ok' | 'failed', seconds: number): void {
-    this.#envelopes.count(environment, operation, outcome);
-    this.#envelopeSeconds.observe(seconds, operation);
+  envelope(environment: EnvironmentName, operation: Operation, outcome: Outcome, seconds: number): void {
+    this.#envelopes[environment][operation][outcome].value++;
+    this.#envelopeSeconds.at(operation).observe(seconds);
+  }
+
+  #addRoute(environment: EnvironmentLabel, route: string): RouteSeries {
+    const seconds = this.#requestSeconds.at(environment, route);
+    const series = { requests: new Map(), seconds, upstreamSeconds: undefined, overheadSeconds: undefined };
+    const routes = this.#routes.get(environment) ?? new Map<string, RouteSeries>();
+    this.#routes.set(environment, routes.set(route, series));
+    return series;
+  }
+
+  #addRequests(
+    { requests }: RouteSeries,
+    environment: EnvironmentLabel,
+    route: string,
+    method: string,
+    status: number,
+  ): Count {
+    const count = this.#requests.at(environment, route, method, status);
+    const counts = requests.get(method) ?? new Map<number, Count>();
+    requests.set(method, counts.set(status, count));
+    return count;
   }
 }

@@ -16,6 +16,9 @@ interface Sample {
   readonly value: number;
 }
 
+/** The values of a metric's labels, one for each name. */
+type ValuesOf<Names extends readonly string[]> = { readonly [I in keyof Names]: LabelValue };
+
 /** What label values lead to: a series at the last one. */
 interface Branch<Series> {
   readonly next: Map<LabelValue, Branch<Series>>;
@@ -24,7 +27,8 @@ interface Branch<Series> {
 
 /**
  * A metric as prom-client's registry asks for it. prom-client's own hash all labels at each recording; these find a series
- * by maps from one label value to the next, add to plain numbers, and are exposed byte for byte alike.
+ * by maps from one label value to the next, add to plain numbers, and are exposed byte for byte alike. What is recorded for
+ * every request keeps the series that it has found.
  */
 abstract class SeriesMetric<Names extends readonly string[], Series> {
   abstract readonly type: 'counter' | 'histogram';
@@ -50,8 +54,8 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
     return Promise.resolve({ name, help, type, aggregator, values: this.samples() });
   }
 
-  /** The series with these label values, in the order of the label names; made if there is none yet. */
-  protected at(values: readonly LabelValue[]): Series {
+  /** The series with these label values, in the order of the label names; made, and exposed from then on, if there is none yet. */
+  at(...values: ValuesOf<Names>): Series {
     let branch = this.#root;
     for (const value of values) {
       let next = branch.next.get(value);
@@ -74,27 +78,22 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
   protected abstract samples(): readonly Sample[];
 }
 
-/** The values of a metric's labels, one for each name. */
-type ValuesOf<Names extends readonly string[]> = { readonly [I in keyof Names]: LabelValue };
+/** One series of a counter: adding one to `value` counts. */
+export interface Count {
+  readonly labels: Labels;
+  value: number;
+}
 
 /** Counts, by labels. */
-export class SeriesCounter<const Names extends readonly string[]> extends SeriesMetric<
-  Names,
-  { readonly labels: Labels; value: number }
-> {
+export class SeriesCounter<const Names extends readonly string[]> extends SeriesMetric<Names, Count> {
   readonly type = 'counter';
 
   /** Adds one. */
   count(...values: ValuesOf<Names>): void {
-    this.at(values).value++;
+    this.at(...values).value++;
   }
 
-  /** Exposes a series before it has counted: `increase()` needs a value before the first. */
-  expose(...values: ValuesOf<Names>): void {
-    this.at(values);
-  }
-
-  protected override create(labels: Labels): { readonly labels: Labels; value: number } {
+  protected override create(labels: Labels): Count {
     return { labels, value: 0 };
   }
 
@@ -103,12 +102,32 @@ export class SeriesCounter<const Names extends readonly string[]> extends Series
   }
 }
 
-interface Distribution {
+/** One series of a histogram. */
+export class Distribution {
   readonly labels: Labels;
+  readonly #bounds: readonly number[];
   /** By bucket, not added up. */
   readonly counts: number[];
-  sum: number;
-  count: number;
+  sum = 0;
+  count = 0;
+
+  constructor(labels: Labels, bounds: readonly number[]) {
+    this.labels = labels;
+    this.#bounds = bounds;
+    this.counts = bounds.map(() => 0);
+  }
+
+  /** @param value finite */
+  observe(value: number): void {
+    this.sum += value;
+    this.count++;
+    const bounds = this.#bounds;
+    for (let i = 0; i < bounds.length; i += 1) {
+      if (value > (bounds[i] as number)) continue;
+      this.counts[i] = (this.counts[i] as number) + 1;
+      return;
+    }
+  }
 }
 
 /** Observes values, by labels. */
@@ -122,17 +141,8 @@ export class SeriesHistogram<const Names extends readonly string[]> extends Seri
     this.#bounds = bounds;
   }
 
-  /** @param value finite */
-  observe(value: number, ...values: ValuesOf<Names>): void {
-    const series = this.at(values);
-    series.sum += value;
-    series.count++;
-    const bucket = this.#bounds.findIndex((bound) => value <= bound);
-    if (bucket !== -1) series.counts[bucket] = (series.counts[bucket] ?? 0) + 1;
-  }
-
   protected override create(labels: Labels): Distribution {
-    return { labels, counts: this.#bounds.map(() => 0), sum: 0, count: 0 };
+    return new Distribution(labels, this.#bounds);
   }
 
   protected override samples(): readonly Sample[] {

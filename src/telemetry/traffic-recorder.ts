@@ -54,12 +54,16 @@ export class TrafficRecorder {
     this.#accessLog.write(line, now);
     this.recent.add(line, request?.stats.opened === true, now);
     request?.trace?.end(line);
-    this.metrics.request(environment, route, method, status, duration_ms / 1_000);
+    const overhead = request?.stats.overhead;
+    this.metrics.request(environment, route, {
+      method,
+      status,
+      seconds: duration_ms / 1_000,
+      upstreamSeconds: upstream_ms === undefined ? undefined : upstream_ms / 1_000,
+      overheadSeconds: overhead === undefined ? undefined : overhead / 1_000,
+    });
     if (code !== undefined) this.metrics.refusal(environment, code);
     if (credentials !== undefined) this.metrics.grace(environment, credentials);
-    if (upstream_ms !== undefined) this.metrics.upstream(environment, route, upstream_ms / 1_000);
-    const overhead = request?.stats.overhead;
-    if (overhead !== undefined) this.metrics.overhead(environment, route, overhead / 1_000);
   }
 
   /**

@@ -144,7 +144,8 @@ describe('docs/metrics.md', () => {
   });
 
   test('names every method that is not other', async () => {
-    for (const method of METHODS) metrics.request('test', '/x', method, 200, 0.001);
+    const times = { seconds: 0.001, upstreamSeconds: undefined, overheadSeconds: undefined };
+    for (const method of METHODS) metrics.request('test', '/x', { method, status: 200, ...times });
     const values = await valuesOf('envelope_sidecar_requests_total', 'method');
     expect(described('requests_total', 'method')?.toSorted()).toEqual(values.toSorted());
     expect(values).toContain('other');

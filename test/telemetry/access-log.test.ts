@@ -16,7 +16,13 @@ function written(line: AccessLine, level: 'info' | 'warn' | 'error', now: number
 
 const option = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined });
 const oneOf = <T>(...values: T[]): fc.Arbitrary<T> => fc.constantFrom(...values);
-/** What a configuration or a store may hold: any text, half a surrogate pair and control characters among it. */
+/** What the schema and the database's checks let pass. */
+const identifier = fc.stringMatching(/^[A-Za-z0-9._-]{1,64}$/);
+const route = fc.oneof(
+  oneOf('unlisted', 'none', '/', '/*'),
+  fc.stringMatching(/^(?:\/[A-Za-z0-9._~:-]+){1,4}(?:\/\*)?$/),
+);
+/** What an error may say: any text, half a surrogate pair and control characters among it. */
 const text = fc.oneof(
   fc.string(),
   fc.string({ unit: 'binary', maxLength: 200 }),
@@ -24,21 +30,22 @@ const text = fc.oneof(
 );
 const count = fc.nat({ max: 2 ** 31 - 1 });
 const duration = fc.oneof(
-  fc.nat().map((microseconds) => microseconds / 1_000),
-  oneOf(0, -0, 1e21),
+  fc.nat({ max: 5_000_000 }).map((microseconds) => microseconds / 1_000),
+  fc.integer({ min: 0, max: 1e15 }).map((microseconds) => microseconds / 1_000),
+  oneOf(0, 0.001, 0.1, 0.999, 1, 1.001, 1e12),
 );
 
 const accessLines: fc.Arbitrary<AccessLine> = fc.record({
   request_id: fc.stringMatching(/^[A-Za-z0-9._-]{1,128}$/),
   trace_id: option(fc.stringMatching(/^[0-9a-f]{32}$/)),
   environment: option(oneOf('test', 'live')),
-  route: text,
+  route,
   method: option(oneOf('GET', 'POST', 'M-SEARCH')),
   status: fc.integer({ min: 100, max: 499 }),
   code: option(oneOf('missing_api_key', 'body_too_large')),
   reported: option(oneOf('key_not_permitted', 'method_not_allowed,key_not_permitted')),
-  account: option(text),
-  api_key: option(text),
+  account: option(identifier),
+  api_key: option(identifier),
   credentials: option(oneOf('current', 'previous', 'none')),
   reason: option(oneOf('encoding', 'not_json')),
   upstream_error: option(text),

@@ -34,7 +34,7 @@ test('counters and histograms are exposed byte for byte as by prom-client after 
         counter.inc({ environment, status });
         ownCounter.count(environment, status);
         histogram.observe({ environment, status }, seconds);
-        ownHistogram.observe(seconds, environment, status);
+        ownHistogram.at(environment, status).observe(seconds);
       }
       expect(await own.metrics()).toBe(await theirs.metrics());
     }),
@@ -44,8 +44,8 @@ test('counters and histograms are exposed byte for byte as by prom-client after 
 test('a series can be exposed before it has counted', async () => {
   const registry = new Registry();
   const counter = new SeriesCounter(registry, { name: 'things_total', help: 'Things.', labelNames: ['outcome'] });
-  counter.expose('ok');
-  counter.expose('failed');
+  counter.at('ok');
+  counter.at('failed');
   counter.count('failed');
   expect(await registry.metrics()).toBe(
     '# HELP things_total Things.\n# TYPE things_total counter\nthings_total{outcome="ok"} 0\nthings_total{outcome="failed"} 1\n',
