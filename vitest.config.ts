@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 const unit = [
   'test/*/{changes,credentials,cipher,encoding,envelope,json,sole-member,key-maker,tally,vault,operations}.test.ts',
   'test/accounts/file/{directory,edit,odd-files,read,trail}.test.ts',
-  'test/accounts/transfer/*.test.ts',
+  'test/accounts/{in-force,transfer/*}.test.ts',
   'test/config/!(reload|load-in-thread).test.ts',
   'test/{input,yaml}/*.test.ts',
   'test/cli/{cipher,text-width,init}.test.ts',

@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
-import type { Directory } from './accounts/directory.ts';
+import type { Directory, VersionedDirectory } from './accounts/directory.ts';
 import { memoryDirectory } from './accounts/file/directory.ts';
 import type { DirectoryState } from './accounts/postgres/directory.ts';
 import { PostgresAccounts } from './accounts/postgres/accounts.ts';
@@ -70,6 +70,8 @@ export class App {
   readonly #started: Settings;
   readonly #inForce: InForce;
   #config: Config;
+  /** Where keys are looked up from now on. */
+  #directory: VersionedDirectory;
   readonly #readiness: Readiness;
   readonly #drain: Drain;
 
@@ -86,6 +88,7 @@ export class App {
     this.#version = version;
     this.#operation = new OperationMetrics(registry, version, () => this.#tally());
     this.#inForce = new InForce(config, { log, observer: this.#operation, clock });
+    this.#directory = this.#directoryOf(config);
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
     this.#merchantsTls = TlsRenewal.of(this.#merchantsListener, config.listen.tls);
@@ -157,6 +160,7 @@ export class App {
     const upstreamsBefore = this.#upstreams.all();
     const databaseBefore = this.#database;
     this.#config = config;
+    this.#directory = this.#directoryOf(config);
     this.#gateway.configure(this.#rulesOf(config));
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
@@ -244,6 +248,7 @@ export class App {
       count: operatorsMetrics(this.#registry),
       recent: this.#recorder.recent,
       sidecar: () => this.#state(),
+      directory: () => this.#directory,
       clock: this.#clock,
       env: this.#env,
     });
@@ -251,11 +256,11 @@ export class App {
 
   /** The rules of a configuration; an upstream whose settings are the same keeps its connections. */
   #rulesOf(config: Config): Rules {
-    return new Rules(config, this.#directoryOf(config), this.#upstreams.configure(config));
+    return new Rules(config, this.#directory, this.#upstreams.configure(config));
   }
 
   /** Where keys are looked up; a database whose settings are the same keeps its connections and its cache. */
-  #directoryOf({ store, accounts }: Config): Directory {
+  #directoryOf({ store, accounts }: Config): VersionedDirectory {
     if (store.kind === 'file') {
       this.#database = undefined;
       return memoryDirectory(accounts);

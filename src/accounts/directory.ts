@@ -27,6 +27,12 @@ export interface Directory {
   readonly uses?: Uses;
 }
 
+/** A directory that knows which version of an account it works by. */
+export interface VersionedDirectory extends Directory {
+  /** Whether requests with keys of this account are decided by what it says, and no longer by an earlier version of it. */
+  isInForce(account: Account): boolean;
+}
+
 /** Takes note of uses, at next to no cost, to write them down now and then. Times are epoch milliseconds. */
 export interface Uses {
   key(id: string, at: number): void;

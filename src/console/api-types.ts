@@ -490,6 +490,19 @@ export interface components {
         live: components['schemas']['Encryption'];
       };
     };
+    /** @description The account after a change. */
+    ChangedAccount: {
+      id: string;
+      name: string;
+      active: boolean;
+      keys: components['schemas']['Key'][];
+      encryption: {
+        test: components['schemas']['Encryption'];
+        live: components['schemas']['Encryption'];
+      };
+      /** @description Whether this sidecar works by the account as it is stored now. The response waits 2 seconds for it. */
+      in_force: boolean;
+    };
     /** @description A page of accounts, in the order of their ids. */
     Accounts: {
       accounts: components['schemas']['Account'][];
@@ -517,6 +530,28 @@ export interface components {
       revoked_at: string | null;
       /** @description When it was last used, within a few minutes; null: never. Absent where the store does not record it. */
       last_used_at?: string | null;
+    };
+    /** @description The API key after a change. */
+    ChangedKey: {
+      id: string;
+      /** @description The id of its account. */
+      account: string;
+      /** @enum {string} */
+      environment: 'test' | 'live';
+      /** @enum {string} */
+      kind: 'public' | 'secret';
+      /** @enum {string} */
+      state: 'valid' | 'expired' | 'revoked';
+      /** @description `due`: older than 180 days, so it should be rotated. `expiring`: it expires within 30 days. */
+      warnings: ('due' | 'expiring')[];
+      /** Format: date-time */
+      created_at: string;
+      expires_at: string | null;
+      revoked_at: string | null;
+      /** @description When it was last used, within a few minutes; null: never. Absent where the store does not record it. */
+      last_used_at?: string | null;
+      /** @description Whether this sidecar works by the account as it is stored now. The response waits 2 seconds for it. */
+      in_force: boolean;
     };
     /** @description All keys of an account, in the order in which they were made. */
     Keys: {
@@ -559,6 +594,8 @@ export interface components {
       };
       /** @description True where this answers a repeated request: the secret was shown before and is missing here. */
       secret_shown: boolean;
+      /** @description Whether this sidecar works by the account as it is stored now. The response waits 2 seconds for it. */
+      in_force: boolean;
     };
     /** @description How an account encrypts in one environment. No secret. */
     Encryption: {
@@ -591,6 +628,40 @@ export interface components {
         /** @description When it was last used, within a few minutes; null: never. Absent where the store does not record it. */
         last_used_at?: string | null;
       } | null;
+    };
+    /** @description How an account encrypts after a change. */
+    ChangedEncryption: {
+      /** @description The id of its account. */
+      account: string;
+      /** @enum {string} */
+      environment: 'test' | 'live';
+      enabled: boolean;
+      /**
+       * @description How answers are encoded.
+       * @enum {string}
+       */
+      encoding: 'hex' | 'base64';
+      /** @description How key and IV are written; null where it is not enabled. */
+      format: ('text' | 'base64') | null;
+      /** @description When the credentials were made. */
+      created_at: string | null;
+      /** @description What is accepted besides, during a grace. */
+      previous: {
+        /**
+         * @description The credentials before these, or plaintext.
+         * @enum {string}
+         */
+        accepts: 'credentials' | 'plaintext';
+        /**
+         * Format: date-time
+         * @description They are refused from then on.
+         */
+        until: string;
+        /** @description When it was last used, within a few minutes; null: never. Absent where the store does not record it. */
+        last_used_at?: string | null;
+      } | null;
+      /** @description Whether this sidecar works by the account as it is stored now. The response waits 2 seconds for it. */
+      in_force: boolean;
     };
     /** @description Encryption with a running grace. */
     Graces: {
@@ -637,6 +708,8 @@ export interface components {
       iv?: string;
       /** @description True where this answers a repeated request: the secret was shown before and is missing here. */
       secret_shown: boolean;
+      /** @description Whether this sidecar works by the account as it is stored now. The response waits 2 seconds for it. */
+      in_force: boolean;
     };
     /** @description Changes, the oldest first. */
     Events: {
@@ -841,13 +914,13 @@ export interface operations {
       };
     };
     responses: {
-      /** @description A merchant, with all API keys and both environments. */
+      /** @description The account after a change. */
       201: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['Account'];
+          'application/json': components['schemas']['ChangedAccount'];
         };
       };
       '4XX': components['responses']['Problem'];
@@ -896,13 +969,13 @@ export interface operations {
       };
     };
     responses: {
-      /** @description A merchant, with all API keys and both environments. */
+      /** @description The account after a change. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['Account'];
+          'application/json': components['schemas']['ChangedAccount'];
         };
       };
       '4XX': components['responses']['Problem'];
@@ -920,13 +993,13 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A merchant, with all API keys and both environments. */
+      /** @description The account after a change. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['Account'];
+          'application/json': components['schemas']['ChangedAccount'];
         };
       };
       '4XX': components['responses']['Problem'];
@@ -944,13 +1017,13 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description A merchant, with all API keys and both environments. */
+      /** @description The account after a change. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['Account'];
+          'application/json': components['schemas']['ChangedAccount'];
         };
       };
       '4XX': components['responses']['Problem'];
@@ -1124,13 +1197,13 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description An API key, without the key itself. */
+      /** @description The API key after a change. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['Key'];
+          'application/json': components['schemas']['ChangedKey'];
         };
       };
       '4XX': components['responses']['Problem'];
@@ -1251,13 +1324,13 @@ export interface operations {
       };
     };
     responses: {
-      /** @description How an account encrypts in one environment. No secret. */
+      /** @description How an account encrypts after a change. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['Encryption'];
+          'application/json': components['schemas']['ChangedEncryption'];
         };
       };
       '4XX': components['responses']['Problem'];
@@ -1283,13 +1356,13 @@ export interface operations {
       };
     };
     responses: {
-      /** @description How an account encrypts in one environment. No secret. */
+      /** @description How an account encrypts after a change. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['Encryption'];
+          'application/json': components['schemas']['ChangedEncryption'];
         };
       };
       '4XX': components['responses']['Problem'];
@@ -1308,13 +1381,13 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description How an account encrypts in one environment. No secret. */
+      /** @description How an account encrypts after a change. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['Encryption'];
+          'application/json': components['schemas']['ChangedEncryption'];
         };
       };
       '4XX': components['responses']['Problem'];

@@ -12,6 +12,8 @@ import type { ViewName } from './views.ts';
 /** What endpoints work with. */
 export interface Parts {
   readonly operations: Operations;
+  /** Whether this sidecar works by the account as it is stored, after waiting for it. @param account its id */
+  readonly isInForce: (account: string) => Promise<boolean>;
   readonly recent: RecentTraffic;
   /** How this sidecar is at the moment. */
   readonly sidecar: () => Promise<SidecarState>;
@@ -25,6 +27,7 @@ export interface Caller extends Request {
 
 /** One operation of the API. */
 export interface Endpoint {
+  /** A POST changes one account, named as `account` or `id` in its input; its response says `in_force`. */
   readonly method: 'GET' | 'POST';
   /** Below the API's root, with `{parameters}` as OpenAPI writes them. */
   readonly path: string;

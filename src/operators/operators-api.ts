@@ -1,8 +1,11 @@
 import type { Server } from 'node:http';
 import type { TlsOptions } from 'node:tls';
 import { isDeepStrictEqual } from 'node:util';
+import type { VersionedDirectory } from '../accounts/directory.ts';
+import { untilInForce } from '../accounts/in-force.ts';
 import { Operations } from '../accounts/operations.ts';
 import type { Store } from '../accounts/store.ts';
+import type { Vault } from '../accounts/vault.ts';
 import type { Config, OperatorsListener, StoreSettings } from '../config/config.ts';
 import { openStore } from '../config/open-store.ts';
 import { auditTo } from '../telemetry/audit.ts';
@@ -19,10 +22,15 @@ export interface OperatorsApiDependencies {
   readonly count: CountOperation;
   readonly recent: RecentTraffic;
   readonly sidecar: () => Promise<SidecarState>;
+  /** Where this sidecar looks keys up at the moment. */
+  readonly directory: () => VersionedDirectory;
   /** Epoch milliseconds. */
   readonly clock: () => number;
   readonly env: Env;
 }
+
+/** How long the response to a change waits until this sidecar works by it. Milliseconds. */
+const inForcePatience = 2_000;
 
 /** Without tokens every request is refused. */
 const closed = { tokens: [], hosts: [], console: false };
@@ -34,6 +42,7 @@ export class OperatorsApi {
   #problemsPage: string;
   #settings: StoreSettings;
   #store: Store;
+  #vault: Vault;
   #operations: Operations;
 
   constructor(config: Config, dependencies: OperatorsApiDependencies) {
@@ -41,7 +50,7 @@ export class OperatorsApi {
     this.#access = config.operators ?? closed;
     this.#problemsPage = problemsPageOf(config.documentation);
     this.#settings = config.store;
-    [this.#store, this.#operations] = this.#open();
+    [this.#store, this.#vault, this.#operations] = this.#open();
   }
 
   /** @param tls undefined: plain HTTP */
@@ -49,6 +58,7 @@ export class OperatorsApi {
     const { log, count, clock, recent, sidecar } = this.#dependencies;
     const state = (): OperatorsState => ({
       operations: this.#operations,
+      isInForce: (account) => this.#isInForce(account),
       recent,
       sidecar,
       problemsPage: this.#problemsPage,
@@ -64,7 +74,7 @@ export class OperatorsApi {
     if (isDeepStrictEqual(this.#settings, config.store)) return;
     const before = this.#store;
     this.#settings = config.store;
-    [this.#store, this.#operations] = this.#open();
+    [this.#store, this.#vault, this.#operations] = this.#open();
     void before.close();
   }
 
@@ -72,9 +82,14 @@ export class OperatorsApi {
     return this.#store.close();
   }
 
-  #open(): [Store, Operations] {
+  #isInForce(account: string): Promise<boolean> {
+    const { directory } = this.#dependencies;
+    return untilInForce(account, { store: this.#store, vault: this.#vault, directory }, inForcePatience);
+  }
+
+  #open(): [Store, Vault, Operations] {
     const { log, clock, env } = this.#dependencies;
     const { store, vault } = openStore(this.#settings, env, { besideTraffic: true });
-    return [store, new Operations({ store, vault, clock, audit: auditTo(log) })];
+    return [store, vault, new Operations({ store, vault, clock, audit: auditTo(log) })];
   }
 }

@@ -182,7 +182,9 @@ async function carryOut(
   const once = endpoint.makesSecret ? readOnce(headers['idempotency-key'], endpoint.operation, input) : undefined;
   const token = signedIn(note);
   const caller: Caller = { actor: `token:${token.name}`, once, token };
-  return endpoint.run(parts, input as never, caller);
+  const result = await endpoint.run(parts, input as never, caller);
+  if (endpoint.method === 'GET') return result;
+  return { ...result, in_force: await parts.isInForce(note.account ?? '') };
 }
 
 /** The token of a request. Those without one have been refused. */

@@ -21,6 +21,13 @@ const page = {
     .describe('What is wrong with accounts of this page that are left out because the database holds odd values.'),
 };
 
+/** What the response to every change has. */
+const change = {
+  in_force: z
+    .boolean()
+    .describe('Whether this sidecar works by the account as it is stored now. The response waits 2 seconds for it.'),
+};
+
 /** The responses, by their names in the API's description. */
 export const views = {
   Session: z
@@ -87,18 +94,21 @@ export const views = {
     })
     .describe('The configuration in force, without secrets.'),
   Account: accountView,
+  ChangedAccount: accountView.extend(change).describe('The account after a change.'),
   Accounts: z
     .object({ accounts: z.array(accountView), ...page })
     .describe('A page of accounts, in the order of their ids.'),
   Key: keyView,
+  ChangedKey: keyView.extend(change).describe('The API key after a change.'),
   Keys: z.object({ keys: z.array(keyView) }).describe('All keys of an account, in the order in which they were made.'),
   DueKeys: z
     .object({ keys: z.array(keyView), ...page })
     .describe('Keys with warnings, in the order of the ids of their accounts.'),
-  IssuedKey: issuedKeyView,
+  IssuedKey: issuedKeyView.extend(change).describe('A key that was just made.'),
   Encryption: encryptionView,
+  ChangedEncryption: encryptionView.extend(change).describe('How an account encrypts after a change.'),
   Graces: z.object({ graces: z.array(encryptionView), ...page }).describe('Encryption with a running grace.'),
-  EnabledEncryption: enabledView,
+  EnabledEncryption: enabledView.extend(change).describe('Credentials that were just made.'),
   Events: z.object({ events: z.array(auditEventView), ...page }).describe('Changes, the oldest first.'),
   Activity: z
     .object({

@@ -1,7 +1,12 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, watch } from 'node:fs';
 import { join } from 'node:path';
-import { expect } from 'vitest';
+import { expect, onTestFinished } from 'vitest';
+import { readAccounts } from '../../src/accounts/file/read.ts';
+import { openAccount } from '../../src/accounts/open-account.ts';
+import { Vault } from '../../src/accounts/vault.ts';
 import type { Config } from '../../src/config/config.ts';
+import { Files } from '../../src/yaml/files.ts';
+import { YamlFile } from '../../src/yaml/yaml-file.ts';
 import { Folder } from '../support/folder.ts';
 import { admin, configOf, operatorsOf, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
@@ -39,7 +44,12 @@ export interface TestApi {
   readonly file: () => string;
 }
 
-export async function startApi(more: Partial<Config> = {}, clock?: () => number): Promise<TestApi> {
+/** @param follows whether the sidecar takes changes of the accounts' file in, as a `serve` does */
+export async function startApi(
+  more: Partial<Config> = {},
+  clock?: () => number,
+  follows: 'follows' | 'is deaf' = 'follows',
+): Promise<TestApi> {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   const config = configOf('http://127.0.0.1:1', {
     operators: operatorsOf([dashboard]),
@@ -47,6 +57,7 @@ export async function startApi(more: Partial<Config> = {}, clock?: () => number)
     ...more,
   });
   const sidecar = await startSidecar(config, clock);
+  if (follows === 'follows') follow(sidecar, config, folder);
   const url = `http://127.0.0.1:${sidecar.app.addresses.operators?.port}/api/v1`;
   return {
     sidecar,
@@ -56,6 +67,22 @@ export async function startApi(more: Partial<Config> = {}, clock?: () => number)
     ask: (line, asked) => ask(url, line, asked),
     file: () => readFileSync(join(folder.path, 'accounts.yaml'), 'utf8'),
   };
+}
+
+/** Without the pause of a `serve`, and on this thread: the files of tests are small. */
+function follow({ app }: TestSidecar, config: Config, folder: Folder): void {
+  const vault = new Vault(config.store.masterKeys);
+  const watcher = watch(folder.path, (_event, name) => {
+    if (name !== 'accounts.yaml') return;
+    const file = new YamlFile(folder.file(name), new Files());
+    const accounts = readAccounts(file, {}, vault);
+    if (file.problems.length > 0) return;
+    const value = accounts.map((account) => openAccount(account, vault));
+    // Without a valid sidecar.yaml the settings that run stay.
+    const sidecar = { ok: false, problems: [] } as const;
+    app.reload({ sidecar, accounts: { ok: true, value, warnings: [] }, files: [] });
+  });
+  onTestFinished(() => watcher.close());
 }
 
 export async function ask(url: string, line: string, { body, headers, token: sent }: Asked = {}): Promise<ApiResponse> {

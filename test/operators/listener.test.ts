@@ -114,6 +114,7 @@ test('what went wrong inside is in the log, and not in the response', async () =
       operations: {
         show: () => Promise.reject(new TypeError('cannot read /var/lib/secret of undefined')),
       } as unknown as Operations,
+      isInForce: () => Promise.reject(new Error('not asked')),
       recent: new RecentTraffic(Date.now),
       sidecar: () => Promise.reject(new Error('not asked')),
       tokens: [dashboard],

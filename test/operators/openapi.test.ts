@@ -117,6 +117,7 @@ test('every response has the members that are described, and no others', { timeo
     // What a schema does not know it leaves out.
     const view: z.ZodType = views[described?.view ?? 'Account'];
     expect(view.parse(response.body)).toEqual(response.body);
+    expect(response.body['in_force']).toBe(line.startsWith('POST') ? true : undefined);
     if (operation === 'issue_key') {
       key = response.body['id'] as string;
       hash = hashOf(response.body['key'] as string);

@@ -23,10 +23,12 @@ describe('the operations', () => {
     const { ask } = await startApi();
     const added = await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
     expect(added).toMatchObject({ status: 201, body: { id: 'acme', name: 'Acme', active: true, keys: [] } });
-    expect((await ask('GET /accounts/acme')).body).toEqual(added.body);
+    const { in_force, ...account } = added.body;
+    expect(in_force).toBe(true);
+    expect((await ask('GET /accounts/acme')).body).toEqual(account);
     expect((await ask('POST /accounts/acme/deactivate')).body['active']).toBe(false);
     expect((await ask('POST /accounts/acme/activate')).body['active']).toBe(true);
-    expect((await ask('GET /accounts')).body).toEqual({ accounts: [added.body], next: null, unreadable: [] });
+    expect((await ask('GET /accounts')).body).toEqual({ accounts: [account], next: null, unreadable: [] });
   });
 
   test('issue, list, rotate and revoke keys', async () => {
@@ -63,7 +65,7 @@ describe('the operations', () => {
       status: 201,
       body: { encoding: 'base64', previous: { accepts: 'credentials', until: '2026-11-22T10:00:00Z' } },
     });
-    const { key: _, iv: __, secret_shown: ___, ...shown } = again.body;
+    const { key: _, iv: __, secret_shown: ___, in_force: ____, ...shown } = again.body;
     expect((await ask(`GET ${path}`)).body).toEqual(shown);
     expectProblem(await ask(`POST ${path}/disable`, { body: { grace: '1h' } }), 409, 'grace_running');
     await ask(`POST ${path}/grace/end`);

@@ -1,5 +1,7 @@
 import { LRUCache } from 'lru-cache';
-import type { Directory, Found, KeyHolder, Uses } from '../directory.ts';
+import type { Account } from '../account.ts';
+import type { VersionedDirectory, Found, KeyHolder, Uses } from '../directory.ts';
+import { equalAccounts, equalKeys } from '../equal-accounts.ts';
 import { openAccount } from '../open-account.ts';
 import type { Vault } from '../vault.ts';
 import { Batches } from './batches.ts';
@@ -56,7 +58,7 @@ interface Entry {
 }
 
 /** Looks API keys up in PostgreSQL and keeps those in use at hand. Decision 0006 tells why it works as it does. */
-export class PostgresDirectory implements Directory {
+export class PostgresDirectory implements VersionedDirectory {
   readonly uses: Uses;
   readonly #vault: Vault;
   readonly #staleFor: number;
@@ -133,6 +135,20 @@ export class PostgresDirectory implements Directory {
     const entry = this.#known.peek(hash);
     if (this.#span === undefined) return this.#isUsable(entry);
     return entry?.span === this.#span || this.#unknown.peek(hash) === this.#span;
+  }
+
+  /** A key that is not in the cache will be read when it is used. Without a connection nothing new can be read. */
+  isInForce(account: Account): boolean {
+    const span = this.#span;
+    if (span === undefined) return false;
+    if (account.keys.some(({ hash }) => this.#unknown.peek(hash) === span)) return false;
+    return [...(this.#hashes.get(account.id) ?? [])].every((hash) => {
+      const entry = this.#known.peek(hash);
+      if (entry?.span !== span) return true;
+      const key = account.keys.find((each) => each.hash === hash);
+      if (key === undefined || entry.found === 'unavailable') return false;
+      return equalKeys(entry.found.key, key) && equalAccounts(entry.found.account, account);
+    });
   }
 
   async #ask(hash: string): Promise<Found> {

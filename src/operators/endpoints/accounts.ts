@@ -47,7 +47,7 @@ export const accountEndpoints: readonly Endpoint[] = [
       id: textValue(identifier).describe('Names the account for good.'),
       name: textValue(accountName).describe('The merchant, for people.'),
     }),
-    response: { status: 201, view: 'Account' },
+    response: { status: 201, view: 'ChangedAccount' },
     run: ({ operations }, { id, name }, caller) => operations.add(id, name, caller),
   }),
   endpoint({
@@ -67,7 +67,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     summary: 'Give an account another name; its id stays',
     role: 'operator',
     input: z.strictObject({ account, name: textValue(accountName).describe('The merchant, for people.') }),
-    response: { status: 200, view: 'Account' },
+    response: { status: 200, view: 'ChangedAccount' },
     run: ({ operations }, { account, name }, caller) => operations.rename(account, name, caller),
   }),
   endpoint({
@@ -77,7 +77,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     summary: 'Let the requests of an account in again',
     role: 'operator',
     input: z.strictObject({ account }),
-    response: { status: 200, view: 'Account' },
+    response: { status: 200, view: 'ChangedAccount' },
     run: ({ operations }, input, caller) => operations.setActive(input.account, true, caller),
   }),
   endpoint({
@@ -87,7 +87,7 @@ export const accountEndpoints: readonly Endpoint[] = [
     summary: 'Refuse all requests of an account',
     role: 'operator',
     input: z.strictObject({ account }),
-    response: { status: 200, view: 'Account' },
+    response: { status: 200, view: 'ChangedAccount' },
     run: ({ operations }, input, caller) => operations.setActive(input.account, false, caller),
   }),
 ];

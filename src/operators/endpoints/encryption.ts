@@ -66,7 +66,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
         .optional()
         .describe('Still open envelopes and seal their responses for so long, such as 24h.'),
     }),
-    response: { status: 200, view: 'Encryption' },
+    response: { status: 200, view: 'ChangedEncryption' },
     run: ({ operations }, { account, environment, grace }, caller) =>
       operations.disableEncryption(account, environment, grace, caller),
   }),
@@ -81,7 +81,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
       environment,
       until: textValue(instant).describe('Within the next 365 days.'),
     }),
-    response: { status: 200, view: 'Encryption' },
+    response: { status: 200, view: 'ChangedEncryption' },
     run: ({ operations }, { account, environment, until }, caller) =>
       operations.changeGrace(account, environment, until, caller),
   }),
@@ -92,7 +92,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     summary: 'End a running grace now: what was valid before is refused and forgotten',
     role: 'operator',
     input: z.strictObject({ account, environment }),
-    response: { status: 200, view: 'Encryption' },
+    response: { status: 200, view: 'ChangedEncryption' },
     run: ({ operations }, { account, environment }, caller) =>
       operations.changeGrace(account, environment, undefined, caller),
   }),

@@ -88,7 +88,7 @@ export const keyEndpoints: readonly Endpoint[] = [
     summary: 'End an API key, at once and for good',
     role: 'operator',
     input: z.strictObject({ account, key }),
-    response: { status: 200, view: 'Key' },
+    response: { status: 200, view: 'ChangedKey' },
     run: ({ operations }, { account, key }, caller) => operations.revokeKey(account, key, caller),
   }),
 ];

@@ -1,0 +1,57 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Account } from './account.ts';
+import { AccountsError } from './accounts-error.ts';
+import type { VersionedDirectory } from './directory.ts';
+import { openAccount } from './open-account.ts';
+import type { Store } from './store.ts';
+import type { Vault } from './vault.ts';
+
+/** How often the directory is compared with the account, and after how many comparisons the account is read again. */
+const interval = 20;
+const comparisons = 25;
+
+export interface InForceDependencies {
+  readonly store: Pick<Store, 'read'>;
+  readonly vault: Vault;
+  /** Asked each time: a reload replaces it. */
+  readonly directory: () => VersionedDirectory;
+}
+
+/**
+ * Waits until requests are decided by what the store says of an account. The account is read again now and then, because
+ * another change may follow the one that the caller made.
+ *
+ * @param patience how long to wait at most, in milliseconds
+ * @returns false if it is not so by then, or cannot be told because the store cannot be read
+ */
+export async function untilInForce(id: string, dependencies: InForceDependencies, patience: number): Promise<boolean> {
+  let isOver = false;
+  const { promise: over, resolve: end } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(() => {
+    isOver = true;
+    end(undefined);
+  }, patience);
+  try {
+    for (;;) {
+      const account = await Promise.race([read(id, dependencies), over]);
+      for (let i = 0; i < comparisons; i += 1) {
+        if (account === undefined || isOver) return false;
+        if (dependencies.directory().isInForce(account)) return true;
+        await delay(interval);
+      }
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** Undefined: there is none, or none that can be read. */
+async function read(id: string, { store, vault }: InForceDependencies): Promise<Account | undefined> {
+  try {
+    const stored = await store.read(id);
+    return stored && openAccount(stored, vault);
+  } catch (error) {
+    if (error instanceof AccountsError) return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,76 @@
+import { describe, expect, test } from 'vitest';
+import type { Account, Encryption } from '../../src/accounts/account.ts';
+import { memoryDirectory } from '../../src/accounts/file/directory.ts';
+import { untilInForce } from '../../src/accounts/in-force.ts';
+import type { StoredAccount } from '../../src/accounts/store.ts';
+import { AccountsError } from '../../src/accounts/accounts-error.ts';
+import { Vault } from '../../src/accounts/vault.ts';
+import { acme, acmeLive, acmeTest, apiKey, codecOf, enabledOf, encryptionOf } from '../support/sidecar.ts';
+
+const grace = { previous: codecOf(acmeLive), until: 1_000 };
+const held: Account = { ...acme, encryption: { test: encryptionOf(acmeTest, { grace }) } };
+
+function withTest(test: Encryption | undefined): Account {
+  return { ...held, encryption: test === undefined ? {} : { test } };
+}
+
+function withKey(change: object): Account {
+  return { ...held, keys: held.keys.map((key, i) => (i === 0 ? { ...key, ...change } : key)) };
+}
+
+describe('an account in memory', () => {
+  const on = enabledOf(held.encryption.test);
+
+  test('is in force as it is, whoever made the object', () => {
+    const copy = { ...held, encryption: { test: encryptionOf(acmeTest, { grace: { ...grace } }) } };
+    expect(memoryDirectory([acme, copy]).isInForce(copy)).toBe(false);
+    expect(memoryDirectory([copy]).isInForce(held)).toBe(true);
+  });
+
+  test.each<[string, Account]>([
+    ['is new', { ...held, id: 'other' }],
+    ['has another name', { ...held, name: 'Other' }],
+    ['is not active', { ...held, active: false }],
+    ['has a key more', { ...held, keys: [...held.keys, apiKey('sk_test_newnewnewnewnewnewne')] }],
+    ['has a key less', { ...held, keys: held.keys.slice(1) }],
+    ['has a revoked key', withKey({ revokedAt: 1 })],
+    ['has a key that ends', withKey({ expiresAt: 1 })],
+    ['has no encryption', withTest(undefined)],
+    ['has other credentials', withTest({ ...on, current: codecOf(acmeLive) })],
+    ['has another IV', withTest({ ...on, current: codecOf({ ...acmeTest, iv: acmeLive.iv }) })],
+    ['has another encoding', withTest({ ...on, current: codecOf(acmeTest, 'base64') })],
+    ['has no grace', withTest({ ...on, grace: undefined })],
+    ['has a longer grace', withTest({ ...on, grace: { ...grace, until: 2_000 } })],
+    ['accepts plaintext in its grace', withTest({ ...on, grace: { ...grace, previous: undefined } })],
+    ['accepts other credentials in its grace', withTest({ ...on, grace: { ...grace, previous: codecOf(acmeTest) } })],
+    ['is ending its encryption', withTest({ kind: 'ending', previous: codecOf(acmeTest), until: 1_000 })],
+  ])('is not in force as one that %s', (_, account) => {
+    expect(memoryDirectory([held]).isInForce(account)).toBe(false);
+  });
+});
+
+describe('waiting for an account to be in force', () => {
+  const stored = (name: string): StoredAccount => ({ id: 'a', name, active: true, keys: [], encryption: {} });
+  const directory = memoryDirectory([{ ...stored('now'), encryption: {} }]);
+  const waitWith = (read: () => Promise<StoredAccount | undefined>, patience: number): Promise<boolean> =>
+    untilInForce('a', { store: { read }, vault: new Vault([]), directory: () => directory }, patience);
+
+  test('ends when a later change of it is in force', async () => {
+    let name = 'before';
+    const read = async (): Promise<StoredAccount> => {
+      const account = stored(name);
+      name = 'now';
+      return account;
+    };
+    expect(await waitWith(read, 30_000)).toBe(true);
+  });
+
+  test.each<[string, () => Promise<StoredAccount | undefined>]>([
+    ['has no answer', () => new Promise(() => {})],
+    ['has another version', async () => stored('later')],
+    ['has it no longer', async () => undefined],
+    ['cannot be read', () => Promise.reject(new AccountsError('store_invalid', 'broken'))],
+  ])('ends without it if the store %s', async (_, read) => {
+    expect(await waitWith(read, 50)).toBe(false);
+  });
+});

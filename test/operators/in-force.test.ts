@@ -1,0 +1,81 @@
+import { watch } from 'node:fs';
+import { expect, onTestFinished, test } from 'vitest';
+import { Operations } from '../../src/accounts/operations.ts';
+import { masterKey, openStore, vault } from '../accounts/postgres/fixtures.ts';
+import { expectPlainRefusal, send } from '../support/client.ts';
+import { startServe, type Serving } from '../support/command.ts';
+import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { configOf, keys, operatorsOf, startSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+import { ask, dashboard, startApi, token } from './api.ts';
+
+const revokeGlobex = 'POST /accounts/globex/keys/globex-0/revoke';
+
+/** A `serve` with the account globex in its file, and its API's address. */
+async function start(): Promise<{ folder: Folder; sidecar: Serving; url: string }> {
+  const { origin } = await startUpstream();
+  const operators = { port: 0, token };
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile(origin, { operators }),
+    'accounts.yaml': accountsFile(globexEntry(keys.globex)),
+  });
+  const sidecar = await startServe(folder.file('sidecar.yaml'));
+  const { port } = sidecar.entries('listening').find(({ listener }) => listener === 'operators') ?? {};
+  return { folder, sidecar, url: `http://127.0.0.1:${String(port)}/api/v1` };
+}
+
+test('a change is in force when the response says so, although sidecar.yaml is broken', async () => {
+  const { folder, sidecar, url } = await start();
+  folder.replace({ 'sidecar.yaml': '{' });
+  expect((await send(sidecar, 'GET /', { key: keys.globex })).status).toBe(200);
+  expect((await ask(url, revokeGlobex)).body).toMatchObject({ state: 'revoked', in_force: true });
+  expectPlainRefusal(await send(sidecar, 'GET /', { key: keys.globex }), 'invalid_api_key');
+});
+
+test('a change is not in force if accounts.yaml is broken by hand before the sidecar reads it', async () => {
+  const { folder, sidecar, url } = await start();
+  const watcher = watch(folder.path, (_event, name) => {
+    if (name !== 'accounts.yaml') return;
+    watcher.close();
+    folder.replace({ 'accounts.yaml': '{' });
+  });
+  onTestFinished(() => watcher.close());
+  expect((await ask(url, revokeGlobex)).body).toMatchObject({ state: 'revoked', in_force: false });
+  expect((await send(sidecar, 'GET /', { key: keys.globex })).status).toBe(200);
+});
+
+test('a change is not in force in a sidecar that does not see it', async () => {
+  const { ask } = await startApi({}, Date.now, 'is deaf');
+  expect((await ask('POST /accounts', { body: { id: 'a', name: 'A' } })).body).toMatchObject({ in_force: false });
+});
+
+describeWithPostgres('with accounts in a database', () => {
+  const postgres = usePostgres();
+
+  test('a change is in force when the response says so, and not in a sidecar that does not hear of changes', async () => {
+    const direct = await postgres.createDatabase();
+    const { origin } = await startUpstream();
+    const operations = new Operations({ store: openStore(direct), vault, clock: Date.now, audit: () => {} });
+    await operations.add('acme', 'Acme', { actor: 'user:test' });
+    const issue = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
+    const [one, two] = [
+      await operations.issueKey('acme', issue, { actor: 'user:test' }),
+      await operations.issueKey('acme', issue, { actor: 'user:test' }),
+    ];
+
+    const proxy = await postgres.proxy(direct);
+    const store = { kind: 'postgres', url: proxy.url, masterKeys: [masterKey], cache: 10, staleFor: 60_000 } as const;
+    const sidecar = await startSidecar(configOf(origin, { accounts: [], store, operators: operatorsOf([dashboard]) }));
+    const url = `http://127.0.0.1:${String(sidecar.app.addresses.operators?.port)}/api/v1`;
+    for (const { key } of [one, two]) expect((await send(sidecar, 'GET /', { key: key ?? '' })).status).toBe(200);
+
+    expect((await ask(url, `POST /accounts/acme/keys/${one.id}/revoke`)).body).toMatchObject({ in_force: true });
+    expectPlainRefusal(await send(sidecar, 'GET /', { key: one.key ?? '' }), 'invalid_api_key');
+    expect((await send(sidecar, 'GET /', { key: two.key ?? '' })).status).toBe(200);
+
+    proxy.swallowNotifications();
+    expect((await ask(url, `POST /accounts/acme/keys/${two.id}/revoke`)).body).toMatchObject({ in_force: false });
+    expect((await send(sidecar, 'GET /', { key: two.key ?? '' })).status).toBe(200);
+  });
+});
