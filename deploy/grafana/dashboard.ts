@@ -26,11 +26,16 @@ import {
 import { DataqueryBuilder } from '@grafana/grafana-foundation-sdk/prometheus';
 import { PanelBuilder as StatBuilder } from '@grafana/grafana-foundation-sdk/stat';
 import { PanelBuilder as TimeseriesBuilder } from '@grafana/grafana-foundation-sdk/timeseries';
-import { rows, type Panel } from './panels.ts';
+import { operationRows } from './operation-rows.ts';
+import type { Panel, Row } from './panel.ts';
+import { trafficRows } from './traffic-rows.ts';
 
 const datasource: DataSourceRef = { type: 'prometheus', uid: '${datasource}' };
 
-/** The dashboard as Grafana imports it. What it shows is in panels.ts. */
+/** What the dashboard shows, from top to bottom. */
+export const rows: readonly Row[] = [...trafficRows, ...operationRows];
+
+/** The dashboard as Grafana imports it. */
 export function dashboard(): Dashboard {
   const builder = new DashboardBuilder('Envelope sidecar')
     .uid('envelope-sidecar')

@@ -1,34 +1,4 @@
-/** A panel: what it shows and how it is read. */
-export interface Panel {
-  readonly kind: 'stat' | 'timeseries';
-  readonly title: string;
-  readonly description: string;
-  /** Grafana's name of the unit. */
-  readonly unit: string;
-  /** Legend and PromQL. */
-  readonly queries: readonly (readonly [legend: string, expr: string])[];
-  /** A stat turns orange from this value on. */
-  readonly warnFrom?: number;
-  /** A stat shows its labels in place of its value. */
-  readonly showsLabels?: boolean;
-  /** The series add up to something. */
-  readonly stacked?: boolean;
-}
-
-const pods = 'namespace=~"$namespace", pod=~"$pod"';
-const traffic = `${pods}, environment=~"$environment"`;
-
-/** Per second, over a range that holds at least four scrapes at any zoom. */
-function rate(metric: string, labels = traffic, more = ''): string {
-  return `rate(envelope_sidecar_${metric}{${labels}${more}}[$__rate_interval])`;
-}
-
-function quantiles(histogram: string, labels = traffic, by = ''): readonly (readonly [string, string])[] {
-  return ['0.5', '0.95', '0.99'].map((quantile) => [
-    `${by === '' ? '' : `{{${by}}} `}p${Number(quantile) * 100}`,
-    `histogram_quantile(${quantile}, sum by (le${by === '' ? '' : `, ${by}`}) (${rate(`${histogram}_bucket`, labels)}))`,
-  ]);
-}
+import { pods, quantiles, rate, traffic, type Row } from './panel.ts';
 
 /** Mean seconds of one part of a request's time, per request: means can be subtracted, quantiles cannot. */
 function perRequest(sum: string): string {
@@ -39,22 +9,22 @@ const requestTime = `sum(${rate('request_duration_seconds_sum', pods)})`;
 const upstreamTime = `sum(${rate('upstream_duration_seconds_sum', pods)})`;
 const envelopeTime = `sum(${rate('envelope_duration_seconds_sum', pods)})`;
 
-/** What the dashboard shows, from top to bottom. */
-export const rows: readonly { readonly title: string; readonly panels: readonly Panel[] }[] = [
+/** Merchants' traffic, envelopes, keys and certificates. */
+export const trafficRows: readonly Row[] = [
   {
     title: 'Overview',
     panels: [
       {
         kind: 'stat',
         title: 'Requests',
-        description: 'Requests answered, refusals included.',
+        description: 'Requests per second, refusals included.',
         unit: 'reqps',
         queries: [['', `sum(${rate('requests_total')})`]],
       },
       {
         kind: 'stat',
-        title: 'Answered with 5xx',
-        description: 'By the sidecar or by the payment core. The objective is less than 0.1 %.',
+        title: 'Share of 5xx',
+        description: 'Responses of the sidecar or of the payment core. The objective is less than 0.1 %.',
         unit: 'percentunit',
         warnFrom: 0.001,
         queries: [
@@ -81,11 +51,11 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       },
       {
         kind: 'stat',
-        title: 'Credentials due',
-        description: 'Keys and IVs in use that are more than six months old.',
+        title: 'API keys expiring',
+        description: 'Valid keys that expire within 30 days.',
         unit: 'none',
         warnFrom: 1,
-        queries: [['', `sum(max by (environment) (envelope_sidecar_credentials{${traffic}, rotation="due"}))`]],
+        queries: [['', `sum(max by (environment, kind) (envelope_sidecar_api_keys_expiring{${traffic}}))`]],
       },
       {
         kind: 'stat',
@@ -120,7 +90,7 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       {
         kind: 'timeseries',
         title: 'Refusals by code',
-        description: 'Responses the sidecar gave itself. docs/errors.md explains each code.',
+        description: 'Error responses of the sidecar itself. docs/errors.md explains each code.',
         unit: 'reqps',
         stacked: true,
         queries: [['{{code}}', `sum by (code) (${rate('refusals_total')})`]],
@@ -140,7 +110,7 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       {
         kind: 'timeseries',
         title: 'Time of the payment core',
-        description: 'From handing the request on to the last byte of the response.',
+        description: 'From forwarding the request to the last byte of the response.',
         unit: 's',
         queries: quantiles('upstream_duration_seconds'),
       },
@@ -153,7 +123,7 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
       },
       {
         kind: 'timeseries',
-        title: 'Where the time goes, mean',
+        title: 'Parts of the mean time',
         description:
           'The parts of the mean request: the payment core, opening and sealing envelopes, and the rest of the sidecar, which ' +
           'includes waiting for the client. Over all environments.',
@@ -190,7 +160,7 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
         title: 'Accounts whose envelopes all fail',
         description: 'Of those that sent any in the last ten minutes. The log says which they are.',
         unit: 'percentunit',
-        queries: [['{{environment}}', `max by (environment) (envelope_sidecar_accounts_failing_ratio{${pods}})`]],
+        queries: [['{{environment}}', `max by (environment) (envelope_sidecar_accounts_failing_ratio{${traffic}})`]],
       },
       {
         kind: 'timeseries',
@@ -199,90 +169,68 @@ export const rows: readonly { readonly title: string; readonly panels: readonly 
         unit: 's',
         queries: quantiles('envelope_duration_seconds', pods, 'operation'),
       },
-    ],
-  },
-  {
-    title: 'Saturation',
-    panels: [
       {
         kind: 'timeseries',
-        title: 'Use of the limits',
+        title: 'Requests during a grace',
         description:
-          'Of open connections, requests in flight and bytes of bodies held at once. At 100 % more are refused.',
+          'By the credentials of the response. While previous or none is used, a merchant has not changed over.',
+        unit: 'reqps',
+        stacked: true,
+        queries: [['{{credentials}}', `sum by (credentials) (${rate('grace_requests_total')})`]],
+      },
+      {
+        kind: 'timeseries',
+        title: 'Credentials that do not open',
+        description:
+          'Of a sample of accounts in PostgreSQL, the share whose credentials do not open with the master key.',
         unit: 'percentunit',
-        queries: [
-          [
-            '{{pod}} {{limit}}',
-            `max by (pod, limit) (envelope_sidecar_limit_used{${pods}} / envelope_sidecar_limit{${pods}})`,
-          ],
-        ],
-      },
-      {
-        kind: 'timeseries',
-        title: 'In flight',
-        description: 'Requests whose response is not complete. At limits.inFlight more are refused.',
-        unit: 'none',
-        queries: [['{{pod}}', `max by (pod) (envelope_sidecar_requests_in_flight{${pods}})`]],
-      },
-      {
-        kind: 'timeseries',
-        title: 'CPU',
-        description: 'Cores in use. One process uses little more than one.',
-        unit: 'none',
-        queries: [
-          ['{{pod}}', `sum by (pod) (${ofProcess(`rate(process_cpu_seconds_total{${pods}}[$__rate_interval])`)})`],
-        ],
-      },
-      {
-        kind: 'timeseries',
-        title: 'Event loop lag, p99',
-        description: 'How late the process gets to its work. Above some milliseconds it has too much of it.',
-        unit: 's',
-        queries: [['{{pod}}', `max by (pod) (${ofProcess(`nodejs_eventloop_lag_p99_seconds{${pods}}`)})`]],
+        queries: [['{{pod}}', `max by (pod) (envelope_sidecar_sealed_credentials_failing_ratio{${pods}})`]],
       },
     ],
   },
   {
-    title: 'Operation',
+    title: 'Keys and certificates',
     panels: [
       {
         kind: 'timeseries',
-        title: 'Reloads of the configuration',
-        description: 'After a failed one the sidecar runs on what was valid before.',
+        title: 'Due for rotation',
+        description: 'Valid API keys, and credentials in use, that are more than six months old.',
         unit: 'none',
         queries: [
           [
-            '{{pod}} {{file}} {{outcome}}',
-            `sum by (pod, file, outcome) (increase(envelope_sidecar_config_reloads_total{${pods}}[$__rate_interval]))`,
+            '{{environment}} {{kind}} keys',
+            `max by (environment, kind) (envelope_sidecar_api_keys{${traffic}, rotation="due"})`,
+          ],
+          [
+            '{{environment}} credentials',
+            `max by (environment) (envelope_sidecar_credentials{${traffic}, rotation="due"})`,
           ],
         ],
       },
       {
         kind: 'timeseries',
-        title: 'Age of the configuration',
-        description:
-          'Since the running one was loaded. Pods that differ for long have not all taken in the last change.',
+        title: 'Time to the next expiry of an API key',
+        description: 'Its requests are refused afterwards. `keys due` lists the keys.',
         unit: 's',
         queries: [
           [
-            '{{pod}} {{file}}',
-            `time() - max by (pod, file) (envelope_sidecar_config_last_reload_success_timestamp_seconds{${pods}})`,
+            '{{environment}} {{kind}}',
+            `min by (environment, kind) (envelope_sidecar_api_keys_next_expiry_timestamp_seconds{${traffic}}) - time()`,
           ],
         ],
       },
       {
         kind: 'timeseries',
-        title: 'Memory',
-        description:
-          'Resident memory of the process. Some 50 MB of it are pages of the program’s own file, which are not counted as the container’s.',
-        unit: 'bytes',
-        queries: [['{{pod}}', `max by (pod) (${ofProcess(`process_resident_memory_bytes{${pods}}`)})`]],
+        title: 'Time to the expiry of certificates',
+        description: 'Of those that the configuration names.',
+        unit: 's',
+        queries: [
+          [
+            '{{certificate}}',
+            `min by (certificate) (envelope_sidecar_certificate_expiry_timestamp_seconds{${pods}}) - time()`,
+          ],
+        ],
       },
     ],
   },
 ];
-
-/** Of a metric that any program may have, only the sidecar's own. */
-function ofProcess(expr: string): string {
-  return `${expr} and on (job, instance) envelope_sidecar_build_info`;
-}

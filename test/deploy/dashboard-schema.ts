@@ -1,0 +1,77 @@
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+/**
+ * Types of a dashboard as JSON. The Foundation SDK's types are generated from Grafana's schemas, but they are made for its builders: they
+ * have enumerations, which no literal is assignable to, and leave a panel's options open, which depend on its kind.
+ */
+const types = `
+import type { Dashboard, FieldConfig, FieldConfigSource, Panel, RowPanel } from '@grafana/grafana-foundation-sdk/dashboard';
+import type { dataquery } from '@grafana/grafana-foundation-sdk/prometheus';
+import type { Options as StatOptions } from '@grafana/grafana-foundation-sdk/stat';
+import type { FieldConfig as TimeseriesField, Options as TimeseriesOptions } from '@grafana/grafana-foundation-sdk/timeseries';
+
+type Json<T> = 0 extends 1 & T ? T : T extends string ? \`\${T}\` : T extends readonly (infer E)[] ? Json<E>[] : T extends object
+  ? { [K in keyof T as K extends \`_implements\${string}\` ? never : K]: Json<T[K]> } : T;
+
+interface KindOfPanel<Type extends string, Options, Custom> extends
+  Omit<Json<Panel>, 'type' | 'title' | 'options' | 'fieldConfig' | 'targets' | 'gridPos'> {
+  type: Type;
+  title: string;
+  gridPos: Json<NonNullable<Panel['gridPos']>>;
+  options: Json<Options>;
+  fieldConfig: Omit<Json<FieldConfigSource>, 'defaults'> & {
+    defaults: Omit<Json<FieldConfig>, 'custom'> & { custom?: Json<Custom> };
+  };
+  targets: Json<dataquery>[];
+}
+
+export type DashboardJson = Omit<Json<Dashboard>, 'title' | 'panels'> & {
+  title: string;
+  panels: (Json<RowPanel> | KindOfPanel<'stat', StatOptions, never> | KindOfPanel<'timeseries', TimeseriesOptions, TimeseriesField>)[];
+};
+`;
+
+/**
+ * What Grafana's types object to in each of these dashboards: required and unknown members, types, enumerations, and the options of stat and
+ * timeseries panels with Prometheus queries. All are compiled at once, because starting the compiler takes most of the time.
+ */
+export function problemsOfDashboards(dashboards: readonly unknown[]): string[][] {
+  // Where imports of packages are found.
+  const folder = mkdtempSync(join('node_modules', '.dashboards-'));
+  try {
+    writeFileSync(join(folder, 'types.ts'), types);
+    const files = dashboards.map((dashboard, index) => {
+      const file = join(folder, `dashboard-${index}.ts`);
+      const literal = JSON.stringify(dashboard, undefined, 1);
+      writeFileSync(
+        file,
+        `import type { DashboardJson } from './types.ts';\nexport const d: DashboardJson = ${literal};\n`,
+      );
+      return file;
+    });
+    const compiler = 'node_modules/@typescript/native/bin/tsc';
+    const options = [
+      '--ignoreConfig',
+      '--noEmit',
+      '--strict',
+      '--skipLibCheck',
+      '--allowImportingTsExtensions',
+      '--types',
+      '',
+    ];
+    const { stdout } = spawnSync(
+      process.execPath,
+      [compiler, ...options, '--module', 'nodenext', '--pretty', 'false', ...files],
+      { encoding: 'utf8' },
+    );
+    const lines = stdout.split('\n').filter((line) => line.includes('error TS'));
+    const known = files.map((file) => lines.filter((line) => line.startsWith(file)));
+    const others = lines.filter((line) => !files.some((file) => line.startsWith(file)));
+    if (others.length > 0) throw new Error(others.join('\n'));
+    return known;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
