@@ -10,7 +10,7 @@ import { OverviewPage } from './screens/overview.tsx';
 import { Rotation } from './screens/rotation.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { SystemPage } from './screens/system.tsx';
-import { session, signOut, unreachable, type Session } from './session.ts';
+import { isReadOnly, session, signOut, unreachable, type Session } from './session.ts';
 import { texts } from './texts.ts';
 
 /** The pages of a token for all accounts, in the order of the menu; the first is shown at the start. */
@@ -78,6 +78,7 @@ function SignedIn({ session }: { session: Session }) {
             {texts.unreachable}
           </p>
         )}
+        {isReadOnly() && <p class="box warn">{texts.readOnly}</p>}
         {pageOf(session, first, rest)}
       </main>
     </div>

@@ -10,10 +10,10 @@ export interface Notice {
 export const notice = signal<Notice | undefined>(undefined);
 
 /** Tells that a change was made, and whether this sidecar works by it already. */
-export function tellChanged(text: string, changed: object): void {
-  const inForce = 'in_force' in changed ? changed.in_force : true;
-  const told: Notice =
-    inForce === false ? { tone: 'warn', text: `${text} ${texts.notInForce}` } : { tone: 'good', text };
+export function tellChanged(text: string, { in_force: inForce }: { readonly in_force: boolean }): void {
+  const told: Notice = inForce
+    ? { tone: 'good', text: `${text} ${texts.inForce}` }
+    : { tone: 'warn', text: `${text} ${texts.notInForce}` };
   notice.value = told;
   // What needs no action goes by itself.
   setTimeout(() => {

@@ -10,6 +10,8 @@ export interface Session {
   readonly account: string | null;
   /** RFC 3339. */
   readonly expires_at: string;
+  /** False: the accounts are in a file that this sidecar cannot write. */
+  readonly accounts_writable: boolean;
 }
 
 /** Undefined: not known yet. Null: nobody is signed in. */
@@ -23,6 +25,15 @@ export const unreachable = signal(false);
 
 /** Whether changes may be offered. The API refuses them by itself, whatever the page offers. */
 export function mayChange(): boolean {
+  return hasRoleToChange() && session.value?.accounts_writable === true;
+}
+
+/** Whether changes are not offered only because the accounts cannot be written here. */
+export function isReadOnly(): boolean {
+  return hasRoleToChange() && session.value?.accounts_writable === false;
+}
+
+function hasRoleToChange(): boolean {
   return session.value !== undefined && session.value !== null && session.value.role !== 'viewer';
 }
 

@@ -8,7 +8,10 @@ export const texts = {
   menu: 'Pages',
   signedInAs: (name: string, role: string) => `Signed in as ${name}, ${role}`,
   signOut: 'Sign out',
-  notInForce: 'It is stored, but this sidecar does not work by it yet.',
+  inForce: 'In force.',
+  notInForce: 'Stored, but not in force yet: this sidecar has not loaded the change.',
+  readOnly:
+    'This sidecar cannot write the accounts’ file. Accounts, keys and encryption can be viewed here, but not changed: change the file where it comes from.',
   unreachable: 'The sidecar cannot be reached. What you see may be out of date; the page goes on trying.',
   unreachableShort: 'The sidecar cannot be reached. Try again.',
   loading: 'Loading…',
@@ -208,7 +211,11 @@ export const texts = {
     enabled: (environment: string) => `Encryption is on in ${environment}.`,
     disableTitle: (environment: string) => `Switch encryption off in ${environment}`,
     disableText:
-      'Requests and responses become plain. The key and the IV are forgotten: switching on again makes new ones.',
+      'Requests and responses become plain JSON. Switching encryption on again makes a new key and a new IV.',
+    disableAtOnce: 'Envelopes are no longer opened. The key and the IV are deleted at once.',
+    disableLater:
+      'Until the grace ends, envelopes are still opened and their responses sealed. Then the key and the IV are deleted.',
+    disableInGrace: 'A grace is running. It ends now, and nothing that it accepts is accepted any longer.',
     disable: 'Switch off',
     disabled: (environment: string) => `Encryption is off in ${environment}.`,
     replace: 'Replace key and IV',
@@ -218,7 +225,7 @@ export const texts = {
     graceField: {
       enable: 'Plain requests are accepted besides for',
       replace: 'The old key and IV are accepted besides for',
-      disable: 'Envelopes are opened and answered sealed for',
+      disable: 'Envelopes are still accepted for',
     },
     graces: { '': 'no time', '1h': '1 hour', '24h': '24 hours', '7d': '7 days', '30d': '30 days' },
     secretTitle: 'The new key and IV',
@@ -375,7 +382,7 @@ export const texts = {
 
   problems: {
     forbidden: 'Your role does not allow this.',
-    store_read_only: 'Accounts are read-only here: change the file where it comes from.',
+    store_read_only: 'This sidecar cannot write the accounts. If they are in a file, change it where it comes from.',
     account_unknown: 'There is no such account.',
     unauthorized: 'Your session has ended.',
   } as Readonly<Record<string, string>>,

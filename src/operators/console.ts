@@ -7,10 +7,12 @@ import { rfc3339 } from '../accounts/dates.ts';
 import type { OperatorsToken } from '../config/config.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { readInput } from './input.ts';
+import type { SidecarState } from './overview.ts';
 import { isFromOwnPage } from './own-page.ts';
 import { ApiProblem } from './problems.ts';
 import { Sessions, type OpenSession } from './sessions.ts';
 import { findToken } from './tokens.ts';
+import { isWritable } from './writable.ts';
 
 /** Where the page is built to, from the sources and from the compiled code alike. */
 const built = fileURLToPath(new URL('../../dist/console/', import.meta.url));
@@ -47,7 +49,11 @@ const signIn = z.strictObject({ token: z.string().min(1).max(4_096) });
 
 export interface ConsoleDependencies {
   /** Asked at each request. */
-  readonly state: () => { readonly console: boolean; readonly tokens: readonly OperatorsToken[] };
+  readonly state: () => {
+    readonly console: boolean;
+    readonly tokens: readonly OperatorsToken[];
+    readonly sidecar: () => Promise<Pick<SidecarState, 'settings'>>;
+  };
   readonly log: Logger;
   /** Epoch milliseconds. */
   readonly clock: () => number;
@@ -96,7 +102,7 @@ export class Console {
     page.get(url, { config: { operation: 'show_console_session' } }, async (request, reply) => {
       const session = this.#sessionOf(request);
       // To be signed out is no error.
-      return session === undefined ? reply.code(204).send() : viewOf(session);
+      return session === undefined ? reply.code(204).send() : this.#viewOf(session);
     });
     const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);
     page.post(url, { config: { operation: 'sign_in' }, onRequest }, async (request, reply) => {
@@ -106,7 +112,7 @@ export class Console {
       this.#dependencies.noteToken(request, token);
       const { id, expiresAt } = this.#sessions.begin(token);
       this.#setCookie(request, reply, id, new Date(expiresAt));
-      return viewOf({ token, expiresAt });
+      return this.#viewOf({ token, expiresAt });
     });
     page.delete(url, { config: { operation: 'sign_out' }, onRequest }, async (request, reply) => {
       this.#sessions.end(this.#idOf(request));
@@ -143,8 +149,16 @@ export class Console {
     const port = /:(?<port>[0-9]+)$/.exec(headers.host ?? '')?.groups?.['port'] ?? '';
     return `${this.#dependencies.secure ? '__Host-' : ''}sidecar-session${port}`;
   }
-}
 
-function viewOf({ token: { name, role, account }, expiresAt }: OpenSession): object {
-  return { name, role, account: account ?? null, expires_at: rfc3339(expiresAt) };
+  async #viewOf({ token: { name, role, account }, expiresAt }: OpenSession): Promise<object> {
+    const { settings } = await this.#dependencies.state().sidecar();
+    const accountsWritable = await isWritable(settings.store);
+    return {
+      name,
+      role,
+      account: account ?? null,
+      expires_at: rfc3339(expiresAt),
+      accounts_writable: accountsWritable,
+    };
+  }
 }

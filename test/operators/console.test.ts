@@ -129,6 +129,7 @@ describe('a session', () => {
       role: 'admin',
       account: null,
       expires_at: '2026-11-21T18:00:00Z',
+      accounts_writable: true,
     });
     const [cookie = '', ...attributes] = headers['set-cookie']?.[0]?.split('; ') ?? [];
     expect(cookie).toMatch(new RegExp(`^sidecar-session${port}=[A-Za-z0-9_-]{43}$`));

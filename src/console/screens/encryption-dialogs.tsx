@@ -62,9 +62,10 @@ export function EnableEncryption(props: {
   );
 }
 
-/** Switches encryption off. */
+/** Switches encryption off, at once or after a grace for envelopes. */
 export function DisableEncryption(props: { encryption: Encryption; onClose: () => void; onDone: () => void }) {
-  const { account, environment } = props.encryption;
+  const { account, environment, previous } = props.encryption;
+  const grace = useSignal<GraceLength>('');
   const name = texts.environments[environment];
   return (
     <Ask
@@ -73,13 +74,30 @@ export function DisableEncryption(props: { encryption: Encryption; onClose: () =
       danger
       onClose={props.onClose}
       onSubmit={async () => {
-        const params = { path: { account, environment } };
-        const disabled = await ask(api.POST('/api/v1/accounts/{account}/encryption/{environment}/disable', { params }));
+        const disabled = await ask(
+          api.POST('/api/v1/accounts/{account}/encryption/{environment}/disable', {
+            params: { path: { account, environment } },
+            body: grace.value === '' ? {} : { grace: grace.value },
+          }),
+        );
         tellChanged(say.disabled(name), disabled);
         props.onDone();
       }}
     >
       <p>{say.disableText}</p>
+      {previous === null ? (
+        <Choice
+          label={say.graceField.disable}
+          hint={grace.value === '' ? say.disableAtOnce : say.disableLater}
+          value={grace.value}
+          options={say.graces}
+          onChange={(value) => {
+            grace.value = value;
+          }}
+        />
+      ) : (
+        <p class="box warn">{say.disableInGrace}</p>
+      )}
     </Ask>
   );
 }
