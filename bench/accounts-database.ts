@@ -74,7 +74,14 @@ export class AccountsDatabase {
       staleFor: 60_000,
       uses: { key: ignore, previous: ignore },
       stopwatch: () => performance.now(),
-      monitor: { lookup: ignore, query: () => ignore, connected: ignore, disconnected: ignore, failed: ignore },
+      monitor: {
+        lookup: ignore,
+        query: () => ignore,
+        connected: ignore,
+        disconnected: ignore,
+        changed: ignore,
+        failed: ignore,
+      },
     });
     await directory.open();
     // The first ones are for the database to become warm.

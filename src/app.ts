@@ -22,6 +22,7 @@ import { TlsRenewal } from './gateway/tls-renewal.ts';
 import { connectionsOf, listen } from './http.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
 import type { SidecarState } from './operators/overview.ts';
+import { logChanges } from './telemetry/change-log.ts';
 import { certificateMetrics } from './telemetry/certificate-metrics.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
 import { limitMetrics, type LimitUse } from './telemetry/limit-metrics.ts';
@@ -159,12 +160,15 @@ export class App {
   apply(config: Config): void {
     const upstreamsBefore = this.#upstreams.all();
     const databaseBefore = this.#database;
+    const { store: storeBefore, accounts: accountsBefore } = this.#config;
     this.#config = config;
     this.#directory = this.#directoryOf(config);
     this.#gateway.configure(this.#rulesOf(config));
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
     void this.#recorder.configure(config);
+    // Accounts that move between a file and a database have not changed.
+    if (config.store.kind === storeBefore.kind) void logChanges(this.#log, accountsBefore, config.accounts);
     const { timeouts, limits, listen, operators } = config;
     this.#merchantsListener.headersTimeout = timeouts.header;
     this.#merchantsListener.keepAliveTimeout = timeouts.idle;

@@ -2,6 +2,8 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { AccountsError } from '../accounts/accounts-error.ts';
 import type { DirectoryState } from '../accounts/postgres/directory.ts';
 import { lookupOutcomes, type LookupOutcome, type Monitor } from '../accounts/postgres/monitor.ts';
+import type { Difference } from '../accounts/differences.ts';
+import { logChange } from './change-log.ts';
 import type { Logger } from './logger.ts';
 
 /** Metrics and log lines of accounts that are looked up in a database. */
@@ -77,6 +79,10 @@ export class DirectoryMonitor implements Monitor {
       { err: error },
       'no connection to the database of the accounts: known API keys go on working for a time',
     );
+  }
+
+  changed(differences: readonly Difference[]): void {
+    for (const difference of differences) logChange(this.#log, difference);
   }
 
   failed(error: unknown): void {

@@ -1,14 +1,15 @@
 import { LRUCache } from 'lru-cache';
 import type { Account } from '../account.ts';
 import type { VersionedDirectory, Found, KeyHolder, Uses } from '../directory.ts';
-import { equalAccounts, equalKeys } from '../equal-accounts.ts';
+import { differencesButKeys, keyDifferences } from '../differences.ts';
 import { openAccount } from '../open-account.ts';
 import type { Vault } from '../vault.ts';
 import { Batches } from './batches.ts';
 import { Connection } from './connection.ts';
 import { accountsError } from './failures.ts';
+import { LastKnown } from './last-known.ts';
 import type { LookupOutcome, Monitor } from './monitor.ts';
-import { accountOf, encryptionJson, keyJson, type AccountRow, type KeyJson } from './rows.ts';
+import { accountOf, selectHolders, type HolderRow } from './rows.ts';
 
 /** How often the database is asked for a sign of life, at least. Milliseconds. */
 const heartbeat = 1_000;
@@ -69,6 +70,7 @@ export class PostgresDirectory implements VersionedDirectory {
   readonly #known: LRUCache<string, Entry>;
   /** Keys that do not exist have room of their own: however many are guessed, no known one has to go. */
   readonly #unknown: LRUCache<string, Span>;
+  readonly #lastKnown = new LastKnown();
   /** The hashes in `#known`, by account. */
   readonly #hashes = new Map<string, Set<string>>();
   /** The present one; undefined while there is no connection. */
@@ -145,9 +147,13 @@ export class PostgresDirectory implements VersionedDirectory {
     return [...(this.#hashes.get(account.id) ?? [])].every((hash) => {
       const entry = this.#known.peek(hash);
       if (entry?.span !== span) return true;
+      if (entry.found === 'unavailable') return false;
       const key = account.keys.find((each) => each.hash === hash);
-      if (key === undefined || entry.found === 'unavailable') return false;
-      return equalKeys(entry.found.key, key) && equalAccounts(entry.found.account, account);
+      const different = [
+        ...differencesButKeys(entry.found.account, account),
+        ...keyDifferences(account.id, entry.found.key, key),
+      ];
+      return different.length === 0;
     });
   }
 
@@ -180,7 +186,11 @@ export class PostgresDirectory implements VersionedDirectory {
     if (span === undefined) throw new Error('not connected to the database');
     const done = this.#monitor.query();
     const rows = await this.#connection
-      .query<HolderRow>({ name: 'look-up', text: lookUp, values: [hashes.map((hash) => Buffer.from(hash, 'hex'))] })
+      .query<HolderRow>({
+        name: 'look-up',
+        text: selectHolders,
+        values: [hashes.map((hash) => Buffer.from(hash, 'hex'))],
+      })
       .catch((error: unknown) => this.#failed(error))
       .finally(done);
     this.#failing = false;
@@ -213,10 +223,16 @@ export class PostgresDirectory implements VersionedDirectory {
       this.#unknown.set(hash, span);
       return;
     }
+    this.#remember(this.#known.peek(hash));
     this.#known.set(hash, entry);
+    if (entry.found !== 'unavailable') this.#monitor.changed(this.#lastKnown.differences(entry.found));
     const hashes = this.#hashes.get(entry.account);
     if (hashes === undefined) this.#hashes.set(entry.account, new Set([hash]));
     else hashes.add(hash);
+  }
+
+  #remember(entry: Entry | undefined): void {
+    if (entry !== undefined && entry.found !== 'unavailable') this.#lastKnown.remember(entry.found);
   }
 
   #forgotten(account: string, hash: string): void {
@@ -259,7 +275,10 @@ export class PostgresDirectory implements VersionedDirectory {
     if (this.#heard.has('*')) this.#begin();
     for (const accounts of this.#heard) {
       for (const account of accounts.split(' ')) {
-        for (const hash of this.#hashes.get(account) ?? []) this.#known.delete(hash);
+        for (const hash of this.#hashes.get(account) ?? []) {
+          this.#remember(this.#known.peek(hash));
+          this.#known.delete(hash);
+        }
       }
     }
     this.#heard.clear();
@@ -279,13 +298,3 @@ export class PostgresDirectory implements VersionedDirectory {
     this.#batches.ask(nobody).catch(() => {});
   }
 }
-
-/** A key and its account, as `AccountRow` without the other keys. */
-type HolderRow = Omit<AccountRow, 'keys'> & { readonly key: KeyJson };
-
-const lookUp = `
-  SELECT a.account_id, a.name, a.active, ${encryptionJson} AS encryption, ${keyJson} AS key
-  FROM envelope_sidecar.api_keys k
-  JOIN envelope_sidecar.accounts a USING (account_id)
-  LEFT JOIN envelope_sidecar.key_uses u USING (key_id)
-  WHERE k.hash = ANY($1)`;

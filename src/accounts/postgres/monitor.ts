@@ -1,4 +1,5 @@
 import type { AccountsError } from '../accounts-error.ts';
+import type { Difference } from '../differences.ts';
 
 /** How a look-up was answered. */
 export const lookupOutcomes = [
@@ -22,6 +23,8 @@ export interface Monitor {
   connected(): void;
   /** The connection is lost, or cannot be made to begin with; told once. */
   disconnected(error: AccountsError): void;
+  /** An account that was in the cache was read again, and is different. */
+  changed(differences: readonly Difference[]): void;
   /** Something else failed that an operator has to put right. Never with a secret. */
   failed(error: unknown): void;
 }

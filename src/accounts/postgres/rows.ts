@@ -13,7 +13,7 @@ export interface AccountRow {
   readonly encryption: readonly EncryptionJson[];
 }
 
-export interface KeyJson {
+interface KeyJson {
   readonly key_id: string;
   readonly prefix: KeyPrefix;
   readonly hash: string;
@@ -43,13 +43,13 @@ function milliseconds(column: string): string {
 }
 
 /** A key of `k`, last used as `u` says, as `KeyJson`. */
-export const keyJson = `json_build_object(
+const keyJson = `json_build_object(
   'key_id', k.key_id, 'prefix', k.prefix, 'hash', encode(k.hash, 'hex'),
   'created_at', ${milliseconds('k.created_at')}, 'expires_at', ${milliseconds('k.expires_at')},
   'revoked_at', ${milliseconds('k.revoked_at')}, 'used_at', ${milliseconds('u.used_at')})`;
 
 /** The encryption of the account `a`, as `EncryptionJson[]`. */
-export const encryptionJson = `(
+const encryptionJson = `(
   SELECT coalesce(json_agg(json_build_object(
     'environment', e.environment, 'enabled', e.enabled, 'encoding', e.encoding,
     'key', e.key, 'iv', e.iv, 'format', e.format, 'created_at', ${milliseconds('e.created_at')},
@@ -67,6 +67,17 @@ export const selectAccounts = `
     FROM envelope_sidecar.api_keys k LEFT JOIN envelope_sidecar.key_uses u USING (key_id)
     WHERE k.account_id = a.account_id) AS keys, ${encryptionJson} AS encryption
   FROM envelope_sidecar.accounts a`;
+
+/** A key and its account, as `AccountRow` without the other keys. */
+export type HolderRow = Omit<AccountRow, 'keys'> & { readonly key: KeyJson };
+
+/** The keys with the hashes in $1, as `HolderRow`. */
+export const selectHolders = `
+  SELECT a.account_id, a.name, a.active, ${encryptionJson} AS encryption, ${keyJson} AS key
+  FROM envelope_sidecar.api_keys k
+  JOIN envelope_sidecar.accounts a USING (account_id)
+  LEFT JOIN envelope_sidecar.key_uses u USING (key_id)
+  WHERE k.hash = ANY($1)`;
 
 /**
  * The account of a row. The database's constraints vouch for most of it, unless they were dropped; they allow times that

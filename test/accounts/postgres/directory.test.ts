@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { hashOf } from '../../../src/accounts/api-key.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
-import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption } from './fixtures.ts';
+import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption, storedKey } from './fixtures.ts';
 import { enabledOf } from '../../support/sidecar.ts';
 
 /** What a change through another connection may take to be seen. */
@@ -38,6 +38,34 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(new Set(found).size).toBe(1);
     expect(directory.find(hashOf(keyNamed('acme')))).toBe(found[0]);
     expect(monitor.queries - before).toBe(1);
+  });
+
+  test('tells each change of an account that it had read, once, however many keys the account has', async () => {
+    const url = await postgres.createDatabase();
+    const names = ['one', 'two'];
+    const keys = names.map((name) => storedKey(keyNamed(name)));
+    const store = openStore(url);
+    await put(store, storedAccount('acme', { keys }));
+    const { directory, monitor } = await openDirectory(url);
+    const findBoth = (): Promise<unknown> =>
+      Promise.all(names.map(async (name) => directory.find(hashOf(keyNamed(name)))));
+    await findBoth();
+    expect(monitor.changes).toEqual([]);
+    const [one, ...others] = keys;
+    if (one === undefined) throw new Error('no key');
+    await put(store, storedAccount('acme', { active: false, keys: [{ ...one, revokedAt: 1_000 }, ...others] }));
+    await vi.waitFor(async () => {
+      await findBoth();
+      expect(monitor.changes).toEqual([
+        { account: 'acme', change: 'account_deactivated' },
+        { account: 'acme', change: 'key_revoked', key: one.id },
+      ]);
+    }, oneSecond);
+    await put(store, storedAccount('acme', { active: true, keys: [{ ...one, revokedAt: 1_000 }, ...others] }));
+    await vi.waitFor(async () => {
+      await findBoth();
+      expect(monitor.changes.slice(2)).toEqual([{ account: 'acme', change: 'account_activated' }]);
+    }, oneSecond);
   });
 
   test('hears of every kind of change by hand within a second', async () => {

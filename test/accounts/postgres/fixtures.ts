@@ -1,6 +1,7 @@
 import { createSecretKey } from 'node:crypto';
 import { onTestFinished } from 'vitest';
 import { hashOf, prefixOf, type EnvironmentName } from '../../../src/accounts/api-key.ts';
+import type { Difference } from '../../../src/accounts/differences.ts';
 import { PostgresDirectory, type PostgresDirectoryOptions } from '../../../src/accounts/postgres/directory.ts';
 import type { LookupOutcome, Monitor } from '../../../src/accounts/postgres/monitor.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
@@ -75,6 +76,7 @@ export interface TestMonitor extends Monitor {
   /** Why it was disconnected. */
   readonly reasons: string[];
   readonly failures: string[];
+  readonly changes: Difference[];
   queries: number;
 }
 
@@ -90,6 +92,7 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
     events: [],
     reasons: [],
     failures: [],
+    changes: [],
     queries: 0,
     lookup: (outcome) => void monitor.lookups.push(outcome),
     query: () => {
@@ -101,6 +104,7 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
       monitor.events.push('disconnected');
       monitor.reasons.push(message);
     },
+    changed: (differences) => void monitor.changes.push(...differences),
     failed: (error) => void monitor.failures.push(error instanceof Error ? error.message : 'not an error'),
   };
   const directory = new PostgresDirectory({

@@ -1,0 +1,109 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Account, Encryption } from './account.ts';
+import { environmentNames, type ApiKey, type EnvironmentName } from './api-key.ts';
+
+/** One difference between two versions of an account. Without secrets: it is logged. */
+export interface Difference {
+  readonly account: string;
+  readonly change:
+    | 'account_added'
+    | 'account_removed'
+    | 'account_renamed'
+    | 'account_activated'
+    | 'account_deactivated'
+    | 'key_issued'
+    | 'key_revoked'
+    | 'key_changed'
+    | 'key_removed'
+    | 'encryption_enabled'
+    | 'encryption_disabled'
+    | 'encryption_changed'
+    | 'credentials_replaced'
+    | 'grace_changed';
+  /** The id of the API key. */
+  readonly key?: string;
+  readonly environment?: EnvironmentName;
+}
+
+/**
+ * How a later version of an account differs from an earlier one; nothing if requests are decided alike by both. When a key
+ * was last used makes no difference.
+ */
+export function differences(before: Account | undefined, after: Account | undefined): readonly Difference[] {
+  if (after === undefined) return before === undefined ? [] : [{ account: before.id, change: 'account_removed' }];
+  if (before === undefined) return [{ account: after.id, change: 'account_added' }];
+  const remaining = new Set(after.keys.map(({ hash }) => hash));
+  return [
+    ...differencesButKeys(before, after),
+    ...after.keys.flatMap((key) => keyDifferences(after.id, keyWith(before, key.hash), key)),
+    ...before.keys
+      .filter(({ hash }) => !remaining.has(hash))
+      .flatMap((key) => keyDifferences(after.id, key, undefined)),
+  ];
+}
+
+type WithoutKeys = Omit<Account, 'keys'>;
+
+/** As `differences`, apart from the account's keys. */
+export function differencesButKeys(before: WithoutKeys, after: WithoutKeys): readonly Difference[] {
+  const found: Difference[] = [];
+  const account = after.id;
+  if (before.name !== after.name) found.push({ account, change: 'account_renamed' });
+  if (before.active !== after.active) {
+    found.push({ account, change: after.active ? 'account_activated' : 'account_deactivated' });
+  }
+  for (const environment of environmentNames) {
+    const change = encryptionChange(before.encryption[environment], after.encryption[environment]);
+    if (change !== undefined) found.push({ account, change, environment });
+  }
+  return found;
+}
+
+/** How a key of an account differs. */
+export function keyDifferences(
+  account: string,
+  before: ApiKey | undefined,
+  after: ApiKey | undefined,
+): readonly Difference[] {
+  if (after === undefined) return before === undefined ? [] : [{ account, change: 'key_removed', key: before.id }];
+  const key = after.id;
+  if (before === undefined) return [{ account, change: 'key_issued', key }];
+  if (before.revokedAt === undefined && after.revokedAt !== undefined) return [{ account, change: 'key_revoked', key }];
+  return keyMembers.every((member) => before[member] === after[member])
+    ? []
+    : [{ account, change: 'key_changed', key }];
+}
+
+const keyMembers = ['id', 'prefix', 'hash', 'createdAt', 'expiresAt', 'revokedAt'] as const;
+
+function keyWith({ keys }: Account, hash: string): ApiKey | undefined {
+  return keys.find((key) => key.hash === hash);
+}
+
+function encryptionChange(
+  before: Encryption | undefined,
+  after: Encryption | undefined,
+): Difference['change'] | undefined {
+  const [one, other] = [partsOf(before), partsOf(after)];
+  if (isDeepStrictEqual(one, other)) return undefined;
+  if (one.current === undefined && other.current !== undefined) return 'encryption_enabled';
+  if (one.current !== undefined && other.current === undefined) return 'encryption_disabled';
+  if (!isDeepStrictEqual(one.current, other.current)) return 'credentials_replaced';
+  return isDeepStrictEqual(one.grace, other.grace) ? 'encryption_changed' : 'grace_changed';
+}
+
+/** What is compared. Codecs keep their credentials in private fields, which a comparison does not see. */
+function partsOf(encryption: Encryption | undefined): Readonly<Record<'current' | 'grace' | 'rest', unknown>> {
+  if (encryption === undefined) return { current: undefined, grace: undefined, rest: undefined };
+  if (encryption.kind === 'ending') {
+    const { previous, until } = encryption;
+    return { current: undefined, grace: { previous: previous.pack(), until }, rest: undefined };
+  }
+  const { current, createdAt, grace } = encryption;
+  const { encoding, ...credentials } = current.pack();
+  return {
+    current: credentials,
+    grace: grace && { previous: grace.previous?.pack(), until: grace.until },
+    rest: { createdAt, encoding },
+  };
+}

@@ -1,0 +1,35 @@
+import { LRUCache } from 'lru-cache';
+import type { ApiKey } from '../api-key.ts';
+import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
+import type { KeyHolder } from '../directory.ts';
+
+/** Accounts remembered at most. Of others a change is taken in without a line in the log. */
+const most = 1_000;
+
+/** The versions of accounts that were in the cache before they changed, to tell what changed when they are read again. */
+export class LastKnown {
+  readonly #accounts = new LRUCache<string, { account: KeyHolder['account']; readonly keys: Map<string, ApiKey> }>({
+    max: most,
+  });
+
+  /** Remembers what is about to be forgotten or replaced. */
+  remember({ account, key }: KeyHolder): void {
+    const known = this.#accounts.get(account.id);
+    if (known === undefined) this.#accounts.set(account.id, { account, keys: new Map([[key.hash, key]]) });
+    else known.keys.set(key.hash, key);
+  }
+
+  /** How a holder that was just read differs from what was remembered; each difference once, however many keys there are. */
+  differences({ account, key }: KeyHolder): readonly Difference[] {
+    const known = this.#accounts.get(account.id);
+    if (known === undefined) return [];
+    const before = known.keys.get(key.hash);
+    const found = [
+      ...differencesButKeys(known.account, account),
+      ...(before === undefined ? [] : keyDifferences(account.id, before, key)),
+    ];
+    known.account = account;
+    known.keys.delete(key.hash);
+    return found;
+  }
+}

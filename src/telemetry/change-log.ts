@@ -1,0 +1,42 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Account } from '../accounts/account.ts';
+import { differences, type Difference } from '../accounts/differences.ts';
+import type { Logger } from './logger.ts';
+
+/** Lines for one reload at most: a new file may change everything. */
+export const mostChanges = 100;
+
+/** Accounts compared at a time. */
+const batch = 100;
+
+/** Logs one change of an account that this sidecar has taken in, whoever made it. */
+export function logChange(log: Logger, difference: Difference): void {
+  log.info(difference, 'account changed');
+}
+
+/**
+ * Logs how the accounts in force differ from those before: the first changes, then how many more accounts changed. Requests
+ * are served in between.
+ */
+export async function logChanges(log: Logger, before: readonly Account[], after: readonly Account[]): Promise<void> {
+  const earlier = new Map(before.map((account) => [account.id, account]));
+  const later = new Set(after.map(({ id }) => id));
+  const pairs = [
+    ...after.map((account) => [earlier.get(account.id), account] as const),
+    ...before.filter(({ id }) => !later.has(id)).map((account) => [account, undefined] as const),
+  ];
+  let logged = 0;
+  let more = 0;
+  for (const [i, [one, other]] of pairs.entries()) {
+    if (i % batch === batch - 1) await nextTurn();
+    const found = differences(one, other);
+    if (found.length === 0) continue;
+    if (logged + found.length > mostChanges) {
+      more += 1;
+      continue;
+    }
+    for (const difference of found) logChange(log, difference);
+    logged += found.length;
+  }
+  if (more > 0) log.info({ accounts: more }, 'more accounts changed');
+}
