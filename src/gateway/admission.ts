@@ -1,8 +1,9 @@
-import { kindOf } from '../accounts/api-key.ts';
+import { environmentOf, hashOf, kindOf } from '../accounts/api-key.ts';
 import type { Found, KeyHolder } from '../accounts/directory.ts';
 import type { Limits, ReportableCode, Route } from '../config/config.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
-import { authenticate } from './authentication.ts';
+import { continueWith } from '../until.ts';
+import { authenticate, parseApiKey } from './authentication.ts';
 import { cipherTestOf } from './cipher-test.ts';
 import { clientOf, peerOf } from './client-address.ts';
 import { FailureLimiter } from './limits.ts';
@@ -16,7 +17,7 @@ import type { RouteMatch } from './router.ts';
 import type { Rules, ServedEnvironment } from './rules.ts';
 import { encryptionAt, sealingByHead } from './sealing.ts';
 
-/** How an admitted request goes on: it is answered here, or by the upstream. */
+/** The way of an admitted request: it is answered here, or by the upstream. */
 export type Admitted =
   | { readonly kind: 'cipher_test'; readonly head: RequestHead; readonly test: 'encrypt' | 'decrypt' }
   | {
@@ -25,6 +26,8 @@ export type Admitted =
       readonly environment: ServedEnvironment;
       readonly enveloped: boolean;
     };
+
+type Outcome = Admitted | Refusal;
 
 /** Decides whether a request is let in. */
 export class Admission {
@@ -46,7 +49,7 @@ export class Admission {
   }
 
   /** The ordered steps that decide about a request. Each stands where it stands for the reason it gives. */
-  async decide(request: Request, reply: Reply): Promise<Admitted | Refusal> {
+  decide(request: Request, reply: Reply): Outcome | Promise<Outcome> {
     const { rules } = request;
 
     // 1. What can be read in two ways is refused before anything is decided on one of its readings.
@@ -66,60 +69,49 @@ export class Admission {
     const publicEverywhere = rules.report.has('key_not_permitted');
     request.openToBrowsers = publicEverywhere || routes.some((route) => route.keys.includes('public'));
     // Bytes behind the head would be a body to one reader and the first of the WebSocket to another.
-    if (
-      head.method === 'GET' &&
-      head.body.kind !== 'none' &&
-      asksForWebSocket(head.upgrade) &&
-      routes.some((route) => route.upgrade)
-    ) {
+    const hasBody = head.body.kind !== 'none';
+    if (head.method === 'GET' && hasBody && asksForWebSocket(head.upgrade) && routes.some((route) => route.upgrade)) {
       return new Refusal('ambiguous_request');
     }
 
     // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
     const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
+    const enveloped = test === undefined && routes.some((route) => route.envelope);
     if (test !== undefined) {
-      const holder =
-        head.authorization === undefined ? undefined : await this.#identify(request, reply, head, environment);
-      return holder instanceof Refusal ? holder : { kind: 'cipher_test', head, test };
+      if (head.authorization === undefined) return { kind: 'cipher_test', head, test };
+    } else {
+      request.route = routes[0]?.path ?? 'unlisted';
+      if (isOpenPreflight(head, rules)) return { kind: 'upstream', head, environment, enveloped: false };
     }
 
-    request.route = routes[0]?.path ?? 'unlisted';
-    const enveloped = routes.some((route) => route.envelope);
-    if (isOpenPreflight(head, rules)) {
-      return { kind: 'upstream', head, environment, enveloped: false };
-    }
+    // 4. Whose request it is. Before the route's permission: an unknown client has no permissions.
+    const key = parseApiKey(head.authorization, environment.name);
+    if (key instanceof Refusal) return key;
+    const isSuspect = (): boolean => this.#retryAfter(request, head) !== undefined;
+    return continueWith(this.#lookUps.find(rules.directory, hashOf(key), isSuspect), (found) => {
+      const holder = this.#identify(request, head, key, found);
+      if (holder instanceof Refusal) return holder;
+      const { encryption } = request;
+      if (enveloped && encryption !== undefined) reply.seal(sealingByHead(head, encryption));
+      if (!holder.account.active) return new Refusal('account_inactive');
+      if (test !== undefined) return { kind: 'cipher_test', head, test };
 
-    // 4. Whose request it is. Before the route's permission: to somebody unknown there is nothing to permit.
-    const holder = await this.#identify(request, reply, head, environment, enveloped);
-    if (holder instanceof Refusal) return holder;
-
-    // 5. What this kind of key may do here.
-    for (const code of forbiddenBy(match, holder)) {
-      if (rules.report.has(code)) request.reported.push(code);
-      else return new Refusal(code, code === 'method_not_allowed' ? { allow: allowedMethods(routes) } : {});
-    }
-
-    return { kind: 'upstream', head, environment, enveloped };
+      // 5. What this kind of key may do here.
+      for (const code of forbiddenBy(match, holder)) {
+        if (rules.report.has(code)) request.reported.push(code);
+        else return new Refusal(code, code === 'method_not_allowed' ? { allow: allowedMethods(routes) } : {});
+      }
+      return { kind: 'upstream', head, environment, enveloped };
+    });
   }
 
-  /** Finds the holder of the key; from then on refusals are sealed if the holder encrypts here. */
-  async #identify(
-    request: Request,
-    reply: Reply,
-    head: RequestHead,
-    environment: ServedEnvironment,
-    enveloped = false,
-  ): Promise<KeyHolder | Refusal> {
+  #identify(request: Request, head: RequestHead, key: string, found: Found): KeyHolder | Refusal {
     const now = this.#clock();
-    const { directory } = request.rules;
-    const isSuspect = (): boolean => this.#retryAfter(request, head) !== undefined;
-    const find = (hash: string): Found | Promise<Found> => this.#lookUps.find(directory, hash, isSuspect);
-    const holder = await authenticate(head.authorization, environment.name, find, now);
+    const holder = authenticate(key, found, now);
     if (holder instanceof Refusal) return holder.code === 'invalid_api_key' ? this.#guessed(request, head) : holder;
-    const encryption = encryptionAt(holder.account.encryption[environment.name], now);
-    request.identify(holder, encryption);
-    if (enveloped && encryption !== undefined) reply.seal(sealingByHead(head, encryption));
-    return holder.account.active ? holder : new Refusal('account_inactive');
+    const encryption = holder.account.encryption[environmentOf(holder.key.prefix)];
+    request.identify(holder, encryptionAt(encryption, now));
+    return holder;
   }
 
   /**

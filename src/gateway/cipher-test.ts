@@ -52,7 +52,7 @@ export async function answerCipherTest(
       ? new AesCbc(credentials, 'hex').seal(minifyJson(body))
       : decrypt(credentials, body, (ciphertext) => diagnose(ciphertext, key, iv));
   if (result instanceof Refusal) return result;
-  reply.send(200, [...reply.headers(), 'Content-Type', 'application/json', 'Cache-Control', 'no-store'], result);
+  reply.send(200, ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], result);
   return undefined;
 }
 

@@ -1,6 +1,7 @@
 import { hintForBody } from '../envelope/hints.ts';
 import { hasEnvelopeShape, openEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
+import { continueWith } from '../until.ts';
 import { forward } from './forward.ts';
 import type { FailureLimiter } from './limits.ts';
 import { PlainResponse } from './plain-response.ts';
@@ -23,32 +24,38 @@ export interface ExchangeDependencies {
  * The enveloped exchange: the request's envelope is opened, the plaintext forwarded byte for byte, the response sealed.
  * What cannot be opened is not forwarded.
  */
-export async function exchange(
+export function exchange(
   reply: Reply,
   head: RequestHead,
   environment: ServedEnvironment,
   encryption: EncryptionInForce,
   dependencies: ExchangeDependencies,
-): Promise<Refusal | undefined> {
-  let body: Buffer | undefined;
-  if (head.body.kind !== 'none') {
-    if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
-    const sent = await readBody(reply, head);
+): Refusal | undefined | Promise<Refusal | undefined> {
+  if (head.body.kind === 'none') return forwardToBeSealed(reply, head, environment, undefined, dependencies.metrics);
+  if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
+  return continueWith(readBody(reply, head), (sent) => {
     if (sent instanceof Refusal) return sent;
-    if (sent.length > 0) {
-      const opened = open(reply, environment, encryption, sent, dependencies);
-      if (opened instanceof Refusal) return opened;
-      body = opened;
-    }
-  }
+    const opened = sent.length === 0 ? undefined : open(reply, environment, encryption, sent, dependencies);
+    if (opened instanceof Refusal) return opened;
+    return forwardToBeSealed(reply, head, environment, opened, dependencies.metrics);
+  });
+}
+
+/** @param body plaintext */
+function forwardToBeSealed(
+  reply: Reply,
+  head: RequestHead,
+  environment: ServedEnvironment,
+  body: Buffer | undefined,
+  metrics: Metrics,
+): Refusal | undefined {
   const sealer = reply.sealing?.sealer;
   if (sealer === undefined) {
     return forward(reply, head, environment, head.plainHeaders, body, new PlainResponse(reply));
   }
   const headers = ['Accept-Encoding', 'identity'];
   if (body !== undefined) headers.push('Content-Type', 'application/json');
-  const response = new SealedResponse(reply, sealer, environment.name, dependencies.metrics);
-  return forward(reply, head, environment, headers, body, response);
+  return forward(reply, head, environment, headers, body, new SealedResponse(reply, sealer, environment.name, metrics));
 }
 
 /** Opens the envelope and settles how it is answered. */

@@ -173,10 +173,12 @@ export class Gateway {
 
   /** The one place that answers what the steps of a request refuse. */
   async #serve(request: Request, reply: Reply, firstBytes: Buffer | undefined): Promise<void> {
+    // Awaited in any case: Node's parser must see the rest of the bytes it was given, to know whether the request is complete.
     const admission = await this.#admission.decide(request, reply);
-    // While its key was looked up, the client may have left, or Node's parser found a fault behind the head.
+    // Meanwhile the client may have left, or the parser may have found a fault behind the head.
     if (reply.over || reply.begun) return;
-    const refusal = admission instanceof Refusal ? admission : await this.#answer(reply, admission, firstBytes);
+    const answered = admission instanceof Refusal ? admission : this.#answer(reply, admission, firstBytes);
+    const refusal = answered instanceof Promise ? await answered : answered;
     if (refusal !== undefined) reply.refuse(refusal);
   }
 

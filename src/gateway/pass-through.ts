@@ -1,5 +1,6 @@
 import { isEnvelope } from '../envelope/envelope.ts';
 import { isWhiteSpace } from '../envelope/json.ts';
+import { continueWith } from '../until.ts';
 import { forward } from './forward.ts';
 import { PlainResponse } from './plain-response.ts';
 import { Refusal } from './refusal.ts';
@@ -12,41 +13,40 @@ import type { ServedEnvironment } from './rules.ts';
  * Untouched traffic: bodies of any size stream both ways. Only an encrypting account's JSON is looked at before, because
  * an envelope on a route that does not open it would reach the upstream as nonsense.
  */
-export async function passThrough(
+export function passThrough(
   reply: Reply,
   head: RequestHead,
   environment: ServedEnvironment,
-): Promise<Refusal | undefined> {
+): Refusal | undefined | Promise<Refusal | undefined> {
   const { encryption, reported, reservation, rules } = reply.request;
-  let lookedAt: readonly Buffer[] = [];
-  let body: Buffer | PassingBody | undefined;
-  if (head.body.kind !== 'none') {
-    const { requestBody } = rules.limits;
-    const isLookedAt = encryption !== undefined && !isEncoded(head) && (head.body.contentLength ?? 0) <= requestBody;
-    if (!isLookedAt && !reservation.takeSlot()) return new Refusal('overloaded');
+  const pass = (body: Buffer | PassingBody | undefined): Refusal | undefined =>
+    forward(reply, head, environment, head.plainHeaders, body, new PlainResponse(reply));
+  if (head.body.kind === 'none') return pass(undefined);
+
+  const { requestBody } = rules.limits;
+  if (encryption === undefined || isEncoded(head) || (head.body.contentLength ?? 0) > requestBody) {
+    if (!reservation.takeSlot()) return new Refusal('overloaded');
     if (head.expectsContinue) reply.raw.writeContinue();
-    if (isLookedAt) {
-      reply.wait('request_timeout');
-      const collected = await collect(reply, requestBody, (chunk, index) => {
-        reply.wait('request_timeout');
-        return index > 0 || mayBeJsonObject(chunk);
-      });
-      // It may have been refused for what stands behind.
-      if (reply.begun) return undefined;
-      if (collected instanceof Refusal) return collected;
-      if (collected.whole) {
-        const whole = concat(collected.chunks);
-        if (isEnvelope(whole)) {
-          if (!rules.report.has('encryption_not_supported')) return new Refusal('encryption_not_supported');
-          reported.push('encryption_not_supported');
-        }
-        body = whole;
-      }
-      lookedAt = collected.chunks;
-    }
-    body ??= new PassingBody(reply, lookedAt);
+    return pass(new PassingBody(reply, []));
   }
-  return forward(reply, head, environment, head.plainHeaders, body, new PlainResponse(reply));
+  if (head.expectsContinue) reply.raw.writeContinue();
+  reply.wait('request_timeout');
+  const collected = collect(reply, requestBody, (chunk, index) => {
+    reply.wait('request_timeout');
+    return index > 0 || mayBeJsonObject(chunk);
+  });
+  return continueWith(collected, (read) => {
+    if (read instanceof Refusal) return read;
+    // The bytes behind it may have been refused.
+    if (reply.begun) return undefined;
+    if (!read.whole) return pass(new PassingBody(reply, read.chunks));
+    const body = concat(read.chunks);
+    if (isEnvelope(body)) {
+      if (!rules.report.has('encryption_not_supported')) return new Refusal('encryption_not_supported');
+      reported.push('encryption_not_supported');
+    }
+    return pass(body);
+  });
 }
 
 /** Whether a body begins like a JSON object. */

@@ -38,7 +38,9 @@ export function passUpgrade(
   const handshake = { req: raw, socket: raw.socket, firstBytes, target: head.target, headers };
   reply.call = environment.upstream.upgrade(handshake, new PlainResponse(reply), (switched) => {
     reply.upgrade();
-    return [...reply.headers(), ...readResponseHead(101, switched).headers];
+    const response = readResponseHead(101, switched).headers;
+    reply.addHeaders(response);
+    return response;
   });
   return undefined;
 }

@@ -18,7 +18,8 @@ export class PlainResponse extends ResponseRelay {
     const { raw: res, request } = this.reply;
     this.waitForUpstream();
     const head = readResponseHead(status, raw);
-    this.reply.writeHead(status, [...this.reply.headers(), ...head.headers, ...head.bodyHeaders]);
+    head.headers.push(...head.bodyHeaders);
+    this.reply.writeHead(status, head.headers);
     this.#awaited = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
     // The head travels with the first bytes where they are here already, and at once where they are not: whoever
     // listens to a stream of events waits for it.

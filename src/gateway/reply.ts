@@ -185,28 +185,34 @@ export class Reply implements Linked<Reply> {
     else socket.destroy();
   }
 
-  /** The headers that each response carries, as a flat list to be continued. */
-  headers(): string[] {
-    const headers = ['X-Request-Id', this.request.id];
+  /** Adds the headers that each response carries to a flat list. */
+  addHeaders(headers: string[]): void {
+    headers.push('X-Request-Id', this.request.id);
     if (this.#sealing?.credentials !== undefined) headers.push('Envelope-Credentials', this.#sealing.credentials);
-    return headers;
   }
 
-  /** Begins the response. One that comes before the end of the request closes the connection: its rest may never come. */
+  /**
+   * Begins the response. One that comes before the end of the request closes the connection: its rest may never come.
+   *
+   * @param headers flat list, to which the headers of each response are added
+   */
   writeHead(status: number, headers: string[]): void {
     if (this.request.bodyPending) this.raw.shouldKeepAlive = false;
-    this.request.stats.respond();
-    this.raw.writeHead(status, headers);
+    this.#writeHead(status, headers);
   }
 
   /** Sends a whole response; a string's characters are ASCII. */
   send(status: number, headers: string[], body: string | Buffer): void {
-    const { head, stats } = this.request;
-    const sent = head?.method === 'HEAD' ? undefined : body;
+    const sent = this.request.head?.method === 'HEAD' ? undefined : body;
     if (sent !== undefined) headers.push('Content-Length', String(sent.length));
-    stats.respond();
-    this.raw.writeHead(status, headers);
+    this.#writeHead(status, headers);
     this.end(sent);
+  }
+
+  #writeHead(status: number, headers: string[]): void {
+    this.addHeaders(headers);
+    this.request.stats.respond();
+    this.raw.writeHead(status, headers);
   }
 
   /**
@@ -253,7 +259,7 @@ export class Reply implements Linked<Reply> {
     if (sealer === undefined && this.#sealing?.credentials !== undefined) {
       this.#sealing = { sealer: undefined, credentials: 'none' };
     }
-    const headers = this.headers();
+    const headers = refusalHeaders(code, details, request.openToBrowsers);
     let body = problem(code, request.id, request.rules.errorsPage, details.hint);
     if (sealer === undefined) {
       headers.push('Content-Type', 'application/problem+json');
@@ -262,7 +268,6 @@ export class Reply implements Linked<Reply> {
       headers.push('Content-Type', 'application/json', 'Envelope', 'sealed');
       headers.push('Envelope-Content-Type', 'application/problem+json');
     }
-    headers.push(...refusalHeaders(code, details, request.openToBrowsers));
     if (row.closes === true || this.#restUnwanted) this.raw.shouldKeepAlive = false;
     this.send(row.status, headers, body);
   }

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { BodySink, StreamedBody } from '../upstream/call.ts';
+import { continueWith } from '../until.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import type { RequestHead } from './request-head.ts';
@@ -24,15 +25,20 @@ export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
  * @returns the body or why it is refused; never settles where the client leaves or the time is over, because then the
  *   request is over, too
  */
-export async function readBody(reply: Reply, head: RequestHead, most = Infinity): Promise<Buffer | Refusal> {
+export function readBody(
+  reply: Reply,
+  head: RequestHead,
+  most = Infinity,
+): Buffer | Refusal | Promise<Buffer | Refusal> {
   if (head.body.kind === 'none') return Buffer.alloc(0);
   const limit = Math.min(most, reply.request.rules.limits.requestBody);
   if ((head.body.contentLength ?? 0) > limit) return new Refusal('body_too_large');
   reply.wait('request_timeout');
   if (head.expectsContinue) reply.raw.writeContinue();
-  const collected = await collect(reply, limit);
-  if (collected instanceof Refusal) return collected;
-  return collected.whole ? concat(collected.chunks) : new Refusal('body_too_large');
+  return continueWith(collect(reply, limit), (read) => {
+    if (read instanceof Refusal) return read;
+    return read.whole ? concat(read.chunks) : new Refusal('body_too_large');
+  });
 }
 
 /** What a chunk takes in memory, however few bytes it has: a body that comes byte by byte is a thousand times its size. */

@@ -174,16 +174,16 @@ export class SealedResponse extends ResponseRelay {
   #writeHead(length: number | 'unknown' | undefined): void {
     const { reply } = this;
     const { status = 200, headers = [], contentType } = this.#head ?? {};
-    const response = [...reply.headers(), ...headers, 'Cache-Control', 'no-store'];
+    headers.push('Cache-Control', 'no-store');
     if (length === undefined) {
-      if (contentType !== undefined) response.push('Content-Type', contentType);
-      if (mayHaveBody(reply.request.head?.method ?? '', status)) response.push('Content-Length', '0');
+      if (contentType !== undefined) headers.push('Content-Type', contentType);
+      if (mayHaveBody(reply.request.head?.method ?? '', status)) headers.push('Content-Length', '0');
     } else {
-      response.push('Content-Type', 'application/json', 'Envelope', 'sealed');
-      if (contentType !== undefined && !isJsonType(contentType)) response.push('Envelope-Content-Type', contentType);
-      if (length !== 'unknown') response.push('Content-Length', String(length));
+      headers.push('Content-Type', 'application/json', 'Envelope', 'sealed');
+      if (contentType !== undefined && !isJsonType(contentType)) headers.push('Envelope-Content-Type', contentType);
+      if (length !== 'unknown') headers.push('Content-Length', String(length));
     }
-    reply.writeHead(status, response);
+    reply.writeHead(status, headers);
   }
 
   #timed<T>(work: () => T): T {
