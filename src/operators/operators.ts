@@ -135,8 +135,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
       config: named(endpoint.operation),
       // Before the body is read.
       onRequest: async (request) => {
-        const { account = (request.query as Account).account } = request.params as Account;
-        checkPermission(endpoint, signedIn(noteOf(request)), account);
+        const { account: inPath } = request.params as Account;
+        const { account: inQuery } = request.query as Account;
+        checkPermission(endpoint, signedIn(noteOf(request)), { inPath, inQuery });
       },
       handler: async (request, reply) => {
         const result = await carryOut(endpoint, request, noteOf(request), state());

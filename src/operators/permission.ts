@@ -3,23 +3,30 @@ import type { OperatorsToken } from '../config/config.ts';
 import type { Endpoint } from './endpoint.ts';
 import { ApiProblem } from './problems.ts';
 
+/** The account that a request names. */
+export interface NamedAccount {
+  readonly inPath: string | undefined;
+  readonly inQuery: string | undefined;
+}
+
 /**
  * Refuses what a token may not do. A token of one account gets the same response for every other id, so that it does not learn
  * which accounts exist.
  *
- * @param account as in the request's path or query; undefined: they have none
  * @throws ApiProblem `forbidden`
  */
 export function checkPermission(
   { role, accountToken }: Pick<Endpoint, 'role' | 'accountToken'>,
   token: OperatorsToken,
-  account: string | undefined,
+  { inPath, inQuery }: NamedAccount,
 ): void {
   // Roles stand in the order of what they may do.
   if (operatorRoles.indexOf(token.role) < operatorRoles.indexOf(role)) {
     throw new ApiProblem('forbidden', `The role of this token is ${token.role}; this needs the role ${role}.`);
   }
-  if (token.account === undefined || account === token.account) return;
-  if (account === undefined && accountToken === 'own') return;
+  if (token.account === undefined) return;
+  // An endpoint that does not read the query would let a token in for an account that the request is not about.
+  const own = accountToken === 'own' ? (inQuery ?? token.account) : undefined;
+  if ((inPath ?? own) === token.account) return;
   throw new ApiProblem('forbidden', `This token is for account ${token.account} alone.`);
 }

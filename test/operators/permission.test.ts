@@ -111,12 +111,18 @@ describe('a token of one account', () => {
     },
   );
 
-  test('may not add accounts', async () => {
-    const { ask, file } = await withAccounts();
-    const response = await ask('POST /accounts', { token: tokenOf('acme-shop'), body: bodies['add_account'] });
-    expectProblem(response, 403, 'forbidden');
-    expect(file()).not.toContain('new');
-  });
+  test.each(endpoints.filter(({ path, accountToken }) => !path.includes('{account}') && accountToken === undefined))(
+    'may not $operation, even if the query names its account',
+    async ({ path, method, operation }) => {
+      const { ask, file } = await withAccounts();
+      const before = file();
+      const asked = { token: tokenOf('acme-shop'), body: bodies[operation] };
+      for (const query of ['', '?account=acme', '?account=acme&account=acme']) {
+        expectProblem(await ask(`${lineOf(path, method, 'acme')}${query}`, asked), 403, 'forbidden');
+      }
+      expect(file()).toBe(before);
+    },
+  );
 
   test('lists its own account alone', async () => {
     const { ask } = await withAccounts();
