@@ -70,7 +70,7 @@ function forwarded(merchant: Merchant, plaintext: Buffer | undefined, response: 
   };
 }
 
-/** Requests with envelopes that must not be opened, each with what is wrong with it: whoever lets one pass saves work. */
+/** Requests with envelopes that must not be opened, each with what is wrong with it: a proxy that lets one pass saves work. */
 export function brokenRequests(): { readonly fault: string; readonly request: Buffer }[] {
   const [merchant] = known.encrypting;
   if (merchant === undefined) return [];

@@ -4,7 +4,7 @@ export interface Workload {
   readonly title: string;
   /**
    * `enveloped`: from accounts that encrypt, on a route that opens and seals; `plain`: from accounts that do not, passed
-   * through; `refused`: with API keys nobody knows.
+   * through; `refused`: with unknown API keys.
    */
   readonly kind: 'enveloped' | 'plain' | 'refused';
   readonly connections: number;

@@ -47,7 +47,7 @@ describe('a new configuration', () => {
     expect(readFileSync('docs/operators/reload.md', 'utf8')).toContain(`\`${member}\``);
   });
 
-  test('with another CA for clients’ certificates lets in who shows one of it, and nobody else any more', async () => {
+  test('with another CA for clients’ certificates lets in who shows one of it, and no others', async () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
     const clients = [authority.issue('DNS:merchant'), other.issue('DNS:merchant')];

@@ -3,8 +3,8 @@ import { dirname, join, normalize } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
 /**
- * The house from top to bottom. A file may import from its own folder and from every row below; folders that share a
- * row are siblings and do not know each other.
+ * The layers from top to bottom. A file may import from its own folder and from every row below; folders that share a
+ * row do not import each other. Of nested folders the inner one counts.
  */
 const layers: readonly (readonly string[])[] = [
   ['main.ts'],
@@ -15,6 +15,8 @@ const layers: readonly (readonly string[])[] = [
   ['upstream/'],
   ['config/'],
   ['telemetry/'],
+  ['accounts/transfer/'],
+  ['accounts/file/', 'accounts/postgres/'],
   ['accounts/'],
   ['envelope/', 'yaml/'],
   ['input/'],
@@ -25,6 +27,12 @@ const layers: readonly (readonly string[])[] = [
 
 /** The longest file that can be read in one sitting. */
 const longest = 300;
+
+/** A folder with a single file is none, and one with more than this hides them. */
+const mostFiles = 34;
+
+/** Tests of something other than a folder of src/. */
+const otherTests = new Set(['bench', 'deploy', 'docs', 'image', 'scripts', 'support', 'trials']);
 
 /** A literal import: `import … from`, `import type … from`, `export … from`, `import '…'`. Formatting puts it first. */
 const staticImport = /^(?:import|export)\b(?:[^'"`;=]*?\bfrom)?\s*(['"])(?<specifier>[^'"]+)\1/gm;
@@ -133,6 +141,28 @@ describe('src/', () => {
     expect(objections.filter((each) => each !== undefined)).toEqual([]);
   });
 
+  test('every file lies in a layer', () => {
+    expect([...sources.keys()].filter((file) => placeOf(file) === undefined)).toEqual([]);
+  });
+
+  test(`every folder has 2 to ${mostFiles} files`, () => {
+    const sizes = Map.groupBy(sources.keys(), dirname);
+    const odd = [...sizes].filter(([, files]) => files.length < 2 || files.length > mostFiles);
+    expect(odd.map(([folder, files]) => `${folder}: ${files.length}`)).toEqual([]);
+  });
+
+  test('docs/architecture.md has a row for each layer', () => {
+    const rows = [...readFileSync('docs/architecture.md', 'utf8').matchAll(/^\| (`src\/.*?) \|/gm)];
+    const named = rows.flatMap(([, cell = '']) => [...cell.matchAll(/`src\/([^`]+)`/g)].map(([, name]) => name));
+    expect(named).toEqual(layers.flat());
+  });
+
+  test('test/ has the folders of src/', () => {
+    const folders = readdirSync('test', { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    const names = folders.map(({ name }) => name);
+    expect(names.filter((name) => !otherTests.has(name) && placeOf(`${name}/`) === undefined)).toEqual([]);
+  });
+
   test('every import of a file below src/ leads to one', () => {
     const broken = [...imports].flatMap(([file, targets]) =>
       targets.filter((target) => !existsSync(join('src', target))).map((target) => `${file} imports ${target}`),
@@ -148,7 +178,7 @@ describe('src/', () => {
     expect(specifiers(sources.get('errors.ts') ?? 'missing')).toEqual([]);
   });
 
-  // As a whole it takes 16 MB that nobody here uses.
+  // As a whole it takes 16 MB that are not needed here.
   test('only http.ts has node:http loaded, and not as a whole', () => {
     const importing = [...sources].filter(([, source]) => loadsHttp(source)).map(([file]) => file);
     expect(importing).toEqual([]);
@@ -208,6 +238,7 @@ const m = import(name);
     ['gateway/a.ts', 'gateway/b.ts'],
     ['cli/demo.ts', 'demo/b.ts'],
     ['main.ts', 'errors.ts'],
+    ['accounts/file/a.ts', 'accounts/b.ts'],
   ])('%s may import %s', (from, to) => {
     expect(objection(from, to)).toBeUndefined();
   });
@@ -216,6 +247,8 @@ const m = import(name);
     ['upstream/a.ts', 'gateway/b.ts'],
     ['gateway/a.ts', 'admin/b.ts'],
     ['envelope/a.ts', 'yaml/b.ts'],
+    ['accounts/a.ts', 'accounts/file/b.ts'],
+    ['accounts/file/a.ts', 'accounts/postgres/b.ts'],
     ['app.ts', 'demo/b.ts'],
     ['operators/a.ts', 'console/b.ts'],
     ['console/a.tsx', 'errors.ts'],

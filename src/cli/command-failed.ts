@@ -1,6 +1,6 @@
 import { exitCodes } from './io.ts';
 
-/** Ends a command with a message for whoever runs it, and the exit code that goes with it. */
+/** Ends a command with a message for its user, and the exit code that goes with it. */
 export class CommandFailed extends Error {
   readonly exitCode: number;
 

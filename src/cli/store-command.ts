@@ -20,7 +20,7 @@ export interface StoreSession extends OperationsOptions {
   readonly operations: Operations;
   /** Of the store. */
   readonly settings: StoreSettings;
-  /** For the log: whoever runs the command. */
+  /** The user who runs the command, for the audit trail. */
   readonly actor: string;
   /** Shows a result: as JSON where programs asked for it, else as these lines. */
   readonly show: (result: unknown, lines: () => string) => Promise<void>;

@@ -100,8 +100,8 @@ function readAccountsOf(
 }
 
 /**
- * Where the admin listener of a configuration is, or what is wrong. Mistakes elsewhere in the file, and in others, do not
- * matter: whoever asks wants to reach a sidecar that goes on running on what was valid before.
+ * The address of the admin listener, or the mistakes in it. Mistakes elsewhere in the file, and in others, do not
+ * matter: the caller wants to reach a sidecar that still runs on an earlier, valid configuration.
  */
 export function loadAdmin(path: string, env: Env): Listener | readonly Problem[] {
   const file = open(path, new Files());

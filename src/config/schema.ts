@@ -228,7 +228,7 @@ export function sidecarSchema(values: Values) {
         idle: value(timeLimit)
           .prefault('75s')
           .describe('How long an idle client connection is kept. Longer than the gateway in front keeps it.'),
-        drain: value(timeLimit).prefault('25s').describe('From the begin of a drain until connections are closed.'),
+        drain: value(timeLimit).prefault('25s').describe('From the start of a drain until connections are closed.'),
       })
       .prefault({})
       .describe('How long the sidecar waits.'),

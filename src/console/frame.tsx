@@ -40,7 +40,7 @@ function SignedIn({ session }: { session: Session }) {
   const [first, ...rest] = path.value;
   const place = path.value.slice(0, 2).join('/');
   const isFirst = useRef(true);
-  // Whoever uses a keyboard or a screen reader begins at the new page, not behind the link.
+  // With a keyboard or a screen reader, reading begins at the new page, not behind the link.
   useEffect(() => {
     document.title = `${titleOf(session, path.value)} · ${texts.product}`;
     if (!isFirst.current) main.current?.focus();

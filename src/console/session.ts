@@ -14,7 +14,7 @@ export interface Session {
   readonly accounts_writable: boolean;
 }
 
-/** Undefined: not known yet. Null: nobody is signed in. */
+/** Undefined: not known yet. Null: not signed in. */
 export const session = signal<Session | null | undefined>(undefined);
 
 /** Whether the sign-in page says that a session has ended. */

@@ -65,7 +65,7 @@ export function createPaymentCore(log: (line: string) => void): Server {
   };
 
   return http.createServer((request, response) => {
-    // Reading fails when the client leaves: there is nobody left to answer.
+    // Reading fails when the client leaves: there is no one left to respond to.
     handle(request, response).catch(() => response.destroy());
   });
 }

@@ -14,7 +14,7 @@ export class DirectoryMonitor implements Monitor {
 
   /**
    * @param state asked at each scrape; undefined while the accounts are not in a database
-   * @param clock milliseconds on a steady scale
+   * @param clock monotonic milliseconds
    */
   constructor(registry: Registry, log: Logger, state: () => DirectoryState | undefined, clock: () => number) {
     this.#log = log;

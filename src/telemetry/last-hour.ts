@@ -3,7 +3,7 @@ import { MinuteRing } from './minute-ring.ts';
 
 /** What was counted in one minute. */
 export interface Minute {
-  /** Its begin, epoch milliseconds. */
+  /** Its start, epoch milliseconds. */
   readonly time: number;
   readonly requests: number;
   /** Refusals by code; a code without any is missing. */

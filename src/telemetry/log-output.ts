@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { createLogger } from './logger.ts';
 
-/** How long whoever reads the log may take for its last lines before the process ends without them. Milliseconds. */
+/** How long the log's reader may take for the last lines before the process ends without them. Milliseconds. */
 const lastLinesTime = 2_000;
 
 /** How long a try to write is apart from the next where the reader takes nothing. Milliseconds. */
@@ -13,7 +13,7 @@ const pause = 100;
 const gathered = 65_536;
 const gatheringTime = 100;
 
-/** What may wait for whoever reads the log. Bytes; what comes then is lost, and counted. */
+/** How much may wait for the log's reader. Bytes; lines beyond it are lost, and counted. */
 const mostWaiting = 4 * 1_048_576;
 
 /** Where log lines go: a file descriptor whose reader may be slow or gone, or whose disk may be full. */

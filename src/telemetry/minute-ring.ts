@@ -25,7 +25,7 @@ export class MinuteRing {
     return this.#minute % this.#size;
   }
 
-  /** The begin of the current minute, epoch milliseconds. */
+  /** The start of the current minute, epoch milliseconds. */
   get begin(): number {
     return this.#minute * minuteLength;
   }

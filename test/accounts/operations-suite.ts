@@ -16,7 +16,7 @@ const secretKey = { environment: 'test', kind: 'secret', lifetime: undefined } a
 const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
 
 /** Operations on a store, their audit lines, and a clock to be put forward. */
-interface Desk {
+interface Fixture {
   readonly operations: Operations;
   readonly store: Store;
   readonly trail: AuditEvent[];
@@ -25,20 +25,20 @@ interface Desk {
 
 /** What operators do with accounts, on a store of any kind. */
 export function describeOperations(name: string, makeStorage: () => Promise<Storage>): void {
-  async function open(): Promise<Desk> {
+  async function open(): Promise<Fixture> {
     const store = (await makeStorage()).open();
     const trail: AuditEvent[] = [];
     const audit = (event: AuditEvent): void => void trail.push(event);
-    const operations = new Operations({ store, vault, clock: () => desk.now, audit });
-    const desk: Desk = { operations, store, trail, now: start };
-    return desk;
+    const operations = new Operations({ store, vault, clock: () => fixture.now, audit });
+    const fixture: Fixture = { operations, store, trail, now: start };
+    return fixture;
   }
 
-  async function withAcme(): Promise<Desk> {
-    const desk = await open();
-    await desk.operations.add('acme', 'Acme Stores', request);
-    desk.trail.length = 0;
-    return desk;
+  async function withAcme(): Promise<Fixture> {
+    const fixture = await open();
+    await fixture.operations.add('acme', 'Acme Stores', request);
+    fixture.trail.length = 0;
+    return fixture;
   }
 
   describe(`operations ${name}`, () => {
@@ -121,17 +121,17 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
     });
 
     test('a key is rotated with an overlap, and its state follows the clock', async () => {
-      const desk = await withAcme();
-      const { operations, trail } = desk;
+      const fixture = await withAcme();
+      const { operations, trail } = fixture;
       const old = await operations.issueKey('acme', secretKey, request);
-      desk.now += 1_500;
+      fixture.now += 1_500;
       const rotated = await operations.rotateKey('acme', old.id, day, request);
       expect(rotated.replaces).toEqual({ id: old.id, expires_at: '2026-11-22T10:00:01Z' });
       expect(rotated.key).toMatch(/^sk_test_/);
       const states = async (): Promise<string[]> => (await operations.show('acme')).keys.map(({ state }) => state);
-      desk.now = start + day + 999;
+      fixture.now = start + day + 999;
       expect(await states()).toEqual(['valid', 'valid']);
-      desk.now = start + day + 1_000;
+      fixture.now = start + day + 1_000;
       expect(await states()).toEqual(['expired', 'valid']);
       await refused(operations.rotateKey('acme', old.id, 0, request), 'key_expired');
       expect(trail.at(-1)).toMatchObject({ action: 'key_rotated', details: { key: rotated.id, replaces: old.id } });
@@ -150,28 +150,28 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
     });
 
     test('a key that was revoked by a clock that is ahead is revoked for all others', async () => {
-      const desk = await withAcme();
-      const { id } = await desk.operations.issueKey('acme', secretKey, request);
-      desk.now += 120_000;
-      await desk.operations.revokeKey('acme', id, request);
-      desk.now = start;
-      expect((await desk.operations.show('acme')).keys).toMatchObject([{ id, state: 'revoked' }]);
-      await refused(desk.operations.rotateKey('acme', id, 0, request), 'key_revoked');
+      const fixture = await withAcme();
+      const { id } = await fixture.operations.issueKey('acme', secretKey, request);
+      fixture.now += 120_000;
+      await fixture.operations.revokeKey('acme', id, request);
+      fixture.now = start;
+      expect((await fixture.operations.show('acme')).keys).toMatchObject([{ id, state: 'revoked' }]);
+      await refused(fixture.operations.rotateKey('acme', id, 0, request), 'key_revoked');
     });
 
     test('a second change during a grace does not forget what merchants still use', async () => {
-      const desk = await withAcme();
-      const { operations, store } = desk;
+      const fixture = await withAcme();
+      const { operations, store } = fixture;
       const graceful = { ...usual, grace: day, replace: true };
       await operations.enableEncryption('acme', 'test', usual, request);
       await operations.enableEncryption('acme', 'live', { ...usual, grace: day }, request);
       await operations.enableEncryption('acme', 'test', graceful, request);
       const before = await store.read('acme');
-      desk.now = start + day - 1_000;
+      fixture.now = start + day - 1_000;
       await refused(operations.enableEncryption('acme', 'test', graceful, request), 'grace_running');
       await refused(operations.enableEncryption('acme', 'live', graceful, request), 'grace_running');
       expect(await store.read('acme')).toEqual(before);
-      desk.now = start + day;
+      fixture.now = start + day;
       const later = await operations.enableEncryption('acme', 'test', graceful, request);
       expect(later.previous).toMatchObject({ accepts: 'credentials' });
       const atOnce = await operations.enableEncryption('acme', 'test', { ...usual, replace: true }, request);
@@ -179,8 +179,8 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
     });
 
     test('encryption is enabled, replaced with a grace, and disabled', async () => {
-      const desk = await withAcme();
-      const { operations, store, trail } = desk;
+      const fixture = await withAcme();
+      const { operations, store, trail } = fixture;
       const first = await operations.enableEncryption('acme', 'test', { ...usual, encoding: 'base64' }, request);
       expect(first).toMatchObject({ enabled: true, encoding: 'base64', format: 'text', previous: null });
       await refused(operations.enableEncryption('acme', 'test', usual, request), 'encryption_enabled');
@@ -201,7 +201,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
       expect(vault.unwrap(credentials?.key ?? '', place)).toBe(second.key);
       expect(vault.unwrap(previous?.credentials?.key ?? '', place)).toBe(first.key);
 
-      desk.now = start + day;
+      fixture.now = start + day;
       expect((await operations.showEncryption('acme', 'test')).previous).toBeNull();
       expect(await operations.disableEncryption('acme', 'test', undefined, request)).toMatchObject({
         enabled: false,
@@ -221,8 +221,8 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
     });
 
     test('encryption is disabled with a grace, which is shown and stays with the account', async () => {
-      const desk = await withAcme();
-      const { operations, store, trail } = desk;
+      const fixture = await withAcme();
+      const { operations, store, trail } = fixture;
       const { key } = await operations.enableEncryption('acme', 'test', { ...usual, encoding: 'base64' }, request);
       const until = '2026-11-22T10:00:00Z';
       const ending = { enabled: false, created_at: null, previous: { accepts: 'credentials', until } };
@@ -242,7 +242,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
         action: 'encryption_disabled',
         details: { environment: 'test', grace_until: until },
       });
-      desk.now = start + day;
+      fixture.now = start + day;
       expect((await operations.showEncryption('acme', 'test')).previous).toBeNull();
     });
 

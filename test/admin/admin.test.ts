@@ -119,7 +119,7 @@ describe('/metrics', () => {
   });
 });
 
-test('a probe gets through, whoever holds connections open', async () => {
+test('a probe gets through, no matter how many connections clients hold open', async () => {
   const sidecar = await start();
   const { port } = sidecar.app.addresses.admin;
   const idle = await Promise.all(Array.from({ length: 64 }, () => openConnection(port)));

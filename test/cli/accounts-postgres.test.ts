@@ -11,7 +11,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   const postgres = usePostgres();
 
   /** A database, a file with the same configuration besides, and the commands on both. */
-  async function desks(accounts: readonly object[] = []) {
+  async function storeAndCommands(accounts: readonly object[] = []) {
     const url = await postgres.createDatabase();
     const folder = new Folder({
       'file.yaml': sidecarFile('http://127.0.0.1:1'),
@@ -34,7 +34,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   }
 
   test('are the same, and tell when something was last used', async () => {
-    const { database, json } = await desks();
+    const { database, json } = await storeAndCommands();
     await json('accounts add acme --name Acme');
     const { key, id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
     expect(key).toMatch(/^sk_test_/);
@@ -56,7 +56,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   test('fill it from a file, as often as it takes', async () => {
     const aes = 'k'.repeat(32);
     const encryption = { test: { enabled: true, key: aes, iv: 'i'.repeat(16) } };
-    const { url, folder, file, database } = await desks([
+    const { url, folder, file, database } = await storeAndCommands([
       {
         id: 'acme',
         name: 'Acme',
@@ -73,7 +73,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     await database('accounts', 'deactivate', 'acme');
     const refused = await file('accounts', 'copy', '--to', folder.file('database.yaml'));
     expect(refused.stderr).toContain('acme  account acme exists and is not the same\n');
-    const back = await desks();
+    const back = await storeAndCommands();
     expect((await database('accounts', 'copy', '--to', back.folder.file('file.yaml'))).stdout).toBe(
       '2 added, 0 there already, 0 refused.\n',
     );
@@ -81,7 +81,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   });
 
   test('import thousands, and find the one that is wrong among them', async () => {
-    const { folder, database } = await desks();
+    const { folder, database } = await storeAndCommands();
     const line = (i: number): object => ({
       id: `a${i}`,
       name: `Account ${i}`,
@@ -101,7 +101,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   });
 
   test('seal it with another master key', async () => {
-    const { folder, database, json } = await desks();
+    const { folder, database, json } = await storeAndCommands();
     await json('accounts add acme --name Acme');
     await json<EnabledView>('encryption enable acme --environment live');
     folder.write({ 'new-key': otherMasterKey });
@@ -115,11 +115,11 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   });
 
   test('leave an account out that cannot be read, name it, and fail in the end', async () => {
-    const { url, database, json } = await desks();
+    const { url, database, json } = await storeAndCommands();
     for (const id of ['acme', 'globex', 'initech']) await json(`accounts add ${id} --name ${id}`);
     await json('keys issue globex --environment test --kind secret');
     await postgres.psql(url, `UPDATE envelope_sidecar.api_keys SET created_at = 'infinity'`);
-    const other = await desks();
+    const other = await storeAndCommands();
     for (const [line, isListed] of [
       ['accounts list', true],
       ['accounts list --json', true],
@@ -137,7 +137,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   });
 
   test('say so where it does not answer', async () => {
-    const { folder } = await desks();
+    const { folder } = await storeAndCommands();
     const accounts = { postgres: { url: 'postgres://127.0.0.1:1/none', masterKey } };
     folder.write({ 'none.yaml': sidecarFile('http://127.0.0.1:1', { accounts }) });
     const ended = await runCommand(['accounts', 'list', '--config', folder.file('none.yaml')]);

@@ -19,7 +19,7 @@ interface Exported {
 
 /** What operators do to one store at the same time, each in a process of its own. */
 function describeSlips(name: string, accounts: () => Promise<object>): void {
-  async function desk() {
+  async function storeWithAcme() {
     const folder = new Folder({
       'accounts.yaml': 'accounts: []\n',
       'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await accounts() }),
@@ -45,7 +45,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
 
   describe(`two operators ${name}`, () => {
     test('who rotate the same key get one successor, which works and does not expire', async () => {
-      const { json, atOnce, exported, run } = await desk();
+      const { json, atOnce, exported, run } = await storeWithAcme();
       const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
       const [one, other] = await atOnce(`keys rotate acme ${id} --json`, `keys rotate acme ${id} --overlap 1d --json`);
       expect(new Set([one?.code, other?.code])).toEqual(new Set([0, 1]));
@@ -60,7 +60,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
     });
 
     test('of whom one enables and the other disables leave what the last one said', async () => {
-      const { json, atOnce, exported } = await desk();
+      const { json, atOnce, exported } = await storeWithAcme();
       await json('encryption enable acme --environment test');
       const [enabling, disabling] = await atOnce(
         'encryption enable acme --environment test --replace --json',
@@ -75,7 +75,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
     });
 
     test('of whom one imports and the other issues lose neither', async () => {
-      const { folder, atOnce, exported } = await desk();
+      const { folder, atOnce, exported } = await storeWithAcme();
       const lines = ['acme', ...Array.from({ length: 300 }, (_, i) => `a${i}`)].map((id) =>
         JSON.stringify({ id, name: id === 'acme' ? 'Acme' : 'A' }),
       );

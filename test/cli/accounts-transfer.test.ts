@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { hashOf } from '../../src/accounts/api-key.ts';
-import { runCommand, type CommandSurroundings, type Ended } from '../support/cli.ts';
+import { runCommand, type CommandSetup, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 
 const createdAt = '2026-11-01';
@@ -12,12 +12,12 @@ const masterKey = Buffer.alloc(32, 1).toString('base64');
 const otherMasterKey = Buffer.alloc(32, 2).toString('hex');
 
 /** A store without accounts, in a file with or without a master key. */
-class Desk {
+class TransferFolder {
   readonly folder: Folder;
-  readonly #surroundings: CommandSurroundings;
+  readonly #setup: CommandSetup;
 
-  constructor(masterKey?: string, surroundings: CommandSurroundings = {}) {
-    this.#surroundings = surroundings;
+  constructor(masterKey?: string, setup: CommandSetup = {}) {
+    this.#setup = setup;
     this.folder = new Folder({
       'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
       'accounts.yaml': 'accounts: []\n',
@@ -36,7 +36,7 @@ class Desk {
   }
 
   run(...args: readonly string[]): Promise<Ended> {
-    return runCommand([...args, '--config', this.config], this.#surroundings);
+    return runCommand([...args, '--config', this.config], this.#setup);
   }
 
   /** Imports these lines, of JSON where they are no text. */
@@ -66,33 +66,35 @@ const globex = { id: 'globex', name: 'Globex', active: true, keys: [] };
 
 describe('accounts import', () => {
   test('adds accounts of NDJSON', async () => {
-    const desk = new Desk();
-    const { code, stdout, stderr } = await desk.import([acme, globex]);
+    const transfer = new TransferFolder();
+    const { code, stdout, stderr } = await transfer.import([acme, globex]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: '2 added, 0 there already, 0 refused.\n' });
     expect(JSON.parse(stderr)).toMatchObject({ action: 'account_imported', accounts: 2, msg: 'audit' });
-    expect(await desk.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
+    expect(await transfer.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
   });
 
   test('adds accounts of CSV', async () => {
-    const desk = new Desk();
+    const transfer = new TransferFolder();
     const csv = [
       'id,name,keys.0.id,keys.0.key,keys.0.createdAt,encryption.test.enabled,encryption.test.key,encryption.test.iv',
       `acme,Acme,acme-1,${key},${createdAt},true,${aes},${iv}`,
       'globex,Globex,,,,,,',
     ];
-    expect((await desk.import(csv, 'lines.csv', '--json')).stdout).toBe('{"added":2,"unchanged":0,"refused":0}\n');
-    expect(await desk.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
+    expect((await transfer.import(csv, 'lines.csv', '--json')).stdout).toBe('{"added":2,"unchanged":0,"refused":0}\n');
+    expect(await transfer.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
   });
 
   test('can be run again: what is there is skipped, what differs is refused and left alone', async () => {
-    const desk = new Desk(masterKey);
-    await desk.import([acme]);
-    const again = await desk.import([acme, globex, { ...acme, name: 'Other' }]);
+    const transfer = new TransferFolder(masterKey);
+    await transfer.import([acme]);
+    const again = await transfer.import([acme, globex, { ...acme, name: 'Other' }]);
     expect(again).toMatchObject({ code: 1, stdout: '1 added, 1 there already, 1 refused.\n' });
-    expect(again.stderr).toContain(`${desk.folder.file('lines.ndjson')}:3  account acme exists and is not the same\n`);
+    expect(again.stderr).toContain(
+      `${transfer.folder.file('lines.ndjson')}:3  account acme exists and is not the same\n`,
+    );
     expect(again.stderr).toMatch(/\naccounts import: some were refused: correct them and run it again\n$/);
-    expect(desk.text).toContain('name: Acme\n');
-    expect(await desk.import([acme, globex])).toEqual({
+    expect(transfer.text).toContain('name: Acme\n');
+    expect(await transfer.import([acme, globex])).toEqual({
       code: 0,
       stdout: '0 added, 2 there already, 0 refused.\n',
       stderr: '',
@@ -100,7 +102,7 @@ describe('accounts import', () => {
   });
 
   test('says where something is wrong, and adds the rest', async () => {
-    const desk = new Desk();
+    const transfer = new TransferFolder();
     const thief = { ...globex, id: 'thief', keys: [{ ...acme.keys[0], id: 'thief-1' }] };
     const live = {
       ...acme,
@@ -109,9 +111,9 @@ describe('accounts import', () => {
       encryption: { test: acme.encryption.test, live: acme.encryption.test },
     };
     const others = Array.from({ length: 5 }, (_, i) => ({ ...globex, id: `globex-${i}` }));
-    const { code, stdout, stderr } = await desk.import([acme, '{', ...others, thief, live, { id: 'x' }]);
+    const { code, stdout, stderr } = await transfer.import([acme, '{', ...others, thief, live, { id: 'x' }]);
     expect({ code, stdout }).toEqual({ code: 1, stdout: '6 added, 0 there already, 4 refused.\n' });
-    const file = desk.folder.file('lines.ndjson');
+    const file = transfer.folder.file('lines.ndjson');
     expect(stderr.split('\n').filter((line) => line.startsWith(file))).toEqual([
       `${file}:2  .  not JSON: expected one account a line`,
       `${file}:9  encryption.live.key  the same key as encryption.test.key: live needs its own`,
@@ -128,20 +130,20 @@ describe('accounts import', () => {
     ['keys.00.id,active', '2  keys  expected a list'],
     ['encryption.live.iv,encryption.live.iv', '1  .  column 4: names the same member as column 3, or one inside'],
   ])('says on which line the columns %s are wrong, and not what their cells hold', async (columns, problem) => {
-    const desk = new Desk();
+    const transfer = new TransferFolder();
     const secret = '5ecret'.repeat(4);
-    const result = await desk.import([`id,name,${columns}`, `acme,Acme,${secret},${secret}`], 'lines.csv');
+    const result = await transfer.import([`id,name,${columns}`, `acme,Acme,${secret},${secret}`], 'lines.csv');
     expect(result).toMatchObject({ code: 1, stdout: '0 added, 0 there already, 1 refused.\n' });
-    expect(result.stderr).toContain(`${desk.folder.file('lines.csv')}:${problem}`);
+    expect(result.stderr).toContain(`${transfer.folder.file('lines.csv')}:${problem}`);
     expect(result.stderr).not.toContain('5ecret');
-    expect(desk.text).toBe('accounts: []\n');
+    expect(transfer.text).toBe('accounts: []\n');
   });
 
   test('seals what it adds', async () => {
-    const desk = new Desk(masterKey);
-    await desk.import([acme]);
-    expect(desk.text).not.toContain(aes);
-    expect(desk.text.match(/sealed:v1:/g)).toHaveLength(2);
+    const transfer = new TransferFolder(masterKey);
+    await transfer.import([acme]);
+    expect(transfer.text).not.toContain(aes);
+    expect(transfer.text.match(/sealed:v1:/g)).toHaveLength(2);
   });
 
   test.each([
@@ -149,18 +151,18 @@ describe('accounts import', () => {
     ['that is a folder', '.', /^accounts import: cannot read .*: it is a directory\n$/],
     ['that is not UTF-8', 'latin1', /^accounts import: cannot read .*latin1: it is not UTF-8\n$/],
   ])('of a file %s changes nothing', async (_, name, message) => {
-    const desk = new Desk();
-    desk.folder.writeBytes('latin1', Buffer.from('{"id": "a", "name": "\xe9"}', 'latin1'));
-    const { code, stdout, stderr } = await desk.run('accounts', 'import', desk.folder.file(name));
+    const transfer = new TransferFolder();
+    transfer.folder.writeBytes('latin1', Buffer.from('{"id": "a", "name": "\xe9"}', 'latin1'));
+    const { code, stdout, stderr } = await transfer.run('accounts', 'import', transfer.folder.file(name));
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
     expect(stderr).toMatch(message);
-    expect(desk.text).toBe('accounts: []\n');
+    expect(transfer.text).toBe('accounts: []\n');
   });
 
   test('shows people how far it is, and takes the bar away', async () => {
     let now = 0;
-    const desk = new Desk(undefined, { isTerminal: true, clock: () => (now += 1_000) });
-    const { stderr } = await desk.import(Array.from({ length: 4_500 }, (_, i) => ({ ...globex, id: `a${i}` })));
+    const transfer = new TransferFolder(undefined, { isTerminal: true, clock: () => (now += 1_000) });
+    const { stderr } = await transfer.import(Array.from({ length: 4_500 }, (_, i) => ({ ...globex, id: `a${i}` })));
     const drawn = stderr.split('\r\u001B[K').slice(1);
     expect(drawn).toHaveLength(4);
     expect(drawn[0]).toMatch(/^\[#+\.*\] {1,3}\d+ % {2}2,000 accounts$/);
@@ -172,14 +174,14 @@ describe('accounts import', () => {
 
 describe('accounts export', () => {
   test('leaves credentials sealed, so that it can be imported with the same master key only', async () => {
-    const desk = new Desk(masterKey);
-    await desk.import([acme, globex]);
-    const exported = await desk.export();
+    const transfer = new TransferFolder(masterKey);
+    await transfer.import([acme, globex]);
+    const exported = await transfer.export();
     expect(exported).not.toContain(aes);
-    const same = new Desk(masterKey);
+    const same = new TransferFolder(masterKey);
     expect((await same.import([exported])).stdout).toBe('2 added, 0 there already, 0 refused.\n');
-    expect((await desk.import([await same.export()])).stdout).toBe('0 added, 2 there already, 0 refused.\n');
-    const other = new Desk(otherMasterKey);
+    expect((await transfer.import([await same.export()])).stdout).toBe('0 added, 2 there already, 0 refused.\n');
+    const other = new TransferFolder(otherMasterKey);
     const refused = await other.import([exported]);
     expect(refused).toMatchObject({ code: 1, stdout: '1 added, 0 there already, 1 refused.\n' });
     expect(refused.stderr).toContain('encryption.test.key  does not open, nor does any other sealed value');
@@ -188,12 +190,12 @@ describe('accounts export', () => {
 
 describe('accounts copy', () => {
   test('adds all accounts to another store, sealed with its own master key', async () => {
-    const [from, to] = [new Desk(masterKey), new Desk(otherMasterKey)];
+    const [from, to] = [new TransferFolder(masterKey), new TransferFolder(otherMasterKey)];
     await from.import([acme, globex]);
     const copied = await from.run('accounts', 'copy', '--to', to.config);
     expect(copied).toMatchObject({ code: 0, stdout: '2 added, 0 there already, 0 refused.\n' });
     expect(to.text).not.toContain(aes);
-    const plain = new Desk();
+    const plain = new TransferFolder();
     await to.run('accounts', 'copy', '--to', plain.config);
     expect(await plain.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
     expect((await from.run('accounts', 'copy', '--to', to.config)).stdout).toBe(
@@ -202,7 +204,7 @@ describe('accounts copy', () => {
   });
 
   test('names an account that differs', async () => {
-    const [from, to] = [new Desk(), new Desk()];
+    const [from, to] = [new TransferFolder(), new TransferFolder()];
     await from.import([acme, globex]);
     await to.import([{ ...acme, name: 'Other' }]);
     const copied = await from.run('accounts', 'copy', '--to', to.config);
@@ -211,7 +213,7 @@ describe('accounts copy', () => {
   });
 
   test('needs a configuration to copy to that is valid', async () => {
-    const from = new Desk();
+    const from = new TransferFolder();
     const { code, stderr } = await from.run('accounts', 'copy', '--to', '/nowhere');
     expect(code).toBe(78);
     expect(stderr).toContain('accounts copy: /nowhere:1:1  .  cannot read the file: it does not exist\n');
@@ -219,72 +221,72 @@ describe('accounts copy', () => {
 });
 
 describe('accounts rekey', () => {
-  async function rekeyed(desk: Desk, masterKey: string): Promise<Ended> {
-    desk.folder.write({ 'new-key': masterKey });
-    return desk.run('accounts', 'rekey', '--new-master-key-file', desk.folder.file('new-key'));
+  async function rekeyed(transfer: TransferFolder, masterKey: string): Promise<Ended> {
+    transfer.folder.write({ 'new-key': masterKey });
+    return transfer.run('accounts', 'rekey', '--new-master-key-file', transfer.folder.file('new-key'));
   }
 
   test('seals all credentials with another master key, and the old one is not needed any more', async () => {
-    const desk = new Desk(masterKey);
-    await desk.import([acme, globex]);
-    desk.folder.write({ 'master-key': `${masterKey}\n${otherMasterKey}\n` });
-    const { stdout, stderr } = await rekeyed(desk, otherMasterKey);
+    const transfer = new TransferFolder(masterKey);
+    await transfer.import([acme, globex]);
+    transfer.folder.write({ 'master-key': `${masterKey}\n${otherMasterKey}\n` });
+    const { stdout, stderr } = await rekeyed(transfer, otherMasterKey);
     expect(stdout).toMatch(
       /^1 accounts were sealed with the new master key\.\nPut it on the first line, .* run this again/,
     );
     expect(JSON.parse(stderr)).toMatchObject({ action: 'master_key_changed', accounts: 1, msg: 'audit' });
-    expect((await desk.run('accounts', 'list')).code).toBe(0);
-    desk.folder.write({ 'master-key': `${otherMasterKey}\n${masterKey}\n` });
-    expect((await rekeyed(desk, otherMasterKey)).stdout).toMatch(
+    expect((await transfer.run('accounts', 'list')).code).toBe(0);
+    transfer.folder.write({ 'master-key': `${otherMasterKey}\n${masterKey}\n` });
+    expect((await rekeyed(transfer, otherMasterKey)).stdout).toMatch(
       /^0 accounts were .*\n.* the old one can be removed\.\n$/,
     );
-    desk.folder.write({ 'master-key': otherMasterKey });
-    expect((await desk.run('accounts', 'list')).code).toBe(0);
+    transfer.folder.write({ 'master-key': otherMasterKey });
+    expect((await transfer.run('accounts', 'list')).code).toBe(0);
   });
 
   test('refuses a master key that is not configured, and says the order', async () => {
-    const desk = new Desk(masterKey);
-    await desk.import([acme]);
-    const before = desk.text;
-    const { code, stdout, stderr } = await rekeyed(desk, otherMasterKey);
+    const transfer = new TransferFolder(masterKey);
+    await transfer.import([acme]);
+    const before = transfer.text;
+    const { code, stdout, stderr } = await rekeyed(transfer, otherMasterKey);
     expect({ code, stdout }).toEqual({ code: 78, stdout: '' });
     expect(stderr).toMatch(/second line .* first line, .* remove the old one \(master_key_not_configured\)\n$/);
-    expect(desk.text).toBe(before);
+    expect(transfer.text).toBe(before);
   });
 
   test('seals what stands in the clear', async () => {
-    const desk = new Desk();
-    await desk.import([acme]);
-    desk.folder.write({ 'master-key': masterKey });
-    desk.configureMasterKey();
-    await rekeyed(desk, masterKey);
-    expect(desk.text).not.toContain(aes);
-    expect(desk.text.match(/sealed:v1:/g)).toHaveLength(2);
+    const transfer = new TransferFolder();
+    await transfer.import([acme]);
+    transfer.folder.write({ 'master-key': masterKey });
+    transfer.configureMasterKey();
+    await rekeyed(transfer, masterKey);
+    expect(transfer.text).not.toContain(aes);
+    expect(transfer.text.match(/sealed:v1:/g)).toHaveLength(2);
   });
 
   test('needs a key', async () => {
-    const desk = new Desk(masterKey);
-    const before = desk.text;
-    expect(await rekeyed(desk, 'too short')).toMatchObject({
+    const transfer = new TransferFolder(masterKey);
+    const before = transfer.text;
+    expect(await rekeyed(transfer, 'too short')).toMatchObject({
       code: 1,
-      stderr: `accounts rekey: ${desk.folder.file('new-key')}: expected 32 bytes in base64 or hex\n`,
+      stderr: `accounts rekey: ${transfer.folder.file('new-key')}: expected 32 bytes in base64 or hex\n`,
     });
-    const missing = await desk.run('accounts', 'rekey', '--new-master-key-file', '/nowhere');
+    const missing = await transfer.run('accounts', 'rekey', '--new-master-key-file', '/nowhere');
     expect(missing.stderr).toBe('accounts rekey: cannot read /nowhere: ENOENT\n');
-    expect(desk.text).toBe(before);
+    expect(transfer.text).toBe(before);
   });
 });
 
 test('what is too long or too wide is refused with its line, and costs no more than itself', async () => {
-  const desk = new Desk();
+  const transfer = new TransferFolder();
   const long = { id: 'long', name: 'x'.repeat(8_000_000) };
-  const ndjson = await desk.import([{ id: 'a', name: 'A' }, long, { id: 'b', name: 'B' }]);
+  const ndjson = await transfer.import([{ id: 'a', name: 'A' }, long, { id: 'b', name: 'B' }]);
   expect(ndjson.stdout).toBe('2 added, 0 there already, 1 refused.\n');
   expect(ndjson.stderr).toContain('lines.ndjson:2  .  longer than 256 KiB\n');
-  const before = desk.text;
+  const before = transfer.text;
   const columns = Array.from({ length: 20_000 }, (_, i) => `c${i}`).join(',');
-  expect((await desk.import([columns, 'x'], 'wide.csv')).stderr).toContain('wide.csv:1  .  more than 1000 cells\n');
-  const quoted = await desk.import(['id,name', `c,"${'x'.repeat(8_000_000)}"`, 'd,D'], 'quoted.csv');
+  expect((await transfer.import([columns, 'x'], 'wide.csv')).stderr).toContain('wide.csv:1  .  more than 1000 cells\n');
+  const quoted = await transfer.import(['id,name', `c,"${'x'.repeat(8_000_000)}"`, 'd,D'], 'quoted.csv');
   expect(quoted.stderr).toContain('quoted.csv:2  .  longer than 256 KiB\n');
-  expect(desk.text).toBe(before);
+  expect(transfer.text).toBe(before);
 });

@@ -3,11 +3,11 @@ import { hashOf } from '../../src/accounts/api-key.ts';
 import { makeApiKey } from '../../src/accounts/key-maker.ts';
 import type { AccountView, IssuedKeyView, KeyView } from '../../src/accounts/views.ts';
 import { runCommand } from '../support/cli.ts';
-import { desk, lines, withAcme } from '../support/desk.ts';
+import { commandLine, lines, withAcme } from '../support/command-line.ts';
 
 describe('accounts', () => {
   test('an empty store says so', async () => {
-    const { run } = desk();
+    const { run } = commandLine();
     expect(await run('accounts list')).toEqual({ code: 0, stdout: 'No accounts.\n', stderr: '' });
     expect(await run('accounts list --json')).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
   });
@@ -49,7 +49,7 @@ No keys.
   });
 
   test('keep the comments of their file', async () => {
-    const { run, file } = desk('# Ours.\naccounts:\n  # The first.\n  - { id: a, name: A } # small\n');
+    const { run, file } = commandLine('# Ours.\naccounts:\n  # The first.\n  - { id: a, name: A } # small\n');
     await run('accounts deactivate a');
     await run('accounts add b --name B');
     expect(file()).toBe(`# Ours.
@@ -197,7 +197,7 @@ last used    see "credentials" in the log: a file does not record it
 
   test('seals what it makes with a master key', async () => {
     const masterKey = Buffer.alloc(32, 7).toString('base64');
-    const { run, json, file, folder } = desk('accounts: [{ id: acme, name: Acme }]\n', {
+    const { run, json, file, folder } = commandLine('accounts: [{ id: acme, name: Acme }]\n', {
       env: { SIDECAR_MASTER_KEY: masterKey },
     });
     const { key = '', iv = '' } = await json<{ key?: string; iv?: string }>(
@@ -253,7 +253,7 @@ describe('what goes wrong', () => {
   });
 
   test('a configuration that is not valid: exit code 78 and its problems', async () => {
-    const { run, folder } = desk();
+    const { run, folder } = commandLine();
     folder.write({ 'accounts.yaml': 'accounts: [{ id: a }]\n' });
     expect(await run('accounts list')).toEqual({
       code: 78,
@@ -264,7 +264,7 @@ describe('what goes wrong', () => {
 });
 
 test('each change is an audit line on stderr, which names who, what and when, and no secret', async () => {
-  const { run, json } = desk();
+  const { run, json } = commandLine();
   const audit: Record<string, unknown>[] = [];
   const secrets: string[] = [];
   const change = async (line: string): Promise<IssuedKeyView> => {

@@ -32,7 +32,7 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** Starts a command with pipes that nobody reads yet. */
+/** Starts a command with pipes that are not read yet. */
 function start(...args: readonly string[]): ChildProcessByStdio<null, Readable, Readable> {
   return spawn(process.execPath, ['src/main.ts', ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
 }

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { IssuedKeyView } from '../../src/accounts/views.ts';
 import { runCommand } from '../support/cli.ts';
-import { desk, lines, withAcme } from '../support/desk.ts';
+import { commandLine, lines, withAcme } from '../support/command-line.ts';
 
 describe('in a terminal of 80 columns', () => {
   test.each([
@@ -25,7 +25,7 @@ describe('in a terminal of 80 columns', () => {
   });
 
   test('accounts with ids that leave no room are listed in blocks', async () => {
-    const { run } = desk();
+    const { run } = commandLine();
     const id = 'x'.repeat(64);
     await run(`accounts add ${id} --name X`);
     expect((await run('accounts list')).stdout).toBe(
@@ -44,7 +44,7 @@ describe('in a terminal of 80 columns', () => {
   });
 
   test('what goes wrong is broken between words where people read it, and one line where programs do', async () => {
-    const { folder, run } = desk();
+    const { folder, run } = commandLine();
     const unknown = ['accounts', 'show', 'x'.repeat(40), '--config', folder.file('sidecar.yaml')];
     const { stderr } = await runCommand(unknown, { isTerminal: true });
     expect(stderr).toBe(`accounts show: there is no account ${'x'.repeat(40)}\n  (account_unknown)\n`);

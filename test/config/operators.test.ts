@@ -140,7 +140,7 @@ describe('the master key', () => {
   const bytes = (found: Config['store'] | string[]): string[] =>
     Array.isArray(found) ? found : found.masterKeys.map((key) => key.export().toString('base64'));
 
-  test('is none where nobody names one', () => {
+  test('is none if none is configured', () => {
     expect(bytes(store(minimal))).toEqual([]);
   });
 

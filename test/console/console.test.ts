@@ -138,7 +138,7 @@ describeWithChromium('the console', () => {
     ['light', 360],
     ['dark', 1_600],
   ] as const)(
-    'keeps nobody out: axe finds nothing serious, %s, %i pixels wide, and nothing is cut off',
+    'is accessible: axe finds nothing serious, %s, %i pixels wide, and nothing is cut off',
     async (colorScheme, width) => {
       const { url } = await startConsole('http://127.0.0.1:1', { accounts });
       const page = await browser.open(url, { colorScheme, width });

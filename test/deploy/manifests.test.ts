@@ -215,7 +215,7 @@ describeWhere(missingTools('kubectl'), 'the manifests', () => {
       }
     });
 
-    test('the core has no rights it does not need either, and nobody a token for the API', () => {
+    test('the core has no rights it does not need either, and no container has a token for the API', () => {
       const { pod, cores } = podOf(manifestsIn(folder));
       expect(pod.automountServiceAccountToken).toBe(false);
       for (const { securityContext } of cores) expect(securityContext).toEqual(noRights);

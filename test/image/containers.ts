@@ -68,7 +68,7 @@ export class HardenedContainer extends GenericContainer {
     this.withDroppedCapabilities('ALL').withSecurityOpt('no-new-privileges');
   }
 
-  /** Published on loopback only: nobody else is to reach what a test runs. */
+  /** Published on loopback only: other machines must not reach what a test runs. */
   protected override async beforeContainerCreated(): Promise<void> {
     for (const bindings of Object.values(
       (this.hostConfig.PortBindings ?? {}) as Record<string, { HostIp?: string }[]>,
@@ -99,7 +99,7 @@ export const smallEntrypoint = [
   '--max-old-space-size-percentage=35',
   '--no-memory-pool-share-memory-on-teardown',
   '/app/dist/main.js',
-  // Whoever replaces an image's entry point replaces its command, too.
+  // Replacing an image's entry point replaces its command, too.
   'serve',
   '--config',
   '/etc/envelope-sidecar/sidecar.yaml',

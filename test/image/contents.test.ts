@@ -138,7 +138,7 @@ describeWhere(await missingEngine(), 'the built image', () => {
     );
   });
 
-  test('lets nobody but root change what it adds', () => {
+  test('lets only root change what it adds', () => {
     const others = [...files].filter(
       ([file, what]) => file.startsWith('app/') && !/^(?:l|-r[w-][x-]r-[x-]r-[x-] 0\/0 )/.test(what),
     );

@@ -112,7 +112,7 @@ describeWhere(
       await untilInFlight(held + keyless);
       expect((await charge(envelope)).status).toBe(503);
 
-      // Long responses that nobody reads.
+      // Long responses that are not read.
       const unread = `GET /api/s2s/export?size=50000000 HTTP/1.1\r\n${sendsKey}\r\n`;
       // A body that is not whole takes no place yet.
       for (let i = held; i < inFlight; i += 1) (await open(unread)).pause();

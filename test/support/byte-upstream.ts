@@ -6,7 +6,7 @@ export interface UpstreamConnection {
   readonly socket: Socket;
   /** All that came so far, a character a byte. */
   received: string;
-  /** Whether it is over, whoever ended it. */
+  /** Whether it is over, no matter which side ended it. */
   closed: boolean;
 }
 

@@ -10,7 +10,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-export interface CommandSurroundings {
+export interface CommandSetup {
   readonly env?: Readonly<Record<string, string>>;
   /** Epoch milliseconds. */
   readonly clock?: () => number;
@@ -21,7 +21,7 @@ export interface CommandSurroundings {
 /** Runs a command in this process. */
 export async function runCommand(
   args: readonly string[],
-  { env = {}, clock = Date.now, isTerminal = false }: CommandSurroundings = {},
+  { env = {}, clock = Date.now, isTerminal = false }: CommandSetup = {},
 ): Promise<Ended> {
   const [stdout, stderr] = [collect(), collect(isTerminal)];
   const io: CliIo = {

@@ -85,7 +85,7 @@ export class Command {
 }
 
 /** What a process is started with, beside its arguments. */
-export interface Surroundings {
+export interface ProcessSetup {
   readonly env?: Readonly<Record<string, string>>;
   /** For Node itself, before the program. */
   readonly nodeOptions?: readonly string[];
@@ -93,7 +93,7 @@ export interface Surroundings {
 }
 
 /** Starts `node src/main.ts` with these arguments; ended with the test at the latest. */
-export function startCommand(args: readonly string[], { env, nodeOptions = [], cwd }: Surroundings = {}): Command {
+export function startCommand(args: readonly string[], { env, nodeOptions = [], cwd }: ProcessSetup = {}): Command {
   const child = spawn(process.execPath, [...nodeOptions, main, ...args], {
     cwd,
     env: { ...process.env, ...env },
@@ -114,8 +114,8 @@ export interface Serving extends Command {
 }
 
 /** Starts `serve` on a configuration and waits for these listeners. */
-export async function startServe(config: string, surroundings?: Surroundings): Promise<Serving> {
-  const command = startCommand(['serve', '--config', config], surroundings);
+export async function startServe(config: string, setup?: ProcessSetup): Promise<Serving> {
+  const command = startCommand(['serve', '--config', config], setup);
   const portOf = (listener: string): unknown =>
     command.entries('listening').find((entry) => entry['listener'] === listener)?.['port'];
   await command.until(() => portOf('merchants') !== undefined && portOf('admin') !== undefined);

@@ -65,7 +65,7 @@ export async function expectOnlyRefused(
   expect(sidecar.accessLines()[0]).toMatchObject({ status: refusalOf(code).status, code, route: 'none' });
 }
 
-/** The same for a request whose end nobody can tell: it is read on for a while, until its client has the response. */
+/** The same for a request without a known end: it is read on for a while, until its client has the response. */
 export async function expectRefusedOnceRead(
   sidecar: TestSidecar,
   upstream: TestUpstream,
@@ -84,7 +84,7 @@ export async function expectRefusedOnceRead(
   expect(sidecar.accessLines()[0]).toMatchObject({ status: refusalOf(code).status, code });
 }
 
-/** Waits until nobody is at the other end any more: what is sent comes back as a reset. */
+/** Waits until the other end has closed the connection: what is sent comes back as a reset. */
 export async function untilGone(client: Connection): Promise<void> {
   const drip = setInterval(() => client.send('x'), 50);
   await new Promise((resolve) => void client.socket.once('close', resolve));

@@ -46,7 +46,7 @@ async function sendMany({ port }: Serving, count: number, lastId: string): Promi
 /** So many lines fill every buffer between the sidecar and a reader that has stopped. */
 const many = 4_000;
 
-/** Sends more requests than the pipe takes lines, with nobody reading it. */
+/** Sends more requests than the pipe takes lines, without reading it. */
 async function withStalledReader(sidecar: Serving): Promise<void> {
   sidecar.process.stdout?.pause();
   await sendMany(sidecar, many, 'the-last');
@@ -127,8 +127,8 @@ describe('a reader of the log that takes nothing', () => {
 
 describe('a crash logs its stack and exits with 1', () => {
   test.each([
-    ['an exception nobody catches', `throw new TypeError('it broke');`],
-    ['a rejection nobody handles', `Promise.reject(new TypeError('it broke'));`],
+    ['an uncaught exception', `throw new TypeError('it broke');`],
+    ['an unhandled rejection', `Promise.reject(new TypeError('it broke'));`],
   ])('%s', async (_, code) => {
     const sidecar = await serve(beside(`process.on('SIGUSR2', function crashing() { ${code} });`));
     await sendMany(sidecar, 10, 'the-last');

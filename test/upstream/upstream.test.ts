@@ -51,9 +51,9 @@ test('an upstream may listen on a Unix socket', async () => {
   expect([response.status, response.body]).toEqual([200, 'GET /x?y']);
   expect(hosts).toEqual([`127.0.0.1:${sidecar.port}`]);
 
-  const nobody = await sidecarBefore({ origin: 'http://localhost', socketPath: join(directory, 'nobody.sock') });
-  expect((await send(nobody, 'GET /x', { key })).status).toBe(502);
-  expect(nobody.accessLines()[0]).toMatchObject({ upstream_error: 'ENOENT' });
+  const absent = await sidecarBefore({ origin: 'http://localhost', socketPath: join(directory, 'nobody.sock') });
+  expect((await send(absent, 'GET /x', { key })).status).toBe(502);
+  expect(absent.accessLines()[0]).toMatchObject({ upstream_error: 'ENOENT' });
 });
 
 describe('an upstream with TLS', () => {
@@ -113,7 +113,7 @@ describe('an upstream with TLS', () => {
   test.each([
     ['another CA', stranger.cert],
     ['the usual CAs', undefined],
-  ])('that is vouched for by nobody of %s gets nothing', async (_name, ca) => {
+  ])('that is not signed by one of %s gets nothing', async (_name, ca) => {
     const upstream = await startTls(forName);
     const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca });
     expect((await send(sidecar, 'POST /', { key, body: 'secret' })).status).toBe(502);

@@ -1,4 +1,4 @@
-/** Addresses of loopback, each given once: whoever connects from one of its own is known by it on the other side. */
+/** Addresses of loopback, each given once: the other side knows a client by it. */
 export class Addresses {
   #given = 0;
 

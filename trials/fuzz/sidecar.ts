@@ -6,7 +6,7 @@ import type { configOf } from '../../test/support/sidecar.ts';
 /** A sidecar in this process that notes what should never have happened. */
 export interface WatchedSidecar {
   readonly port: number;
-  /** Takes the errors in the log and the exceptions that nobody caught. */
+  /** Takes the errors in the log and the uncaught exceptions. */
   takeFaults(): readonly string[];
   stop(): Promise<void>;
 }

@@ -16,7 +16,7 @@ export type Outcome =
       readonly headers: IncomingHttpHeaders;
       readonly body: string;
     }
-  /** Nobody listens: a gateway goes elsewhere. */
+  /** The port is closed: a gateway goes elsewhere. */
   | { readonly kind: 'refused' }
   /** The connection ended before the response was whole. */
   | { readonly kind: 'broken'; readonly begun: boolean; readonly reused: boolean; readonly cause: string };

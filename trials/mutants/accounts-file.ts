@@ -7,7 +7,7 @@ const read = ['test/accounts/file/read.test.ts', 'test/accounts/file/odd-files.t
 /** The accounts' file. */
 export const accountsFileMutants: readonly Mutant[] = [
   ...mutantsOf('src/accounts/file/replace.ts', replace, [
-    ["'wx', 0o600)", "'wx', 0o666)", 'the new file is open to nobody while it is written'],
+    ["'wx', 0o600)", "'wx', 0o666)", 'the new file is open to its owner only while it is written'],
     ['    fchmodSync(file, mode);\n', '', 'a file keeps its mode'],
     ['if (own.uid !== uid || own.gid !== gid) fchownSync(file, uid, gid);', '', 'a file keeps its owner'],
     ['if (versionOf(path) !== version) return false;\n', '', 'a change made by hand meanwhile is not lost'],
@@ -23,7 +23,11 @@ export const accountsFileMutants: readonly Mutant[] = [
     ['  sync(dirname(path));\n', '', 'the rename is on the disk'],
   ]),
   ...mutantsOf('src/accounts/file/lock.ts', replace, [
-    ["openSync(lock, 'wx', 0o600)", "openSync(lock, 'wx', 0o666)", 'the lock is open to nobody while it is made'],
+    [
+      "openSync(lock, 'wx', 0o600)",
+      "openSync(lock, 'wx', 0o666)",
+      'the lock is open to its owner only while it is made',
+    ],
     ['    chmodSync(lock, mode);\n', '', 'who may write the file may take its lock'],
     ['  accessSync(path, constants.W_OK);\n', '', 'who may not write the file does not take its lock'],
     ['if (!lstatSync(lock).isFile()) throw notALock(lock);', '', 'a lock is a regular file'],
@@ -77,7 +81,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     'src/accounts/file/trail.ts',
     ['test/accounts/file/trail.test.ts', ...replace, ...store],
     [
-      ['O_NONBLOCK, 0o600)', 'O_NONBLOCK, 0o666)', 'the trail is open to nobody while it is made'],
+      ['O_NONBLOCK, 0o600)', 'O_NONBLOCK, 0o666)', 'the trail is open to its owner only while it is made'],
       ['    fchmodSync(file, mode);\n', '', 'the trail has the mode of the file'],
       ["endsLine(file, size) ? '' : '\\n'", "''", 'an event begins on a line of its own'],
       ['if (before !== undefined && !before.isFile()) throw this.#odd();', '', 'the trail is a regular file'],

@@ -9,7 +9,7 @@ export interface Mutant {
   readonly tests: readonly string[];
   /** What the changed code guards. */
   readonly why: string;
-  /** Why nobody can tell the mutant from the original; it is counted, but not run. */
+  /** Why the mutant behaves like the original; it is counted, but not run. */
   readonly equivalent: string | undefined;
 }
 

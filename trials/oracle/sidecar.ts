@@ -45,7 +45,7 @@ export async function startLiveSidecar(): Promise<LiveSidecar> {
     limits: { failedKeys: '999999999/1m' },
   });
 
-  // The log goes to a file, so that nobody has to read it while times are taken.
+  // The log goes to a file, so that no reader takes time while times are measured.
   const logFile = join(directory, 'log');
   const output = openSync(logFile, 'a');
   const child = spawn(process.execPath, [main, 'serve', '--config', config], { stdio: ['ignore', output, 'inherit'] });

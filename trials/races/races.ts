@@ -9,7 +9,7 @@ import { ConfigFolder } from '../load/config-folder.ts';
 import type { Findings } from '../load/command-line.ts';
 import { startLoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
-import { endConnection, endings, moments, spin, startUnkindCore, type Ending, type UnkindCore } from './unkind-core.ts';
+import { endConnection, endings, moments, spin, startFaultyCore, type Ending, type FaultyCore } from './faulty-core.ts';
 import { Wire } from './wire.ts';
 
 /** Merchants that race at the same time, and how many do after a rest: all connections have become doubtful then. */
@@ -45,7 +45,7 @@ function oneOf<T>(choices: readonly [T, ...T[]]): T {
 
 /** Charges race against a core that closes the connections they are sent on. Each must be seen once at most. */
 export async function runRaces(races: number, defer: Defer): Promise<Findings> {
-  const core = await startUnkindCore(defer);
+  const core = await startFaultyCore(defer);
   const folder = new ConfigFolder(
     {
       'sidecar.yaml': sidecarFile(core.origin, { timeouts: { upstream: '10s' } }),
@@ -88,13 +88,13 @@ class Course {
   raced = 0;
   /** How long a request takes from its client to the core, in milliseconds. */
   flightTime = 0.5;
-  readonly #core: UnkindCore;
+  readonly #core: FaultyCore;
   readonly #port: number;
   readonly #wires: Wire[] = [];
   readonly #tallies = new Map<string, Tally>();
   #charges = 0;
 
-  constructor(core: UnkindCore, port: number) {
+  constructor(core: FaultyCore, port: number) {
     this.#core = core;
     this.#port = port;
   }
@@ -130,9 +130,9 @@ class Course {
   }
 
   /** The core ends connections in the middle of what it does, and each client sends one more request at once. */
-  async raceBusy(kind: string, lanes: number, unkindness: NonNullable<UnkindCore['unkindness']>): Promise<void> {
+  async raceBusy(kind: string, lanes: number, fault: NonNullable<FaultyCore['fault']>): Promise<void> {
     await this.#wire(lanes);
-    this.#core.unkindness = unkindness;
+    this.#core.fault = fault;
     await Promise.all(
       this.#chargesFor(lanes).map(async (charge, lane) => {
         this.#judge(kind, charge, await this.#send(lane, charge));
@@ -141,7 +141,7 @@ class Course {
         if (next !== undefined) this.#judge(kind, next, await this.#send(lane, next));
       }),
     );
-    this.#core.unkindness = undefined;
+    this.#core.fault = undefined;
   }
 
   /** So many further requests are all answered, and no more connections are open than were ever needed at a time. */

@@ -9,10 +9,10 @@ const pause = 3;
 /** Bytes of every tenth charge: more than fits into one piece. */
 const manyBytes = 150_000;
 
-/** Steady load of enveloped and plain requests, until it is ended or nobody listens any more. */
+/** Steady load of enveloped and plain requests, until it is ended or the port is closed. */
 export class SteadyLoad {
   answered = 0;
-  /** Requests that found nobody listening. */
+  /** Requests that found the port closed. */
   refused = 0;
   /** Requests whose new connection was ended before anything came back, and of which the cores have seen nothing. */
   notTaken = 0;

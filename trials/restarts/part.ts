@@ -4,7 +4,7 @@ export interface Part {
   readonly loops: number;
   /** Requests that were answered as they should be. */
   readonly answered: number;
-  /** Requests that found nobody listening, or a listener that was just closed: a gateway sends them elsewhere. */
+  /** Requests that found the port closed, or a listener that was just closed: a gateway sends them elsewhere. */
   readonly notTaken: number;
   /** API keys that were given out meanwhile. */
   readonly keys: number | undefined;

@@ -18,7 +18,7 @@ const collectedEvery = 6;
 const reloads = 100;
 /** Descriptors more than before the load that may be open after it: what a thread or a first look-up has opened for good. */
 const keptFiles = 5;
-/** A shorter run is warm-up from its begin to its end: what it holds is shown and not judged. Minutes. */
+/** A shorter run is warm-up from start to end: what it holds is shown and not judged. Minutes. */
 const judgedFrom = 2;
 /** How long after the load everything may take to be let go, in milliseconds. */
 const settling = 15_000;

@@ -1,6 +1,6 @@
 /**
  * A strict reading of HTTP/1.1 messages (RFC 9112), written apart from the sidecar's: what it does not take for a
- * message, nobody may take for one. Bytes are characters of a string.
+ * message, no reader may take for one. Bytes are characters of a string.
  */
 
 type Header = readonly [name: string, value: string];

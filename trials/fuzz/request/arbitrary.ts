@@ -71,7 +71,7 @@ const authorizations = (key: KnownKey): fc.Arbitrary<readonly string[]> =>
     ].flat(),
   );
 
-/** Lines that say something, and some that nobody may say. */
+/** Header lines that have a meaning, and some that no client may send. */
 const extras = fc.array(
   usually(
     25,

@@ -51,7 +51,7 @@ async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
   return {
     check: async (one, lane, alone) => {
       const client = clientOf(lane);
-      ensure(client.unasked === '', 'nothing comes that nobody asked for', client.unasked);
+      ensure(client.unasked === '', 'nothing comes without a request', client.unasked);
       await client.ready();
       try {
         await exchange(one, client, upstream, tally);

@@ -55,7 +55,7 @@ async function openResponsePart(tally: Tally): Promise<OpenPart<ResponseCase>> {
     check: async (one, lane, alone) => {
       const client = clients.get(lane) ?? new Client(sidecar.port, addresses);
       clients.set(lane, client);
-      ensure(client.unasked === '', 'nothing comes that nobody asked for', client.unasked);
+      ensure(client.unasked === '', 'nothing comes without a request', client.unasked);
       const asked = { one, heard: false };
       cases.set(String(lane), asked);
       await client.ready();

@@ -10,7 +10,7 @@ export const moments = ['at the head', 'after the first byte of the response', '
 export type Moment = (typeof moments)[number];
 
 /** A core that ends its connections at the worst moment, and counts each charge of which it has seen the head. */
-export interface UnkindCore {
+export interface FaultyCore {
   readonly origin: string;
   /** How often each charge was seen, by its idempotency key. */
   readonly seen: ReadonlyMap<string, number>;
@@ -19,10 +19,10 @@ export interface UnkindCore {
   /** When the last head was seen, on `performance.now()`'s scale. */
   lastSeen: number;
   /** What happens to the next requests; undefined: they are answered. */
-  unkindness: { readonly moment: Moment; readonly ending: Ending } | undefined;
+  fault: { readonly moment: Moment; readonly ending: Ending } | undefined;
 }
 
-export async function startUnkindCore(defer: Defer): Promise<UnkindCore> {
+export async function startFaultyCore(defer: Defer): Promise<FaultyCore> {
   const seen = new Map<string, number>();
   const connections = new Set<Socket>();
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
@@ -41,15 +41,15 @@ export async function startUnkindCore(defer: Defer): Promise<UnkindCore> {
         counted = true;
         core.lastSeen = performance.now();
         seen.set(id, (seen.get(id) ?? 0) + 1);
-        if (core.unkindness?.moment === 'at the head') {
-          endConnection(socket, core.unkindness.ending);
+        if (core.fault?.moment === 'at the head') {
+          endConnection(socket, core.fault.ending);
           return;
         }
       }
       if (received.length < head.length + Number(valueOf(head, 'content-length'))) return;
       received = '';
       counted = false;
-      answer(socket, id, core.unkindness);
+      answer(socket, id, core.fault);
     });
   });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
@@ -58,7 +58,7 @@ export async function startUnkindCore(defer: Defer): Promise<UnkindCore> {
     server.close();
   });
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const core: UnkindCore = { origin, seen, connections, lastSeen: 0, unkindness: undefined };
+  const core: FaultyCore = { origin, seen, connections, lastSeen: 0, fault: undefined };
   return core;
 }
 
@@ -68,14 +68,14 @@ export function endConnection(socket: Socket, ending: Ending): void {
   else socket.end();
 }
 
-function answer(socket: Socket, id: string, unkindness: UnkindCore['unkindness']): void {
+function answer(socket: Socket, id: string, fault: FaultyCore['fault']): void {
   const body = JSON.stringify({ id });
   const whole = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
-  if (unkindness === undefined) {
+  if (fault === undefined) {
     socket.write(whole);
     return;
   }
-  const { moment, ending } = unkindness;
+  const { moment, ending } = fault;
   socket.write(moment === 'with the response' ? whole : whole.slice(0, 1));
   // A moment of the next request on this connection, which the response has invited.
   if (moment === 'with the response') spin(Math.random() * 0.3);

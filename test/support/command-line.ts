@@ -1,17 +1,17 @@
 import { readFileSync } from 'node:fs';
-import { runCommand, type CommandSurroundings, type Ended } from './cli.ts';
+import { runCommand, type CommandSetup, type Ended } from './cli.ts';
 import { Folder, sidecarFile } from './folder.ts';
 
 /** When all commands run. */
 const now = Date.parse('2026-11-21T10:00:59Z');
 
 /** A configuration without accounts, and the commands on it. */
-export function desk(accounts: unknown = 'accounts: []\n', surroundings: CommandSurroundings = {}) {
+export function commandLine(accounts: unknown = 'accounts: []\n', setup: CommandSetup = {}) {
   const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accounts });
   const run = (line: string, ...more: readonly string[]): Promise<Ended> =>
     runCommand([...line.split(' '), ...more, '--config', folder.file('sidecar.yaml')], {
       clock: () => now,
-      ...surroundings,
+      ...setup,
     });
   const json = async <T>(line: string): Promise<T> => {
     const { code, stdout, stderr } = await run(line, '--json');
@@ -22,8 +22,8 @@ export function desk(accounts: unknown = 'accounts: []\n', surroundings: Command
 }
 
 /** With an account that has nothing yet. */
-export async function withAcme(): Promise<ReturnType<typeof desk>> {
-  const acme = desk();
+export async function withAcme(): Promise<ReturnType<typeof commandLine>> {
+  const acme = commandLine();
   await acme.run('accounts add acme --name', 'Acme Stores');
   return acme;
 }
