@@ -9,7 +9,7 @@ export const mostChanges = 100;
 /** Accounts compared at a time. */
 const batch = 100;
 
-/** Logs one change of an account that this sidecar has taken in, whoever made it. */
+/** Logs one change of an account that this sidecar applies, from any source. */
 export function logChange(log: Logger, difference: Difference): void {
   log.info(difference, 'account changed');
 }

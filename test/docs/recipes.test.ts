@@ -1,0 +1,41 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+
+/** `path`, or `path` (`name that the file contains`). */
+const reference = /`((?:src|test|docs|scripts)\/[^`\s]*)`(?:\s+\(`([^`]+)`\))?/g;
+
+function referencesIn(markdown: string): (readonly [path: string, name: string | undefined])[] {
+  return [...markdown.matchAll(reference)].map(([, path = '', name]) => [path, name] as const);
+}
+
+test.each([
+  ['docs/recipes.md', 40],
+  ['CONTRIBUTING.md', 15],
+])('every file that %s names exists and contains the name that it is given for', (page, least) => {
+  const references = referencesIn(readFileSync(page, 'utf8'));
+  expect(references.length).toBeGreaterThan(least);
+  const wrong = references.filter(
+    ([path, name]) => !existsSync(path) || (name !== undefined && !readFileSync(path, 'utf8').includes(name)),
+  );
+  expect(wrong).toEqual([]);
+});
+
+test('there is a recipe for each common addition', () => {
+  const headings = [...readFileSync('docs/recipes.md', 'utf8').matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
+  expect(headings).toEqual([
+    'A refusal',
+    "An endpoint of the operators' API",
+    'An envelope format',
+    'A store of accounts',
+    'A step of admission',
+    'A limit',
+  ]);
+});
+
+test('a missing file and a missing name are found', () => {
+  expect(referencesIn('In `src/a.ts` (`b`), `docs/c.md`\n   (`d`) and `src/e/` (f).')).toEqual([
+    ['src/a.ts', 'b'],
+    ['docs/c.md', 'd'],
+    ['src/e/', undefined],
+  ]);
+});
