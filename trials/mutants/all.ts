@@ -1,6 +1,8 @@
 import { accountsFileMutants } from './accounts-file.ts';
 import { accountsMutants } from './accounts.ts';
+import { admissionMutants } from './admission.ts';
 import { envelopeMutants } from './envelope.ts';
+import { gatewayMutants } from './gateway.ts';
 import type { Mutant } from './mutant.ts';
 import { postgresMutants } from './postgres.ts';
 import { parserMutants } from './response-parser.ts';
@@ -14,4 +16,6 @@ export const all: readonly Mutant[] = [
   ...accountsMutants,
   ...accountsFileMutants,
   ...postgresMutants,
+  ...admissionMutants,
+  ...gatewayMutants,
 ];
