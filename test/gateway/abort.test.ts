@@ -395,7 +395,7 @@ describe('an upstream that fails', () => {
       const client = await openConnection(sidecar.port);
       client.send(post('plain'));
       const raw = await client.untilText('}');
-      expect([200, 502]).toContain(parseOnly(raw).status);
+      expect(parseOnly(raw).status).toBe(502);
       expect(raw).not.toContain(control);
     },
   );
@@ -403,15 +403,17 @@ describe('an upstream that fails', () => {
   test.each([
     ['a stated length', `${ok}Content-Length: 1000\r\n\r\nhalf`],
     ['chunks', `${chunked}${chunk}`],
-  ])('in a body framed by %s resets the connection of a client of HTTP/1.0', async (_name, bytes) => {
+  ])('in a body framed by %s resets the connection of a client of HTTP/1.0', async (name, bytes) => {
     const upstream = await startByteUpstream(resetting(says(bytes)));
     const sidecar = await startSidecar(configOf(upstream.origin));
     for (const way of ['plain', 'sealed'] as const) {
       const client = await openConnection(sidecar.port);
       client.send(post(way).replace('HTTP/1.1', 'HTTP/1.0'));
       await client.untilEnded();
-      // Where nothing was said yet, a refusal is whole.
-      if (!client.received.includes(' 502 ')) expect(client.ending).toBe('reset');
+      // A short response of stated length is sealed in one piece: a refusal of it is whole.
+      const refused = way === 'sealed' && name === 'a stated length';
+      expect(client.received.includes(' 502 ')).toBe(refused);
+      if (!refused) expect(client.ending).toBe('reset');
     }
   });
 

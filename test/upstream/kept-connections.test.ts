@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { StreamedBody, UpstreamCall, UpstreamRequest } from '../../src/upstream/call.ts';
-import { Upstream } from '../../src/upstream/upstream.ts';
+import type { StreamedBody } from '../../src/upstream/call.ts';
+import { ask, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream, type UpstreamConnection } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';
 import { openConnection, parseResponses } from '../support/connection.ts';
@@ -9,40 +9,6 @@ import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startRawUpstream } from '../support/upstream.ts';
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
-
-function upstreamAt(origin: string): Upstream {
-  const upstream = new Upstream(
-    { origin, socketPath: undefined, ca: undefined, cert: undefined, key: undefined, forwardsAuthorization: false },
-    1_000,
-  );
-  onTestFinished(() => upstream.close());
-  return upstream;
-}
-
-interface Asked {
-  readonly call: UpstreamCall;
-  /** The status, or the cause of the failure. */
-  readonly outcome: Promise<number | string>;
-}
-
-function ask(upstream: Upstream, method = 'GET', body?: UpstreamRequest['body'], target = '/'): Asked {
-  const { promise, resolve, reject } = Promise.withResolvers<number | string>();
-  let status = 0;
-  const headers = ['Host', 'localhost'];
-  if (Buffer.isBuffer(body)) headers.push('Content-Length', String(body.length));
-  const call = upstream.send(
-    { method, target, headers, body },
-    {
-      onInformation: () => {},
-      onHead: (code) => (status = code),
-      onData: () => {},
-      onEnd: () => resolve(status),
-      onFailure: ({ cause }) => resolve(cause),
-      onError: reject,
-    },
-  );
-  return { call, outcome: promise };
-}
 
 /** Request lines that the upstream has got, connection by connection. */
 function linesOf(connections: readonly UpstreamConnection[]): string[][] {

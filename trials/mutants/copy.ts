@@ -10,7 +10,7 @@ export const root = join(import.meta.dirname, '../..');
 /** Left out of a copy: the packages are linked. */
 const notCopied = new Set(['.git', 'node_modules']);
 
-/** A whole run of vitest, in milliseconds. A mutant that makes tests hang is noticed, too. */
+/** For the tests of one mutant, in milliseconds: one that makes them hang is noticed, too. */
 const longestRun = 180_000;
 
 /** What came of a mutant. */
@@ -42,25 +42,25 @@ export class Copy {
     if (changed === undefined) return { kind: 'stale' };
     writeFileSync(file, changed);
     try {
-      return await this.test(mutant.tests);
+      return await this.test(mutant.tests, longestRun);
     } finally {
       writeFileSync(file, source);
     }
   }
 
-  /** Runs test files until the first failure. */
-  async test(tests: readonly string[]): Promise<Outcome> {
+  /** Runs test files until the first failure. @param longest milliseconds */
+  async test(tests: readonly string[], longest: number): Promise<Outcome> {
     const report = join(this.#path, 'mutant.json');
     rmSync(report, { force: true });
     const vitest = join(root, 'node_modules/vitest/vitest.mjs');
-    const options = ['--bail=1', '--testTimeout=15000', '--reporter=json', `--outputFile=${report}`];
+    const options = ['--bail=1', '--reporter=json', `--outputFile=${report}`];
     const child = spawn(process.execPath, [vitest, 'run', ...options, ...tests], {
       cwd: this.#path,
       stdio: 'ignore',
       detached: true,
       env: environment(),
     });
-    const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), longestRun);
+    const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), longest);
     const code = await new Promise<number | null>((resolve) => void child.once('close', resolve));
     clearTimeout(timer);
     if (code === 0) return { kind: 'survived' };

@@ -346,7 +346,7 @@ export const gatewayMutants: readonly Mutant[] = [
   ]),
   ...mutantsOf(
     'src/gateway/response-relay.ts',
-    ['test/gateway/abort.test.ts', 'test/gateway/large-bodies.test.ts', 'test/gateway/pass-through.test.ts'],
+    ['test/gateway/abort.test.ts', 'test/gateway/pass-through.test.ts'],
     [
       ['    source?.pause();\n', '', 'a slow client slows the upstream'],
       ["    this.reply.wait('client_stalled');\n", '', 'a client that does not read has a deadline'],
@@ -450,7 +450,7 @@ export const gatewayMutants: readonly Mutant[] = [
     ['test/gateway/request-body.test.ts', 'test/gateway/abort.test.ts', 'test/app.test.ts'],
     [
       ['if (this.#draining) reply.drain();', '', 'during a drain each response closes its connection'],
-      ['if (reply.deadline <= now) reply.expire();', '', 'deadlines are kept'],
+      ['if (reply.deadline <= now) reply.expire();', ';', 'deadlines are kept'],
     ],
   ),
   ...mutantsOf(
@@ -458,7 +458,7 @@ export const gatewayMutants: readonly Mutant[] = [
     [
       'test/gateway/listener.test.ts',
       'test/gateway/head-limits.test.ts',
-      'test/gateway/slow-clients-tool.test.ts',
+      'test/gateway/idle-connections.test.ts',
       'test/gateway/request-framing.test.ts',
     ],
     [

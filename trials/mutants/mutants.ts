@@ -5,6 +5,9 @@ import type { Mutant } from './mutant.ts';
 /** The least part of all mutants that must be noticed, or be argued to make no difference. */
 const leastNoticed = 0.9;
 
+/** For all tests together, in milliseconds. */
+const longestCheck = 1_200_000;
+
 export interface Tried {
   readonly mutant: Mutant;
   readonly outcome: Outcome | { readonly kind: 'equivalent' };
@@ -12,7 +15,7 @@ export interface Tried {
 
 /** Runs all tests of these mutants without any of them. @throws Error if they fail */
 export async function checkTests(mutants: readonly Mutant[], defer: Defer): Promise<void> {
-  const outcome = await new Copy(defer).test([...new Set(mutants.flatMap(({ tests }) => tests))]);
+  const outcome = await new Copy(defer).test([...new Set(mutants.flatMap(({ tests }) => tests))], longestCheck);
   if (outcome.kind !== 'survived') throw new Error(`the tests fail without a mutant: ${JSON.stringify(outcome)}`);
 }
 

@@ -1,7 +1,7 @@
 import { mutantsOf, type Mutant } from './mutant.ts';
 
 const kept = ['test/upstream/kept-connections.test.ts'];
-const connections = ['test/upstream/upstream.test.ts', ...kept];
+const connections = ['test/upstream/connection.test.ts', 'test/upstream/upstream.test.ts', ...kept];
 const upgrades = ['test/upstream/upgrade.test.ts'];
 
 /** What talks to the upstream. */

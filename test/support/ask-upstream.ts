@@ -1,0 +1,48 @@
+import { onTestFinished } from 'vitest';
+import type { UpstreamCall, UpstreamRequest } from '../../src/upstream/call.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
+
+/** An upstream's client, closed with the test. */
+export function upstreamAt(origin: string): Upstream {
+  const upstream = new Upstream(
+    { origin, socketPath: undefined, ca: undefined, cert: undefined, key: undefined, forwardsAuthorization: false },
+    1_000,
+  );
+  onTestFinished(() => upstream.close());
+  return upstream;
+}
+
+export interface Asked {
+  readonly call: UpstreamCall;
+  /** The status, or the cause of the failure. */
+  readonly outcome: Promise<number | string>;
+}
+
+/** Sends a request straight to the client. @param heard gets the events of the response as they come */
+export function ask(
+  upstream: Upstream,
+  method = 'GET',
+  body?: UpstreamRequest['body'],
+  target = '/',
+  heard: (event: 'head' | 'data', call: UpstreamCall) => void = () => {},
+): Asked {
+  const { promise, resolve, reject } = Promise.withResolvers<number | string>();
+  let status = 0;
+  const headers = ['Host', 'localhost'];
+  if (Buffer.isBuffer(body)) headers.push('Content-Length', String(body.length));
+  const call: UpstreamCall = upstream.send(
+    { method, target, headers, body },
+    {
+      onInformation: () => {},
+      onHead: (code) => {
+        status = code;
+        heard('head', call);
+      },
+      onData: () => heard('data', call),
+      onEnd: () => resolve(status),
+      onFailure: ({ cause }) => resolve(cause),
+      onError: reject,
+    },
+  );
+  return { call, outcome: promise };
+}

@@ -1,0 +1,82 @@
+import { expect, test, vi } from 'vitest';
+import type { StreamedBody } from '../../src/upstream/call.ts';
+import { ask, upstreamAt } from '../support/ask-upstream.ts';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+
+const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n';
+
+function bodyOf(...parts: readonly string[]): StreamedBody {
+  return {
+    start: (sink) => {
+      for (const part of parts) sink.write(Buffer.from(part));
+      sink.end();
+    },
+    resume: () => {},
+    stop: () => {},
+  };
+}
+
+test('a body without a stated length is sent in chunks, each of which ends with CRLF, and has an end', async () => {
+  const { origin, connections } = await startByteUpstream((connection) => {
+    void vi
+      .waitFor(() => expect(connection.received).toMatch(/0\r\n\r\n$/))
+      .then(() => connection.socket.write(`${ok}{}`));
+  });
+  expect(await ask(upstreamAt(origin), 'POST', bodyOf('0123456789abcdefg', '!')).outcome).toBe(200);
+  expect(connections[0]?.received).toBe(
+    'POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n11\r\n0123456789abcdefg\r\n1\r\n!\r\n0\r\n\r\n',
+  );
+});
+
+test('a call that is aborted in the head of its response hears nothing of the body', async () => {
+  const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(`${ok}{}`));
+  const heard: string[] = [];
+  const { outcome } = ask(upstreamAt(origin), 'GET', undefined, '/', (event, call) => {
+    heard.push(event);
+    call.abort();
+  });
+  await vi.waitFor(() => expect(connections[0]?.closed).toBe(true));
+  expect(heard).toEqual(['head']);
+  expect(await Promise.race([outcome, 'nothing'])).toBe('nothing');
+});
+
+test('a call whose handler throws ends with its connection', async () => {
+  const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(`${ok}{`));
+  const { outcome } = ask(upstreamAt(origin), 'GET', undefined, '/', () => {
+    throw new Error('unforeseen');
+  });
+  await expect(outcome).rejects.toThrow('unforeseen');
+  await vi.waitFor(() => expect(connections[0]?.closed).toBe(true));
+});
+
+test('an upstream that ends its side fails the request at once, though it takes no more of it', async () => {
+  const { origin } = await startByteUpstream(({ socket }) => void socket.pause().end());
+  expect(await ask(upstreamAt(origin), 'POST', Buffer.alloc(64 << 20)).outcome).toBe('ECONNCLOSED');
+});
+
+test.each([
+  ['the end', { onEnd: fail }],
+  ['the failure', { onFailure: fail }],
+])('what a handler throws at %s of its response is told to it, and ends nothing else', async (name, throwing) => {
+  const { origin } = await startByteUpstream(({ socket }) => void socket.end(name === 'the end' ? `${ok}{}` : 'none'));
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {}, onEnd: () => {}, onFailure: () => {} };
+  const request = { method: 'GET', target: '/', headers: [], body: undefined };
+  upstreamAt(origin).send(request, { ...ignored, ...throwing, onError: resolve });
+  expect(await promise).toEqual(new Error('unforeseen'));
+});
+
+test('a request without a Host gets that of the upstream', async () => {
+  const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(`${ok}{}`));
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  upstreamAt(origin).send(
+    { method: 'GET', target: '/', headers: [], body: undefined },
+    { onInformation: () => {}, onHead: () => {}, onData: () => {}, onEnd: resolve, onFailure: reject, onError: reject },
+  );
+  await promise;
+  expect(connections[0]?.received).toBe(`GET / HTTP/1.1\r\nHost: ${new URL(origin).host}\r\n\r\n`);
+});
+
+function fail(): never {
+  throw new Error('unforeseen');
+}
