@@ -1,11 +1,14 @@
 import { accountsFileMutants } from './accounts-file.ts';
 import { accountsMutants } from './accounts.ts';
 import { admissionMutants } from './admission.ts';
+import { connectionMutants } from './connections.ts';
 import { envelopeMutants } from './envelope.ts';
-import { gatewayMutants } from './gateway.ts';
+import { exchangeMutants } from './exchange.ts';
 import type { Mutant } from './mutant.ts';
 import { postgresMutants } from './postgres.ts';
+import { headMutants } from './request-head.ts';
 import { parserMutants } from './response-parser.ts';
+import { responseMutants } from './responses.ts';
 import { upstreamMutants } from './upstream.ts';
 
 /** Every mutant, by room. */
@@ -17,5 +20,8 @@ export const all: readonly Mutant[] = [
   ...accountsFileMutants,
   ...postgresMutants,
   ...admissionMutants,
-  ...gatewayMutants,
+  ...headMutants,
+  ...exchangeMutants,
+  ...responseMutants,
+  ...connectionMutants,
 ];

@@ -26,18 +26,18 @@ export const upstreamMutants: readonly Mutant[] = [
       'the pool refuses it as well: two guards of one thing',
     ],
     [
-      'wasKept && !this.#parser.begun && call.isRepeatable',
+      'isReused && !this.#parser.begun && call.isRepeatable',
       '!this.#parser.begun && call.isRepeatable',
       'what failed on a new connection is not sent again',
     ],
     [
-      'wasKept && !this.#parser.begun && call.isRepeatable',
-      'wasKept && call.isRepeatable',
+      'isReused && !this.#parser.begun && call.isRepeatable',
+      'isReused && call.isRepeatable',
       'what has been answered in part is not sent again',
     ],
     [
-      'wasKept && !this.#parser.begun && call.isRepeatable',
-      'wasKept && !this.#parser.begun',
+      'isReused && !this.#parser.begun && call.isRepeatable',
+      'isReused && !this.#parser.begun',
       'a body-less POST on a dead connection is not sent again',
     ],
   ]),
@@ -45,8 +45,8 @@ export const upstreamMutants: readonly Mutant[] = [
     ["    socket.on('end', () => socket.destroy());\n", '', 'a half-closed connection ends'],
     ['    this.#parser.stop();\n', '', 'an aborted call hears nothing more'],
     [
-      '      this.abort();\n      call?.failHandling(error);',
-      '      call?.failHandling(error);',
+      '      this.abort();\n      call?.onError(error);',
+      '      call?.onError(error);',
       'a handler that throws ends its connection',
     ],
     ["outcome !== 'more'", 'false', 'what is no response ends its connection'],
@@ -96,8 +96,8 @@ export const upstreamMutants: readonly Mutant[] = [
     ['    if (!hosted) head += `Host: ${authority}\\r\\n`;\n', '', 'each request has a Host'],
     ["if (name === 'Content-Length') sized = true;\n      else ", '', 'a body with a length is not sent in chunks'],
     [
-      '} catch (error) {\n      this.handler.onError(error);\n    }\n  }\n\n  /** @param cause',
-      '} catch {\n    }\n  }\n\n  /** @param cause',
+      'this.handler.onEnd();\n    } catch (error) {\n      this.handler.onError(error);',
+      'this.handler.onEnd();\n    } catch {',
       'what a handler throws at the end ends its call',
     ],
   ]),
@@ -240,11 +240,11 @@ export const upstreamMutants: readonly Mutant[] = [
       'http-proxy does not write a response to an upgrade by itself',
     ],
     [
-      '    settled = true;\n    outgoing?.destroy();\n  };',
-      '    settled = true;\n  };',
+      '      settled = true;\n      (body ?? outgoing)?.destroy();',
+      '      settled = true;',
       'an upgrade that is given up is ended',
     ],
-    ['status >= 200 && status <= 599', 'true', 'an upgrade is answered with a status that can be'],
+    ['status < 200 || status > 599', 'false', 'an upgrade is answered with a status that can be'],
     [
       'req.headers = { ...grouped(headers), ...ofUpgrade };',
       'req.headers = { ...req.headers, ...grouped(headers), ...ofUpgrade };',
@@ -252,8 +252,8 @@ export const upstreamMutants: readonly Mutant[] = [
     ],
   ]),
   ...mutantsOf(
-    'src/upstream/upstreams.ts',
-    ['test/app-reload.test.ts'],
+    'src/upstream/upstream.ts',
+    ['test/upstream/upstreams.test.ts'],
     [
       ['isSame ? before', 'false ? before', 'an upstream that stays the same keeps its connections'],
       [

@@ -1,0 +1,233 @@
+import { mutantsOf, type Mutant } from './mutant.ts';
+
+/** Clients' connections. */
+export const connectionMutants: readonly Mutant[] = [
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/pipelined.test.ts', 'test/gateway/request-framing.test.ts'],
+    [
+      [
+        'if (req.socket.writableEnded) return;\n    if (res',
+        'if (res',
+        'behind a response that ends the connection nothing is a request',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/pipelined.test.ts'],
+    [
+      ['const mostPipelined = 100;', 'const mostPipelined = 101;', 'a hundred pipelined requests may wait'],
+      [
+        ' || connection.waitingBytes > this.#rules.limits.header) socket',
+        ') socket',
+        'pipelined heads are bounded by bytes',
+      ],
+      ['      connection.waitingBytes -= size;\n', '', 'a pipelined head that is served waits no more'],
+      ['      connection.waiting -= 1;\n', '', 'a pipelined request that is served waits no more'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/upstream/upgrade.test.ts'],
+    [
+      [
+        ' || connectionOf(req.socket).current !== undefined) return false',
+        ') return false',
+        'an upgrade waits for no response before it',
+      ],
+      [
+        "if (found === 'unavailable') continue;\n        if (found?.account.active",
+        "if (found === 'unavailable' || found?.account.active",
+        'a WebSocket outlives an outage of the accounts',
+      ],
+      ['!isInForce(found.key, this.#clock())', 'false', 'a WebSocket ends with its key'],
+      ['found?.account.active !== true ||', 'found === undefined ||', 'a WebSocket ends with its account'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/malformed-request.test.ts', 'test/gateway/request-framing.test.ts'],
+    [
+      ['if (connection.faulty) return;\n', '', 'a fault is answered once'],
+      ['if (!socket.writable) return;\n', '', 'a refused connection is answered once'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/request-framing.test.ts', 'test/gateway/ignored-upgrade.test.ts'],
+    [
+      [
+        "if (isUnframed(reply.request.raw, head)) return new Refusal('ambiguous_request');\n",
+        '',
+        'a body that is stated and does not come is refused',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/slots.test.ts', 'test/gateway/abort.test.ts'],
+    [
+      [
+        'if (reply.over || reply.begun) return;\n',
+        '',
+        'a request whose client left while its key was looked up is not sent',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/pipelined.test.ts', 'test/gateway/connections.test.ts'],
+    [['      this.inFlight.remove(reply);\n', '', 'a request that is over is not in flight']],
+  ),
+  ...mutantsOf(
+    'src/gateway/client-connection.ts',
+    ['test/gateway/connections.test.ts'],
+    [
+      ['if (this.#size <= this.limit) return;', 'if (this.#size <= this.limit + 1) return;', 'connections are bounded'],
+      [
+        'if (this.#size <= this.limit) return;',
+        'if (this.#size < this.limit) return;',
+        'as many connections as configured are open',
+      ],
+      [
+        'const closed = this.#closable.first ?? connection;',
+        'const closed = connection;',
+        'a new connection takes the place of an idle one',
+      ],
+      [
+        'if (!this.known && !this.closed) this',
+        'if (!this.closed) this',
+        'a connection that carried a known key is not closed for another',
+      ],
+      ['    this.#size -= 1;\n', '', 'a closed connection counts no more'],
+      ['    if (connection.closed) return;\n', '', 'a closed connection counts once'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/client-connection.ts',
+    ['test/gateway/connections.test.ts', 'test/gateway/listener.test.ts'],
+    [
+      [
+        'if (handshakes) this.#handshaking.set(address, connection);',
+        '',
+        'a TLS connection is the one that was taken in',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/in-flight.ts',
+    ['test/app.test.ts'],
+    [['if (this.#draining) reply.drain();', '', 'during a drain each response closes its connection']],
+  ),
+  ...mutantsOf(
+    'src/gateway/in-flight.ts',
+    ['test/gateway/abort.test.ts'],
+    [['if (reply.deadline <= now) reply.expire();', ';', 'deadlines are kept']],
+  ),
+  ...mutantsOf(
+    'src/gateway/listener.ts',
+    ['test/gateway/head-limits.test.ts'],
+    [
+      [
+        'server.maxHeadersCount = limits.headers + 1;',
+        'server.maxHeadersCount = limits.headers;',
+        'Node drops no field before the gateway counts them',
+      ],
+      ['    maxHeaderSize: limits.header,\n', '', 'Node bounds a head'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/listener.ts',
+    ['test/gateway/idle-connections.test.ts', 'test/gateway/listener.test.ts'],
+    [['    headersTimeout: timeouts.header,\n', '', 'a head has a deadline']],
+  ),
+  ...mutantsOf(
+    'src/gateway/listener.ts',
+    ['test/gateway/listener.test.ts'],
+    [
+      ['handshakeTimeout: timeouts.header', 'handshakeTimeout: 120_000', 'a TLS handshake has a deadline'],
+      [
+        'tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true }',
+        '{}',
+        'clients show a certificate if the configuration says so',
+      ],
+      ["minVersion: 'TLSv1.2'", "minVersion: 'TLSv1'", 'old versions of TLS are refused'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/listener.ts',
+    ['test/gateway/request-framing.test.ts', 'test/gateway/malformed-request.test.ts'],
+    [["    req.socket.on('error', () => {});\n", '', 'a reset CONNECT does not end the process']],
+  ),
+  ...mutantsOf(
+    'src/gateway/listener.ts',
+    ['test/gateway/ambiguous-head.test.ts', 'test/gateway/request-framing.test.ts'],
+    [['    requireHostHeader: false,\n', '', 'a missing Host is refused with a problem document']],
+  ),
+  ...mutantsOf(
+    'src/gateway/tls-renewal.ts',
+    ['test/app-reload.test.ts'],
+    [
+      ['(tls.clientCa ?? this.#clientCa)', 'tls.clientCa', 'a removed CA stays until a restart'],
+      [
+        'if (use.requests === 0 || use.upgraded) socket.destroy();\n      else',
+        'if (use.upgraded) socket.destroy();\n      else',
+        'idle connections of another CA are closed at once',
+        'closing when idle finds no request and closes at once, too',
+      ],
+      [
+        '      else void this.#closeWhenIdle(socket, use);\n',
+        '',
+        'busy connections of another CA are closed after their response',
+      ],
+      [
+        'if (use.requests === 0 || use.upgraded) socket.destroy();\n      else void',
+        'socket.destroy();\n      if (false) void',
+        'a response that is in progress is not cut off by a new CA',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/pass-upgrade.ts',
+    ['test/upstream/upgrade.test.ts'],
+    [
+      ["if (!request.reservation.takeSlot()) return new Refusal('overloaded');\n", '', 'a WebSocket takes a slot'],
+      [
+        'readResponseHead(101, switched).headers];',
+        'switched];',
+        'a 101 carries nothing that only the sidecar may say',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/pass-upgrade.ts',
+    ['test/gateway/upgrade-body.test.ts'],
+    [
+      ["headers['transfer-encoding'] === undefined && ", '', 'a WebSocket handshake has no chunks'],
+      [" && /^0*$/.test(headers['content-length'] ?? '')", '', 'a WebSocket handshake has no body'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/pass-upgrade.ts',
+    ['test/gateway/ignored-upgrade.test.ts', 'test/upstream/upgrade.test.ts'],
+    [
+      [
+        " || method !== 'GET' || httpVersionMinor === 0) return false",
+        ' || httpVersionMinor === 0) return false',
+        'a WebSocket begins with GET',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/upstream/upgrade.ts',
+    ['test/upstream/upgrade.test.ts'],
+    [
+      [
+        ".on('error', () => handler.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));",
+        ".on('error', () => {});",
+        'a response to an upgrade that breaks off is broken off',
+      ],
+    ],
+  ),
+];
