@@ -1,7 +1,9 @@
-import { expect, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { StreamedBody } from '../../src/upstream/call.ts';
+import { Upstream } from '../../src/upstream/upstream.ts';
 import { ask, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
+import { targetOf } from '../support/sidecar.ts';
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n';
 
@@ -75,6 +77,38 @@ test('a request without a Host gets that of the upstream', async () => {
   );
   await promise;
   expect(connections[0]?.received).toBe(`GET / HTTP/1.1\r\nHost: ${new URL(origin).host}\r\n\r\n`);
+});
+
+test('a POST is sent on a new connection if its rested one has died just now', async () => {
+  const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(`${ok}{}`), {
+    every: true,
+  });
+  const upstream = upstreamAt(origin);
+  expect(await ask(upstream).outcome).toBe(200);
+  const start = performance.now();
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => start + 1_000);
+  onTestFinished(() => clock.mockRestore());
+  const outcome = await new Promise((resolve) => {
+    // From a timer, the end of the connection is seen before the request is sent.
+    setTimeout(() => {
+      connections[0]?.socket.destroy();
+      resolve(ask(upstream, 'POST').outcome);
+    }, 5);
+  });
+  expect(outcome).toBe(200);
+  expect(connections).toHaveLength(2);
+});
+
+test('an upstream that never finishes the connection is a timeout', async () => {
+  const { origin } = await startByteUpstream(() => {});
+  const upstream = new Upstream(targetOf(origin.replace('http:', 'https:')), 50);
+  onTestFinished(() => upstream.close());
+  const failure = await new Promise((resolve, reject) => {
+    const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {} };
+    const request = { method: 'GET', target: '/', headers: [], body: undefined };
+    upstream.send(request, { ...ignored, onEnd: reject, onError: reject, onFailure: resolve });
+  });
+  expect(failure).toEqual({ code: 'upstream_timeout', cause: 'ETIMEDOUT' });
 });
 
 function fail(): never {

@@ -83,6 +83,36 @@ describe('a response is understood', () => {
     expect(headers).toEqual(['X-B', 'two', 'x-a', '', 'X-B', '\xe9', 'Content-Length', '0']);
   });
 
+  /** A head of so many bytes, without the empty line behind it. */
+  const headOf = (length: number): string => {
+    const start = `${ok}Content-Length: 0\r\nX: `;
+    return `${start}${'a'.repeat(length - start.length)}\r\n\r\n`;
+  };
+  const chunkHeadOf = (length: number): string => `2;${'a'.repeat(length - 2)}\r\nok\r\n0\r\n\r\n`;
+
+  test.each([
+    ['32 KiB of head', headOf(32_768), undefined],
+    ['a byte more', headOf(32_769), 'HEAD_TOO_LARGE'],
+    ['256 bytes before a chunk', chunked + chunkHeadOf(256), undefined],
+    ['a byte more', chunked + chunkHeadOf(257), 'BAD_CHUNK'],
+  ])('with up to so many bytes, in one piece or cut: %s', (_name, text, fault) => {
+    expect(parse([text]).fault).toBe(fault);
+    expect(parse([text.slice(0, 100), text.slice(100)]).fault).toBe(fault);
+  });
+
+  test('with the time for which its own connection is kept, and not that of the response before', () => {
+    const parser = new ResponseParser();
+    const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {} };
+    for (const [header, seconds] of [
+      ['Keep-Alive: timeout=9\r\n', 9],
+      ['', undefined],
+    ] as const) {
+      parser.begin('GET', ignored);
+      parser.push(Buffer.from(`${ok}${header}Content-Length: 0\r\n\r\n`));
+      expect(parser.keepAlive).toBe(seconds);
+    }
+  });
+
   test('in linear time, whatever it has many of', () => {
     // 30,000 of each; by a quadratic expression or loop this takes minutes.
     for (const many of [' ', 'a ', '\t ', ',', 'close', 'timeout=', ';']) {

@@ -5,6 +5,7 @@ import { connectionMutants } from './connections.ts';
 import { envelopeMutants } from './envelope.ts';
 import { exchangeMutants } from './exchange.ts';
 import type { Mutant } from './mutant.ts';
+import { otherMutants } from './others.ts';
 import { postgresMutants } from './postgres.ts';
 import { headMutants } from './request-head.ts';
 import { parserMutants } from './response-parser.ts';
@@ -24,4 +25,5 @@ export const all: readonly Mutant[] = [
   ...exchangeMutants,
   ...responseMutants,
   ...connectionMutants,
+  ...otherMutants,
 ];

@@ -87,7 +87,7 @@ function outcomeOf(report: string): Outcome {
   const failed = results.flatMap((result) => result.assertionResults).find(({ status }) => status === 'failed');
   if (failed !== undefined) return { kind: 'killed', by: failed.fullName };
   const message = results.find((result) => result.message !== '')?.message.split('\n')[0];
-  return { kind: 'broken', message: message ?? 'no test failed, nor did the run succeed' };
+  return message === undefined ? { kind: 'killed', by: 'an error outside the tests' } : { kind: 'broken', message };
 }
 
 /** Without what vitest tells its own tests: they may be what starts the runner. */

@@ -209,7 +209,12 @@ export const upstreamMutants: readonly Mutant[] = [
         '    socket.off',
         'a connection is not ended by the timeout of connecting',
       ],
-      ["    minVersion: 'TLSv1.2',\n", "    minVersion: 'TLSv1',\n", 'old versions of TLS get nothing'],
+      [
+        "    minVersion: 'TLSv1.2',\n",
+        "    minVersion: 'TLSv1',\n",
+        'old versions of TLS get nothing',
+        'OpenSSL offers no older one at its default level of security',
+      ],
       ["...(servername === '' ? {} : { servername }),", '', 'the certificate has the name that is configured'],
       [
         '    ...(cert === undefined ? {} : { cert }),\n    ...(key === undefined ? {} : { key }),\n',
@@ -231,6 +236,7 @@ export const upstreamMutants: readonly Mutant[] = [
       "      upstreamSocket.once('close', () => socket.destroySoon());\n",
       '',
       "the client is let go when a WebSocket's upstream vanishes",
+      'http-proxy ends it too, when the connection ends or fails',
     ],
     ['    limitConnect(proxyRequest, connectTimeout);\n', '', 'connecting for an upgrade has a deadline'],
     ['ssl: { servername: address.servername },', '', 'an upgrade checks the configured name'],

@@ -1,0 +1,49 @@
+import { mutantsOf, type Mutant } from './mutant.ts';
+
+/** Guards of secrets outside the four rooms. */
+export const otherMutants: readonly Mutant[] = [
+  ...mutantsOf(
+    'src/telemetry/logger.ts',
+    ['test/telemetry/access-log.test.ts'],
+    [
+      [
+        "{ code: 'code' in error ? error.code : undefined, message: error.message, stack: error.stack }",
+        '{ ...error, message: error.message, stack: error.stack }',
+        'the log has none of the members that a library puts on an error',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/operators/operators.ts',
+    ['test/operators/listener.test.ts'],
+    [
+      [
+        "return new ApiProblem('internal_error', 'The log says more, under the id of this request.');",
+        "return new ApiProblem('internal_error', String(error));",
+        "an internal message does not leave with the operators' 500",
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/operators/tokens.ts',
+    ['test/operators/listener.test.ts'],
+    [
+      [
+        'timingSafeEqual(given, Buffer.from(token.hash))',
+        'timingSafeEqual(given.subarray(0, 8), Buffer.from(token.hash).subarray(0, 8))',
+        "an operators' token is compared in whole",
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/admin/drain-token.ts',
+    ['test/admin/admin.test.ts'],
+    [
+      [
+        'timingSafeEqual(digest(token), digest(expected))',
+        'timingSafeEqual(digest(token.slice(0, 10)), digest(expected.slice(0, 10)))',
+        'the token of a drain is compared in whole',
+      ],
+    ],
+  ),
+];
