@@ -270,6 +270,17 @@ const faults: readonly Fault[] = [
     sealed: 502,
   },
   {
+    name: 'resets behind a compressed body, before the last chunk',
+    response: resetting(
+      says(
+        `${chunked.replace(ok, `${ok}Content-Encoding: gzip\r\n`)}${zipped.length.toString(16)}\r\n`,
+        zipped,
+        '\r\n',
+      ),
+    ),
+    ...both('broken'),
+  },
+  {
     name: 'ends a compressed body too early',
     response: says(`${ok}Content-Encoding: gzip\r\nContent-Length: 20\r\n\r\n`, zipped.subarray(0, 20)),
     plain: 200,

@@ -50,6 +50,7 @@ describe('the form of the Authorization header', () => {
     ['a prefix in capitals', `Bearer SK_TEST_${'x'.repeat(24)}`],
     ['no prefix', `Bearer ${'x'.repeat(24)}`],
     ['a character that keys do not have', `Bearer ${keyOf(23)}.`],
+    ['something before the scheme', `x Bearer ${keys.globex}`],
     ['something behind the key', `Bearer ${keys.globex} x`],
     ['a comma behind the key', `Bearer ${keys.globex},`],
     ['a key in quotes', `Bearer "${keys.globex}"`],

@@ -1,3 +1,4 @@
+import { createCipheriv } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test } from 'vitest';
 import type { RefusalCode } from '../../src/errors.ts';
@@ -55,6 +56,17 @@ describe('aes-encrypt', () => {
 });
 
 describe('aes-decrypt', () => {
+  test('refuses JSON that fills its blocks without any padding', async () => {
+    const json = '{"amount":10000}';
+    const cipher = createCipheriv('aes-256-cbc', acmeTest.key, acmeTest.iv.slice(0, 16)).setAutoPadding(false);
+    const body = hexOf(Buffer.concat([cipher.update(json), cipher.final()]));
+    expectPlainRefusal(
+      await responseTo(decrypt, { headers: acmeTest, body }),
+      'decryption_failed',
+      'the padding is missing: use PKCS#7',
+    );
+  });
+
   test.each([
     ['an object with its white space', '{ "amount": 1000.00 }\n'],
     ['a number of many digits', '12345678901234567890.10'],

@@ -1,9 +1,11 @@
 import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+import { openConnection } from '../support/connection.ts';
 import { encrypted, envelopeOf, expectPlainRefusal, send, type Sent } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
-import { acme, acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
+import { acme, acmeTest, configOf, encryptionOf, keys, startSidecar } from '../support/sidecar.ts';
 
 const refunds = 'POST /api/v1/refunds';
 const ciphertext = encrypted(acmeTest, '{"amount":1000}');
@@ -24,6 +26,17 @@ async function expectPassed(line: string, sent: Sent, setting: Setting = {}): Pr
   expect([response.status, response.body]).toEqual([200, '{"ok":true}']);
   expect(upstream.seen[0]?.body).toBe(Buffer.from(sent.body ?? '').toString('latin1'));
 }
+
+test.each([
+  ['is no JSON object', 'Content-Length: 100', 'te'],
+  ['is stated larger than is looked at', `Content-Length: ${requestBody + 1}`, '{'],
+])('what an encrypting account sends is forwarded as it comes if it %s', async (_name, framing, first) => {
+  const upstream = await startByteUpstream(() => {});
+  const sidecar = await startSidecar(configOf(upstream.origin, { limits: { requestBody } }));
+  const client = await openConnection(sidecar.port);
+  client.send(`${refunds} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${keys.acme}\r\n${framing}\r\n\r\n${first}`);
+  await vi.waitFor(() => expect(upstream.connections[0]?.received).toMatch(new RegExp(`\\r\\n\\r\\n${first}$`)));
+});
 
 describe('an encrypting account’s envelope on a route without envelopes is refused and not forwarded', () => {
   test.each<[string, string]>([

@@ -40,15 +40,15 @@ describe('the size of a head', () => {
     expect(upstream.heads()).toBe(1);
   });
 
-  test('may have as many fields as the limit says, and not one more', async () => {
-    const { upstream, sidecar } = await start({ headers: 40 });
+  test.each([40, 64])('may have as many fields as the limit says (%i), and not one more', async (limit) => {
+    const { upstream, sidecar } = await start({ headers: limit });
     const head = (fields: number): string =>
       request(line, 'Host: localhost', authorization, ...Array.from({ length: fields - 2 }, (_, i) => `X-${i}: y`));
     const client = await openConnection(sidecar.port);
-    client.send(head(40));
+    client.send(head(limit));
     expect(await client.untilText('{"ok":true}')).toContain('200 OK');
-    expect(upstream.seen[0]?.headers).toHaveProperty('x-37');
-    client.send(head(41));
+    expect(upstream.seen[0]?.headers).toHaveProperty(`x-${limit - 3}`);
+    client.send(head(limit + 1));
     const [, refused] = parseResponses(await client.untilEnded());
     expectRefusal(refused as RawResponse, 'headers_too_large');
     expect(upstream.heads()).toBe(1);
@@ -65,6 +65,14 @@ describe('the size of a head', () => {
   ])('is refused at the limit: %s', async (_name, bytes) => {
     const { upstream, sidecar } = await start({ header: limit });
     await expectOnlyRefused(sidecar, upstream, bytes, 'headers_too_large');
+  });
+
+  test('that does not end has a deadline', async () => {
+    const { upstream, sidecar } = await start({}, { header: 100 });
+    const client = await openConnection(sidecar.port);
+    client.send(`${line}\r\nHost: localhost\r\n`);
+    expectRefusal(parseOnly(await client.untilEnded()), 'request_timeout');
+    expect(upstream.heads()).toBe(0);
   });
 
   test('is limited for trailers as well', async () => {

@@ -32,6 +32,21 @@ describe('pipelined requests', () => {
     expect(most).toBe(1);
   });
 
+  test.each([
+    ['many', 80, 0],
+    ['large', 1, 7_000],
+  ])('that are %s may follow others that were answered', async (_name, times, size) => {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin, { limits: { header: 16_384 } }));
+    const client = await openConnection(sidecar.port);
+    const head = request('GET / HTTP/1.1', 'Host: localhost', authorization, `X: ${'x'.repeat(size)}`);
+    for (let round = 1; round <= 3; round += 1) {
+      client.send(head.repeat(times + 1));
+      await client.untilText('{"ok":true}', round * (times + 1));
+    }
+    expect(upstream.heads()).toBe(3 * (times + 1));
+  });
+
   test('keep their bodies apart', async () => {
     const upstream = await startUpstream((seen, res) => void res.end(`${seen.method} ${seen.body}`));
     const sidecar = await startSidecar(configOf(upstream.origin));

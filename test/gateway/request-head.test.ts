@@ -40,6 +40,7 @@ describe('what only the sidecar may say', () => {
   ])('is never taken from the client: a name %s', async (_, spell) => {
     const { sidecar, upstream } = await startGateway();
     const names = [...Object.keys(own), 'x-request-id', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'];
+    names.push('x-forwarded-prefix');
     const forged = Object.fromEntries(names.map((name) => [spell(name), 'for ged']));
     await send(sidecar, 'GET /api/v1/balance', { key: keys.globex, headers: forged });
     expect(upstream.seen[0]?.rawHeaders).not.toContain('for ged');

@@ -31,6 +31,18 @@ const bodies: readonly (readonly [name: string, framing: string, ...pieces: read
 
 const pause = (): Promise<unknown> => new Promise((resolve) => void setTimeout(resolve, 20));
 
+test('a GET with a body whose Upgrade is not for its neighbour is forwarded without it', async () => {
+  const upstream = await startUpstream();
+  const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
+  const client = await openConnection(sidecar.port);
+  client.send(
+    `${request('GET /ws HTTP/1.1', 'Host: localhost', authorization, 'Upgrade: websocket', 'Content-Length: 5')}hello`,
+  );
+  expect(parseOnly(await client.untilText('{"ok":true}')).status).toBe(200);
+  expect(upstream.seen).toMatchObject([{ url: '/ws', body: 'hello' }]);
+  expect(upstream.seen[0]?.headers).not.toHaveProperty('upgrade');
+});
+
 describe('a WebSocket handshake with a body is refused, and ends nothing but its connection', () => {
   describe.each([
     ['without a key', []],

@@ -158,13 +158,17 @@ export const admissionMutants: readonly Mutant[] = [
       ],
       ["if (this.#pending >= this.#limit) return 'unavailable';\n", '', 'look-ups are bounded'],
       ['      this.#pending -= 1;\n', '', 'a look-up that is over counts no more'],
-      ["if (this.#queue.length >= this.#limit) return 'unavailable';\n", '', 'guesses that wait are bounded'],
       [
         'if (next === undefined) this.#suspectPending -= 1;\n      else next();',
         'next?.();',
         'a guess that is over hands its turn on',
       ],
     ],
+  ),
+  ...mutantsOf(
+    'src/gateway/look-ups.ts',
+    ['test/gateway/limits.test.ts'],
+    [["if (this.#queue.length >= this.#limit) return 'unavailable';\n", '', 'guesses that wait are bounded']],
   ),
   ...mutantsOf(
     'src/gateway/limits.ts',
@@ -183,18 +187,14 @@ export const admissionMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/gateway/limits.ts',
-    ['test/gateway/slots.test.ts'],
+    ['test/gateway/limits.test.ts'],
     [
       ['this.used + amount > this.#size || ', '', 'all shares together are bounded'],
-      ['this.#used[by] + amount > this.#parts[by]', 'false', 'requests without a secret key have a share'],
       [
         'this.used + amount > this.#size',
         'this.used + amount > this.#size + 1',
         'the budget is what the configuration says',
       ],
-      ['Math.floor(size / 8)', 'Math.floor(size / 2)', 'keyless requests have an eighth'],
-      ['Math.floor(size / 2)', 'size', 'public keys have a half'],
-      ['    this.#used[by] -= amount;\n', '', 'what was taken is given back'],
       ['    this.#slotOf = undefined;\n', '', 'a slot is given back once'],
       ['if (this.#slotOf !== undefined) return true;\n', '', 'a request takes one slot'],
       ['    this.#size = size;\n', '    this.#size += size;\n', 'a reload sets the size of a budget'],
@@ -211,12 +211,18 @@ export const admissionMutants: readonly Mutant[] = [
         'every share has room for one body',
       ],
       ['this.slots.resize(inFlight, 1);', 'this.slots.resize(inFlight, 0);', 'every share has one slot'],
+      ['    this.#bytes = 0;\n', '', 'bytes are given back once'],
     ],
   ),
   ...mutantsOf(
     'src/gateway/limits.ts',
-    ['test/gateway/slots.test.ts', 'test/gateway/request-body.test.ts'],
-    [['    this.#bytes = 0;\n', '', 'bytes are given back once']],
+    ['test/gateway/slots.test.ts'],
+    [
+      ['this.#used[by] + amount > this.#parts[by]', 'false', 'requests without a secret key have a share'],
+      ['Math.floor(size / 8)', 'Math.floor(size / 2)', 'keyless requests have an eighth'],
+      ['Math.floor(size / 2)', 'size', 'public keys have a half'],
+      ['    this.#used[by] -= amount;\n', '', 'what was taken is given back'],
+    ],
   ),
   ...mutantsOf(
     'src/gateway/rules.ts',

@@ -4,7 +4,7 @@ import { mutantsOf, type Mutant } from './mutant.ts';
 export const connectionMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/gateway.ts',
-    ['test/gateway/pipelined.test.ts', 'test/gateway/request-framing.test.ts'],
+    ['test/gateway/refused-not-sent.test.ts', 'test/gateway/pipelined.test.ts'],
     [
       [
         'if (req.socket.writableEnded) return;\n    if (res',
@@ -18,13 +18,19 @@ export const connectionMutants: readonly Mutant[] = [
     ['test/gateway/pipelined.test.ts'],
     [
       ['const mostPipelined = 100;', 'const mostPipelined = 101;', 'a hundred pipelined requests may wait'],
+      ['      connection.waitingBytes -= size;\n', '', 'a pipelined head that is served waits no more'],
+      ['      connection.waiting -= 1;\n', '', 'a pipelined request that is served waits no more'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/head-limits.test.ts', 'test/gateway/pipelined.test.ts'],
+    [
       [
         ' || connection.waitingBytes > this.#rules.limits.header) socket',
         ') socket',
         'pipelined heads are bounded by bytes',
       ],
-      ['      connection.waitingBytes -= size;\n', '', 'a pipelined head that is served waits no more'],
-      ['      connection.waiting -= 1;\n', '', 'a pipelined request that is served waits no more'],
     ],
   ),
   ...mutantsOf(
@@ -36,20 +42,31 @@ export const connectionMutants: readonly Mutant[] = [
         ') return false',
         'an upgrade waits for no response before it',
       ],
-      [
-        "if (found === 'unavailable') continue;\n        if (found?.account.active",
-        "if (found === 'unavailable' || found?.account.active",
-        'a WebSocket outlives an outage of the accounts',
-      ],
       ['!isInForce(found.key, this.#clock())', 'false', 'a WebSocket ends with its key'],
       ['found?.account.active !== true ||', 'found === undefined ||', 'a WebSocket ends with its account'],
     ],
   ),
   ...mutantsOf(
     'src/gateway/gateway.ts',
+    ['test/upstream/websocket-outage.test.ts'],
+    [
+      [
+        "if (found === 'unavailable') continue;\n        if (found?.account.active",
+        "if (found === 'unavailable' || found?.account.active",
+        'a WebSocket outlives an outage of the accounts',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
     ['test/gateway/malformed-request.test.ts', 'test/gateway/request-framing.test.ts'],
     [
-      ['if (connection.faulty) return;\n', '', 'a fault is answered once'],
+      [
+        'if (connection.faulty) return;\n',
+        '',
+        'a fault is answered once',
+        'the connection has ended when the second answer would be written',
+      ],
       ['if (!socket.writable) return;\n', '', 'a refused connection is answered once'],
     ],
   ),
@@ -66,7 +83,7 @@ export const connectionMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/gateway/gateway.ts',
-    ['test/gateway/slots.test.ts', 'test/gateway/abort.test.ts'],
+    ['test/gateway/early-response.test.ts'],
     [
       [
         'if (reply.over || reply.begun) return;\n',
@@ -135,12 +152,8 @@ export const connectionMutants: readonly Mutant[] = [
         'Node drops no field before the gateway counts them',
       ],
       ['    maxHeaderSize: limits.header,\n', '', 'Node bounds a head'],
+      ['    headersTimeout: timeouts.header,\n', '', 'a head has a deadline'],
     ],
-  ),
-  ...mutantsOf(
-    'src/gateway/listener.ts',
-    ['test/gateway/idle-connections.test.ts', 'test/gateway/listener.test.ts'],
-    [['    headersTimeout: timeouts.header,\n', '', 'a head has a deadline']],
   ),
   ...mutantsOf(
     'src/gateway/listener.ts',
@@ -152,12 +165,17 @@ export const connectionMutants: readonly Mutant[] = [
         '{}',
         'clients show a certificate if the configuration says so',
       ],
-      ["minVersion: 'TLSv1.2'", "minVersion: 'TLSv1'", 'old versions of TLS are refused'],
+      [
+        "minVersion: 'TLSv1.2'",
+        "minVersion: 'TLSv1'",
+        'old versions of TLS are refused',
+        'OpenSSL offers no older one at its default level of security',
+      ],
     ],
   ),
   ...mutantsOf(
     'src/gateway/listener.ts',
-    ['test/gateway/request-framing.test.ts', 'test/gateway/malformed-request.test.ts'],
+    ['test/gateway/upgrade-body.test.ts', 'test/gateway/malformed-request.test.ts'],
     [["    req.socket.on('error', () => {});\n", '', 'a reset CONNECT does not end the process']],
   ),
   ...mutantsOf(

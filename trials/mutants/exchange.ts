@@ -123,13 +123,18 @@ export const exchangeMutants: readonly Mutant[] = [
         'the bound of a stated body is exact',
       ],
       ["        stop(new Refusal('overloaded'));\n        return;\n", '', 'what the budget does not have is refused'],
-      ["head.contentEncoding.toLowerCase() !== 'identity'", 'true', 'identity is no coding'],
       [
         'if (result instanceof Refusal || !result.whole) raw.pause();\n',
         '',
         'the rest of a refused body is not read into memory',
+        'in the same turn the refusal reads it and throws it away, or the upstream gets it',
       ],
     ],
+  ),
+  ...mutantsOf(
+    'src/gateway/request-body.ts',
+    ['test/gateway/encryption-not-supported.test.ts', 'test/gateway/exchange.test.ts'],
+    [["head.contentEncoding.toLowerCase() !== 'identity'", 'true', 'identity is no coding']],
   ),
   ...mutantsOf(
     'src/gateway/request-body.ts',
@@ -138,24 +143,14 @@ export const exchangeMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/gateway/request-body.ts',
-    ['test/gateway/request-body.test.ts', 'test/gateway/pass-through.test.ts'],
+    ['test/gateway/passing-body.test.ts'],
     [
       [
         'if (this.#sink?.write(chunk) === false) this.#waitForUpstream();',
         'this.#sink?.write(chunk);',
         'a slow upstream slows the client',
       ],
-    ],
-  ),
-  ...mutantsOf(
-    'src/gateway/request-body.ts',
-    ['test/gateway/encryption-not-supported.test.ts', 'test/gateway/request-body.test.ts'],
-    [['    this.#reply.request.reservation.release();\n', '', 'what was looked at is charged no more once it is sent']],
-  ),
-  ...mutantsOf(
-    'src/gateway/request-body.ts',
-    ['test/upstream/kept-connections.test.ts', 'test/gateway/abort.test.ts'],
-    [
+      ['    this.#reply.request.reservation.release();\n', '', 'what was looked at is charged no more once it is sent'],
       [
         "    this.#reply.request.raw.off('data', this.#onData).off('end', this.#onEnd);\n    this.#sink = undefined;",
         '',
@@ -191,12 +186,23 @@ export const exchangeMutants: readonly Mutant[] = [
     [
       ['if (isEnvelope(whole)) {', 'if (false) {', 'an envelope does not reach an upstream that expects plaintext'],
       [
+        '      if (reply.begun) return undefined;\n',
+        '',
+        'a request that was refused meanwhile is not sent',
+        'a body whose response has begun is not handed on, so the next line is not reached',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/pass-through.ts',
+    ['test/gateway/encryption-not-supported.test.ts'],
+    [
+      [
         '!isEncoded(head) && (head.body.contentLength ?? 0) <= requestBody',
         '!isEncoded(head)',
         'a body that is stated large is not looked at',
       ],
       ['return index > 0 || mayBeJsonObject(chunk);', 'return true;', 'a body that is no JSON object is not held'],
-      ['      if (reply.begun) return undefined;\n', '', 'a request that was refused meanwhile is not sent'],
     ],
   ),
   ...mutantsOf(
@@ -246,9 +252,13 @@ export const exchangeMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/gateway/forward.ts',
+    ['test/gateway/admission.test.ts', 'test/gateway/pass-through.test.ts', 'test/gateway/withheld-headers.test.ts'],
+    [['if (environment.forwardsAuthorization && head', 'if (head', 'the API key stays here']],
+  ),
+  ...mutantsOf(
+    'src/gateway/forward.ts',
     ['test/gateway/upstream-headers.test.ts'],
     [
-      ['if (environment.forwardsAuthorization && head', 'if (head', 'the API key stays here'],
       ['if (request.rules.trusts(peer)) {', 'if (true) {', 'what a client says of itself is replaced'],
       [
         'forwarded.for === undefined ? peer : `${forwarded.for}, ${peer}`',

@@ -4,15 +4,9 @@ import { mutantsOf, type Mutant } from './mutant.ts';
 export const responseMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/sealed-response.ts',
-    ['test/gateway/sealed-response.test.ts'],
+    ['test/gateway/abort.test.ts'],
     [
       ['const inOnePiece = 65_536;', 'const inOnePiece = Infinity;', 'large responses are not held'],
-      ["coding !== 'identity'", 'false', 'a compressed response is unpacked before it is sealed'],
-      [
-        '    if (create === undefined) {\n      this.#fail();\n      return;\n    }\n',
-        '    if (create === undefined) return;\n',
-        'a coding that is not known is not sealed',
-      ],
       [
         'if (this.#upstreamEnded) this.#onPlainEnd();\n    else this',
         'if (true) this.#onPlainEnd();\n    else this',
@@ -24,6 +18,18 @@ export const responseMutants: readonly Mutant[] = [
         'what is unpacked after a refusal is not sent',
       ],
       ['    this.#decoder?.destroy();\n    super', '    super', 'a decoder ends with its response'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/sealed-response.ts',
+    ['test/gateway/sealed-response.test.ts'],
+    [
+      ["coding !== 'identity'", 'false', 'a compressed response is unpacked before it is sealed'],
+      [
+        '    if (create === undefined) {\n      this.#fail();\n      return;\n    }\n',
+        '    if (create === undefined) return;\n',
+        'a coding that is not known is not sealed',
+      ],
       [
         ".on('error', () => this.#unlessRefused(() => this.#fail()));",
         ".on('error', () => {});",
@@ -35,12 +41,18 @@ export const responseMutants: readonly Mutant[] = [
         'this.#head?.contentLength;',
         'the length of an unpacked response is not stated',
       ],
+      ['      this.reply.call?.pause();\n', '', 'a decoder that is full slows the upstream'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/sealed-response.ts',
+    ['test/gateway/pass-through.test.ts', 'test/gateway/sealed-response.test.ts'],
+    [
       [
         'override onInformation(): void {}',
         'override onInformation(status: number, raw: readonly string[]): void { this.reply.raw.writeInformation(status, [...raw]); }',
         'informational responses of an enveloped exchange stay here',
       ],
-      ['      this.reply.call?.pause();\n', '', 'a decoder that is full slows the upstream'],
     ],
   ),
   ...mutantsOf(
@@ -56,6 +68,7 @@ export const responseMutants: readonly Mutant[] = [
         "    this.reply.call?.abort();\n    this.reply.giveUp('sealing_failed');",
         "    this.reply.giveUp('sealing_failed');",
         'the upstream is not read further when sealing fails',
+        'the refusal ends the call when it is out',
       ],
     ],
   ),
@@ -81,6 +94,12 @@ export const responseMutants: readonly Mutant[] = [
         '    this.request.reservation.leaveSlot();',
         'bytes are given back at the end',
       ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/reply.ts',
+    ['test/gateway/early-response.test.ts'],
+    [
       [
         'if (row.closes === true || this.#restUnwanted) this',
         'if (row.closes === true) this',
@@ -88,6 +107,17 @@ export const responseMutants: readonly Mutant[] = [
       ],
       ['const worthReading = 65_536;', 'const worthReading = 65_535;', 'the rest of a small refused body is read'],
       ['const worthReading = 65_536;', 'const worthReading = 65_537;', 'the rest of a larger refused body is not read'],
+      [
+        '    reservation.leaveSlot();\n    this.wait(',
+        '    this.wait(',
+        'a request whose rest is thrown away leaves its slot',
+      ],
+      [
+        '    if (this.request.bodyPending) this.raw.shouldKeepAlive = false;\n',
+        '',
+        'a response before the end of its request closes the connection',
+      ],
+      ['      this.request.raw.socket.destroySoon();\n', '', 'the rest of a refused request is read for a while only'],
     ],
   ),
   ...mutantsOf(
@@ -98,11 +128,6 @@ export const responseMutants: readonly Mutant[] = [
         '    this.request.reservation.release();\n    this.request.reservation.leaveSlot();',
         '    this.request.reservation.release();',
         'the slot is given back at the end',
-      ],
-      [
-        '    reservation.leaveSlot();\n    this.wait(',
-        '    this.wait(',
-        'a request whose rest is thrown away leaves its slot',
       ],
     ],
   ),
@@ -116,17 +141,6 @@ export const responseMutants: readonly Mutant[] = [
         'the upstream request ends with its client',
       ],
       ['if (httpVersionMinor === 0 && ', 'if (false && ', 'a broken response to HTTP/1.0 ends with a reset'],
-    ],
-  ),
-  ...mutantsOf(
-    'src/gateway/reply.ts',
-    ['test/gateway/request-body.test.ts', 'test/gateway/linger.test.ts'],
-    [
-      [
-        '    if (this.request.bodyPending) this.raw.shouldKeepAlive = false;\n',
-        '',
-        'a response before the end of its request closes the connection',
-      ],
     ],
   ),
   ...mutantsOf(
@@ -174,11 +188,6 @@ export const responseMutants: readonly Mutant[] = [
         'a plain refusal during a grace says so',
       ],
     ],
-  ),
-  ...mutantsOf(
-    'src/gateway/reply.ts',
-    ['test/gateway/linger.test.ts', 'test/gateway/request-body.test.ts'],
-    [['      this.request.raw.socket.destroySoon();\n', '', 'the rest of a refused request is read for a while only']],
   ),
   ...mutantsOf(
     'src/gateway/reply.ts',

@@ -1,0 +1,58 @@
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import type { Found } from '../../src/accounts/directory.ts';
+import { LookUps } from '../../src/gateway/look-ups.ts';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+import { send } from '../support/client.ts';
+import { openConnection, parseOnly } from '../support/connection.ts';
+import { inFlight } from '../support/metrics.ts';
+import { authorization, post, request } from '../support/refused.ts';
+import { apiKey, configOf, globex, keys, startSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
+
+test('a response before the end of its request leaves its slot and closes the connection, which does not wait for ever', async () => {
+  const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
+  const sidecar = await startSidecar(configOf(origin, { limits: { inFlight: 1 } }));
+  const client = await openConnection(sidecar.port);
+  client.send(`${post('Content-Length: 100')}half`);
+  await client.untilText('{}');
+  expect((await send(sidecar, 'GET /next', { key: keys.globex })).status).toBe(200);
+  const { headers } = parseOnly(await client.untilEnded());
+  expect(headers['connection']).toBe('close');
+});
+
+describe('a refused request whose rest', () => {
+  test.each([
+    ['is worth reading keeps its connection', 65_536, 'keep-alive'],
+    ['is larger than that closes it', 65_537, 'close'],
+  ])('%s', async (_name, length, connection) => {
+    const { origin } = await startUpstream();
+    const sidecar = await startSidecar(configOf(origin));
+    const client = await openConnection(sidecar.port);
+    client.send(request('POST / HTTP/1.1', 'Host: localhost', `Content-Length: ${length}`));
+    const head = await client.untilText('missing_api_key');
+    expect(/^Connection: (.*)\r$/im.exec(head)?.[1]).toBe(connection);
+  });
+});
+
+test('a request whose client leaves while its key is looked up is not sent, and holds nothing', async () => {
+  const upstream = await startUpstream();
+  const sidecar = await startSidecar(configOf(upstream.origin));
+  const { promise, resolve } = Promise.withResolvers<Found>();
+  const lookUp = vi.spyOn(LookUps.prototype, 'find').mockReturnValueOnce(promise);
+  onTestFinished(() => lookUp.mockRestore());
+  const client = await openConnection(sidecar.port);
+  client.send(request('GET /left HTTP/1.1', 'Host: localhost', authorization));
+  await vi.waitFor(() => expect(lookUp).toHaveBeenCalledTimes(1));
+  client.socket.destroy();
+  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(1));
+  lookUp.mockRestore();
+  const response = await send(sidecar, 'GET /next', { key: keys.globex });
+  expect(response.status).toBe(200);
+  resolve({ account: globex, key: apiKey(keys.globex) });
+  await new Promise((done) => void setImmediate(done));
+  expect((await send(sidecar, 'GET /last', { key: keys.globex })).status).toBe(200);
+  expect(upstream.seen.map(({ url }) => url)).toEqual(['/next', '/last']);
+  expect(await inFlight(sidecar)).toBe(0);
+});

@@ -1,0 +1,42 @@
+import { PassThrough } from 'node:stream';
+import { expect, test, vi } from 'vitest';
+import { PassingBody } from '../../src/gateway/request-body.ts';
+import type { Reply } from '../../src/gateway/reply.ts';
+
+function passing(lookedAt: readonly Buffer[] = []) {
+  const raw = new PassThrough();
+  const release = vi.fn<() => void>();
+  const request = { raw, stats: { bytesIn: 0 }, reservation: { release } };
+  const reply = { request, begun: false, wait: vi.fn<(expiry: string) => void>() };
+  const sink = { write: vi.fn<(chunk: Buffer) => boolean>(() => true), end: vi.fn<() => void>() };
+  return { raw, release, reply, sink, body: new PassingBody(reply as unknown as Reply, lookedAt) };
+}
+
+test('a body waits for an upstream that is full, and goes on when it has room', () => {
+  const { raw, reply, sink, body } = passing();
+  body.start(sink);
+  sink.write.mockReturnValue(false);
+  raw.emit('data', Buffer.from('first'));
+  expect([raw.isPaused(), reply.wait.mock.lastCall?.[0]]).toEqual([true, 'upstream_timeout']);
+  body.resume();
+  expect([raw.isPaused(), reply.wait.mock.lastCall?.[0]]).toEqual([false, 'request_timeout']);
+});
+
+test('what was looked at is charged until the upstream has room for more', () => {
+  const { release, sink, body } = passing([Buffer.from('looked at')]);
+  sink.write.mockReturnValue(false);
+  body.start(sink);
+  expect(release).not.toHaveBeenCalled();
+  body.resume();
+  expect(release).toHaveBeenCalledTimes(1);
+});
+
+test('nothing is sent on of a body that is not wanted any more', () => {
+  const { raw, sink, body } = passing();
+  body.start(sink);
+  body.stop();
+  raw.emit('data', Buffer.from('late'));
+  raw.emit('end');
+  expect(sink.write).not.toHaveBeenCalled();
+  expect(sink.end).not.toHaveBeenCalled();
+});

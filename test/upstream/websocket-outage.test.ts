@@ -1,0 +1,43 @@
+import { once } from 'node:events';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { WebSocket, WebSocketServer } from 'ws';
+import type { Found } from '../../src/accounts/directory.ts';
+import type * as MemoryDirectory from '../../src/accounts/file/directory.ts';
+import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
+
+const asked = vi.hoisted(() => ({ times: 0, isAway: false }));
+
+vi.mock('../../src/accounts/file/directory.ts', async (load) => {
+  const { memoryDirectory } = await load<typeof MemoryDirectory>();
+  return {
+    memoryDirectory: (...args: Parameters<typeof memoryDirectory>) => {
+      const directory = memoryDirectory(...args);
+      const find = (hash: string): Found | Promise<Found> => {
+        asked.times += 1;
+        return asked.isAway ? 'unavailable' : directory.find(hash);
+      };
+      return { ...directory, find };
+    },
+  };
+});
+
+test('a WebSocket stays open while the accounts cannot be asked', async () => {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
+  onTestFinished(() => void server.close());
+  await once(server, 'listening');
+  server.on('connection', (socket) => socket.on('message', (data) => void socket.send(String(data))));
+  const { port } = server.address() as { port: number };
+  const routes = [route('/ws', { upgrade: true, keys: ['secret'] })];
+  const sidecar = await startSidecar(configOf(`http://127.0.0.1:${port}`, { routes }));
+  const headers = { Authorization: `Bearer ${keys.globex}` };
+  const socket = new WebSocket(`ws://127.0.0.1:${sidecar.port}/ws`, { headers });
+  onTestFinished(() => socket.terminate());
+  await once(socket, 'open');
+  asked.isAway = true;
+  const { times } = asked;
+  await vi.waitFor(() => expect(asked.times).toBeGreaterThan(times), 5_000);
+  await new Promise((resolve) => void setTimeout(resolve, 20));
+  socket.send('still here');
+  const [data] = (await once(socket, 'message')) as [Buffer];
+  expect(String(data)).toBe('still here');
+});
