@@ -7,12 +7,8 @@ export const admissionMutants: readonly Mutant[] = [
     ['test/gateway/admission.test.ts'],
     [
       ['key === undefined || !isWellFormed(key)', 'key === undefined', 'a key of another form is not looked up'],
-      [
-        "if (environmentOf(prefixOf(key)) !== environment) return new Refusal('environment_mismatch');\n",
-        '',
-        'a live key opens nothing in test',
-      ],
-      ['holder.key.prefix === prefixOf(key) && ', '', 'a stored prefix that the key does not have is not believed'],
+      ['environmentOf(prefixOf(key)) === environment ? key :', 'true ? key :', 'a live key opens nothing in test'],
+      ['found.key.prefix === prefixOf(key) && ', '', 'a stored prefix that the key does not have is not believed'],
       ['now < expiresAt && ', 'now <= expiresAt && ', 'a key is refused from its expiry on'],
       [' && revokedAt === undefined', '', 'a revoked key is refused'],
       ['/^bearer +(\\S+)$/i', '/bearer +(\\S+)$/i', 'the scheme begins the header'],
@@ -24,8 +20,8 @@ export const admissionMutants: readonly Mutant[] = [
     ['test/gateway/refusal.test.ts'],
     [
       [
-        "if (holder === 'unavailable') return new Refusal('accounts_unavailable');",
-        "if (holder === 'unavailable') return new Refusal('invalid_api_key');",
+        "if (found === 'unavailable') return new Refusal('accounts_unavailable');",
+        "if (found === 'unavailable') return new Refusal('invalid_api_key');",
         'a good key is not called invalid in an outage',
       ],
     ],
@@ -39,18 +35,18 @@ export const admissionMutants: readonly Mutant[] = [
         'if (environment === undefined) throw new Error();',
         'an unknown host is refused',
       ],
-      [
-        "return holder.account.active ? holder : new Refusal('account_inactive')",
-        'return holder',
-        'an inactive account is refused',
-      ],
+      ["if (!holder.account.active) return new Refusal('account_inactive');\n", '', 'an inactive account is refused'],
       [
         "const isPermitted = kind === 'secret' || ",
         'const isPermitted = true || ',
         'a public key uses only the routes that list it',
       ],
       ["match.outcome === 'method_not_allowed' ? ['method_not_allowed'] : [];", '[];', 'a route has its methods'],
-      ['if (holder instanceof Refusal) return holder;\n\n', '', 'a request without a good key goes no further'],
+      [
+        'if (key instanceof Refusal) return key;',
+        "if (key instanceof Refusal) return { kind: 'upstream', head, environment, enveloped };",
+        'a request without a good key goes no further',
+      ],
       [
         "if (match.outcome === 'method_not_allowed' && !report.has('method_not_allowed')) return false;",
         '',
@@ -65,8 +61,8 @@ export const admissionMutants: readonly Mutant[] = [
     ['test/gateway/admission.test.ts', 'test/gateway/report.test.ts'],
     [
       [
-        'if (rules.report.has(code)) request.reported.push(code);\n      else return',
-        'if (true) request.reported.push(code);\n      else return',
+        'if (rules.report.has(code)) request.reported.push(code);\n        else return',
+        'if (true) request.reported.push(code);\n        else return',
         'a refusal is only reported if the configuration says so',
       ],
     ],
@@ -76,8 +72,8 @@ export const admissionMutants: readonly Mutant[] = [
     ['test/gateway/cipher-test.test.ts'],
     [
       [
-        'head.authorization === undefined ? undefined : await this.#identify',
-        'true ? undefined : await this.#identify',
+        "if (head.authorization === undefined) return { kind: 'cipher_test', head, test };",
+        "return { kind: 'cipher_test', head, test };",
         'a key that is sent to a test endpoint is checked',
       ],
       [
@@ -113,8 +109,8 @@ export const admissionMutants: readonly Mutant[] = [
     ['test/gateway/upgrade-body.test.ts'],
     [
       [
-        "head.body.kind !== 'none' &&\n      asksForWebSocket(head.upgrade) &&",
-        'false &&',
+        "if (head.method === 'GET' && hasBody && asksForWebSocket",
+        'if (false && asksForWebSocket',
         'an upgrade with a body is refused',
       ],
     ],

@@ -212,8 +212,8 @@ export const connectionMutants: readonly Mutant[] = [
     [
       ["if (!request.reservation.takeSlot()) return new Refusal('overloaded');\n", '', 'a WebSocket takes a slot'],
       [
-        'readResponseHead(101, switched).headers];',
-        'switched];',
+        'readResponseHead(101, switched).headers;',
+        '[...switched];',
         'a 101 carries nothing that only the sidecar may say',
       ],
     ],

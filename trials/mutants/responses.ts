@@ -35,7 +35,7 @@ export const responseMutants: readonly Mutant[] = [
         ".on('error', () => {});",
         'a response that cannot be unpacked is not sent',
       ],
-      ["'Cache-Control', 'no-store'];", '];', 'sealed responses are not cached'],
+      ["headers.push('Cache-Control', 'no-store');", '', 'sealed responses are not cached'],
       [
         'this.#decoder === undefined ? this.#head?.contentLength : undefined;',
         'this.#head?.contentLength;',
