@@ -87,7 +87,7 @@ test('of guesses that wait for their turn no more than so many are kept', async 
   const { promise, resolve } = Promise.withResolvers<Found>();
   const directory: Directory = { find: () => promise, holds: () => false };
   // One is asked for, as many wait as there may be look-ups.
-  const waiting = [1, 2, 3].map(() => lookUps.find(directory, 'guess', () => true));
+  const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true));
   expect(await lookUps.find(directory, 'guess', () => true)).toBe('unavailable');
   resolve(undefined);
   expect(await Promise.all(waiting)).toEqual([undefined, undefined, undefined]);

@@ -39,7 +39,7 @@ test('a call that is aborted in the head of its response hears nothing of the bo
   });
   await vi.waitFor(() => expect(connections[0]?.closed).toBe(true));
   expect(heard).toEqual(['head']);
-  expect(await Promise.race([outcome, 'nothing'])).toBe('nothing');
+  expect(await Promise.race([outcome, Promise.resolve('nothing')])).toBe('nothing');
 });
 
 test('a call whose handler throws ends with its connection', async () => {

@@ -23,9 +23,9 @@ vi.mock('../../src/accounts/file/directory.ts', async (load) => {
 
 test('a WebSocket stays open while the accounts cannot be asked', async () => {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
-  onTestFinished(() => void server.close());
+  onTestFinished(() => server.close());
   await once(server, 'listening');
-  server.on('connection', (socket) => socket.on('message', (data) => void socket.send(String(data))));
+  server.on('connection', (socket) => socket.on('message', (data: Buffer) => socket.send(data)));
   const { port } = server.address() as { port: number };
   const routes = [route('/ws', { upgrade: true, keys: ['secret'] })];
   const sidecar = await startSidecar(configOf(`http://127.0.0.1:${port}`, { routes }));
