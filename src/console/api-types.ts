@@ -757,8 +757,37 @@ export interface components {
         key: string;
         /** @description As the configuration has it, or `unlisted`. */
         route: string;
-        /** @description As in docs/errors.md. */
-        code: string;
+        /**
+         * @description As in docs/errors.md.
+         * @enum {string}
+         */
+        code:
+          | 'missing_api_key'
+          | 'malformed_api_key'
+          | 'invalid_api_key'
+          | 'environment_mismatch'
+          | 'key_not_permitted'
+          | 'account_inactive'
+          | 'method_not_allowed'
+          | 'envelope_required'
+          | 'envelope_malformed'
+          | 'decryption_failed'
+          | 'encryption_not_supported'
+          | 'unsupported_content_encoding'
+          | 'body_too_large'
+          | 'ambiguous_request'
+          | 'malformed_request'
+          | 'invalid_cipher_test'
+          | 'request_timeout'
+          | 'unknown_host'
+          | 'headers_too_large'
+          | 'too_many_attempts'
+          | 'overloaded'
+          | 'accounts_unavailable'
+          | 'upstream_unavailable'
+          | 'upstream_timeout'
+          | 'sealing_failed'
+          | 'internal_error';
         /** @description Why an envelope did not open. */
         reason: string | null;
       }[];

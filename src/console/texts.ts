@@ -1,3 +1,4 @@
+import type { Refusal } from './api.ts';
 import type { Fault } from './envelope.ts';
 
 /** All that the page says, in English. */
@@ -302,8 +303,8 @@ export const texts = {
     requestId: 'Request id',
     reasons: {
       encoding: 'neither hex nor base64',
-      length: 'not whole blocks',
-      padding: 'padding wrong',
+      length: 'not a multiple of 16 bytes',
+      padding: 'wrong padding',
       not_json: 'not JSON',
     },
   },
@@ -357,28 +358,38 @@ export const texts = {
     unreadable: 'Some accounts are left out because the store holds odd values:',
   },
 
-  /** Each refusal that an account can meet, in a sentence for those who look after it. By its code. */
+  /** Each refusal in a sentence, by its code, for people who look after accounts. */
   refusals: {
+    missing_api_key: 'The request had no Authorization header.',
+    malformed_api_key: 'The Authorization header is not "Bearer" and an API key.',
+    invalid_api_key: 'The API key is unknown, expired or revoked.',
     environment_mismatch: 'A test key was sent to a live host, or a live key to a test host.',
-    key_not_permitted: 'A public key was used on a route that takes secret keys only.',
-    account_inactive: 'The account is deactivated here.',
+    key_not_permitted: 'A public key was used on a route that only secret keys may use.',
+    account_inactive: 'The account is deactivated.',
     method_not_allowed: 'The route exists, but not with this method.',
     envelope_required:
-      'Encryption is on, and the request was plain JSON. The merchant has not switched over, or there is no grace.',
-    envelope_malformed: 'The body was not {"data":"…"} alone: other members beside it, another name, or no JSON.',
-    decryption_failed: 'The envelope did not open: a wrong key or IV, a wrong encoding, or text that is not JSON.',
+      'Encryption is on, but the request was plain JSON: the merchant has not switched to envelopes, and no grace accepts plain requests.',
+    envelope_malformed: 'The body was not {"data":"…"}: it is not JSON, or has other members than data.',
+    decryption_failed:
+      'The envelope could not be opened: the key or IV is wrong, the encoding is wrong, or the text inside is not JSON.',
     encryption_not_supported: 'An envelope was sent to a route that takes plain JSON.',
-    unsupported_content_encoding: 'The request body was compressed.',
-    body_too_large: 'The request body is larger than the limit.',
-    request_timeout: 'The request did not arrive in whole in time.',
-    too_many_attempts: 'Too many envelopes that do not open came from this key; it has to wait.',
-    overloaded: 'This sidecar had no room for the request.',
-    accounts_unavailable: 'The accounts could not be read.',
-    upstream_unavailable: 'The payment core could not be reached.',
-    upstream_timeout: 'The payment core did not answer in time.',
-    sealing_failed: 'The response could not be sealed, and was not sent.',
-    internal_error: 'The sidecar failed; its log says more under the request id.',
-  } as Readonly<Record<string, string>>,
+    unsupported_content_encoding: 'The request body was compressed, which envelopes must not be.',
+    body_too_large: 'The request body is larger than limits.requestBody.',
+    ambiguous_request: 'The sidecar and the payment core could read the request differently, for example its path.',
+    malformed_request: 'The request was not valid HTTP.',
+    invalid_cipher_test: 'A test endpoint was called without a key or an IV of the right length, or with a wrong body.',
+    request_timeout: 'The request did not arrive completely in time.',
+    unknown_host: 'No environment has the host that the request was sent to.',
+    headers_too_large: 'The request had too many headers, or headers that are too long.',
+    too_many_attempts:
+      'Too many requests failed with an unknown API key, or with envelopes that could not be opened. The client must wait.',
+    overloaded: 'The sidecar had no capacity left for the request.',
+    accounts_unavailable: 'The sidecar could not read the accounts from the database.',
+    upstream_unavailable: 'The sidecar could not reach the payment core.',
+    upstream_timeout: 'The payment core did not respond in time.',
+    sealing_failed: 'The response could not be sealed, so it was not sent.',
+    internal_error: 'The sidecar failed. Its log has the cause under the request id.',
+  } satisfies Record<Refusal['code'], string> as Readonly<Record<string, string>>,
 
   problems: {
     forbidden: 'Your role does not allow this.',

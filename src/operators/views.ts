@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { environmentNames } from '../accounts/api-key.ts';
 import { accountView, auditEventView, enabledView, encryptionView, issuedKeyView, keyView } from '../accounts/views.ts';
+import { refusals, type RefusalCode } from '../errors.ts';
 import { operatorRoles } from '../config/choices.ts';
 
 const time = z.string().meta({ format: 'date-time' });
@@ -120,7 +121,7 @@ export const views = {
           environment: z.enum(environmentNames),
           key: z.string().describe('The id of the API key.'),
           route: z.string().describe('As the configuration has it, or `unlisted`.'),
-          code: z.string().describe('As in docs/errors.md.'),
+          code: z.enum(Object.keys(refusals) as RefusalCode[]).describe('As in docs/errors.md.'),
           reason: z.string().nullable().describe('Why an envelope did not open.'),
         }),
       ),

@@ -12,7 +12,15 @@ const accounts = {
       id: 'acme',
       name: 'Acme Stores',
       keys: [{ id: 'old', key, createdAt: '2025-01-01' }],
-      encryption: { test: { enabled: true, key: 'k7Jq2vXw9RtB4mNz8LpC1sDfG5hYeU3a', iv: 'Zx9Qw3Er7Ty1Ui5O' } },
+      encryption: {
+        test: { enabled: true, key: 'k7Jq2vXw9RtB4mNz8LpC1sDfG5hYeU3a', iv: 'Zx9Qw3Er7Ty1Ui5O' },
+        live: {
+          enabled: true,
+          key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le',
+          iv: 'Bn4Mx8Cz1Vl6Kj3H',
+          previous: { until: '2099-01-01' },
+        },
+      },
     },
   ],
 };
@@ -29,6 +37,10 @@ describeWithChromium('the overview in the console', () => {
     await page.getByText('Takes requests').waitFor();
     await page.getByRole('img', { name: 'Refusals' }).waitFor();
     await page.getByText('envelope_required 3').waitFor();
+    await page.getByText('Encryption is on, but the request was plain JSON').waitFor();
+    const graces = page.getByRole('region', { name: 'Open graces' }).first();
+    await graces.getByRole('cell', { name: 'Plain requests are accepted too.' }).waitFor();
+    await graces.getByText('Use is not recorded').waitFor();
     await page
       .getByRole('region', { name: 'Accounts with the most failures' })
       .getByRole('link', { name: 'acme' })

@@ -117,6 +117,9 @@ describeWithChromium('through the page alone', () => {
       // Use is written down once a minute.
       await page.getByText(/Still used/).waitFor({ timeout: 90_000 });
       await picture('6-still-used');
+      await page.getByRole('link', { name: 'Overview' }).click();
+      await page.getByRole('cell', { name: /Still used/ }).waitFor();
+      await page.goBack();
       await page.getByRole('button', { name: 'End now' }).click();
       await page.getByText('It was used in the last five minutes: somebody will be refused.').waitFor();
       await page.getByRole('button', { name: 'Cancel' }).click();
@@ -132,7 +135,7 @@ describeWithChromium('through the page alone', () => {
 
       // What was refused meanwhile is explained.
       await page.getByRole('link', { name: 'Activity' }).click();
-      await page.getByText('The envelope did not open').first().waitFor();
+      await page.getByText('The envelope could not be opened').first().waitFor();
       await picture('8-activity');
 
       await page.getByRole('link', { name: 'Accounts' }).first().click();

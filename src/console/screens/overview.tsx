@@ -6,6 +6,7 @@ import { texts } from '../texts.ts';
 import { Badge, type Tone } from '../ui/badge.tsx';
 import { Chart } from '../ui/chart.tsx';
 import { Show, Table } from '../ui/states.tsx';
+import { Graces } from './rotation.tsx';
 
 const say = texts.overview;
 
@@ -28,6 +29,7 @@ export function OverviewPage() {
         )}
       </Show>
       <Failures />
+      <Graces every={30_000} />
     </>
   );
 }
@@ -168,15 +170,18 @@ function ByCode({ minutes }: { minutes: Overview['last_hour'] }) {
   }
   if (sums.size === 0) return null;
   return (
-    <p class="row">
+    <ul>
       {[...sums]
         .toSorted(([, a], [, b]) => b - a)
         .map(([code, count]) => (
-          <Badge key={code} tone="warn">
-            {code} {count}
-          </Badge>
+          <li key={code}>
+            <Badge tone="warn">
+              {code} {count}
+            </Badge>{' '}
+            <span class="hint">{texts.refusals[code] ?? ''}</span>
+          </li>
         ))}
-    </p>
+    </ul>
   );
 }
 

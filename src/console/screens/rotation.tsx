@@ -17,7 +17,7 @@ export function Rotation() {
     <>
       <h1>{texts.pages.rotation}</h1>
       <DueKeys />
-      <Graces />
+      <Graces every={5_000} />
     </>
   );
 }
@@ -104,15 +104,20 @@ export function Warnings({ apiKey }: { apiKey: ApiKey }) {
   );
 }
 
-function Graces() {
+/**
+ * Where a grace is running, and whether what it accepts is still used.
+ *
+ * @param props.every how often it is asked for, in milliseconds
+ */
+export function Graces({ every }: { every: number }) {
   const after = useSignal<string | undefined>(undefined);
   const loaded = useLoad(
     () => ask(api.GET('/api/v1/graces', { params: { query: { limit: 50, ...optional(after.value) } } })),
     after.value ?? '',
-    5_000,
+    every,
   );
   return (
-    <section>
+    <section aria-label={say.graces}>
       <div>
         <h2>{say.graces}</h2>
         <p class="hint">{say.gracesIntro}</p>
