@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { isIPv4, type Socket } from 'node:net';
 import type { Registry } from 'prom-client';
-import { http } from '../http.ts';
+import { http, stopAtDestroyed } from '../http.ts';
 import { isDrainToken } from './drain-token.ts';
 import { SharedMetrics } from './shared-metrics.ts';
 
@@ -29,8 +29,10 @@ export function createAdminListener(dependencies: AdminDependencies): Server {
   const server = http.createServer(limits, (req, res) => {
     respond(req, res, metrics, dependencies).catch(() => res.destroy());
   });
-  // One request a connection: nothing can be asked for in advance and then not be read.
+  // One request a connection: nothing can be asked for in advance and then not be read. Node would keep a response to each.
   server.maxRequestsPerSocket = 1;
+  stopAtDestroyed(server);
+  server.on('dropRequest', (_req, socket) => void socket.destroy());
   const connections = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     const [oldest] = connections;

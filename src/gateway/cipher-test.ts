@@ -8,6 +8,7 @@ import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
+import type { Turns } from './turns.ts';
 
 /** The two endpoints with which merchants try their own code, by lower-case path. */
 const endpoints: Readonly<Record<string, 'encrypt' | 'decrypt' | undefined>> = {
@@ -17,7 +18,7 @@ const endpoints: Readonly<Record<string, 'encrypt' | 'decrypt' | undefined>> = {
 
 /**
  * Bytes of a body. Whatever a stranger sends is worked on in one piece, and a MiB would keep live requests waiting for 50
- * milliseconds: this takes less than 5.
+ * milliseconds: this takes less than 5. Each piece waits for its turn.
  */
 const mostBytes = 65_536;
 
@@ -31,6 +32,7 @@ export async function answerCipherTest(
   reply: Reply,
   head: RequestHead,
   test: 'encrypt' | 'decrypt',
+  turns: Turns,
 ): Promise<Refusal | undefined> {
   if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
   const { raw, reservation } = reply.request;
@@ -46,6 +48,8 @@ export async function answerCipherTest(
   if (body instanceof Refusal) return body;
   // A key is not needed here, so none counts.
   if (!reservation.takeSlot('keyless')) return new Refusal('overloaded');
+  await turns.next();
+  if (reply.over || reply.begun) return undefined;
   if (!isJson(body)) return new Refusal('invalid_cipher_test', { hint: 'the body is not JSON' });
   const result =
     test === 'encrypt'

@@ -11,6 +11,12 @@ interface CurrentReply {
   bodyFails(code: RefusalCode): void;
 }
 
+/** Bytes that are charged to a budget. */
+interface Held {
+  hold(bytes: number): boolean;
+  release(): void;
+}
+
 /** What the gateway knows of a client's connection. */
 export class ClientConnection implements Linked<ClientConnection> {
   /** Its neighbours among the connections that may be closed for a new one. */
@@ -23,6 +29,8 @@ export class ClientConnection implements Linked<ClientConnection> {
   /** Pipelined requests that wait for their turn, and the bytes of their heads. */
   waiting = 0;
   waitingBytes = 0;
+  /** The bytes of their bodies that may come before their turn. */
+  waitingBodies: Held | undefined;
   /** Whether something that is no request stands behind one whose response is not complete. */
   faulty = false;
   /** Whether a request came on it with a key that exists. */

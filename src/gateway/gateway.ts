@@ -14,23 +14,27 @@ import { answerCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
 import { Budgets, FailureLimiter, Reservation } from './limits.ts';
-import { ClientConnections, connectionOf } from './client-connection.ts';
+import { ClientConnections, connectionOf, type ClientConnection } from './client-connection.ts';
 import { InFlight } from './in-flight.ts';
 import { passThrough } from './pass-through.ts';
 import { mayBeUpgraded, passUpgrade } from './pass-upgrade.ts';
 import { isUnframed } from './request-body.ts';
 import { endWithProblem, Refusal } from './refusal.ts';
 import { Reply } from './reply.ts';
-import { headSize } from './request-head.ts';
+import { headSize, statedLength } from './request-head.ts';
 import { Request } from './request.ts';
 import type { Rules } from './rules.ts';
 import { pathOf } from './target.ts';
+import { Turns } from './turns.ts';
 
 /** How often the keys of WebSockets are looked up again. Milliseconds. */
 const recheckInterval = 1_000;
 
 /** Pipelined requests that may wait on one connection; their heads together may be as large as one alone. */
 const mostPipelined = 100;
+
+/** Bytes that Node reads of a body that has not been asked for: it stops behind the 64 KiB that fill its buffer of 64 KiB. */
+const mostReadAhead = 131_072;
 
 /** How a step that answers a request ends: it has answered, or it refuses. */
 type Answered = Refusal | undefined | Promise<Refusal | undefined>;
@@ -46,6 +50,7 @@ export class Gateway {
   #rules: Rules;
   readonly #admission: Admission;
   readonly #exchange: ExchangeDependencies;
+  readonly #cipherTests = new Turns();
   readonly #rechecks: NodeJS.Timeout;
   #rechecking = false;
 
@@ -107,17 +112,36 @@ export class Gateway {
     const size = headSize(req);
     connection.waiting += 1;
     connection.waitingBytes += size;
-    if (connection.waiting > mostPipelined || connection.waitingBytes > this.#rules.limits.header) socket.destroy();
-    res.once('socket', () => {
-      connection.waiting -= 1;
-      connection.waitingBytes -= size;
-      this.#begin(req, res);
-    });
+    const isTooMuch = connection.waiting > mostPipelined || connection.waitingBytes > this.#rules.limits.header;
+    if (isTooMuch || !this.#holdsBody(connection, req)) socket.destroy();
+    // In a turn of the event loop of its own: a hundred refusals in a row, on each of many connections, would keep all others
+    // waiting for seconds.
+    res.once('socket', () =>
+      setImmediate(() => {
+        connection.waiting -= 1;
+        connection.waitingBytes -= size;
+        if (connection.waiting === 0) connection.waitingBodies?.release();
+        if (!socket.destroyed) this.#begin(req, res);
+      }),
+    );
+  }
+
+  /** Takes the bytes that Node may read of the body of a request that waits; false if not so many are left. */
+  #holdsBody(connection: ClientConnection, req: IncomingMessage): boolean {
+    const bytes = Math.min(mostReadAhead, statedLength(req));
+    if (bytes === 0) return true;
+    if (connection.waitingBodies === undefined) {
+      const reservation = new Reservation(this.#budgets, connection);
+      connection.waitingBodies = reservation;
+      req.socket.once('close', () => reservation.release());
+    }
+    return connection.waitingBodies.hold(bytes);
   }
 
   /** Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. */
   takesUpgrade(req: IncomingMessage): boolean {
-    if (!mayBeUpgraded(req) || req.socket.writableEnded || connectionOf(req.socket).current !== undefined) return false;
+    const { current, waiting } = connectionOf(req.socket);
+    if (!mayBeUpgraded(req) || req.socket.writableEnded || current !== undefined || waiting > 0) return false;
     const path = pathOf(req.url ?? '');
     return path !== undefined && routesOf(this.#rules.router.match(path, 'GET')).some((route) => route.upgrade);
   }
@@ -136,7 +160,10 @@ export class Gateway {
   refuseUnparsed(socket: Socket, code: RefusalCode): void {
     const connection = connectionOf(socket);
     const reply = connection.current;
-    if (reply === undefined) {
+    if (reply === undefined && connection.waiting > 0) {
+      // The next one begins in a moment.
+      if (!socket.destroyed) setImmediate(() => this.refuseUnparsed(socket, code));
+    } else if (reply === undefined) {
       // Whatever else comes on a connection that was refused already is the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
@@ -183,7 +210,8 @@ export class Gateway {
   }
 
   #answer(reply: Reply, admitted: Admitted, firstBytes: Buffer | undefined): Answered {
-    if (admitted.kind === 'cipher_test') return answerCipherTest(reply, admitted.head, admitted.test);
+    if (admitted.kind === 'cipher_test')
+      return answerCipherTest(reply, admitted.head, admitted.test, this.#cipherTests);
     const { head, environment, enveloped } = admitted;
     if (firstBytes !== undefined) return passUpgrade(reply, head, environment, firstBytes);
     // 6. An account that encrypts here, on a route that asks for it: the enveloped exchange. All else passes through.

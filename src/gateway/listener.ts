@@ -4,7 +4,7 @@ import type { Socket } from 'node:net';
 import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import type { Config, ServerTls } from '../config/config.ts';
 import type { RefusalCode } from '../errors.ts';
-import { http } from '../http.ts';
+import { http, stopAtDestroyed } from '../http.ts';
 import type { Gateway } from './gateway.ts';
 
 /** The merchants' listener: Node's HTTP server with the limits of the configuration, all its events led to the gateway. */
@@ -29,6 +29,7 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
       : createTlsServer({ ...options, ...tlsOptionsOf(tls), handshakeTimeout: timeouts.header });
   // Node drops fields beyond a number without a word: with room for one more the gateway sees that there were too many.
   server.maxHeadersCount = limits.headers + 1;
+  stopAtDestroyed(server);
   server.on('connection', (socket) => gateway.connections.open(socket, tls !== undefined));
   server.on('secureConnection', (socket: Socket) => gateway.connections.secure(socket));
   server.on('request', (req, res) => gateway.handle(req, res));
@@ -45,6 +46,7 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
     gateway.refuseUnparsed(req.socket, 'ambiguous_request');
   });
   server.on('clientError', (error, socket) => {
+    if (socket.destroyed) return;
     const code = parserRefusal(error);
     if (code === undefined) socket.destroy();
     else gateway.refuseUnparsed(socket as Socket, code);

@@ -62,6 +62,11 @@ export function headSize({ method = '', url = '', rawHeaders }: IncomingMessage)
   return size;
 }
 
+/** Bytes of the body behind a head that has not been looked at yet; infinite if they are not stated. */
+export function statedLength({ headers }: IncomingMessage): number {
+  return headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : Infinity;
+}
+
 /** Reads a request's head; refuses one that is too large, or that the sidecar and the upstream could read differently. */
 export function readRequestHead(req: IncomingMessage, { header, headers }: Limits): RequestHead | Refusal {
   if (req.rawHeaders.length > 2 * headers || headSize(req) > header) return new Refusal('headers_too_large');

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import type { Server } from 'node:http';
+import type { RequestListener, Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import fastifyCookie from '@fastify/cookie';
 import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import type { OperatorsToken } from '../config/config.ts';
-import { http } from '../http.ts';
+import { http, stopAtDestroyed } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/operators-metrics.ts';
 import { Console, isOfConsole } from './console.ts';
@@ -32,6 +32,8 @@ const limits = {
   connectionsCheckingInterval: 1_000,
 };
 const mostConnections = 100;
+/** How long neither side may send anything: longer than any operation takes. */
+const silence = 60_000;
 
 /** What the API works with. It may change between two requests. */
 export interface OperatorsState extends Parts {
@@ -66,8 +68,12 @@ interface Note {
 export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<Server> {
   const { state, log, count, clock, tls } = dependencies;
   const app = fastify({
-    serverFactory: (handle) =>
-      tls === undefined ? http.createServer(limits, handle) : createTlsServer({ ...limits, ...tls }, handle),
+    serverFactory: (handle) => {
+      // What is asked for in advance would be worked on and held at once: no browser does it.
+      const inTurn: RequestListener = (req, res) =>
+        void (res.socket === null ? req.socket.destroy() : handle(req, res));
+      return tls === undefined ? http.createServer(limits, inTurn) : createTlsServer({ ...limits, ...tls }, inTurn);
+    },
     bodyLimit,
     exposeHeadRoutes: false,
     genReqId: ({ headers }) => requestIdOf(headers['x-request-id']),
@@ -150,7 +156,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
 
   await console.serve(app);
   await app.ready();
+  stopAtDestroyed(app.server);
   app.server.maxConnections = mostConnections;
+  app.server.setTimeout(silence);
   return app.server;
 }
 

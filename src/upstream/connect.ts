@@ -41,8 +41,14 @@ export interface ConnectHandler {
  *
  * @param timeout milliseconds for TCP and TLS together
  * @param buffer memory to read into; may be shared by all connections
+ * @returns how to give up before it is connected
  */
-export function connect(address: UpstreamAddress, timeout: number, buffer: Buffer, handler: ConnectHandler): void {
+export function connect(
+  address: UpstreamAddress,
+  timeout: number,
+  buffer: Buffer,
+  handler: ConnectHandler,
+): () => void {
   let cause = 'ECONNCLOSED';
   let receive: ((bytes: Buffer) => void) | undefined;
   const socket = open(address, {
@@ -69,6 +75,7 @@ export function connect(address: UpstreamAddress, timeout: number, buffer: Buffe
     socket.off('error', onError).off('close', onClose);
     receive = handler.onConnected(socket);
   });
+  return () => void socket.destroy();
 }
 
 function open(address: UpstreamAddress, onread: OnReadOpts): Socket {

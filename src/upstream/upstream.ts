@@ -87,11 +87,10 @@ export class Upstream implements ConnectionOwner {
   }
 
   #connect(call: Call, mayConnectAgain: boolean): void {
-    connect(this.#address, this.#connectTimeout, this.#readBuffer, {
+    const abort = connect(this.#address, this.#connectTimeout, this.#readBuffer, {
       onConnected: (socket) => {
         const connection = new Connection(socket, this);
-        if (call.over) this.onIdle(connection);
-        else connection.send(call);
+        connection.send(call);
         return (bytes) => connection.receive(bytes);
       },
       onUnconnected: (cause) => {
@@ -102,6 +101,8 @@ export class Upstream implements ConnectionOwner {
         else call.onFailure({ code: timedOut ? 'upstream_timeout' : 'upstream_unavailable', cause });
       },
     });
+    // A connection is as bounded as the request it is for: clients that leave must not have more opened than have a place.
+    call.connection = { pause: () => {}, resume: () => {}, abort };
   }
 
   #keep(connection: Connection): void {

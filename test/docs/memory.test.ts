@@ -20,8 +20,8 @@ test('its first example has the default limits', () => {
   const loaded = loadConfig(folder.file('sidecar.yaml'), {});
   expect(loaded).toMatchObject({ ok: true });
   if (!loaded.ok) return;
-  const { requestBody, buffered, header, inFlight } = loaded.config.limits;
-  expect(examples[0]).toMatchObject({ requestBody, buffered, header, inFlight });
+  const { requestBody, buffered, header, inFlight, connections } = loaded.config.limits;
+  expect(examples[0]).toMatchObject({ requestBody, buffered, header, inFlight, connections });
 });
 
 test('its second example fits the smallest container it names', () => {
@@ -30,8 +30,8 @@ test('its second example fits the smallest container it names', () => {
 
 test.each(['base', 'overlays/test', 'overlays/live'])('its third example is deploy/%s, and fits its pod', (folder) => {
   const { limits } = parse(readFileSync(`deploy/${folder}/sidecar.yaml`, 'utf8')) as { limits: unknown };
-  expect(limits).toEqual({ buffered: '16MiB', inFlight: 64 });
-  expect(examples[2]).toMatchObject({ buffered: 16 * 1_048_576, inFlight: 64 });
+  expect(limits).toEqual({ buffered: '16MiB', inFlight: 64, connections: 1_024 });
+  expect(examples[2]).toMatchObject({ buffered: 16 * 1_048_576, inFlight: 64, connections: 1_024 });
   const patch = readFileSync('deploy/components/envelope-sidecar/deployment-patch.yaml', 'utf8');
   const [, pod = ''] = /limits: \{ memory: (\d+)Mi \}/.exec(patch) ?? [];
   expect(examples[2]?.mebibytes).toBeLessThan(Number(pod));

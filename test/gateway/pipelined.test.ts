@@ -1,8 +1,12 @@
-import { describe, expect, test, vi } from 'vitest';
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { connect as connectPlain } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseResponses, parseOnly } from '../support/connection.ts';
-import { inFlight } from '../support/metrics.ts';
+import { inFlight, limitUsed } from '../support/metrics.ts';
 import { authorization, request, start, valid } from '../support/refused.ts';
-import { configOf, startSidecar } from '../support/sidecar.ts';
+import { admin, configOf, operatorsOf, route, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 describe('pipelined requests', () => {
@@ -136,5 +140,102 @@ describe('pipelined requests', () => {
     process.off('warning', onWarning);
     expect(warnings).toEqual([]);
     client.socket.destroy();
+  });
+});
+
+test('of requests in advance one is answered in a turn of the event loop, so that others are served between them', async () => {
+  const { sidecar } = await start();
+  let turn = 0;
+  const countTurns = (): void => {
+    turn += 1;
+    counting = setImmediate(countTurns);
+  };
+  let counting = setImmediate(countTurns);
+  onTestFinished(() => clearImmediate(counting));
+  const turns: number[] = [];
+  const onResponse = (): void => void turns.push(turn);
+  subscribe('http.server.response.finish', onResponse);
+  onTestFinished(() => void unsubscribe('http.server.response.finish', onResponse));
+  const client = await openConnection(sidecar.port);
+  client.send(request('GET / HTTP/1.1', 'Host: localhost').repeat(50));
+  await client.untilText('missing_api_key', 2 * 50);
+  expect(turns).toHaveLength(50);
+  expect(new Set(turns).size).toBe(50);
+});
+
+describe('what is read on a connection that is to be closed', () => {
+  /** How many requests Node makes of what a client sends in one piece. */
+  async function requestsOf(port: number, tls: boolean): Promise<number> {
+    let requests = 0;
+    const count = (): void => void (requests += 1);
+    subscribe('http.server.request.start', count);
+    onTestFinished(() => void unsubscribe('http.server.request.start', count));
+    const at = { host: '127.0.0.1', port };
+    const socket = tls ? connectTls({ ...at, rejectUnauthorized: false }) : connectPlain(at);
+    onTestFinished(() => void socket.destroy());
+    const closed = new Promise((resolve) => void socket.on('error', () => {}).once('close', resolve));
+    socket.resume().write('GET / HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(1_000));
+    await closed;
+    return requests;
+  }
+
+  test.each([
+    ['merchants', false, 102],
+    ['merchants', true, 102],
+    ['admin', false, 2],
+    ['operators', false, 2],
+    ['operators', true, 2],
+  ] as const)('is not taken in: of 1,000 requests to the %s listener (TLS: %s) %d are', async (name, isTls, most) => {
+    const own = createAuthority().issue('IP:127.0.0.1');
+    const tls = isTls ? { ...own, clientCa: undefined } : undefined;
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(
+      configOf(upstream.origin, {
+        listen: { host: '127.0.0.1', port: 0, tls },
+        operators: operatorsOf([admin('ana', 'token-of-ana-token-of-ana-token-of')], { tls }),
+      }),
+    );
+    const requests = await requestsOf(sidecar.app.addresses[name]?.port ?? 0, isTls);
+    expect(requests).toBeGreaterThan(1);
+    expect(requests).toBeLessThanOrEqual(most);
+  });
+});
+
+describe('a body in advance', () => {
+  const inAdvance = (first: string, length: number): string =>
+    first +
+    request('POST /echo HTTP/1.1', 'Host: localhost', authorization, `Content-Length: ${length}`) +
+    'x'.repeat(length);
+
+  test('is charged until its turn, up to what Node reads of it before', async () => {
+    let answer = (): void => {};
+    const upstream = await startUpstream((seen, res) => {
+      if (seen.url === '/slow') answer = () => void res.end('slow');
+      else res.end(String(seen.body.length));
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(inAdvance(request('GET /slow HTTP/1.1', 'Host: localhost', authorization), 200_000));
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(131_072));
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    answer();
+    await client.untilText('200000');
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
+  });
+
+  test('ends its connection if there is no room for it, and is given back with the connection', async () => {
+    const upstream = await startUpstream(() => {});
+    const limits = { buffered: 8 * 50_000, requestBody: 10_000 };
+    const sidecar = await startSidecar(
+      configOf(upstream.origin, { limits, routes: [route('/slow', { keys: ['public'] })] }),
+    );
+    const cors = ['Origin: https://shop.example', 'Access-Control-Request-Method: GET'];
+    const slow = request('OPTIONS /slow HTTP/1.1', 'Host: localhost', ...cors);
+    const first = (await openConnection(sidecar.port)).send(inAdvance(slow, 30_000));
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(30_000));
+    await (await openConnection(sidecar.port)).send(inAdvance(slow, 30_000)).untilEnded();
+    expect(first.ending).toBe('open');
+    first.socket.destroy();
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
   });
 });

@@ -16,3 +16,12 @@ export async function inFlight(sidecar: Scraped): Promise<number> {
   if (found === null) throw new Error('no metric of requests in flight');
   return Number(found[1]);
 }
+
+/** How much of a limit is used, by the sidecar's own metric. */
+export async function limitUsed(sidecar: Scraped, limit: 'in_flight' | 'buffered'): Promise<number> {
+  const found = new RegExp(`^envelope_sidecar_limit_used\\{limit="${limit}"\\} (\\d+)$`, 'm').exec(
+    await scrape(sidecar),
+  );
+  if (found === null) throw new Error(`no metric of what is used of ${limit}`);
+  return Number(found[1]);
+}

@@ -20,6 +20,9 @@ export interface LoadedSidecar {
   readonly log: readonly LogEntry[];
   /** What it has written to stderr. */
   errors(): string;
+  /** What it logs from now on waits in its pipe. */
+  stopReading(): void;
+  isRunning(): boolean;
   signal(name: NodeJS.Signals): void;
   /** Resolves when it has ended, and the log is whole. */
   readonly ended: Promise<Ending>;
@@ -27,21 +30,36 @@ export interface LoadedSidecar {
   untilEntries(msg: string, count: number): Promise<void>;
 }
 
+interface StartOptions {
+  readonly nodeOptions?: readonly string[];
+  /** How many are configured. */
+  readonly listeners?: number;
+  /** What is run; the project's own if this is missing. */
+  readonly program?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
 /** Starts `serve` and waits until it listens everywhere. */
 export async function startLoadedSidecar(
   config: string,
   defer: Defer,
-  { nodeOptions = [], listeners = 2 }: { readonly nodeOptions?: readonly string[]; readonly listeners?: number } = {},
+  { nodeOptions = [], listeners = 2, program: run = program, env = {} }: StartOptions = {},
 ): Promise<LoadedSidecar> {
-  const child = spawn(process.execPath, [...nodeOptions, program, 'serve', '--config', config], {
+  const child = spawn(process.execPath, [...nodeOptions, run, 'serve', '--config', config], {
     stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
   });
   const log: LogEntry[] = [];
   let stderr = '';
   let over = false;
   child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
-  createInterface({ input: child.stdout }).on('line', (line) => {
+  const lines = createInterface({ input: child.stdout }).on('line', (line) => {
     if (!line.endsWith('"msg":"request"}')) log.push(JSON.parse(line) as LogEntry);
+  });
+  // Its pipes may stay open: nobody may read them.
+  child.once('exit', () => {
+    over = true;
+    child.stdout.resume();
   });
   const ended = new Promise<Ending>((resolve) => {
     child.once('close', (code, signal) => {
@@ -70,6 +88,11 @@ export async function startLoadedSidecar(
     operatorsUrl: operatorsPort === undefined ? undefined : `http://127.0.0.1:${Number(operatorsPort)}`,
     log,
     errors: () => stderr,
+    stopReading: () => {
+      lines.close();
+      child.stdout.pause();
+    },
+    isRunning: () => !over,
     signal: (name) => void child.kill(name),
     ended,
     untilEntries,

@@ -1,0 +1,14 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { program } from '../../trials/load/sidecar.ts';
+import { runResources } from '../../trials/resources/resources.ts';
+
+/** What Node takes to run the sources in place of compiled code. */
+const more = 32 * 1_048_576;
+/** Other tests run beside this one, on the same cores. */
+const longestTime = 10_000;
+
+test('three seconds of every attack at once: merchants are served, and the memory is enough', async () => {
+  const { problems, tables } = await runResources(3, onTestFinished, { program, more, longestTime });
+  expect(problems).toEqual([]);
+  for (const [, requests] of tables[0]?.slice(1) ?? []) expect(Number(requests)).toBeGreaterThan(4);
+}, 120_000);

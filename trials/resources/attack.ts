@@ -1,0 +1,61 @@
+import { connect as connectPlain, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { keys } from '../../test/support/sidecar.ts';
+
+/** Where the sidecar listens, and the limits that an attack goes beyond. */
+export interface Target {
+  readonly merchants: number;
+  readonly admin: number;
+  readonly operators: number;
+  readonly limits: { readonly connections: number; readonly inFlight: number; readonly header: number };
+}
+
+export type Listener = 'merchants' | 'admin' | 'operators' | 'operators over TLS';
+
+/** One thing that a stranger can do, and on how many connections at once. */
+export interface Attack {
+  readonly name: string;
+  readonly listener: Listener;
+  readonly sockets: number;
+  /** Whether it reads what comes back; it does if this is missing. */
+  readonly reads?: false;
+  /** What is sent on a connection that has just been opened. */
+  readonly begin: (socket: Socket) => void;
+  /** What is sent when a response has come. */
+  readonly next?: (socket: Socket) => void;
+}
+
+/** How long after its end a connection is opened again. Milliseconds. */
+const pause = 500;
+
+const closingBrace = 0x7d;
+
+/** The key that every visitor of a shop can read in its page. */
+export const visitorsKey = keys.globexPublic.replace('_test_', '_live_');
+
+/** The host of the environment whose core is the attackers' own. */
+export const attackedHost = 'api.pay.example';
+
+/** Keeps the connections of an attack open, again and again. */
+export function run({ listener, sockets, reads, begin, next }: Attack, target: Target): void {
+  const open = (): void => {
+    const port = listener === 'operators over TLS' ? target.operators : target[listener];
+    const at = { host: '127.0.0.1', port };
+    const socket =
+      listener === 'operators over TLS' ? connectTls({ ...at, rejectUnauthorized: false }) : connectPlain(at);
+    socket.on('error', () => {});
+    socket.once('close', () => setTimeout(open, pause * (0.5 + Math.random())));
+    socket.once(listener === 'operators over TLS' ? 'secureConnect' : 'connect', () => {
+      if (reads === false) socket.pause();
+      // A response ends with its JSON, and is not asked for before: what comes in advance is an attack of its own.
+      else socket.on('data', (data: Buffer) => void (data.at(-1) === closingBrace && next?.(socket)));
+      begin(socket);
+    });
+  };
+  for (let i = 0; i < sockets; i += 1) setTimeout(open, i % 1_000);
+}
+
+/** A head as text: the request line and its fields. */
+export function head(line: string, ...fields: readonly string[]): string {
+  return [`${line} HTTP/1.1`, ...fields, '', ''].join('\r\n');
+}

@@ -1,0 +1,44 @@
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { run, type Target } from './attack.ts';
+import { attacksOn } from './attacks.ts';
+
+/*
+ * The process of all attackers, and of the payment core that they have to do with: it is not the one that measures. Tells
+ * its parent the origin of its core, and begins when it is told the target.
+ */
+
+const megabyte = Buffer.alloc(1_048_576, 'x');
+
+function answer({ url }: IncomingMessage, res: ServerResponse): void {
+  if (url === '/pay/large') {
+    res.writeHead(200, { 'Content-Length': 100 * megabyte.length });
+    const fill = (): void => {
+      while (!res.destroyed && res.write(megabyte));
+    };
+    res.on('drain', fill);
+    fill();
+  } else if (url === '/pay/hints') {
+    const flood = setInterval(() => {
+      for (let i = 0; i < 100; i += 1) res.writeEarlyHints({ link: '</style.css>; rel=preload; as=style' });
+    }, 10);
+    res.once('close', () => clearInterval(flood));
+  }
+}
+
+const core = createServer(answer);
+core.on('upgrade', (_req: IncomingMessage, socket: Socket) => {
+  socket.on('error', () => {});
+  socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');
+  const fill = (): void => {
+    while (!socket.destroyed && socket.write(megabyte));
+  };
+  socket.on('drain', fill);
+  fill();
+});
+core.listen(0, '127.0.0.1', () => process.send?.(`http://127.0.0.1:${(core.address() as AddressInfo).port}`));
+
+process.once('message', (target: Target) => {
+  for (const attack of attacksOn(target)) run(attack, target);
+});
+process.once('disconnect', () => process.exit());

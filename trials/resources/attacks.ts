@@ -1,0 +1,180 @@
+import { randomBytes } from 'node:crypto';
+import type { Socket } from 'node:net';
+import { attackedHost, head, visitorsKey, type Attack, type Target } from './attack.ts';
+
+const live = `Host: ${attackedHost}`;
+const test = 'Host: 127.0.0.1';
+const visitor = `Authorization: Bearer ${visitorsKey}`;
+const preflight = [live, 'Origin: https://shop.example', 'Access-Control-Request-Method: POST'];
+const testCredentials = [test, `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
+/** What the test endpoints take at most. */
+const mostTested = 65_536;
+
+const refused = head('GET /', test);
+const slow = head('OPTIONS /pay/silent', ...preflight);
+const document = JSON.stringify(Array.from({ length: mostTested / 2 - 1 }, () => 1));
+const undecryptable = JSON.stringify({ encrypted_data: '5a'.repeat(16 * 2_000) });
+
+/** Each way to make the sidecar hold or do something without a secret key, as far as docs/resources.md lists it. */
+export function attacksOn(target: Target): readonly Attack[] {
+  const { connections, inFlight, header } = target.limits;
+  const merchants = { listener: 'merchants' } as const;
+  const admin = { listener: 'admin' } as const;
+  const part = (of: number, by: number): number => Math.max(2, Math.ceil(of / by));
+  const longHead = `GET / HTTP/1.1\r\n${`X: ${'x'.repeat(500)}\r\n`.repeat(Math.floor(header / 505) - 1)}`;
+  const shortHeads = head('GET /', test, 'a: b').repeat(95);
+  return [
+    { ...merchants, name: 'idle connections', sockets: part(connections, 2), begin: () => {} },
+    { ...merchants, name: 'heads that never end', sockets: part(connections, 1), begin: write(longHead) },
+    { ...merchants, name: 'requests sent in advance', sockets: 16, begin: write(slow + shortHeads) },
+    {
+      ...merchants,
+      name: 'tiny requests in advance',
+      sockets: 32,
+      begin: write('GET / HTTP/1.1\r\n\r\n'.repeat(8_000)),
+    },
+    { ...merchants, name: 'preflights', sockets: part(inFlight, 2), begin: write(slow) },
+    { ...merchants, name: 'public keys', sockets: inFlight, begin: write(head('GET /pay/silent', live, visitor)) },
+    {
+      ...merchants,
+      name: 'uploads that stall',
+      sockets: part(inFlight, 2),
+      begin: write(`${head('POST /pay/silent', live, visitor, 'Content-Length: 1000000000')}${'x'.repeat(400_000)}`),
+    },
+    {
+      ...merchants,
+      name: 'responses that are not read',
+      sockets: part(inFlight, 2),
+      reads: false,
+      begin: write(head('GET /pay/large', live, visitor)),
+    },
+    {
+      ...merchants,
+      name: 'informational responses that are not read',
+      sockets: part(inFlight, 8),
+      reads: false,
+      begin: write(head('GET /pay/hints', live, visitor)),
+    },
+    {
+      ...merchants,
+      name: 'refusals that are not read, and a body behind them',
+      sockets: part(connections, 4),
+      reads: false,
+      begin: (socket) => refuseAlways(socket, 10),
+    },
+    {
+      ...merchants,
+      name: 'bodies that lack a byte',
+      sockets: part(connections, 8),
+      begin: write(
+        head('POST /api/s2s/aes-encrypt', ...testCredentials, `Content-Length: ${mostTested}`) + document.slice(1),
+      ),
+    },
+    {
+      ...merchants,
+      name: 'bodies byte by byte',
+      sockets: part(connections, 16),
+      begin: write(
+        head('POST /api/s2s/aes-encrypt', ...testCredentials, 'Transfer-Encoding: chunked') +
+          '1\r\nx\r\n'.repeat(8_000),
+      ),
+    },
+    ...[
+      ['encrypt', document] as const,
+      ['decrypt', undecryptable] as const,
+      ['decrypt', `{"encrypted_data":"${'A'.repeat(64_000)}"}`] as const,
+    ].map(([endpoint, body]) => {
+      const length = `Content-Length: ${body.length}`;
+      const asks = write(head(`POST /api/s2s/aes-${endpoint}`, ...testCredentials, length) + body);
+      return Object.assign({ name: `work for aes-${endpoint}`, sockets: 16, begin: asks, next: asks }, merchants);
+    }),
+    {
+      ...merchants,
+      name: 'work sent in advance',
+      sockets: 8,
+      begin: write(
+        (head('POST /api/s2s/aes-encrypt', ...testCredentials, `Content-Length: ${document.length}`) + document).repeat(
+          5,
+        ),
+      ),
+    },
+    { ...merchants, name: 'guesses', sockets: 8, begin: guess, next: guess },
+    { ...merchants, name: 'what is no request', sockets: 4, begin: babble, next: babble },
+    { ...merchants, name: 'clients that leave', sockets: 32, begin: leave },
+    {
+      ...merchants,
+      name: 'WebSockets that are not read',
+      sockets: part(inFlight, 4),
+      reads: false,
+      begin: write(
+        head('GET /socket', live, visitor, 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Key: eHg='),
+      ),
+    },
+    { ...admin, name: 'idle connections to /metrics', sockets: 100, begin: () => {} },
+    {
+      ...admin,
+      name: 'metrics that are not read, and many requests behind',
+      sockets: 32,
+      reads: false,
+      begin: write(head('GET /metrics', test) + head('GET /', test).repeat(2_000)),
+    },
+    { ...admin, name: 'bodies for /metrics', sockets: 16, begin: write(endlessBody('/metrics')) },
+    { listener: 'operators', name: 'unfinished TLS handshakes', sockets: 60, begin: write('\x16\x03\x01') },
+    {
+      listener: 'operators over TLS',
+      name: 'operators’ requests sent in advance',
+      sockets: 16,
+      reads: false,
+      begin: write(head('GET /console/', test).repeat(2_000)),
+    },
+    {
+      listener: 'operators over TLS',
+      name: 'guessed tokens',
+      sockets: 2,
+      begin: guessToken,
+      next: guessToken,
+    },
+    { listener: 'operators over TLS', name: 'operators’ bodies', sockets: 8, begin: write(endlessBody('/api/v1/x')) },
+  ];
+}
+
+function write(text: string): (socket: Socket) => void {
+  return (socket) => void socket.write(text, 'latin1');
+}
+
+function endlessBody(path: string): string {
+  return `${head(`POST ${path}`, test, 'Content-Type: application/json', 'Content-Length: 1000000')}${'x'.repeat(200_000)}`;
+}
+
+/** Until the responses fill the buffers of both kernels, so that one waits in the sidecar; a body follows. */
+function refuseAlways(socket: Socket, batches: number): void {
+  if (socket.destroyed) return;
+  if (batches === 0) {
+    socket.write(`${head('POST /', test, 'Content-Length: 1000000')}${'x'.repeat(200_000)}`);
+    return;
+  }
+  socket.write(refused.repeat(90));
+  setTimeout(() => refuseAlways(socket, batches - 1), 1_000);
+}
+
+/** A key that does not exist, from an address that never asked before. */
+function guess(socket: Socket): void {
+  const address = `10.${[...randomBytes(3)].join('.')}`;
+  const key = `sk_test_${randomBytes(16).toString('hex')}`;
+  socket.write(head('GET /', test, `X-Forwarded-For: ${address}`, `Authorization: Bearer ${key}`));
+}
+
+function guessToken(socket: Socket): void {
+  const token = randomBytes(16).toString('hex');
+  socket.write(head('GET /api/v1/accounts', test, `Authorization: Bearer ${token}`));
+}
+
+function babble(socket: Socket): void {
+  socket.write(randomBytes(2_000));
+}
+
+/** Just before, while, or after its request is sent on. */
+function leave(socket: Socket): void {
+  socket.write(head('GET /pay/silent', live, visitor));
+  setTimeout(() => socket.resetAndDestroy(), Math.random() * 5);
+}

@@ -1,0 +1,35 @@
+import { keys, acmeTest, acmeLive } from '../../test/support/sidecar.ts';
+import type { Certificate } from '../../test/support/certificates.ts';
+import type { Contents } from '../../test/support/folder.ts';
+import { contentsOf, type Pair } from '../load/pair.ts';
+import { attackedHost, visitorsKey } from './attack.ts';
+
+/** The files of a sidecar with every feature on. The merchants' environment has their core, the other one the attackers'. */
+export function contentsUnder(limits: Contents, pair: Pair, attackersCore: string, tls: Certificate): Contents {
+  const [one, two] = pair;
+  const files = contentsOf(one, two, {
+    environments: {
+      test: { hosts: ['127.0.0.1'], upstream: one.core.origin },
+      live: { hosts: [attackedHost], upstream: attackersCore },
+    },
+    operators: { host: '127.0.0.1', port: 0, token: keys.globex, tls },
+    routes: [
+      { path: '/api/s2s/*', envelope: true },
+      { path: '/pay/*', keys: ['public', 'secret'] },
+      { path: '/socket', keys: ['public'], upgrade: true },
+    ],
+    // So that attackers have as many addresses as they like.
+    trustedProxies: ['127.0.0.0/8'],
+    // It never answers.
+    tracing: { otlp: `${attackersCore}/traces`, sample: 0.1 },
+    limits,
+    // Shorter than the defaults, so that everything is given back and taken again, and not so short that all goes by itself.
+    timeouts: { header: '5s', request: '20s', upstream: '20s', idle: '20s' },
+  });
+  const { accounts } = files['accounts.yaml'] as { readonly accounts: readonly Contents[] };
+  const visitor = { id: 'visitor', key: visitorsKey, createdAt: '2026-11-01' };
+  const shop = { id: 'shop', name: 'Shop', keys: [visitor], encryption: { live: { enabled: true, ...credentials } } };
+  return { ...files, 'accounts.yaml': { accounts: [...accounts, shop] } };
+}
+
+const credentials = { key: acmeLive.key, iv: acmeTest.iv };

@@ -1,0 +1,19 @@
+import { readFileSync } from 'node:fs';
+
+/** Bytes of memory that a container is charged for and cannot be relieved of: a process without the pages of its files. */
+export function heldBy(pid: number): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    const kilobytes = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+) kB$`, 'm').exec(status)?.[1]);
+    return (kilobytes('RssAnon') + kilobytes('RssShmem')) * 1_024 || 0;
+  } catch {
+    return 0;
+  }
+}
+
+/** How much of its budgets the sidecar says is taken. */
+export async function limitUsed(adminUrl: string): Promise<Readonly<Record<string, number>>> {
+  const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
+  const used = /^envelope_sidecar_limit_used\{limit="(in_flight|buffered)"\} (\d+)$/gm;
+  return Object.fromEntries([...metrics.matchAll(used)].map(([, limit = '', value]) => [limit, Number(value)]));
+}

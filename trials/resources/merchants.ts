@@ -1,0 +1,74 @@
+import { setTimeout } from 'node:timers/promises';
+import { KeptClient } from '../load/client.ts';
+import { plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from '../load/pair.ts';
+
+const lanes = 4;
+/** Between two requests of a lane, in milliseconds. */
+const pause = 20;
+/** For the last requests, in milliseconds. */
+const patience = 30_000;
+/** So many requests are sent on one connection. */
+const perConnection = 25;
+
+/** Merchants with good secret keys, who send enveloped and plain requests in turn and measure how long each takes. */
+export class Merchants {
+  readonly #pair: Pair;
+  readonly #port: number;
+  readonly #times: number[] = [];
+  readonly #problems: string[] = [];
+  readonly #running: Promise<unknown>;
+  #ended = false;
+
+  constructor(pair: Pair, port: number) {
+    this.#pair = pair;
+    this.#port = port;
+    this.#running = Promise.all(Array.from({ length: lanes }, (_, lane) => this.#run(lane)));
+  }
+
+  /** @returns what went wrong, and what took longer than so many milliseconds */
+  async end(longest: number): Promise<string[]> {
+    this.#ended = true;
+    await Promise.race([this.#running, setTimeout(patience).then(() => this.#problems.push('a request has no end'))]);
+    const late = this.#times.filter((time) => time > longest);
+    return late.length === 0
+      ? [...this.#problems]
+      : [...this.#problems, `${late.length} requests took longer than ${longest} ms`];
+  }
+
+  get figures(): { readonly requests: number; readonly median: number; readonly longest: number } {
+    const times = this.#times.toSorted((a, b) => a - b);
+    return { requests: times.length, median: times[times.length >> 1] ?? 0, longest: times.at(-1) ?? 0 };
+  }
+
+  async #run(lane: number): Promise<void> {
+    let client = new KeptClient(this.#port);
+    for (let turn = lane; !this.#ended; turn += lanes) {
+      if (turn % perConnection === 0) {
+        client.close();
+        client = new KeptClient(this.#port);
+      }
+      const exchange = this.#exchange(turn);
+      const begin = performance.now();
+      const outcome = await client.ask(exchange.asked);
+      this.#times.push(performance.now() - begin);
+      const problem = outcome.kind === 'answered' ? exchange.complaint(outcome) : JSON.stringify(outcome);
+      if (problem !== undefined) this.#problems.push(`request ${exchange.id}: ${problem}`);
+      if (outcome.kind === 'refused') break;
+      await setTimeout(pause);
+    }
+    client.close();
+  }
+
+  #exchange(turn: number): Exchange {
+    const id = `merchant-${turn}`;
+    if (turn % 3 === 0) return plainCharge(this.#pair, id, '/charges', turn % 30 === 0 ? 100_000 : 100);
+    if (turn % 7 === 0) return sealedLook(this.#pair, id, '/api/s2s/looks');
+    return sealedCharge(
+      this.#pair,
+      this.#pair[turn % 2 === 0 ? 0 : 1],
+      id,
+      '/api/s2s/charges',
+      turn % 40 === 0 ? 50_000 : 100,
+    );
+  }
+}
