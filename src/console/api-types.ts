@@ -629,6 +629,40 @@ export interface components {
         last_used_at?: string | null;
       } | null;
     };
+    /** @description How an account encrypts in one environment, and whether it sends envelopes in spite of it. No secret. */
+    ShownEncryption: {
+      /** @description The id of its account. */
+      account: string;
+      /** @enum {string} */
+      environment: 'test' | 'live';
+      enabled: boolean;
+      /**
+       * @description How answers are encoded.
+       * @enum {string}
+       */
+      encoding: 'hex' | 'base64';
+      /** @description How key and IV are written; null where it is not enabled. */
+      format: ('text' | 'base64') | null;
+      /** @description When the credentials were made. */
+      created_at: string | null;
+      /** @description What is accepted besides, during a grace. */
+      previous: {
+        /**
+         * @description The credentials before these, or plaintext.
+         * @enum {string}
+         */
+        accepts: 'credentials' | 'plaintext';
+        /**
+         * Format: date-time
+         * @description They are refused from then on.
+         */
+        until: string;
+        /** @description When it was last used, within a few minutes; null: never. Absent where the store does not record it. */
+        last_used_at?: string | null;
+      } | null;
+      /** @description Requests of the last ten minutes, as this sidecar saw them, whose body begins like an envelope although the account does not encrypt. */
+      unexpected_envelopes: number;
+    };
     /** @description How an account encrypts after a change. */
     ChangedEncryption: {
       /** @description The id of its account. */
@@ -1276,13 +1310,13 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description How an account encrypts in one environment. No secret. */
+      /** @description How an account encrypts in one environment, and whether it sends envelopes in spite of it. No secret. */
       200: {
         headers: {
           [name: string]: unknown;
         };
         content: {
-          'application/json': components['schemas']['Encryption'];
+          'application/json': components['schemas']['ShownEncryption'];
         };
       };
       '4XX': components['responses']['Problem'];

@@ -219,7 +219,7 @@ export class Gateway {
     const { encryption } = reply.request;
     return enveloped && encryption !== undefined
       ? exchange(reply, head, environment, encryption, this.#exchange)
-      : passThrough(reply, head, environment);
+      : passThrough(reply, head, environment, enveloped);
   }
 
   /** Ends WebSockets whose key or account is not let in any more; they last for hours, and begin with one look-up. */

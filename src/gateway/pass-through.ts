@@ -1,4 +1,4 @@
-import { isEnvelope } from '../envelope/envelope.ts';
+import { beginsLikeEnvelope, isEnvelope } from '../envelope/envelope.ts';
 import { isWhiteSpace } from '../envelope/json.ts';
 import { continueWith } from '../until.ts';
 import { forward } from './forward.ts';
@@ -11,12 +11,14 @@ import type { ServedEnvironment } from './rules.ts';
 
 /**
  * Untouched traffic: bodies of any size stream both ways. Only an encrypting account's JSON is looked at before, because
- * an envelope on a route that does not open it would reach the upstream as nonsense.
+ * an envelope on a route that does not open it would reach the upstream as nonsense. An account that no longer encrypts may
+ * still send envelopes: they are forwarded, and counted by how they begin.
  */
 export function passThrough(
   reply: Reply,
   head: RequestHead,
   environment: ServedEnvironment,
+  enveloped: boolean,
 ): Refusal | undefined | Promise<Refusal | undefined> {
   const { encryption, reported, reservation, rules } = reply.request;
   const pass = (body: Buffer | PassingBody | undefined): Refusal | undefined =>
@@ -27,7 +29,8 @@ export function passThrough(
   if (encryption === undefined || isEncoded(head) || (head.body.contentLength ?? 0) > requestBody) {
     if (!reservation.takeSlot()) return new Refusal('overloaded');
     if (head.expectsContinue) reply.raw.writeContinue();
-    return pass(new PassingBody(reply, []));
+    const isWatched = enveloped && encryption === undefined && !isEncoded(head);
+    return pass(new PassingBody(reply, [], isWatched ? noteEnvelope : undefined));
   }
   if (head.expectsContinue) reply.raw.writeContinue();
   reply.wait('request_timeout');
@@ -47,6 +50,11 @@ export function passThrough(
     }
     return pass(body);
   });
+}
+
+/** Takes note of a body that begins like an envelope. */
+function noteEnvelope(first: Buffer, { request }: Reply): void {
+  if (beginsLikeEnvelope(first)) request.stats.unexpectedEnvelope = true;
 }
 
 /** Whether a body begins like a JSON object. */

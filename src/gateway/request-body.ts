@@ -97,9 +97,14 @@ export function concat(chunks: readonly Buffer[]): Buffer {
 export class PassingBody implements StreamedBody {
   readonly #reply: Reply;
   readonly #lookedAt: readonly Buffer[];
+  #onFirst: ((chunk: Buffer, reply: Reply) => void) | undefined;
   #sink: BodySink | undefined;
   readonly #onData = (chunk: Buffer): void => {
     this.#reply.request.stats.bytesIn += chunk.length;
+    if (this.#onFirst !== undefined) {
+      this.#onFirst(chunk, this.#reply);
+      this.#onFirst = undefined;
+    }
     this.#waitForClient();
     if (this.#sink?.write(chunk) === false) this.#waitForUpstream();
   };
@@ -108,9 +113,13 @@ export class PassingBody implements StreamedBody {
     this.#sink?.end();
   };
 
-  /** @param lookedAt what was read of it; held by the request until it is on its way */
-  constructor(reply: Reply, lookedAt: readonly Buffer[]) {
+  /**
+   * @param lookedAt what was read of it; held by the request until it is on its way
+   * @param onFirst  called with the first chunk that comes
+   */
+  constructor(reply: Reply, lookedAt: readonly Buffer[], onFirst?: (chunk: Buffer, reply: Reply) => void) {
     this.#reply = reply;
+    this.#onFirst = onFirst;
     this.#lookedAt = lookedAt;
     reply.request.raw.pause();
   }

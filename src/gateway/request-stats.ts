@@ -8,6 +8,8 @@ export class RequestStats {
   bytesOut = 0;
   /** Whether its body was an envelope that opened. */
   opened = false;
+  /** Whether its body begins like an envelope although the account does not encrypt. */
+  unexpectedEnvelope = false;
   /** Why its envelope did not open. */
   reason: OpenReason | undefined;
   upstreamFailure: UpstreamFailure | undefined;

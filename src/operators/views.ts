@@ -107,6 +107,16 @@ export const views = {
     .describe('Keys with warnings, in the order of the ids of their accounts.'),
   IssuedKey: issuedKeyView.extend(change).describe('A key that was just made.'),
   Encryption: encryptionView,
+  ShownEncryption: encryptionView
+    .extend({
+      unexpected_envelopes: z
+        .int()
+        .describe(
+          'Requests of the last ten minutes, as this sidecar saw them, whose body begins like an envelope although the ' +
+            'account does not encrypt.',
+        ),
+    })
+    .describe('How an account encrypts in one environment, and whether it sends envelopes in spite of it. No secret.'),
   ChangedEncryption: encryptionView.extend(change).describe('How an account encrypts after a change.'),
   Graces: z.object({ graces: z.array(encryptionView), ...page }).describe('Encryption with a running grace.'),
   EnabledEncryption: enabledView.extend(change).describe('Credentials that were just made.'),

@@ -17,7 +17,7 @@ const minutes = 10;
 const mostAccounts = 10_000;
 
 /** What is counted, each with one number for each minute. */
-const counted = ['requests', 'refusals', 'opened', 'unopened'] as const;
+const counted = ['requests', 'refusals', 'opened', 'unopened', 'unexpected'] as const;
 type Counted = (typeof counted)[number];
 
 /** Counts requests by account over the last ten minutes. */
@@ -25,13 +25,23 @@ export class AccountCounts {
   readonly #byAccount = new Map<string, Readonly<Record<Counted, number[]>>>();
   readonly #ring = new MinuteRing(minutes, (slot) => this.#empty(slot));
 
-  /** Counts one request. @param now epoch milliseconds */
-  add(account: string, refused: boolean, envelope: 'opened' | 'unopened' | undefined, now: number): void {
+  /**
+   * Counts one request.
+   *
+   * @param envelope `unexpected`: an envelope although the account does not encrypt
+   * @param now      epoch milliseconds
+   */
+  add(
+    account: string,
+    refused: boolean,
+    envelope: 'opened' | 'unopened' | 'unexpected' | undefined,
+    now: number,
+  ): void {
     const slot = this.#ring.at(now);
     let counts = this.#byAccount.get(account);
     if (counts === undefined) {
       if (this.#byAccount.size === mostAccounts) return;
-      counts = { requests: zeros(), refusals: zeros(), opened: zeros(), unopened: zeros() };
+      counts = { requests: zeros(), refusals: zeros(), opened: zeros(), unopened: zeros(), unexpected: zeros() };
       this.#byAccount.set(account, counts);
     }
     increment(counts.requests, slot);
@@ -49,6 +59,13 @@ export class AccountCounts {
       opened: sum(opened),
       unopened: sum(unopened),
     }));
+  }
+
+  /** The accounts that sent envelopes although they do not encrypt, with the number of these. @param now epoch milliseconds */
+  unexpected(now: number): ReadonlyMap<string, number> {
+    this.#ring.at(now);
+    const numbers = [...this.#byAccount].map(([account, counts]) => [account, sum(counts.unexpected)] as const);
+    return new Map(numbers.filter(([, envelopes]) => envelopes > 0));
   }
 
   #empty(slot: number): void {

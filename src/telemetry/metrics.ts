@@ -48,6 +48,7 @@ export class Metrics {
   readonly #overheadSeconds;
   readonly #refusals;
   readonly #reported;
+  readonly #unexpectedEnvelopes;
   readonly #grace;
   readonly #envelopes;
   readonly #envelopeSeconds;
@@ -104,6 +105,11 @@ export class Metrics {
       name: 'envelope_sidecar_reported_total',
       help: 'Requests that were let through although a rule refuses them, by the code of the refusal that is only reported.',
       labelNames: ['environment', 'code'],
+    });
+    this.#unexpectedEnvelopes = new SeriesCounter(registry, {
+      name: 'envelope_sidecar_unexpected_envelopes_total',
+      help: 'Bodies on enveloped routes that begin like an envelope, of accounts that do not encrypt. They are forwarded as they are.',
+      labelNames: ['environment'],
     });
     this.#grace = new SeriesCounter(registry, {
       name: 'envelope_sidecar_grace_requests_total',
@@ -167,6 +173,11 @@ export class Metrics {
   /** `previous`, and `none` for plaintext: the account still uses what a grace accepts besides. */
   grace(environment: EnvironmentLabel, credentials: 'current' | 'previous' | 'none'): void {
     this.#grace.count(environment, credentials);
+  }
+
+  /** An envelope of an account that does not encrypt. */
+  unexpectedEnvelope(environment: EnvironmentLabel): void {
+    this.#unexpectedEnvelopes.count(environment);
   }
 
   envelope(environment: EnvironmentName, operation: Operation, outcome: Outcome, seconds: number): void {

@@ -43,15 +43,16 @@ export class RecentTraffic {
   /**
    * Takes note of a request that is over.
    *
-   * @param opened whether its envelope was opened
-   * @param now    epoch milliseconds
+   * @param opened     whether its envelope was opened
+   * @param unexpected whether its body begins like an envelope although the account does not encrypt
+   * @param now        epoch milliseconds
    */
-  add(line: AccessLine, opened: boolean, now: number): void {
+  add(line: AccessLine, opened: boolean, unexpected: boolean, now: number): void {
     const { code, environment, account, api_key: apiKey } = line;
     const unopened = code !== undefined && unopenedCodes.has(code);
     this.#lastHour.add(code, unopened, now);
     if (account === undefined || apiKey === undefined || environment === undefined) return;
-    const envelope = unopened ? 'unopened' : opened ? 'opened' : undefined;
+    const envelope = unopened ? 'unopened' : opened ? 'opened' : unexpected ? 'unexpected' : undefined;
     this.#accounts[environment].add(account, code !== undefined, envelope, now);
     if (code === undefined) return;
     const { request_id: requestId, route, reason } = line;
@@ -75,6 +76,17 @@ export class RecentTraffic {
       .slice(0, mostNamed);
   }
 
+  #unexpected(): readonly { readonly account: string; readonly envelopes: number }[] {
+    return environmentNames
+      .flatMap((environment) =>
+        [...this.#accounts[environment].unexpected(this.#clock())].map(([account, envelopes]) => {
+          return { account, environment, envelopes };
+        }),
+      )
+      .toSorted((a, b) => b.envelopes - a.envelopes)
+      .slice(0, mostNamed);
+  }
+
   /** Requests and refusals of the last sixty minutes, oldest first, known accounts' and others'. */
   lastHour(): readonly Minute[] {
     return this.#lastHour.byMinute(this.#clock());
@@ -86,8 +98,20 @@ export class RecentTraffic {
     return sending.length === 0 ? 0 : sending.filter(failsAlways).length / sending.length;
   }
 
-  /** Writes the accounts with the most refusals to the log, if there are any; at `warn` if all envelopes of one fail. */
+  /** Envelopes of an account in the last ten minutes although it does not encrypt. */
+  unexpectedEnvelopes(account: string, environment: EnvironmentName): number {
+    return this.#accounts[environment].unexpected(this.#clock()).get(account) ?? 0;
+  }
+
+  /**
+   * Writes to the log, if there are any: the accounts that sent envelopes although they do not encrypt, and those with the
+   * most refusals, at `warn` if all envelopes of one fail.
+   */
   report(log: Logger): void {
+    const unexpected = this.#unexpected();
+    if (unexpected.length > 0) {
+      log.warn({ accounts: unexpected }, 'accounts that do not encrypt sent envelopes in ten minutes');
+    }
     const failures = this.failures();
     if (failures.length === 0) return;
     log[failures.some(failsAlways) ? 'warn' : 'info']({ failures }, 'accounts with the most refusals in ten minutes');

@@ -13,9 +13,13 @@ const reportInterval = 600_000;
 interface Unlogged {
   /**
    * `opened`: whether its envelope was opened. `overhead`: the sidecar's own part of the time to the head of the response, in
-   * milliseconds.
+   * milliseconds. `unexpectedEnvelope`: whether its body begins like an envelope although the account does not encrypt.
    */
-  readonly stats: { readonly opened: boolean; readonly overhead: number | undefined };
+  readonly stats: {
+    readonly opened: boolean;
+    readonly overhead: number | undefined;
+    readonly unexpectedEnvelope: boolean;
+  };
   readonly trace: RequestTrace | undefined;
 }
 
@@ -52,7 +56,8 @@ export class TrafficRecorder {
     const { environment = 'none', route, method = '', status, code, credentials, upstream_ms, duration_ms = 0 } = line;
     const now = this.#clock();
     this.#accessLog.write(line, now);
-    this.recent.add(line, request?.stats.opened === true, now);
+    const isUnexpected = request?.stats.unexpectedEnvelope === true;
+    this.recent.add(line, request?.stats.opened === true, isUnexpected, now);
     request?.trace?.end(line);
     const overhead = request?.stats.overhead;
     this.metrics.request(environment, route, {
@@ -62,6 +67,7 @@ export class TrafficRecorder {
       upstreamSeconds: upstream_ms === undefined ? undefined : upstream_ms / 1_000,
       overheadSeconds: overhead === undefined ? undefined : overhead / 1_000,
     });
+    if (isUnexpected) this.metrics.unexpectedEnvelope(environment);
     if (code !== undefined) this.metrics.refusal(environment, code);
     if (credentials !== undefined) this.metrics.grace(environment, credentials);
   }

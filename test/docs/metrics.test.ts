@@ -110,6 +110,7 @@ describe('docs/metrics.md', () => {
     ['envelope_duration_seconds', 'operation', ['open', 'seal']],
     ['grace_requests_total', 'environment', environmentNames],
     ['grace_requests_total', 'credentials', ['current', 'previous', 'none']],
+    ['unexpected_envelopes_total', 'environment', environmentNames],
     ['accounts_lookups_total', 'outcome', lookupOutcomes],
   ])('names the values of %s: %s', (name, label, values) => {
     expect(described(name, label)).toEqual(values);

@@ -40,11 +40,11 @@ class Traffic {
 
   refuse(account: string | undefined, code: RefusalCode = 'decryption_failed', more: Partial<AccessLine> = {}): void {
     const api_key = account === undefined ? undefined : `${account}-sk-1`;
-    this.recent.add({ ...some, account, api_key, code, ...more }, false, this.now);
+    this.recent.add({ ...some, account, api_key, code, ...more }, false, false, this.now);
   }
 
   respond(account: string, opened = false, more: Partial<AccessLine> = {}): void {
-    this.recent.add({ ...some, account, ...more }, opened, this.now);
+    this.recent.add({ ...some, account, ...more }, opened, false, this.now);
   }
 }
 
@@ -249,4 +249,29 @@ test('a sidecar takes down which envelopes opened and which did not', async () =
   await vi.waitFor(async () => expect(await failing()).toBe('1'));
   await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '{}') });
   await vi.waitFor(async () => expect(await failing()).toBe('0'));
+});
+
+test('envelopes of an account that does not encrypt are counted for ten minutes, and named in the log', () => {
+  const traffic = new Traffic();
+  for (const account of ['acme', 'globex', 'acme']) {
+    traffic.recent.add({ ...some, account, api_key: 'k', environment: 'live' }, false, true, traffic.now);
+  }
+  traffic.respond('other', true);
+  expect(traffic.recent.unexpectedEnvelopes('acme', 'live')).toBe(2);
+  expect(traffic.recent.unexpectedEnvelopes('acme', 'test')).toBe(0);
+  expect(traffic.recent.unexpectedEnvelopes('other', 'live')).toBe(0);
+  const lines: string[] = [];
+  traffic.recent.report(createLogger('info', { write: (line) => void lines.push(line) }));
+  expect(lines.map((line) => JSON.parse(line) as object)).toEqual([
+    expect.objectContaining({
+      level: 'warn',
+      msg: 'accounts that do not encrypt sent envelopes in ten minutes',
+      accounts: [
+        { account: 'acme', environment: 'live', envelopes: 2 },
+        { account: 'globex', environment: 'live', envelopes: 1 },
+      ],
+    }),
+  ]);
+  traffic.now += 600_000;
+  expect(traffic.recent.unexpectedEnvelopes('acme', 'live')).toBe(0);
 });

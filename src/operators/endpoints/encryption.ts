@@ -32,8 +32,11 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     summary: 'Show how an account encrypts, without the key',
     role: 'viewer',
     input: z.strictObject({ account, environment }),
-    response: { status: 200, view: 'Encryption' },
-    run: ({ operations }, { account, environment }) => operations.showEncryption(account, environment),
+    response: { status: 200, view: 'ShownEncryption' },
+    run: async ({ operations, recent }, { account, environment }) => ({
+      ...(await operations.showEncryption(account, environment)),
+      unexpected_envelopes: recent.unexpectedEnvelopes(account, environment),
+    }),
   }),
   endpoint({
     method: 'POST',
