@@ -9,7 +9,7 @@ export function addMigrateCommand(accounts: Command, io: CliIo, ended: Ended): v
   storeCommand(accounts, io, 'migrate', 'make or renew the tables in PostgreSQL').action((options: StoreOptions) =>
     onStore(io, ended, 'accounts migrate', options, async ({ settings, show }) => {
       if (settings.kind !== 'postgres') {
-        throw new CommandFailed('the accounts are kept in a file, which has no tables', exitCodes.configuration);
+        throw new CommandFailed('the accounts are in a file, not in a database', exitCodes.configuration);
       }
       const migrations = await migrate(settings.url);
       await show({ migrations }, () => {

@@ -24,7 +24,7 @@ const batchSize = 2_000;
 /** Adds `accounts import|export|copy|rekey`. */
 export function addTransferCommands(accounts: Command, io: CliIo, ended: Ended): void {
   storeCommand(accounts, io, 'import', 'add the accounts of a file; those that are there are skipped')
-    .argument('<file>', 'CSV where its name ends in .csv, otherwise NDJSON')
+    .argument('<file>', 'CSV if its name ends in .csv, otherwise NDJSON')
     .action(async (file: string, options: StoreOptions) => {
       await onStore(io, ended, 'accounts import', options, (session) => importFile(session, file));
     });
@@ -140,7 +140,7 @@ async function transfer(
   }
   const { added, unchanged, refused } = counts;
   await show(counts, () => `${added} added, ${unchanged} there already, ${refused} refused.\n`);
-  if (refused > 0) throw new CommandFailed('some were refused: correct them and run it again');
+  if (refused > 0) throw new CommandFailed('some accounts were refused: correct them and run the command again');
 }
 
 async function rekey({ operations, vault, actor, show }: StoreSession, file: string): Promise<void> {

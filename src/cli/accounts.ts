@@ -17,10 +17,12 @@ const page = 1_000;
 
 /** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
 export function addAccountCommands(program: Command, io: CliIo, ended: Ended): void {
-  const accounts = program.command('accounts').description('add, list and switch accounts; import, export, rekey');
+  const accounts = program
+    .command('accounts')
+    .description('add, list, activate and deactivate accounts; import, export, rekey');
 
   storeCommand(accounts, io, 'list', 'list accounts')
-    .option('--search <text>', 'those whose id or name contains this text, in any letter case')
+    .option('--search <text>', 'accounts whose id or name contains this text, in any letter case')
     .addOption(
       new Option(
         '--filter <filter>',

@@ -14,7 +14,7 @@ type Options = StoreOptions & { readonly account?: string; readonly since?: numb
 
 /** Adds `audit list`. */
 export function addAuditCommands(program: Command, io: CliIo, ended: Ended): void {
-  const audit = program.command('audit').description('show who changed what, and when');
+  const audit = program.command('audit').description('show the audit trail of changes');
   storeCommand(audit, io, 'list', 'list changes of accounts, the oldest first')
     .addOption(new Option('--account <id>', 'of this account only').argParser(readAs(identifier)))
     .addOption(

@@ -39,7 +39,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
   const core = createPaymentCore((line) => void io.stdout.write(`payment core │ ${line}\n`));
   const corePort = await listen(core, freePorts ? 0 : Number(new URL(base.environments.test.upstream).port));
   if (typeof corePort === 'string') {
-    await complain(io, `demo: ${corePort} (--free-ports takes others)\n`);
+    await complain(io, `demo: ${corePort} (use --free-ports for other ports)\n`);
     return exitCodes.failed;
   }
   const operators = operatorRoles.map((role): DemoOperator => ({ role, token: randomBytes(24).toString('hex') }));

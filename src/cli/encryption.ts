@@ -15,7 +15,7 @@ type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: 
 
 /** Adds `encryption enable|disable|grace|show`. */
 export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended): void {
-  const encryption = program.command('encryption').description('switch the encryption of an account on and off');
+  const encryption = program.command('encryption').description('enable and disable the encryption of an account');
   const command = (name: string, description: string): Command =>
     storeCommand(encryption, io, name, description)
       .addArgument(accountArgument('<account>'))
@@ -25,7 +25,11 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
     .addOption(
       new Option('--encoding <encoding>', 'of sealed responses (default: as before, or hex)').choices(encodings),
     )
-    .option('--grace <duration>', 'accept what was valid before for so long, such as 24h', readAs(grace))
+    .option(
+      '--grace <duration>',
+      'also accept the previous credentials, or plaintext, for this time, such as 24h',
+      readAs(grace),
+    )
     .option('--replace', 'replace credentials that are in use')
     .action(async (id: string, options: EnableOptions) => {
       const { environment, encoding, grace } = options;
@@ -39,7 +43,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
   command('disable', 'accept and answer plaintext; the key and the IV are forgotten')
     .option(
       '--grace <duration>',
-      'still open envelopes and seal their responses for so long, such as 24h',
+      'still open envelopes and seal their responses for this time, such as 24h',
       readAs(grace),
     )
     .action(async (id: string, options: Options & { readonly grace?: number }) => {
@@ -54,12 +58,12 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
 
   command('grace', 'move the end of a running grace, or end the grace')
     .addOption(new Option('--until <time>', 'such as 2026-12-01T00:00:00Z, within 365 days').argParser(readAs(instant)))
-    .addOption(new Option('--end', 'now: what was valid before is refused and forgotten').conflicts('until'))
+    .addOption(new Option('--end', 'end it now: the previous credentials are deleted').conflicts('until'))
     .action(async (id: string, options: Options & { until?: number; end?: true }) => {
       const { environment, until, end } = options;
       await onStore(io, ended, 'encryption grace', options, async ({ operations, actor, show }) => {
         if (until === undefined && end === undefined) {
-          throw new CommandFailed('say --until TIME or --end', exitCodes.usage);
+          throw new CommandFailed('expected --until TIME or --end', exitCodes.usage);
         }
         const changed = await operations.changeGrace(id, environment, until, { actor });
         await show(changed, () =>

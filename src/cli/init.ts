@@ -40,7 +40,7 @@ function shippedFile(name: string): string {
 const sidecarYaml = `# yaml-language-server: $schema=sidecar.schema.json
 #
 # The configuration of envelope-sidecar. "sidecar check" names every mistake in it; "sidecar check --online" also tries
-# what it names. A running sidecar takes in a valid change by itself. Values in comments are examples.
+# the store, the credentials and the upstreams. A running sidecar applies valid changes by itself. Values in comments are examples.
 
 # Merchants' traffic.
 listen:

@@ -40,7 +40,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
       });
     });
 
-  storeCommand(keys, io, 'find', 'find out whose a key is: reads the key from standard input, or takes its hash')
+  storeCommand(keys, io, 'find', 'find the account of a key: reads the key from standard input, or takes its hash')
     .option('--sha256 <hash>', 'the SHA-256 of the key, in place of the key', readAs(sha256))
     .action(async (options: StoreOptions & { sha256?: string }) => {
       await onStore(io, ended, 'keys find', options, async ({ operations, show }) => {
@@ -118,7 +118,7 @@ The key is not shown again: only its hash is stored.
 /** The hash of the key on standard input. */
 async function hashFrom({ stdin }: CliIo): Promise<string> {
   const key = (await text(stdin)).trim();
-  if (!isWellFormed(key)) throw new CommandFailed('what is on standard input is not an API key', exitCodes.usage);
+  if (!isWellFormed(key)) throw new CommandFailed('standard input is not an API key', exitCodes.usage);
   return hashOf(key);
 }
 

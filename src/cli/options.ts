@@ -41,5 +41,7 @@ export function accountArgument(usage: '<account>' | '<id>'): Argument {
 
 /** `--environment`, which is never guessed. */
 export function environmentOption(): Option {
-  return new Option('--environment <environment>', 'where it is valid').choices(environmentNames).makeOptionMandatory();
+  return new Option('--environment <environment>', 'environment it is valid in')
+    .choices(environmentNames)
+    .makeOptionMandatory();
 }

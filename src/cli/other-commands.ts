@@ -28,7 +28,7 @@ export function addOtherCommands(program: Command, io: CliIo, ended: Ended): voi
   program
     .command('init')
     .description('write a commented configuration for a new installation')
-    .argument('[folder]', 'where to', '.')
+    .argument('[folder]', 'folder to write to', '.')
     .action(async (folder: string) => {
       ended(await init(io, folder));
     });
@@ -41,7 +41,7 @@ export function addOtherCommands(program: Command, io: CliIo, ended: Ended): voi
     });
   program
     .command('drain')
-    .description('begin the drain of the running sidecar and wait until nothing is in flight')
+    .description('drain the running sidecar and wait until nothing is in flight')
     .addOption(configOption(io))
     .action(async ({ config }: { config: string }) => {
       ended(await drain(io, config));

@@ -84,7 +84,7 @@ function checkCertificate(
     createSecureContext({ cert: tls.cert, key: tls.key });
   } catch (error) {
     // What parses may still be too weak for a listener, which would only show when it begins to use it.
-    file.report([...path, 'cert'], `OpenSSL does not take it: ${(error as { reason?: string }).reason ?? 'unusable'}`);
+    file.report([...path, 'cert'], `OpenSSL rejects it: ${(error as { reason?: string }).reason ?? 'unusable'}`);
   }
 }
 
@@ -100,7 +100,7 @@ function checkEnvironments(file: YamlFile, environments: Content['environments']
     const path = ['environments', name];
     const environment = environments[name];
     if (served.length > 1 && environment !== undefined && environment.hosts === undefined) {
-      file.report([...path, 'hosts'], 'missing: where two environments are served, the host tells them apart');
+      file.report([...path, 'hosts'], 'missing: with two environments, the host selects one');
     }
     for (const [i, host] of (environment?.hosts ?? []).entries()) {
       const first = host === undefined ? undefined : seen.get(host);
@@ -139,7 +139,7 @@ function checkAccounts(file: YamlFile, accounts: Content['accounts']): void {
   if (!inFile && !inDatabase) file.report(['accounts'], 'expected "file" or "postgres"');
   if (inFile && inDatabase) file.report(['accounts', 'postgres'], 'not beside "file": remove one of them');
   if (inDatabase && !inFile && accounts.masterKey !== undefined) {
-    file.report(['accounts', 'masterKey'], 'belongs into "postgres"');
+    file.report(['accounts', 'masterKey'], 'move it into "postgres"');
   }
 }
 
@@ -148,10 +148,10 @@ function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): vo
   for (const [i, route] of routes.entries()) {
     const methods = methodsOf(route?.methods);
     if (route?.upgrade && route.envelope) {
-      file.report(['routes', i, 'upgrade'], 'not with "envelope": what a WebSocket carries is not sealed');
+      file.report(['routes', i, 'upgrade'], 'not with "envelope": WebSocket messages are not sealed');
     }
     if (route?.upgrade && methods !== undefined && !methods.has('GET')) {
-      file.report(['routes', i, 'methods'], 'expected GET among them: a WebSocket begins with it');
+      file.report(['routes', i, 'methods'], 'expected GET: a WebSocket handshake is a GET');
     }
     if (route?.path === undefined || methods === undefined) continue;
     const key = routeKey(route.path);

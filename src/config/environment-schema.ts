@@ -41,8 +41,8 @@ export function environmentSchema({ value, pem }: Values) {
       .min(1)
       .optional()
       .describe(
-        'Hosts this environment answers for, in any letter case. May be left out where it is the only environment: ' +
-          'it answers for every host then.',
+        'Hosts this environment answers for, in any letter case. Optional for a sole environment, which ' +
+          'answers for every host.',
       ),
     upstream: upstream.describe('Address of the payment core, in short form or with options.'),
   });

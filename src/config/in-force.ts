@@ -67,8 +67,8 @@ export class InForce {
     try {
       apply(configOf(loaded, running));
     } catch (error) {
-      log.error({ err: error }, 'configuration could not be put in place');
-      for (const file of valid) this.#failed(file, ['could not be put in place: the log says why']);
+      log.error({ err: error }, 'configuration could not be applied');
+      for (const file of valid) this.#failed(file, ['could not be applied: see the log']);
       return;
     }
     const now = clock();
@@ -86,7 +86,7 @@ export class InForce {
     const { log, observer, clock } = this.#dependencies;
     this.#states.set(file, { loadedAt: this.of(file)?.loadedAt ?? clock(), problems });
     observer.reloadFailed(file);
-    for (const problem of problems) log.error({ file, problem }, 'configuration not valid, the running one stays');
+    for (const problem of problems) log.error({ file, problem }, 'configuration is invalid: the current one is kept');
   }
 }
 

@@ -181,7 +181,7 @@ export const privateKey: Kind<string> = {
   read: (text) => {
     if (!/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) throw new WrongValue('no private key in PEM found');
     if (/BEGIN ENCRYPTED|Proc-Type: 4,ENCRYPTED/.test(text))
-      throw new WrongValue('the private key has a passphrase: store it without');
+      throw new WrongValue('the private key has a passphrase: remove the passphrase');
     parsed(() => createPrivateKey(text), 'a private key that cannot be read');
     return text;
   },

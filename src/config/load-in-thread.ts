@@ -22,7 +22,7 @@ export function loadInThread(task: WorkerTask, watched: readonly string[]): Prom
       const message =
         cause === 'ERR_WORKER_OUT_OF_MEMORY'
           ? 'there is too little memory to load it'
-          : `loading broke off (${cause}): "check" tells more`;
+          : `loading failed (${cause}): run "check" for details`;
       const problems = [{ file: displayName(task.file), line: 1, column: 1, path: '.', message }];
       resolve({ sidecar: { ok: false, problems }, accounts: { ok: false, problems }, files: watched });
     };

@@ -34,13 +34,13 @@ export function sidecarSchema(values: Values) {
     key: pem(privateKey).describe('Private key of the certificate.'),
     clientCa: pem(certificates)
       .optional()
-      .describe('Where it is given, a client must show a certificate that one of these CAs has signed.'),
+      .describe('If set, a client must present a certificate signed by one of these CAs.'),
   });
 
   const environment = environmentSchema(values);
 
   const route = z.strictObject({
-    path: value(routePath).describe('What is matched; see [Routes](#matching-of-routes).'),
+    path: value(routePath).describe('Paths it applies to; see [Routes](#matching-of-routes).'),
     methods: z
       .array(value(oneOf(httpMethods)))
       .prefault([])
@@ -53,8 +53,8 @@ export function sidecarSchema(values: Values) {
     envelope: z
       .boolean()
       .default(false)
-      .describe('Whether requests are opened and answers sealed, for accounts whose encryption is enabled.'),
-    upgrade: z.boolean().default(false).describe('Whether WebSocket connections are let through. Not with `envelope`.'),
+      .describe('Opens requests and seals responses, for accounts whose encryption is enabled.'),
+    upgrade: z.boolean().default(false).describe('Allows WebSocket connections. Not with `envelope`.'),
   });
 
   const operator = z.strictObject({
@@ -67,21 +67,21 @@ export function sidecarSchema(values: Values) {
     account: value(identifier)
       .optional()
       .describe('The only account that the operator may see and change. Default: all.'),
-    token: value(operatorToken).describe('What the operator sends as bearer token.'),
+    token: value(operatorToken).describe('The bearer token that the operator sends.'),
   });
 
   return z.strictObject({
     listen: z
       .strictObject({
         host: value(address).prefault('0.0.0.0').describe('Address to listen on.'),
-        port: port.default(8080).describe('Port to listen on; 0 takes a free one.'),
+        port: port.default(8080).describe('Port to listen on; 0 means any free port.'),
         tls: tls.optional().describe('Makes the listener speak TLS only.'),
       })
       .describe("The merchants' listener."),
     admin: z
       .strictObject({
         host: value(address).prefault('0.0.0.0').describe('Address to listen on.'),
-        port: port.default(9090).describe('Port to listen on; 0 takes a free one.'),
+        port: port.default(9090).describe('Port to listen on; 0 means any free port.'),
       })
       .prefault({})
       .describe('The listener for health checks and metrics. Nothing on it is secret.'),
@@ -90,7 +90,7 @@ export function sidecarSchema(values: Values) {
         host: value(address)
           .prefault('127.0.0.1')
           .describe('Address to listen on. One that others can reach needs `tls`.'),
-        port: port.default(9091).describe('Port to listen on; 0 takes a free one.'),
+        port: port.default(9091).describe('Port to listen on; 0 means any free port.'),
         token: value(operatorsTokens)
           .optional()
           .describe(
@@ -116,7 +116,7 @@ export function sidecarSchema(values: Values) {
         test: environment.optional().describe('Serves keys that begin with `pk_test_` and `sk_test_`.'),
         live: environment.optional().describe('Serves keys that begin with `pk_live_` and `sk_live_`.'),
       })
-      .describe('What this sidecar serves: one environment or both.'),
+      .describe('The environments that this sidecar serves: one or both.'),
     accounts: z
       .strictObject({
         file: value(text).optional().describe("Path of the accounts' file. Either this or `postgres`."),
@@ -143,24 +143,24 @@ export function sidecarSchema(values: Values) {
             staleFor: value(within(duration, 0, 7 * 86_400_000, 'up to 7d'))
               .prefault('15m')
               .describe(
-                'How long API keys that are held go on working while the database cannot be reached. What was changed or ' +
-                  'revoked meanwhile is not known so long. Others are refused as `accounts_unavailable`.',
+                'How long cached API keys keep working while the database cannot be reached. Changes and revocations made ' +
+                  'in that time are not known. Other keys are refused as `accounts_unavailable`.',
               ),
           })
           .optional()
           .describe('The accounts in PostgreSQL, for many sidecars and up to millions of accounts.'),
       })
-      .describe('Where the accounts are kept.'),
+      .describe('Where the accounts are stored.'),
     routes: z
       .array(route)
       .prefault([])
-      .describe('What is special about paths. One that is not listed takes secret keys only, and no envelopes.'),
+      .describe('Rules for paths. A path that is not listed takes secret keys only, and no envelopes.'),
     cipherTest: z
       .strictObject({
         environments: z
           .array(value(oneOf(environmentNames)))
           .prefault(['test'])
-          .describe('Where they are answered.'),
+          .describe('The environments that serve them.'),
       })
       .prefault({})
       .describe(
@@ -214,7 +214,7 @@ export function sidecarSchema(values: Values) {
           ),
       })
       .prefault({})
-      .describe('What one client may ask for, and all together.'),
+      .describe('Limits for each client, and for all clients together.'),
     timeouts: z
       .strictObject({
         connect: value(timeLimit).prefault('2s').describe('To connect to the upstream, TLS included.'),

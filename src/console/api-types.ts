@@ -131,7 +131,7 @@ export interface paths {
       path?: never;
       cookie?: never;
     };
-    /** Find out whose a key is, by its hash */
+    /** Find the account of a key by its hash */
     get: operations['find_key'];
     put?: never;
     post?: never;
@@ -287,7 +287,7 @@ export interface paths {
     };
     get?: never;
     put?: never;
-    /** End a running grace now: what was valid before is refused and forgotten */
+    /** End a running grace end it now: the previous credentials are deleted */
     post: operations['end_grace'];
     delete?: never;
     options?: never;
@@ -1344,7 +1344,7 @@ export interface operations {
            * @enum {string}
            */
           encoding?: 'hex' | 'base64';
-          /** @description Accept what was valid before for so long, such as 24h. */
+          /** @description Also accept the previous credentials, or plaintext, for this time, such as 24h. */
           grace?: string;
           /**
            * @description Replace credentials that are in use.
@@ -1381,7 +1381,7 @@ export interface operations {
     requestBody?: {
       content: {
         'application/json': {
-          /** @description Still open envelopes and seal their responses for so long, such as 24h. */
+          /** @description Still open envelopes and seal their responses for this time, such as 24h. */
           grace?: string;
         };
       };

@@ -85,7 +85,7 @@ export const instant: Kind<number> = {
     // Some impossible days are taken for one of the next month; only a real one comes out as it went in.
     const midnight = Date.parse(`${day}T00:00:00Z`);
     if (Number.isNaN(midnight) || !new Date(midnight).toISOString().startsWith(day)) {
-      throw new WrongValue('expected a day that the calendar has');
+      throw new WrongValue('expected a day that exists');
     }
     return text === day ? midnight : Date.parse(text.toUpperCase());
   },

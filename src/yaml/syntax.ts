@@ -23,8 +23,8 @@ export interface ParsedYaml {
 /** The parser's own messages quote the text, which may be a secret: these do not. */
 const messages: Partial<Record<ErrorCode, string>> = {
   BAD_DQ_ESCAPE: 'an unknown escape sequence in double quotes: double the backslash or use single quotes',
-  BAD_INDENT: 'wrong indentation, or a quote, bracket or brace before that is not closed',
-  BAD_SCALAR_START: 'text that begins with this character must stand in quotes',
+  BAD_INDENT: 'wrong indentation, or an unclosed quote, bracket or brace before it',
+  BAD_SCALAR_START: 'text that begins with this character must be in quotes',
   BLOCK_AS_IMPLICIT_KEY: 'a second ": " in one line: put text that contains it in quotes',
   MISSING_CHAR: 'a quote, bracket, brace, comma or colon is missing here or before',
   MULTILINE_IMPLICIT_KEY: 'expected "name: value"',
@@ -32,7 +32,7 @@ const messages: Partial<Record<ErrorCode, string>> = {
   RESOURCE_EXHAUSTION: 'nested too deeply',
   TAB_AS_INDENT: 'a tab in the indentation: use spaces',
   TAG_RESOLVE_FAILED: 'a tag (!name): put text that begins with ! in quotes',
-  UNEXPECTED_TOKEN: 'not expected here: a quote, bracket, brace or comma may be missing before',
+  UNEXPECTED_TOKEN: 'unexpected here: a quote, bracket, brace or comma may be missing before it',
 };
 
 /** Errors that leave the rest of the document as it was meant, so that it can be checked further. */
@@ -61,7 +61,7 @@ export function parseYaml(text: string): ParsedYaml {
       if (value === undefined) problems.push(whole('the file is empty'));
     } catch {
       // Thrown where an alias has no anchor, which was reported, or where aliases of aliases would fill the memory.
-      if (problems.length === 0) problems.push(whole('aliases (*name) repeat too much: write it out'));
+      if (problems.length === 0) problems.push(whole('aliases (*name) expand to too much: write the values out'));
     }
   }
   return {
@@ -96,7 +96,7 @@ function flaws(root: unknown): SyntaxProblem[] {
       for (const { key, value } of node.items) {
         const name = nameOf(key);
         path.push(name);
-        if (names.has(name)) add(key, 'this member stands twice');
+        if (names.has(name)) add(key, 'duplicate member');
         names.add(name);
         visit(value);
         path.pop();

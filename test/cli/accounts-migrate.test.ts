@@ -63,7 +63,7 @@ describeWithPostgres('accounts migrate', () => {
     const inFile = await run(configFor({ file: 'accounts.yaml' }), 'accounts', 'migrate');
     expect([inFile.code, inFile.stderr]).toEqual([
       78,
-      'accounts migrate: the accounts are kept in a file, which has no tables\n',
+      'accounts migrate: the accounts are in a file, not in a database\n',
     ]);
     const away = await run(configFor(inDatabase('postgres://u:hunter2@127.0.0.1:1/x')), 'accounts', 'migrate');
     expect([away.code, away.stderr]).toEqual([

@@ -72,14 +72,14 @@ describe('what is not', () => {
     [
       'a bracket that is not closed',
       { sidecar: `${minimal}routes: [ { path: /a }\n` },
-      ['sidecar.yaml:5:1  .  wrong indentation, or a quote, bracket or brace before that is not closed'],
+      ['sidecar.yaml:5:1  .  wrong indentation, or an unclosed quote, bracket or brace before it'],
     ],
     [
       'text in the accounts file that must stand in quotes, and problems of the other file',
       { sidecar: `${minimal}log: { level: all }\n`, accounts: 'accounts:\n  - id: acme\n    name: @Acme\n' },
       [
         'sidecar.yaml:4:15  log.level  expected one of fatal, error, warn, info, debug, trace, silent',
-        'accounts.yaml:3:11  .  text that begins with this character must stand in quotes',
+        'accounts.yaml:3:11  .  text that begins with this character must be in quotes',
       ],
     ],
     [
@@ -88,12 +88,12 @@ describe('what is not', () => {
       ['sidecar.yaml:2:1  .  a tab in the indentation: use spaces'],
     ],
     [
-      'a member that stands twice, and what is wrong besides',
+      'a duplicate member, and other mistakes',
       { sidecar: `${minimal}limits: { inFlight: 1, inFlight: 2, header: 1 }\nlisten: { port: 1 }\n` },
       [
-        'sidecar.yaml:4:24  limits.inFlight  this member stands twice',
+        'sidecar.yaml:4:24  limits.inFlight  duplicate member',
         'sidecar.yaml:4:45  limits.header  expected a size such as 512B, 64KiB, 1MiB or 2GiB, from 1KiB to 1MiB',
-        'sidecar.yaml:5:1  listen  this member stands twice',
+        'sidecar.yaml:5:1  listen  duplicate member',
       ],
     ],
     [
@@ -113,7 +113,7 @@ c: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b,*b]
 d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]
 `,
       },
-      ['sidecar.yaml:1:1  .  aliases (*name) repeat too much: write it out'],
+      ['sidecar.yaml:1:1  .  aliases (*name) expand to too much: write the values out'],
     ],
     [
       'an alias of nothing',
@@ -260,8 +260,8 @@ accounts: { file: accounts.yaml }
           'listen: {}\naccounts: { file: accounts.yaml }\nenvironments:\n  test: { upstream: "http://a" }\n  live: { upstream: "http://b" }\n',
       },
       [
-        'sidecar.yaml:4:3  environments.test.hosts  missing: where two environments are served, the host tells them apart',
-        'sidecar.yaml:5:3  environments.live.hosts  missing: where two environments are served, the host tells them apart',
+        'sidecar.yaml:4:3  environments.test.hosts  missing: with two environments, the host selects one',
+        'sidecar.yaml:5:3  environments.live.hosts  missing: with two environments, the host selects one',
       ],
     ],
     [
@@ -291,9 +291,9 @@ accounts: { file: accounts.yaml }
         'sidecar.yaml:6:13  routes[1].path  the same path and method as routes[0]',
         'sidecar.yaml:6:40  routes[1].methods[2]  expected one of GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
         'sidecar.yaml:8:13  routes[3].path  the same path and method as routes[2]',
-        'sidecar.yaml:8:46  routes[3].upgrade  not with "envelope": what a WebSocket carries is not sealed',
+        'sidecar.yaml:8:46  routes[3].upgrade  not with "envelope": WebSocket messages are not sealed',
         'sidecar.yaml:9:13  routes[4].path  expected a path without the segments "." and ".."',
-        'sidecar.yaml:9:33  routes[4].methods  expected GET among them: a WebSocket begins with it',
+        'sidecar.yaml:9:33  routes[4].methods  expected GET: a WebSocket handshake is a GET',
         'sidecar.yaml:9:62  routes[4].keys  expected at least one item',
         `sidecar.yaml:10:13  routes[5].path  expected ${pathForm}`,
         'sidecar.yaml:10:28  routes[5].methods  expected a list',
@@ -336,7 +336,7 @@ accounts: { file: accounts.yaml }
       },
       [
         'accounts.yaml:5:23  accounts[0].keys[0].key  expected pk_test_, pk_live_, sk_test_ or sk_live_ and 16 to 200 letters, digits, "_" or "-"',
-        'accounts.yaml:5:49  accounts[0].keys[0].createdAt  expected a day that the calendar has',
+        'accounts.yaml:5:49  accounts[0].keys[0].createdAt  expected a day that exists',
         'accounts.yaml:6:15  accounts[0].keys[1].id  the same id as accounts[0].keys[0].id',
         'accounts.yaml:6:57  accounts[0].keys[1].sha256  not beside "key": remove one of them',
         'accounts.yaml:7:44  accounts[0].keys[2].sha256  expected 64 hex digits in lower case',
@@ -454,7 +454,7 @@ describe('TLS', () => {
     ['a certificate in place of the key', { key: 'cert' }, 'key', 'no private key in PEM found'],
     ['a key in place of the certificate', { cert: 'key' }, 'cert', 'no certificate in PEM found'],
     ['a certificate that is damaged', { cert: 'damaged' }, 'cert', 'a certificate that cannot be read'],
-    ['a key with a passphrase', { key: 'encrypted' }, 'key', 'the private key has a passphrase: store it without'],
+    ['a key with a passphrase', { key: 'encrypted' }, 'key', 'the private key has a passphrase: remove the passphrase'],
   ] as const)('refuses %s', async (_, use: { cert?: string; key?: string }, member, message) => {
     const { cert, key } = newCertificate();
     const encrypted = execFileSync('openssl', ['pkcs8', '-topk8', '-passout', 'pass:x'], { input: key }).toString();
@@ -471,7 +471,7 @@ describe('TLS', () => {
     const { cert, key } = newCertificate(['rsa:1024']);
     expect(await outcome({ sidecar, 'cert.pem': cert, 'key.pem': key })).toEqual([
       '78',
-      'sidecar.yaml:1:24  listen.tls.cert  OpenSSL does not take it: ee key too small',
+      'sidecar.yaml:1:24  listen.tls.cert  OpenSSL rejects it: ee key too small',
     ]);
   });
 

@@ -124,7 +124,7 @@ describe('drain', () => {
   test('reaches a sidecar whose files have become invalid', async () => {
     const { sidecar, folder, drain } = await running();
     folder.write({ 'accounts.yaml': 'accounts: none\n' });
-    await sidecar.untilEntries('configuration not valid, the running one stays');
+    await sidecar.untilEntries('configuration is invalid: the current one is kept');
     expect(await drain().ended()).toEqual(ended);
     expect(await statusOf(sidecar, '/readyz')).toBe(503);
   });
@@ -185,7 +185,7 @@ describe('the token', () => {
 
   test('that cannot be written is a warning, and no drain is taken', async () => {
     const { sidecar, drain } = await running(undefined, {}, '127.0.0.1', { XDG_RUNTIME_DIR: '/nonexistent' });
-    expect(await sidecar.untilEntries('drain is refused, because its token cannot be written')).toMatchObject([
+    expect(await sidecar.untilEntries('drain is refused because its token cannot be written')).toMatchObject([
       { level: 'warn', cause: 'ENOENT' },
     ]);
     const command = drain();

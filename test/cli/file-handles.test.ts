@@ -94,7 +94,7 @@ describeWhere(missingTools('prlimit'), 'a process whose handles are used up', ()
     const atRest = handles(sidecar);
     limitHandles(sidecar, atRest);
     folder.write({ 'accounts.yaml': accountsFile(globexEntry(keys.globex, addedKey)) });
-    const failures = 'configuration not valid, the running one stays';
+    const failures = 'configuration is invalid: the current one is kept';
     for (let free = 0; sidecar.entries('configuration reloaded').length === 0; free += 1) {
       expect(free).toBeLessThan(30);
       limitHandles(sidecar, atRest + free);

@@ -33,7 +33,7 @@ test('a key that is revoked in accounts.yaml stops working although sidecar.yaml
   expect(await status(sidecar, keys.globex)).toBe(200);
   folder.replace({ 'sidecar.yaml': 'listen: [\n', 'accounts.yaml': revoked() });
   await untilStatus(sidecar, keys.globex, 401);
-  const [problem] = await sidecar.untilEntries('configuration not valid, the running one stays');
+  const [problem] = await sidecar.untilEntries('configuration is invalid: the current one is kept');
   expect(problem).toMatchObject({ level: 'error', file: 'sidecar' });
   expect(sidecar.entries('configuration reloaded').at(-1)).toMatchObject({ files: ['accounts'] });
   const { values } = await samplesOf(sidecar);
@@ -50,7 +50,7 @@ test('a route that sidecar.yaml closes is closed although accounts.yaml is broke
   folder.replace({ 'sidecar.yaml': sidecarFile(origin, open) });
   await untilStatus(sidecar, keys.globexPublic, 200, '/open');
   folder.replace({ 'accounts.yaml': '{' });
-  await sidecar.untilEntries('configuration not valid, the running one stays');
+  await sidecar.untilEntries('configuration is invalid: the current one is kept');
   folder.replace({ 'sidecar.yaml': sidecarFile(origin) });
   await untilStatus(sidecar, keys.globexPublic, 403, '/open');
   expect(await status(sidecar, keys.globex)).toBe(200);
@@ -63,7 +63,7 @@ test('a FIFO in place of a file is a problem, and neither reloading nor SIGTERM 
   execFileSync('mkfifo', [folder.file('sidecar.yaml')]);
   folder.replace({ 'accounts.yaml': revoked() });
   await untilStatus(sidecar, keys.globex, 401);
-  const [entry] = await sidecar.untilEntries('configuration not valid, the running one stays');
+  const [entry] = await sidecar.untilEntries('configuration is invalid: the current one is kept');
   expect(entry?.['problem']).toMatch(/cannot read the file: it is not a regular file$/);
   sidecar.signal('SIGTERM');
   expect(await sidecar.ended()).toEqual({ code: 0, signal: null });

@@ -123,7 +123,7 @@ describe('serve', () => {
     const file = folder.file('sidecar.yaml');
     const sidecar = startCommand(['serve', '--config', file], { nodeOptions: breakOffOnceThere(folder) });
     expect(await sidecar.ended()).toEqual({ code: 78, signal: null });
-    expect(sidecar.stderr).toBe(`${file}:1:1  .  loading broke off (TypeError): "check" tells more\n`);
+    expect(sidecar.stderr).toBe(`${file}:1:1  .  loading failed (TypeError): run "check" for details\n`);
   });
 
   test('keeps nothing in memory that only other commands, loading, or parts that are off need', async () => {
@@ -295,7 +295,7 @@ describe('a reload', () => {
     const { sidecar, folder } = await serveBefore(await startUpstream());
     const before = await samplesOf(sidecar);
     folder.write({ 'accounts.yaml': 'accounts:\n  - { id: a b, name: A }\n  - { id: c, name: C, surplus: 1 }\n' });
-    const entries = await sidecar.untilEntries('configuration not valid, the running one stays', 2);
+    const entries = await sidecar.untilEntries('configuration is invalid: the current one is kept', 2);
     expect(entries.map(({ level }) => level)).toEqual(['error', 'error']);
     expect(entries.map(({ problem }) => problem)).toEqual(problemsOf(folder));
     const { values } = await samplesOf(sidecar);
@@ -304,7 +304,7 @@ describe('a reload', () => {
 
     folder.write({ 'accounts.yaml': accountsFile(globexEntry(keys.globex)) });
     await sidecar.untilEntries('configuration reloaded');
-    expect(sidecar.entries('configuration not valid, the running one stays')).toHaveLength(2);
+    expect(sidecar.entries('configuration is invalid: the current one is kept')).toHaveLength(2);
   });
 
   test('whose thread breaks off is counted as failed, and what was valid before goes on', async () => {
@@ -316,16 +316,16 @@ describe('a reload', () => {
     const sidecar = await startServe(folder.file('sidecar.yaml'), { nodeOptions: breakOffOnceThere(folder) });
     folder.write({ break: '' });
     sidecar.signal('SIGHUP');
-    const [entry] = await sidecar.untilEntries('configuration not valid, the running one stays');
+    const [entry] = await sidecar.untilEntries('configuration is invalid: the current one is kept');
     expect(entry?.['problem']).toBe(
-      `${folder.file('sidecar.yaml')}:1:1  .  loading broke off (TypeError): "check" tells more`,
+      `${folder.file('sidecar.yaml')}:1:1  .  loading failed (TypeError): run "check" for details`,
     );
     expect(sidecar.stdout).not.toContain('canary');
     expect(await statusWith(sidecar, keys.globex)).toBe(200);
     // The next one is tried like any other.
     folder.replace({ break: '' });
     sidecar.signal('SIGHUP');
-    await sidecar.untilEntries('configuration not valid, the running one stays', 2);
+    await sidecar.untilEntries('configuration is invalid: the current one is kept', 2);
   });
 
   test('names what cannot change while running, as long as it differs from what runs', async () => {
@@ -436,7 +436,7 @@ describe('TLS', () => {
     const sidecar = await startServe(folder.file('sidecar.yaml'));
     const weak = newCertificate(['rsa:1024']);
     folder.write({ 'cert.pem': weak.cert, 'key.pem': weak.key });
-    await sidecar.untilEntries('configuration not valid, the running one stays');
+    await sidecar.untilEntries('configuration is invalid: the current one is kept');
     const { shown, ask } = await connection(sidecar.port);
     expect(shown).toBe(good.cert);
     expect(await ask()).toBe('HTTP/1.1 200 OK');

@@ -50,7 +50,7 @@ describe('what the other thread has loaded', () => {
     const file = folder.file('sidecar.yaml');
     // What cannot be handed over ends the attempt in the same way as a system that grants no more threads.
     const env = { HERE: (() => 'canary') as unknown as string };
-    const message = 'loading broke off (DataCloneError): "check" tells more';
+    const message = 'loading failed (DataCloneError): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
     const loaded = await loadInThread({ file, env }, ['/watched']);
     expect(loaded).toEqual({ sidecar: content, accounts: content, files: ['/watched'] });

@@ -51,7 +51,7 @@ describe('accounts in PostgreSQL', () => {
     ],
     [
       `{ masterKey: "${masterKey}", postgres: { url: "${url}", masterKey: "${masterKey}" } }`,
-      '3:24  accounts.masterKey  belongs into "postgres"',
+      '3:24  accounts.masterKey  move it into "postgres"',
     ],
     [
       `{ postgres: { url: "${url}" } }`,

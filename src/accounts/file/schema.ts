@@ -56,8 +56,8 @@ export function accountsSchema({ value }: Values) {
     enabled: z.boolean().describe('Whether the account encrypts in this environment.'),
     key: value(text)
       .optional()
-      .describe('The AES key; see `format`. Required where encryption is enabled. May be sealed, as may the IV.'),
-    iv: value(text).optional().describe('The IV; see `format`. Required where encryption is enabled.'),
+      .describe('The AES key; see `format`. Required if encryption is enabled. May be sealed, as may the IV.'),
+    iv: value(text).optional().describe('The IV; see `format`. Required if encryption is enabled.'),
     encoding: value(oneOf(encodings))
       .prefault('hex')
       .describe('How answers are encoded. Requests may come in either encoding.'),
@@ -76,11 +76,11 @@ export function accountsSchema({ value }: Values) {
         iv: value(text).optional().describe('The IV before. Without `key` and `iv`, plaintext is accepted.'),
         format: value(oneOf(credentialFormats))
           .optional()
-          .describe('Where it is another than that of the current ones.'),
+          .describe('Format of the previous credentials, if it differs from that of the current ones.'),
         until: value(instant).describe('The end of the grace.'),
       })
       .optional()
-      .describe('What is accepted besides, for a time after a change.'),
+      .describe('Also accepted for a time after a change.'),
   });
 
   const account = z.strictObject({

@@ -48,7 +48,9 @@ export const encryptionEndpoints: readonly Endpoint[] = [
       account,
       environment,
       encoding: textValue(oneOf(encodings)).optional().describe('Of sealed responses. Default: as before, or hex.'),
-      grace: textValue(grace).optional().describe('Accept what was valid before for so long, such as 24h.'),
+      grace: textValue(grace)
+        .optional()
+        .describe('Also accept the previous credentials, or plaintext, for this time, such as 24h.'),
       replace: z.boolean().default(false).describe('Replace credentials that are in use.'),
     }),
     response: { status: 201, view: 'EnabledEncryption' },
@@ -67,7 +69,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
       environment,
       grace: textValue(grace)
         .optional()
-        .describe('Still open envelopes and seal their responses for so long, such as 24h.'),
+        .describe('Still open envelopes and seal their responses for this time, such as 24h.'),
     }),
     response: { status: 200, view: 'ChangedEncryption' },
     run: ({ operations }, { account, environment, grace }, caller) =>
@@ -92,7 +94,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/grace/end',
     operation: 'end_grace',
-    summary: 'End a running grace now: what was valid before is refused and forgotten',
+    summary: 'End a running grace end it now: the previous credentials are deleted',
     role: 'operator',
     input: z.strictObject({ account, environment }),
     response: { status: 200, view: 'ChangedEncryption' },

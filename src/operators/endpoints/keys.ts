@@ -30,7 +30,7 @@ export const keyEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/keys/find',
     operation: 'find_key',
-    summary: 'Find out whose a key is, by its hash',
+    summary: 'Find the account of a key by its hash',
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({ sha256: textValue(sha256).describe('SHA-256 of the whole key, prefix included.') }),
