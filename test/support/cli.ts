@@ -14,18 +14,19 @@ export interface CommandSetup {
   readonly env?: Readonly<Record<string, string>>;
   /** Epoch milliseconds. */
   readonly clock?: () => number;
-  /** Whether people look at stderr. */
+  readonly stdin?: string;
+  /** Whether stderr is a terminal. */
   readonly isTerminal?: boolean;
 }
 
 /** Runs a command in this process. */
 export async function runCommand(
   args: readonly string[],
-  { env = {}, clock = Date.now, isTerminal = false }: CommandSetup = {},
+  { env = {}, clock = Date.now, stdin = '', isTerminal = false }: CommandSetup = {},
 ): Promise<Ended> {
   const [stdout, stderr] = [collect(), collect(isTerminal)];
   const io: CliIo = {
-    stdin: Readable.from([]),
+    stdin: Readable.from(stdin === '' ? [] : [stdin]),
     stdout: stdout.output,
     stderr: stderr.output,
     env,
