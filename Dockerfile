@@ -1,4 +1,4 @@
-# The sidecar's image: its compiled code and the packages it runs on, over an image that has Node. docs/operators/image.md tells
+# The sidecar's image: its compiled code and the packages it runs on, over an image that has Node. docs/operators/image.md says
 # how to pin the base and how to use one without a shell.
 ARG BUILD_IMAGE=node:26-bookworm-slim
 ARG BASE_IMAGE=node:26-bookworm-slim
@@ -55,7 +55,7 @@ COPY package.json LICENSE ./
 COPY config/sidecar.schema.json config/accounts.schema.json config/
 COPY --from=build /app/bin bin
 COPY --from=build /app/dist dist
-# A number, or Kubernetes cannot tell that it is not root.
+# A number, so that Kubernetes can see that it is not root.
 USER 65532:65532
 EXPOSE 8080 9090
 # The heap follows the container's memory limit. Bodies are outside the heap, so that most of the memory is left for them.

@@ -5,7 +5,7 @@ import { http, stopAtDestroyed } from '../http.ts';
 import { isDrainToken } from './drain-token.ts';
 import { SharedMetrics } from './shared-metrics.ts';
 
-/** What the admin listener tells and starts. */
+/** Dependencies of the admin listener. */
 export interface AdminDependencies {
   readonly registry: Registry;
   /** Configuration loaded, merchants' listener open, not draining. The upstream does not matter: other pods' are the same. */

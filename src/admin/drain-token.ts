@@ -15,7 +15,7 @@ export function isDrainToken(token: string, expected: string): boolean {
   return timingSafeEqual(digest(token), digest(expected));
 }
 
-/** Where the sidecar that runs on this configuration leaves its token. */
+/** The file with the token of the sidecar that runs on this configuration. */
 export function drainTokenFile(configFile: string, env: Readonly<Record<string, string | undefined>>): string {
   const name = createHash('sha256').update(resolve(configFile)).digest('hex').slice(0, 16);
   return join(env['XDG_RUNTIME_DIR'] || tmpdir(), `envelope-sidecar-${name}.token`);

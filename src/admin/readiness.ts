@@ -2,12 +2,12 @@ import { Gauge, type Registry } from 'prom-client';
 import type { SealedSample } from '../accounts/postgres/inspect.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** How long after a sample that says nothing, or nothing good, another one is taken. Milliseconds. */
+/** Milliseconds until another sample, if the last one could not be taken or did not open. */
 const interval = 10_000;
 
 /**
- * Whether the sidecar is ready for traffic. As long as it has not been ready, a master key that opens none of a sample of the
- * sealed credentials keeps it from it: a rollout with the wrong key stops at the first pod.
+ * Whether the sidecar is ready for traffic. Until it has been ready once, a master key that opens none of a sample of the
+ * sealed credentials prevents it: a rollout with the wrong key stops at the first pod.
  */
 export class Readiness {
   readonly #log: Logger;
@@ -42,7 +42,7 @@ export class Readiness {
   }
 
   /**
-   * Tries the master key, now and again until there is a result that lets it be ready.
+   * Tries the master key, and repeats it until the sidecar can be ready.
    *
    * @param take rejects if the database cannot be asked, which says nothing about the key
    */

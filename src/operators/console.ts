@@ -25,7 +25,7 @@ export function isOfConsole(url: string | undefined): boolean {
   return url !== undefined && `${url}/`.startsWith(consoleRoot);
 }
 
-/** The page loads its own files and asks its own API; no script or style stands in it. */
+/** The page loads only its own files and asks only its own API; it has no inline script or style. */
 const policy = [
   "default-src 'none'",
   "script-src 'self'",
@@ -73,7 +73,7 @@ export class Console {
     this.#sessions = new Sessions(dependencies.clock);
   }
 
-  /** The token behind a request's session cookie, undefined where there is none or another site's page has sent it. */
+  /** The token behind a request's session cookie, undefined if there is none or another site's page sent it. */
   tokenOf(request: FastifyRequest): OperatorsToken | undefined {
     return this.#sessionOf(request)?.token;
   }

@@ -19,7 +19,7 @@ export interface Parts {
   readonly sidecar: () => Promise<SidecarState>;
 }
 
-/** The request that an endpoint answers, without its input. */
+/** The request of an endpoint, without its input. */
 export interface Caller extends Request {
   /** The token it came with. */
   readonly token: OperatorsToken;
@@ -41,7 +41,7 @@ export interface Endpoint {
    * account of the token. Undefined: nothing, it is forbidden.
    */
   readonly accountToken?: 'own';
-  /** Path, query and body in one: no name stands in two of them. */
+  /** Path, query and body in one: no name occurs twice. */
   readonly input: z.ZodObject;
   readonly response: { readonly status: 200 | 201; readonly view: ViewName };
   /** Whether it makes a secret, so that an `Idempotency-Key` is heeded. */

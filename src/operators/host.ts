@@ -1,10 +1,10 @@
 import { isIP } from 'node:net';
 
-/** A host with a port after it, or without. The host of an IPv6 address stands in brackets (RFC 3986 §3.2.2). */
+/** A host with a port after it, or without. An IPv6 address is in brackets (RFC 3986 §3.2.2). */
 const hostAndPort = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^:]+))(?::[0-9]*)?$/;
 
 /**
- * Whether the listener answers to the host of a request. A web page can point a name of its own at 127.0.0.1 and then send requests
+ * Whether the listener serves the host of a request. A web page can point its own name at 127.0.0.1 and then send requests
  * here from the browser of an operator (DNS rebinding), but under that name only: not under an IP address, nor under
  * `localhost`.
  *

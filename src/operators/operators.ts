@@ -38,7 +38,7 @@ const silence = 60_000;
 /** What the API works with. It may change between two requests. */
 export interface OperatorsState extends Parts {
   readonly tokens: readonly OperatorsToken[];
-  /** Names the listener answers to besides IP addresses and `localhost`. */
+  /** Names that the listener serves besides IP addresses and `localhost`. */
   readonly hosts: readonly string[];
   /** Whether the console is served. */
   readonly console: boolean;
@@ -57,7 +57,7 @@ export interface OperatorsDependencies {
   readonly tls: TlsOptions | undefined;
 }
 
-/** What is known of a request when it is logged. */
+/** The facts of a request for its log line. */
 interface Note {
   token: OperatorsToken | undefined;
   account: string | undefined;
@@ -171,7 +171,7 @@ function named(operation: string): object {
   return { operation } satisfies Named;
 }
 
-/** Where a request names its account. */
+/** The parameter or query member that names the account. */
 interface Account {
   readonly account?: string;
 }
@@ -202,7 +202,7 @@ function signedIn({ token }: Note): OperatorsToken {
   return token;
 }
 
-/** A client's own id is kept where it is harmless in a log. */
+/** Keeps a client's own id if it is safe in a log. */
 function requestIdOf(sent: unknown): string {
   return typeof sent === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(sent) ? sent : randomUUID();
 }

@@ -12,7 +12,7 @@ export const searchText: Kind<string> = {
   read: (text) => (text.length <= 200 ? text : undefined),
 };
 
-/** Where a page begins. */
+/** The start of a page. */
 export const after = textValue(identifier).optional().describe('Begins behind the account with this id.');
 
 /** How many items a page has at most. */
@@ -36,7 +36,7 @@ interface Page<T> {
   readonly items: readonly T[];
   /** The account to begin behind; null on the last page. */
   readonly next: string | null;
-  /** What is wrong with the accounts that are left out. */
+  /** Problems of the accounts that are left out. */
   readonly unreadable: readonly string[];
 }
 

@@ -20,7 +20,7 @@ export function checkPermission(
   token: OperatorsToken,
   { inPath, inQuery }: NamedAccount,
 ): void {
-  // Roles stand in the order of what they may do.
+  // Roles are in the order of their permissions.
   if (operatorRoles.indexOf(token.role) < operatorRoles.indexOf(role)) {
     throw new ApiProblem('forbidden', `The role of this token is ${token.role}; this needs the role ${role}.`);
   }

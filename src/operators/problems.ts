@@ -59,7 +59,7 @@ export const problems: Readonly<Record<ProblemCode, Row>> = {
   disk_full: { status: 507, title: 'Disk full' },
 };
 
-/** What is wrong with one member of a request. */
+/** A problem of one member of a request. */
 export interface MemberProblem {
   /** As in `keys[0].id`; `.` is the whole. */
   readonly path: string;

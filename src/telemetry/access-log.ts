@@ -19,7 +19,7 @@ export interface AccessLine {
   readonly reported: string | undefined;
   readonly account: string | undefined;
   readonly api_key: string | undefined;
-  /** During a grace: which credentials the request was answered with. */
+  /** During a grace: the credentials of the response. */
   readonly credentials: 'current' | 'previous' | 'none' | undefined;
   readonly reason: string | undefined;
   readonly upstream_error: string | undefined;

@@ -16,7 +16,7 @@ const minutes = 10;
 /** How many accounts are counted at a time; those that come when so many are in use are not. */
 const mostAccounts = 10_000;
 
-/** What is counted, each with one number for each minute. */
+/** The counters of an account, with one number for each minute. */
 const counted = ['requests', 'refusals', 'opened', 'unopened', 'unexpected'] as const;
 type Counted = (typeof counted)[number];
 

@@ -6,7 +6,7 @@ import { createLogger } from './logger.ts';
 /** How long the log's reader may take for the last lines before the process ends without them. Milliseconds. */
 const lastLinesTime = 2_000;
 
-/** How long a try to write is apart from the next where the reader takes nothing. Milliseconds. */
+/** Milliseconds between two attempts to write while the reader takes nothing. */
 const pause = 100;
 
 /** How much is gathered, in characters, and how long, in milliseconds: a write for each line costs a tenth of a request. */
@@ -16,7 +16,7 @@ const gatheringTime = 100;
 /** How much may wait for the log's reader. Bytes; lines beyond it are lost, and counted. */
 const mostWaiting = 4 * 1_048_576;
 
-/** Where log lines go: a file descriptor whose reader may be slow or gone, or whose disk may be full. */
+/** The destination of log lines: a file descriptor whose reader may be slow or gone, or whose disk may be full. */
 export class LogOutput {
   readonly #fd: number;
   readonly #destination: ReturnType<typeof pino.destination>;
@@ -78,7 +78,7 @@ export class LogOutput {
 
   /**
    * The line of a crash, at once and before all that waits: a queue that is full would drop it, and a disk that is full
-   * would be tried for ever. Then, where that went well, the lines that wait.
+   * would be tried for ever. If that succeeds, the lines that wait follow.
    */
   crash(error: Error): void {
     this.#ended = true;

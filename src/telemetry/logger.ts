@@ -1,6 +1,6 @@
 import { pino, type DestinationStream, type Logger as PinoLogger } from 'pino';
 
-/** The process's log, and where its finished lines go. */
+/** The process's log, and the destination of its finished lines. */
 export type Logger = PinoLogger & { readonly destination: Pick<DestinationStream, 'write'> };
 
 /** The process's log: one JSON object a line, with RFC 3339 times and level names. */

@@ -3,7 +3,7 @@ import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
 import { SeriesCounter, SeriesHistogram, type Count, type Distribution } from './series.ts';
 
-/** What is known of a request's environment: `none` before its host is. */
+/** A request's environment; `none` until its host is known. */
 export type EnvironmentLabel = EnvironmentName | 'none';
 
 /** What a request came to. Times in seconds. */
@@ -29,7 +29,7 @@ interface RouteSeries {
 type Operation = 'open' | 'seal';
 type Outcome = 'ok' | 'failed';
 
-/** Seconds: from half a millisecond, where the sidecar's own part shows, to the longest an upstream is waited for. */
+/** Seconds: from half a millisecond, so that the sidecar's own part shows, to the longest wait for an upstream. */
 const requestBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 /** Seconds: a request takes tens of microseconds, a look-up in a database milliseconds, one that waits for it up to a second. */
 const overheadBuckets = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
@@ -142,7 +142,7 @@ export class Metrics {
     );
   }
 
-  /** Takes down one answered request. */
+  /** Records one finished request. */
   request(environment: EnvironmentLabel, route: string, answered: Answered): void {
     const { status, seconds, upstreamSeconds, overheadSeconds } = answered;
     const method = methodLabels.has(answered.method) ? answered.method : 'other';

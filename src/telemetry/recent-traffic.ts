@@ -23,7 +23,7 @@ const unopenedCodes: ReadonlySet<RefusalCode> = new Set([
 ]);
 
 /**
- * What the sidecar remembers of the traffic it has seen, in this process and in bounded memory: what metrics cannot tell,
+ * Recent traffic of this process, in bounded memory: facts that metrics cannot have,
  * because an account is never a label.
  */
 export class RecentTraffic {

@@ -30,7 +30,7 @@ import {
 import type { AccessLine } from './access-log.ts';
 import type { Logger } from './logger.ts';
 
-/** Where traces go, and which share of the requests is traced. */
+/** The collector, and the share of requests that is traced. */
 export interface TracingSettings {
   /** Base URL of an OTLP/HTTP receiver. */
   readonly otlp: string;
@@ -91,7 +91,7 @@ export class Tracing {
     return new RequestTrace(this.#tracer, context, parent !== undefined, startedAt, now);
   }
 
-  /** Delivers what is left, for a short time. */
+  /** Delivers the remaining spans, for a short time. */
   async close(): Promise<void> {
     const timeout = new Promise<void>((resolve) => void setTimeout(resolve, lastTracesTime).unref());
     await Promise.race([this.#provider.shutdown().catch(() => {}), timeout]);

@@ -9,7 +9,7 @@ import type { RequestTrace, Tracing, TracingSettings } from './tracing.ts';
 /** How often the log names the accounts with the most refusals. Milliseconds. */
 const reportInterval = 600_000;
 
-/** What is known of a request besides its access line. */
+/** Facts of a request besides its access line. */
 interface Unlogged {
   /**
    * `opened`: whether its envelope was opened. `overhead`: the sidecar's own part of the time to the head of the response, in
@@ -23,7 +23,7 @@ interface Unlogged {
   readonly trace: RequestTrace | undefined;
 }
 
-/** Takes down what merchants' requests came to: in the log, in the metrics, and in memory for operators who ask. */
+/** Records the outcome of merchants' requests: in the log, in the metrics, and in memory for the operators' API. */
 export class TrafficRecorder {
   readonly metrics: Metrics;
   readonly recent: RecentTraffic;
