@@ -1,3 +1,4 @@
+import { createSecretKey } from 'node:crypto';
 import { readFileSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
@@ -67,6 +68,11 @@ export async function startApi(
     ask: (line, asked) => ask(url, line, asked),
     file: () => readFileSync(join(folder.path, 'accounts.yaml'), 'utf8'),
   };
+}
+
+/** A database with the accounts' tables: its operations take milliseconds, those on a file a thread each. */
+export function storeAt(url: string): Config['store'] {
+  return { kind: 'postgres', url, masterKeys: [createSecretKey(Buffer.alloc(32, 1))], cache: 100, staleFor: 60_000 };
 }
 
 /** Without the pause of a `serve`, and on this thread: the files of tests are small. */

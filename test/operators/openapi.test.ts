@@ -1,11 +1,16 @@
-import { spawnSync } from 'node:child_process';
-import { readFileSync } from 'node:fs';
-import { expect, test } from 'vitest';
+import { execFile, spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { hashOf } from '../../src/accounts/api-key.ts';
 import { endpoints } from '../../src/operators/endpoints.ts';
 import { views } from '../../src/operators/views.ts';
-import { startApi } from './api.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { startApi, storeAt, token } from './api.ts';
+
+const run = promisify(execFile);
 
 interface Operation {
   readonly operationId: string;
@@ -74,54 +79,86 @@ test('every reference leads to a part of it', () => {
   }
 });
 
-test('every response has the members that are described, and no others', { timeout: 120_000 }, async () => {
-  const { ask } = await startApi();
-  const body = { environment: 'test', kind: 'secret' };
-  const steps: [line: string, operation: string, body?: object][] = [
-    ['GET /session', 'show_session'],
-    ['POST /accounts', 'add_account', { id: 'acme', name: 'Acme' }],
-    ['POST /accounts/acme/rename', 'rename_account', { name: 'Acme Ltd' }],
-    ['POST /accounts/acme/deactivate', 'deactivate_account'],
-    ['POST /accounts/acme/activate', 'activate_account'],
-    ['POST /accounts/acme/keys', 'issue_key', { ...body, expires_in: '1d' }],
-    ['POST /accounts/acme/keys/KEY/rotate', 'rotate_key'],
-    ['POST /accounts/acme/keys/KEY/revoke', 'revoke_key'],
-    ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h' }],
-    ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { replace: true }],
-    ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h', replace: true }],
-    [
-      'POST /accounts/acme/encryption/live/grace',
-      'change_grace',
-      { until: new Date(Date.now() + 60_000).toISOString() },
-    ],
-    ['GET /graces', 'list_graces'],
-    ['GET /accounts/acme/encryption/live', 'show_encryption'],
-    ['POST /accounts/acme/encryption/live/grace/end', 'end_grace'],
-    ['GET /keys/due', 'list_due_keys'],
-    ['GET /keys/find?sha256=HASH', 'find_key'],
-    ['GET /activity', 'show_activity'],
-    ['GET /failures', 'show_failures'],
-    ['GET /overview', 'show_overview'],
-    ['GET /configuration', 'show_configuration'],
-    ['GET /audit?account=acme', 'list_events'],
-    ['GET /accounts/acme/keys', 'list_keys'],
-    ['GET /accounts/acme', 'show_account'],
-    ['GET /accounts', 'list_accounts'],
-    ['POST /accounts/acme/encryption/live/disable', 'disable_encryption'],
-  ];
-  let [key, hash] = ['', ''];
-  for (const [line, operation, sent] of steps) {
-    const response = await ask(line.replace('KEY', key).replace('HASH', hash), { body: sent });
-    const described = endpoints.find((endpoint) => endpoint.operation === operation)?.response;
-    expect(response.status).toBe(described?.status);
-    // What a schema does not know it leaves out.
-    const view: z.ZodType = views[described?.view ?? 'Account'];
-    expect(view.parse(response.body)).toEqual(response.body);
-    expect(response.body['in_force']).toBe(line.startsWith('POST') ? true : undefined);
-    if (operation === 'issue_key') {
-      key = response.body['id'] as string;
-      hash = hashOf(response.body['key'] as string);
+describeWithPostgres('all operations', () => {
+  const postgres = usePostgres();
+
+  test('have responses with the members that are described, and no others', async () => {
+    const { ask } = await startApi({ store: storeAt(await postgres.createDatabase()) });
+    const body = { environment: 'test', kind: 'secret' };
+    const steps: [line: string, operation: string, body?: object][] = [
+      ['GET /session', 'show_session'],
+      ['POST /accounts', 'add_account', { id: 'acme', name: 'Acme' }],
+      ['POST /accounts/acme/rename', 'rename_account', { name: 'Acme Ltd' }],
+      ['POST /accounts/acme/deactivate', 'deactivate_account'],
+      ['POST /accounts/acme/activate', 'activate_account'],
+      ['POST /accounts/acme/keys', 'issue_key', { ...body, expires_in: '1d' }],
+      ['POST /accounts/acme/keys/KEY/rotate', 'rotate_key'],
+      ['POST /accounts/acme/keys/KEY/revoke', 'revoke_key'],
+      ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h' }],
+      ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { replace: true }],
+      ['POST /accounts/acme/encryption/live/enable', 'enable_encryption', { grace: '1h', replace: true }],
+      [
+        'POST /accounts/acme/encryption/live/grace',
+        'change_grace',
+        { until: new Date(Date.now() + 60_000).toISOString() },
+      ],
+      ['GET /graces', 'list_graces'],
+      ['GET /accounts/acme/encryption/live', 'show_encryption'],
+      ['POST /accounts/acme/encryption/live/grace/end', 'end_grace'],
+      ['GET /keys/due', 'list_due_keys'],
+      ['GET /keys/find?sha256=HASH', 'find_key'],
+      ['GET /activity', 'show_activity'],
+      ['GET /failures', 'show_failures'],
+      ['GET /overview', 'show_overview'],
+      ['GET /configuration', 'show_configuration'],
+      ['GET /audit?account=acme', 'list_events'],
+      ['GET /accounts/acme/keys', 'list_keys'],
+      ['GET /accounts/acme', 'show_account'],
+      ['GET /accounts', 'list_accounts'],
+      ['POST /accounts/acme/encryption/live/disable', 'disable_encryption'],
+    ];
+    let [key, hash] = ['', ''];
+    for (const [line, operation, sent] of steps) {
+      const response = await ask(line.replace('KEY', key).replace('HASH', hash), { body: sent });
+      const described = endpoints.find((endpoint) => endpoint.operation === operation)?.response;
+      expect(response.status).toBe(described?.status);
+      // What a schema does not know it leaves out.
+      const view: z.ZodType = views[described?.view ?? 'Account'];
+      expect(view.parse(response.body)).toEqual(response.body);
+      expect(response.body['in_force']).toBe(line.startsWith('POST') ? true : undefined);
+      if (operation === 'issue_key') {
+        key = response.body['id'] as string;
+        hash = hashOf(response.body['key'] as string);
+      }
     }
-  }
-  expect(new Set(steps.map(([, operation]) => operation)).size).toBe(endpoints.length);
+    expect(new Set(steps.map(([, operation]) => operation)).size).toBe(endpoints.length);
+  });
+
+  test('are carried out by a client that is generated from the description and compiles strictly', async () => {
+    // Where imports of packages are found.
+    const folder = mkdtempSync(join('node_modules', '.client-'));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const program = join(folder, 'program.mts');
+    const source = readFileSync('test/operators/client-program.ts', 'utf8');
+    const own = source.replace('../../src/console/api-types.ts', './api-types.ts');
+    expect(own).not.toBe(source);
+    writeFileSync(program, own);
+    await run('openapi-typescript', ['docs/openapi.json', '--output', join(folder, 'api-types.ts')]);
+
+    const options = ['strict', 'noUncheckedIndexedAccess', 'exactOptionalPropertyTypes', 'skipLibCheck'];
+    const compiler = 'node_modules/@typescript/native/bin/tsc';
+    const flags = [...options, 'rewriteRelativeImportExtensions', 'ignoreConfig'].map((name) => `--${name}`);
+    await run(process.execPath, [compiler, ...flags, '--module', 'nodenext', '--types', 'node', program]).catch(
+      (error: unknown) => expect((error as { stdout: string }).stdout).toBe(''),
+    );
+
+    const { url, sidecar } = await startApi({ store: storeAt(await postgres.createDatabase()) });
+    const BASE = new URL(url).origin;
+    await run(process.execPath, [program.replace('.mts', '.mjs')], { env: { ...process.env, BASE, TOKEN: token } });
+    const asked = sidecar.log.filter(({ msg }) => msg === 'operator request');
+    expect(new Set(asked.map(({ operation }) => operation))).toEqual(
+      new Set(endpoints.map(({ operation }) => operation)),
+    );
+    expect(asked.filter(({ status }) => Number(status) >= 400).map(({ code }) => code)).toEqual(['account_unknown']);
+  }, 60_000);
 });

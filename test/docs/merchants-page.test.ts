@@ -1,0 +1,89 @@
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { text } from 'node:stream/consumers';
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { hashOf } from '../../src/accounts/api-key.ts';
+import { problems } from '../../src/operators/problems.ts';
+import { operatorsOf } from '../support/sidecar.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { dashboard, startApi, storeAt, type TestApi } from '../operators/api.ts';
+
+const page = readFileSync('docs/operators/merchants-page.md', 'utf8');
+const [functions = '', ...uses] = [...page.matchAll(/^```js run\n([^]*?)^```$/gm)].map(([, code = '']) => code);
+const own = 'token-of-the-dashboard-for-acme-alone';
+
+/** Runs code of the page as its backend does; what it prints, line by line. */
+async function run(code: string, API: string): Promise<string[]> {
+  const child = spawn(process.execPath, ['--input-type=module', '-'], {
+    env: { ...process.env, API, TOKEN: own },
+    stdio: 'pipe',
+  });
+  const exit = new Promise((resolve) => void child.once('close', resolve));
+  child.stdin.end(code);
+  const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
+  expect({ exit: await exit, stderr }).toEqual({ exit: 0, stderr: '' });
+  return stdout.trim().split('\n');
+}
+
+describeWithPostgres('docs/operators/merchants-page.md', () => {
+  const postgres = usePostgres();
+
+  /** The API with two accounts and the token that the page shows for one of them. */
+  async function withMerchants(): Promise<TestApi> {
+    const [, shown = ''] = /^```yaml\n([^]*?)^```$/m.exec(page) ?? [];
+    const { operators } = parse(shown) as {
+      operators: { tokens: [{ name: string; role: 'operator'; account: string }] };
+    };
+    const { name, role, account } = operators.tokens[0];
+    const api = await startApi({
+      operators: operatorsOf([dashboard, { name, role, account, hash: hashOf(own) }]),
+      store: storeAt(await postgres.createDatabase()),
+    });
+    for (const id of ['acme', 'globex']) await api.ask('POST /accounts', { body: { id, name: id } });
+    return api;
+  }
+
+  test('the page’s backend switches encryption on and off for one merchant, and shows the secret once', async () => {
+    const { url, ask } = await withMerchants();
+    const printed = await run([functions, ...uses].join('\n'), url);
+    expect(printed).toEqual([
+      expect.stringMatching(/^Key \S{32}, IV \S{16}\. Plaintext is accepted until \d{4}-\d\d-\d\dT\S+Z\.$/),
+      'Shown before: true',
+      'Encryption is on.',
+    ]);
+    const { body } = await ask('GET /accounts/acme/encryption/test');
+    expect(body).toMatchObject({ enabled: false, previous: { accepts: 'credentials' } });
+    const actors = (await ask('GET /audit?account=acme')).body['events'] as { actor: string }[];
+    expect(new Set(actors.map(({ actor }) => actor))).toEqual(new Set(['token:dashboard', 'token:dashboard-acme']));
+  });
+
+  test('each of its functions works, and none for another merchant', async () => {
+    const { url } = await withMerchants();
+    const calls = `
+    const mine = settings('acme');
+    const { id } = await mine.issueKey('live', 'public', 'click-1');
+    const next = await mine.rotateKey(id, 'click-2');
+    await mine.revokeKey(next.id);
+    console.log((await mine.keys()).keys.map(({ state }) => state).join());
+    console.log((await mine.refusals()).refusals.length);
+    const other = settings('globex');
+    const clicks = [() => other.keys(), () => other.issueKey('live', 'public'), () => other.rotateKey(id), () => other.revokeKey(id),
+      () => other.encryption('test'), () => other.enable('test'), () => other.disable('test'), () => other.endGrace('test'),
+      () => other.refusals()];
+    if (clicks.length !== Object.keys(other).length) throw new Error('a function is missing here');
+    for (const click of clicks) console.log(await click().then(() => 'done', ({ code }) => code));`;
+    const printed = await run(functions + calls, url);
+    expect(printed).toEqual(['valid,revoked', '0', ...Array.from({ length: 9 }, () => 'forbidden')]);
+  });
+});
+
+test('the codes that the page explains are the API’s', () => {
+  const [, table = ''] = /^(\| `code` [^]*)$/m.exec(page) ?? [];
+  const codes = [...table.matchAll(/^\| (`.*?) +\|/gm)].flatMap(
+    ([, cell = '']) => cell.match(/(?<=`)[a-z]+_?[a-z]+\*?(?=`)/g) ?? [],
+  );
+  expect(codes.length).toBeGreaterThan(7);
+  for (const code of codes.filter((each) => each !== 'code' && !each.endsWith('*')))
+    expect(problems).toHaveProperty(code);
+});
