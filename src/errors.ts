@@ -1,6 +1,6 @@
 /**
- * The refusals: every answer the sidecar gives itself instead of the upstream's. One row each, held against
- * docs/errors.md by a test. This file imports nothing, so that every part of the house may name a code.
+ * The refusals: every error response of the sidecar itself. One row each; a test compares them with docs/errors.md. This file
+ * imports nothing, so that every part may name a code.
  */
 
 interface Refusal {
@@ -8,13 +8,13 @@ interface Refusal {
   readonly status: number;
   /** RFC 9457 `title`: the same words at every occurrence. */
   readonly title: string;
-  /** RFC 9457 `detail`: what the caller can do about it. Never anything about this one request. */
+  /** RFC 9457 `detail`: what the caller can do about it. Never data of one request. */
   readonly detail: string;
-  /** Whether an encrypting account gets it sealed on an enveloped route. Plain where its credentials may be what is wrong. */
+  /** Whether an encrypting account gets it sealed on an enveloped route. Plain if its credentials may be at fault. */
   readonly sealed: boolean;
-  /** Whether the connection ends with it: what follows is not wanted, or cannot be told from the rest of the request. */
+  /** Whether it closes the connection: further bytes are unwanted, or may be the rest of the refused request. */
   readonly closes?: true;
-  /** Seconds for `Retry-After`, on refusals that pass by themselves. */
+  /** Seconds for `Retry-After`, on temporary refusals. */
   readonly retryAfter?: number;
 }
 

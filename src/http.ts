@@ -2,8 +2,8 @@ import type { IncomingMessage, Server } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
 /**
- * Node's `node:http`. An `import` of it would read everything that it exports, `WebSocket` among it, which loads another
- * HTTP client: 16 MB of memory that is not needed here.
+ * Node's `node:http`. An `import` would evaluate all its exports, of which `WebSocket` loads another HTTP client: 16 MB of
+ * unused memory.
  */
 export const http = process.getBuiltinModule('node:http');
 
@@ -23,7 +23,7 @@ export async function listen(server: Server, { host, port }: { host: string; por
   return server.address() as AddressInfo;
 }
 
-/** How many connections are open. */
+/** The number of open connections. */
 export function connectionsOf(server: Server): Promise<number> {
   return new Promise((resolve, reject) => {
     server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));

@@ -5,17 +5,17 @@ import { Credentials } from './credentials.ts';
 import { decodeCiphertext, type Encoding } from './encoding.ts';
 import { isJson } from './json.ts';
 
-/** What passes between threads, which keep no classes. A key object passes without being copied. */
+/** The form in which it is sent to another thread, which would lose its class. A key object is not copied. */
 export interface PackedAesCbc {
   readonly key: KeyObject;
   readonly iv: Uint8Array;
   readonly encoding: Encoding;
 }
 
-/** AES-256-CBC with PKCS#7 and one IV for all messages, in hex or base64: the format merchants' systems speak. */
+/** AES-256-CBC with PKCS#7 and one IV for all messages, in hex or base64: the format of merchants' systems. */
 export class AesCbc implements EnvelopeCodec {
   readonly credentials: Credentials;
-  /** Of what is sealed; what is opened may be in either. */
+  /** Of sealed envelopes; either is accepted when opening. */
   readonly encoding: Encoding;
 
   constructor(credentials: Credentials, encoding: Encoding) {
@@ -68,7 +68,7 @@ class AesCbcStream implements SealStream {
   readonly #encryptor: Encryptor;
   readonly #encoding: Encoding;
   #head = envelopeHead;
-  /** Bytes of ciphertext, two at most, that do not fill a group of base64 yet. */
+  /** Up to two bytes of ciphertext that do not fill a group of base64 yet. */
   #carry: Buffer = Buffer.alloc(0);
 
   constructor(encryptor: Encryptor, encoding: Encoding) {

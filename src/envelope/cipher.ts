@@ -5,7 +5,7 @@ const algorithm = 'aes-256-cbc';
 /** Bytes in a block of AES. */
 export const blockLength = 16;
 
-/** Whether `ciphertext` has a length that AES-CBC can have given: whole blocks, one at least. */
+/** Whether `ciphertext` has a valid length for AES-CBC: one or more whole blocks. */
 export function isWholeBlocks(ciphertext: Buffer): boolean {
   return ciphertext.length > 0 && ciphertext.length % blockLength === 0;
 }
@@ -15,7 +15,7 @@ export function encryptedLength(plaintextLength: number): number {
   return plaintextLength - (plaintextLength % blockLength) + blockLength;
 }
 
-/** What decryption gave; without `paddingOk` the plaintext is meaningless, and all of it is there, padding included. */
+/** The result of decryption; without `paddingOk` the plaintext is meaningless and includes the padding. */
 export interface Decrypted {
   readonly plaintext: Buffer;
   readonly paddingOk: boolean;
@@ -30,17 +30,17 @@ export interface Encryptor {
 /**
  * AES-256-CBC with PKCS#7 padding (RFC 5652 §6.3) under one key and one IV.
  *
- * Setting a cipher of OpenSSL's up costs more than a short message, so one for each direction goes on from message to
- * message. It chains: to it, a message's IV is the last block of ciphertext before (NIST SP 800-38A §6.2). Where it
- * decrypts, the real IV goes in as such a block; where it encrypts, the difference goes into the first block of plaintext.
- * Whole blocks go in, so that it never holds a piece of a plaintext back.
+ * Setting up a cipher of OpenSSL costs more than a short message, so one cipher for each direction is used for all messages.
+ * It chains: it takes the last block of the previous ciphertext for the IV of a message (NIST SP 800-38A §6.2). Before
+ * decryption the real IV is put in as such a block; before encryption the difference is XORed into the first block of
+ * plaintext. The input is whole blocks, so that the cipher never holds back a part of a plaintext.
  */
 export class Cipher {
   readonly #key: KeyObject;
   readonly #iv: Buffer;
   #encrypting: Cipheriv | undefined;
   #decrypting: Decipheriv | undefined;
-  /** What the encrypting one chains to. */
+  /** The block that the next encryption chains to. */
   readonly #lastBlock: Buffer;
 
   /** @param key 32 bytes; @param iv 16 bytes */
@@ -56,7 +56,7 @@ export class Cipher {
     plaintext.copy(padded);
     padded.fill(length - plaintext.length, plaintext.length);
     const cipher = this.#encrypting ?? this.#startEncrypting();
-    // Should it ever fail in the middle, it is not used again.
+    // If it fails, it is not used again.
     this.#encrypting = undefined;
     const [iv, last] = [this.#iv, this.#lastBlock];
     for (let i = 0; i < blockLength; i += 1) {
@@ -69,8 +69,8 @@ export class Cipher {
   }
 
   /**
-   * Never throws: a ciphertext that is not whole blocks is `'length'`. Bad padding is not an outcome of its own, so that a
-   * caller who must not become a padding oracle can check the plaintext in either case, and only then decide.
+   * Never throws: a ciphertext that is not whole blocks is `'length'`. Bad padding is not a separate outcome, so that a caller
+   * that must not become a padding oracle can check the plaintext in either case before it decides.
    */
   decrypt(ciphertext: Buffer): Decrypted | 'length' {
     if (!isWholeBlocks(ciphertext)) return 'length';
@@ -92,7 +92,7 @@ export class Cipher {
   }
 }
 
-/** The length of the PKCS#7 padding, 1–16, or 0 where it is bad. Looks at the whole last block whatever it holds. */
+/** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Always reads the whole last block. */
 function paddingLength(padded: Buffer): number {
   const length = padded.readUInt8(padded.length - 1);
   // A negative difference has its sign bit set: these are comparisons without a branch.

@@ -16,7 +16,7 @@ export interface EnvelopeSealer {
   stream(): SealStream;
 }
 
-/** One envelope while it is sealed. Nothing may follow `end`. */
+/** One envelope in progress. `end` is the last call. */
 export interface SealStream {
   update(chunk: Buffer): string;
   end(): string;
@@ -27,7 +27,7 @@ export interface EnvelopeOpener {
   /**
    * @param data the string of an envelope
    * @returns the plaintext, valid JSON in UTF-8, byte for byte; or why it did not open. Never throws, and takes the same
-   *   time whatever is wrong with the plaintext.
+   *   time for every fault of the plaintext.
    */
   open(data: string): Buffer | OpenReason;
 }
@@ -35,6 +35,6 @@ export interface EnvelopeOpener {
 /** Both directions under the same credentials. */
 export interface EnvelopeCodec extends EnvelopeSealer, EnvelopeOpener {}
 
-/** What stands around the string of a sealed envelope. */
+/** The text around the string of a sealed envelope. */
 export const envelopeHead = '{"data":"';
 export const envelopeTail = '"}';

@@ -22,17 +22,17 @@ export class Credentials {
     return this.#iv;
   }
 
-  /** Made at the first use: most accounts of a long list are at rest. */
+  /** Created at the first use: most accounts of a long list are inactive. */
   get cipher(): Cipher {
     return (this.#cipher ??= new Cipher(this.#key, this.#iv));
   }
 }
 
-/** How the strings a merchant is given become bytes; see `parseCredentials`. */
+/** How the strings of a merchant become bytes; see `parseCredentials`. */
 export const credentialFormats = ['text', 'base64'] as const;
 export type CredentialFormat = (typeof credentialFormats)[number];
 
-/** What would be right, in words that go with the member's name. Never the value. */
+/** What a member must be, as the rest of a sentence that begins with its name. Never the value. */
 export interface CredentialProblem {
   readonly member: 'key' | 'iv';
   readonly message: string;
@@ -42,7 +42,7 @@ const keyLength = 32;
 const ivLength = 16;
 
 /**
- * Makes credentials of two strings, or lists everything that is wrong with them.
+ * Makes credentials of two strings, or lists all problems with them.
  *
  * - `text`: the UTF-8 bytes of the key, exactly 32, and of the first 16 characters of the IV, exactly 16. The IV string
  *   may be longer: merchants' code cuts it.

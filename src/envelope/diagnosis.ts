@@ -4,15 +4,15 @@ import { blockLength } from './cipher.ts';
 import { decodeBase64 } from './encoding.ts';
 import { isJson } from './json.ts';
 
-/** Something that a merchant's code may have used in place of what it was given. An empty name: what it was given. */
+/** A value that a merchant's code may have used by mistake. An empty name stands for the right value. */
 interface Guess {
   readonly name: string;
   readonly bytes: Buffer;
 }
 
 /**
- * Why a ciphertext does not open with the key and IV that its sender holds: tries the usual slips of merchants' code and
- * names the one that fits. Only for callers that sent the key themselves, because it tells padding from JSON.
+ * Tells why a ciphertext does not open with the key and IV of its sender: tries the usual mistakes of merchants' code and
+ * names the one that fits. Only for callers that sent the key themselves, because it distinguishes padding from JSON.
  *
  * @param ciphertext whole blocks, one at least, that did not decrypt to JSON under `key` and `iv`
  * @param key        32 bytes of UTF-8
@@ -31,7 +31,7 @@ export function diagnose(ciphertext: Buffer, key: string, iv: string): string {
   );
 }
 
-/** What is wrong with a plaintext that key and IV decrypt rightly. */
+/** The mistake in a plaintext that key and IV decrypt correctly. */
 function slipOfPlaintext(padded: Buffer): string | undefined {
   const padding = paddingOf(padded);
   if (padding === 0) return slipOfPadding(padded);

@@ -3,8 +3,8 @@ export const encodings = ['hex', 'base64'] as const;
 export type Encoding = (typeof encodings)[number];
 
 /**
- * Reads the ciphertext of an envelope: a string of hex digits only is hex, all else is base64. Returns undefined for
- * what is neither; an empty string is an empty ciphertext.
+ * Decodes the ciphertext of an envelope: a string of hex digits only is hex, any other is base64. Returns undefined if it is
+ * neither; an empty string is an empty ciphertext.
  */
 export function decodeCiphertext(text: string): Buffer | undefined {
   return decodeHex(text) ?? decodeBase64(text);
@@ -12,7 +12,7 @@ export function decodeCiphertext(text: string): Buffer | undefined {
 
 /** Strict base64 (RFC 4648 §4): standard alphabet, padded, no line breaks, unused bits zero. Otherwise undefined. */
 export function decodeBase64(text: string): Buffer | undefined {
-  // Node's decoder skips what it does not know; only a canonical text comes out again as it went in.
+  // Node's decoder skips unknown characters; only a canonical text is the same after decoding and encoding.
   const bytes = Buffer.from(text, 'base64');
   return bytes.toString('base64') === text ? bytes : undefined;
 }

@@ -15,19 +15,19 @@ export interface OpenFailure {
   readonly reason?: OpenReason;
 }
 
-/** From the first obstacle to the last. */
+/** In the order of the checks. */
 const reasons: readonly OpenReason[] = ['encoding', 'length', 'padding', 'not_json'];
 
 /**
  * Opens the envelope in `body` with the first of `openers` that fits: the current credentials, then those that a grace
- * accepts. If none fits, `reason` is how far the best of them came.
+ * accepts. If none fits, `reason` is the latest check that one of them failed.
  */
 export function openEnvelope<Opener extends EnvelopeOpener>(
   body: Buffer,
   openers: readonly Opener[],
 ): Opened<Opener> | OpenFailure {
-  // Latin-1 is the cheapest string of bytes. What it makes of bytes that are not ASCII does not matter here: a string
-  // that decodes to a ciphertext has none, and `whyNoCiphertext` looks at all others again with care.
+  // Latin-1 is the cheapest decoding. Wrong characters outside ASCII do not matter: a string that decodes to a ciphertext has
+  // none, and `whyNoCiphertext` decodes all others correctly.
   const data = soleData(body.toString('latin1'));
   if (data === undefined) return whyNoCiphertext(body);
   let furthest = 0;
@@ -41,8 +41,7 @@ export function openEnvelope<Opener extends EnvelopeOpener>(
 }
 
 /**
- * Whether `body` is an object with the sole member `data` and a string in it, whatever the string holds: what its
- * sender meant as an envelope.
+ * Whether `body` is an object with the sole member `data`, a string of any content: its sender meant an envelope.
  */
 export function hasEnvelopeShape(body: Buffer): boolean {
   return isJson(body) && soleData(body.toString()) !== undefined;

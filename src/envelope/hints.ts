@@ -5,8 +5,8 @@ import { isJson } from './json.ts';
 import { soleData } from './sole-member.ts';
 
 /**
- * What may be wrong with a body that did not open, for merchants in the test environment. It is told from the body as sent
- * and from nothing else: the result of decryption is not known here, so no hint can leak it.
+ * The likely mistake in a body that did not open, for merchants in the test environment. It depends on the body as sent only:
+ * the result of decryption is not known here, so no hint can leak it.
  */
 export function hintForBody(body: Buffer, code: OpenFailure['code']): string {
   const text = body.toString();
@@ -56,19 +56,19 @@ export const wrongCredentials =
 
 const hexDigits = /^[0-9A-Fa-f]+$/;
 
-/** What may be wrong with the string of an envelope, told from that string alone. */
+/** The likely mistake in the string of an envelope. */
 export function hintForData(data: string): string {
   return slipOfData(data) ?? wrongCredentials;
 }
 
-/** What is wrong with the form of the string; undefined if it may be a ciphertext. */
+/** The mistake in the form of the string; undefined if it may be a ciphertext. */
 export function slipOfData(data: string): string | undefined {
   const ciphertext = decodeCiphertext(data);
   if (ciphertext === undefined) return encodingHint(data);
   if (ciphertext.length === 0) return 'the string is empty: your encryption failed';
   const outer = hexDigits.test(data) ? 'hex' : 'base64';
   const inner = ciphertext.toString('latin1');
-  // OpenSSL's format for passphrases, which CryptoJS falls into if it is given the key as a string.
+  // OpenSSL's format for passphrases, which CryptoJS uses if the key is a string.
   if (inner.startsWith('Salted__')) return 'looks like passphrase encryption: the key must go in as bytes';
   if (hexDigits.test(inner)) return `looks like ${outer} of hex`;
   if (decodeBase64(inner) !== undefined) return `looks like ${outer} of base64`;
@@ -76,7 +76,7 @@ export function slipOfData(data: string): string | undefined {
   return undefined;
 }
 
-/** Texts that languages print for bytes, with the way to plain hex or base64. In the order in which they are tried. */
+/** Texts that languages print for bytes, each with the remedy. In the order in which they are tried. */
 const printed: readonly (readonly [RegExp, string])[] = [
   [/^[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2})+$/, 'dashes between the bytes, as BitConverter writes them: remove them'],
   [/^[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+$/, 'colons between the bytes: remove them'],
@@ -96,7 +96,7 @@ function encodingHint(data: string): string {
   return 'neither hex nor base64';
 }
 
-/** What may be wrong with the `key` and `iv` headers of the test endpoints. Never a value. */
+/** The likely mistake in the `key` and `iv` headers of the test endpoints. Never a value. */
 export function hintForHeaders(key: string, iv: string): string | undefined {
   const missing = [key === '' && 'key', iv === '' && 'iv'].filter((name) => name !== false);
   if (missing.length > 0)

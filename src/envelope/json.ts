@@ -2,8 +2,8 @@ import { isUtf8 } from 'node:buffer';
 
 /** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. */
 export function isJson(bytes: Buffer): boolean {
-  // Latin-1 is enough: beyond ASCII all is the same to the parser, fine in a string and nowhere else. What is not UTF-8 is
-  // parsed too, and made to fail there: refusing it at once would show in the time of a response.
+  // Latin-1 suffices: the parser accepts any character outside ASCII in a string and nowhere else. Invalid UTF-8 is parsed too,
+  // and made to fail: an immediate refusal would show in the time of a response.
   const text = bytes.toString('latin1');
   try {
     JSON.parse(isUtf8(bytes) ? text : `${text}\0`);
@@ -14,8 +14,7 @@ export function isJson(bytes: Buffer): boolean {
 }
 
 /**
- * Removes the white space outside strings and changes nothing else: every digit, escape and member stays as it was
- * and where it was. `json` must satisfy `isJson`.
+ * Removes the white space outside strings and changes nothing else. `json` must satisfy `isJson`.
  */
 export function minifyJson(json: Buffer): Buffer {
   const minified = Buffer.allocUnsafe(json.length);

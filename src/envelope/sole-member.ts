@@ -1,11 +1,11 @@
 import { isWhiteSpace } from './json.ts';
 
 /**
- * The value of `data` where `text` is a JSON object with exactly that member and a string in it; otherwise undefined.
- * As the scan ends at the first member, a duplicate cannot hide behind it as it does with JSON.parse.
+ * The value of `data` if `text` is a JSON object with exactly that member, a string; otherwise undefined. A duplicate member
+ * cannot hide as it does with JSON.parse.
  *
- * Only the shape is checked: for a text that is not JSON because of what stands inside the string (a raw control
- * character, bytes that were not UTF-8) there may be a value all the same.
+ * Only the shape is checked: there may be a value for a text that is not JSON because of the string's content (a raw control
+ * character, bytes that were not UTF-8).
  */
 export function soleData(text: string): string | undefined {
   const nameStart = expect(text, 0, '{');
@@ -17,7 +17,7 @@ export function soleData(text: string): string | undefined {
   return unquote(text.slice(valueStart, valueEnd));
 }
 
-/** Where scanning has failed; every step hands it on to the next. */
+/** The position after a failed scan; every step passes it on. */
 const nowhere = -1;
 
 /** The position of the next token after `character`, with white space on both sides skipped. */
@@ -48,7 +48,7 @@ function isEscaped(text: string, at: number): boolean {
   return (at - before) % 2 === 0;
 }
 
-/** The string that a JSON string with its quotes stands for; undefined where an escape is wrong. */
+/** The value of a JSON string with its quotes; undefined if an escape is wrong. */
 function unquote(literal: string): string | undefined {
   if (!literal.includes('\\')) return literal.slice(1, -1);
   try {

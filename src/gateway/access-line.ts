@@ -32,7 +32,7 @@ export function accessLine(reply: Reply): AccessLine {
   };
 }
 
-/** The access line of what Node's parser could not make a request of: there is nothing to measure. */
+/** The access line of bytes that Node's parser rejected: there is nothing to measure. */
 export function unparsedLine(id: string, code: RefusalCode): AccessLine {
   return {
     request_id: id,

@@ -37,7 +37,7 @@ export class Admission {
   readonly #guesses = new FailureLimiter();
   readonly #lookUps: LookUps;
 
-  /** @param clock epoch milliseconds: what keys expire and graces end by */
+  /** @param clock epoch milliseconds, for the expiry of keys and the end of graces */
   constructor(limits: Limits, recorder: TrafficRecorder, clock: () => number) {
     this.#recorder = recorder;
     this.#clock = clock;
@@ -48,7 +48,7 @@ export class Admission {
     this.#lookUps.resize(limits.inFlight);
   }
 
-  /** The ordered steps that decide about a request. Each stands where it stands for the reason it gives. */
+  /** The ordered steps that decide about a request, each with the reason for its place. */
   decide(request: Request, reply: Reply): Outcome | Promise<Outcome> {
     const { rules } = request;
 
@@ -115,8 +115,8 @@ export class Admission {
   }
 
   /**
-   * An unknown key: perhaps a guess. Too many from one client are told so, instead of whether they were right; a good key
-   * from the same address is never asked to wait, because others may share the address.
+   * Counts an unknown key as a guess. A client with too many of them does not learn whether the next one is right; a good key
+   * from the same address is never limited, because other clients may share the address.
    */
   #guessed(request: Request, head: RequestHead): Refusal {
     const retryAfter = this.#retryAfter(request, head);
@@ -125,14 +125,14 @@ export class Admission {
     return new Refusal('invalid_api_key');
   }
 
-  /** Seconds until guesses of this client are heard again; undefined while it is within its limit. */
+  /** Seconds until this client may guess again; undefined within its limit. */
   #retryAfter(request: Request, head: RequestHead): number | undefined {
     const { attempts } = request.rules.limits.failedKeys;
     return this.#guesses.limited(clientOf(request, head), attempts, request.stats.startedAt);
   }
 }
 
-/** Why the holder of a key may not use a route with it, if anything is against it. */
+/** Why the holder of a key may not use a route; empty if it may. */
 function forbiddenBy(match: RouteMatch, holder: KeyHolder): readonly ReportableCode[] {
   // A secret key may use every route, a public one those that list it.
   const kind = kindOf(holder.key.prefix);
@@ -141,7 +141,7 @@ function forbiddenBy(match: RouteMatch, holder: KeyHolder): readonly ReportableC
   return isPermitted ? wrongMethod : [...wrongMethod, 'key_not_permitted'];
 }
 
-/** The routes that decide about a request: one, or where its method fits none of them, all of its path. */
+/** The routes that decide about a request: one, or all of its path if none has its method. */
 export function routesOf(match: RouteMatch): readonly Route[] {
   if (match.outcome === 'matched') return [match.route];
   return match.outcome === 'method_not_allowed' ? match.routes : [];

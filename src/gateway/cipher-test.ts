@@ -17,18 +17,18 @@ const endpoints: Readonly<Record<string, 'encrypt' | 'decrypt' | undefined>> = {
 };
 
 /**
- * Bytes of a body. Whatever a stranger sends is worked on in one piece, and a MiB would keep live requests waiting for 50
- * milliseconds: this takes less than 5. Each piece waits for its turn.
+ * Bytes of a body. A body is processed in one piece, and a MiB from an unknown client would block live requests for 50
+ * milliseconds; this takes less than 5. Each body waits for its turn.
  */
-const mostBytes = 65_536;
+const maxBytes = 65_536;
 
 /** The test endpoint a path names, in any case and with or without a trailing slash, as routes match. */
 export function cipherTestOf(path: string): 'encrypt' | 'decrypt' | undefined {
   return endpoints[path.toLowerCase().replace(/\/$/, '')];
 }
 
-/** Answers a test endpoint: the caller's own key and IV, its own data; nothing is looked up and nothing forwarded. */
-export async function answerCipherTest(
+/** Answers a test endpoint with the caller's own key, IV and data; nothing is looked up or forwarded. */
+export async function runCipherTest(
   reply: Reply,
   head: RequestHead,
   test: 'encrypt' | 'decrypt',
@@ -36,7 +36,7 @@ export async function answerCipherTest(
 ): Promise<Refusal | undefined> {
   if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
   const { raw, reservation } = reply.request;
-  // Node hands header bytes out as ISO 8859-1; the text format counts UTF-8.
+  // Node decodes header bytes as ISO 8859-1; the text format counts UTF-8.
   const [key, iv] = [utf8(raw.headers['key']), utf8(raw.headers['iv'])];
   const credentials = parseCredentials(key, iv, 'text');
   if (Array.isArray(credentials)) {
@@ -44,7 +44,7 @@ export async function answerCipherTest(
     return new Refusal('invalid_cipher_test', { hint: hintForHeaders(key, iv) ?? rules });
   }
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
-  const body = await readBody(reply, head, mostBytes);
+  const body = await readBody(reply, head, maxBytes);
   if (body instanceof Refusal) return body;
   // A key is not needed here, so none counts.
   if (!reservation.takeSlot('keyless')) return new Refusal('overloaded');
@@ -60,7 +60,7 @@ export async function answerCipherTest(
   return undefined;
 }
 
-/** @param diagnose says why a ciphertext does not open: the caller holds the key here, so it may be told padding from JSON */
+/** @param diagnose tells why a ciphertext does not open; the caller has the key, so it may learn about padding */
 function decrypt(credentials: Credentials, body: Buffer, diagnose: (ciphertext: Buffer) => string): Buffer | Refusal {
   const document: unknown = JSON.parse(body.toString());
   const data =

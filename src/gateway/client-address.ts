@@ -2,7 +2,7 @@ import { isIPv4, isIPv6, SocketAddress } from 'node:net';
 import type { RequestHead } from './request-head.ts';
 import type { RequestFacts } from './request.ts';
 
-/** An IPv4 address in IPv6's clothes (RFC 4291 §2.5.5.2): how IPv4 peers of a dual-stack listener show. */
+/** An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2): a dual-stack listener sees IPv4 peers like this. */
 const mappedIPv4 = /^::ffff:([\d.]+)$/;
 
 /** The address at the other end of the connection. */
@@ -11,8 +11,8 @@ export function peerOf({ raw }: Pick<RequestFacts, 'raw'>): string {
 }
 
 /**
- * The client's address as a subject of limits: of what trusted proxies say the last hop that is not one of theirs, else
- * the peer's, whatever it says of others; an IPv6 network of 64 bits as one, because that is what one client is given.
+ * The client's address as a subject of limits: the peer, or behind trusted proxies the last hop that is not one of them. All
+ * addresses of an IPv6 /64 are one subject, because a client usually gets a whole /64.
  */
 export function clientOf(request: Pick<RequestFacts, 'raw' | 'rules'>, head: RequestHead): string {
   const peer = peerOf(request);
@@ -22,13 +22,13 @@ export function clientOf(request: Pick<RequestFacts, 'raw' | 'rules'>, head: Req
   return subject(hop ?? peer) ?? subject(peer) ?? '';
 }
 
-/** A hop as some proxies write it, with the port of its connection, and then an IPv6 address in brackets. */
+/** A hop without its port; some proxies add it, with an IPv6 address in brackets. */
 function withoutPort(hop: string): string {
   const text = hop.trim();
   return /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
 }
 
-/** One spelling for all ways to write an address; undefined for what is none. */
+/** The one spelling of an address; undefined if it is not an address. */
 function subject(address: string): string | undefined {
   if (isIPv4(address)) return address;
   if (!isIPv6(address)) return undefined;

@@ -3,11 +3,11 @@ import type { Socket } from 'node:net';
 import type { RefusalCode } from '../errors.ts';
 import { LinkedList, type Linked } from './linked-list.ts';
 
-/** What a connection needs to know of its response. */
+/** The part of a reply that its connection needs. */
 interface CurrentReply {
   readonly request: { readonly raw: IncomingMessage };
   readonly raw: ServerResponse;
-  /** Something that is no part of a body came in the place of its body. */
+  /** The bytes in place of the request's body are not a body. */
   bodyFails(code: RefusalCode): void;
 }
 
@@ -17,7 +17,7 @@ interface Held {
   release(): void;
 }
 
-/** What the gateway knows of a client's connection. */
+/** The gateway's state of a client's connection. */
 export class ClientConnection implements Linked<ClientConnection> {
   /** Its neighbours among the connections that may be closed for a new one. */
   previous: ClientConnection | undefined;
@@ -31,9 +31,9 @@ export class ClientConnection implements Linked<ClientConnection> {
   waitingBytes = 0;
   /** The bytes of their bodies that may come before their turn. */
   waitingBodies: Held | undefined;
-  /** Whether something that is no request stands behind one whose response is not complete. */
+  /** Whether a fault follows a request whose response is not complete. */
   faulty = false;
-  /** Whether a request came on it with a key that exists. */
+  /** Whether it has carried a request with a known key. */
   known = false;
   closed = false;
   readonly #closable: LinkedList<ClientConnection> | undefined;
@@ -41,34 +41,34 @@ export class ClientConnection implements Linked<ClientConnection> {
   constructor(socket: Socket, closable?: LinkedList<ClientConnection>) {
     this.socket = socket;
     this.#closable = closable;
-    this.rest();
+    this.release();
   }
 
-  /** It is idle from now on, and may be closed for a new one, unless it has carried a known key. */
-  rest(): void {
-    this.keep();
+  /** It may be closed for a new connection from now on, unless it has carried a known key. */
+  release(): void {
+    this.hold();
     if (!this.known && !this.closed) this.#closable?.add(this);
   }
 
-  /** Its request occupies a slot, or came with a known key: it is not to be closed for a new one. */
-  keep(): void {
+  /** It must not be closed for a new connection: its request occupies a slot or has a known key. */
+  hold(): void {
     this.#closable?.remove(this);
   }
 }
 
-/** On the socket itself: a map would get an entry for each connection, and promote them all (see `LinkedList`). */
-const kept = Symbol('client connection');
+/** The state is on the socket: a map with an entry for each connection would promote them all (see `LinkedList`). */
+const state = Symbol('client connection');
 
-type KeepingSocket = Socket & { [kept]?: ClientConnection };
+type StatefulSocket = Socket & { [state]?: ClientConnection };
 
 /** The state of a client's connection. */
-export function connectionOf(socket: KeepingSocket): ClientConnection {
-  return (socket[kept] ??= new ClientConnection(socket));
+export function connectionOf(socket: StatefulSocket): ClientConnection {
+  return (socket[state] ??= new ClientConnection(socket));
 }
 
-/** The open connections of clients, so many at most. */
+/** The open connections of clients, up to a limit. */
 export class ClientConnections {
-  /** Those that never carried a known key and have no request that occupies a slot, the one idle longest first. */
+  /** Those that never carried a known key and have no request with a slot, the one idle longest first. */
   readonly #closable = new LinkedList<ClientConnection>();
   /** TCP connections whose TLS handshake is not complete, by the address at the other end. */
   readonly #handshaking = new Map<string, ClientConnection>();
@@ -79,10 +79,10 @@ export class ClientConnections {
     this.limit = limit;
   }
 
-  /** Takes a new connection in; at the limit another one is closed for it, or itself if there is none. */
-  open(socket: KeepingSocket, handshakes: boolean): void {
+  /** Adds a new connection; beyond the limit another one is closed for it, or it is closed itself. */
+  open(socket: StatefulSocket, handshakes: boolean): void {
     const connection = new ClientConnection(socket, this.#closable);
-    socket[kept] = connection;
+    socket[state] = connection;
     this.#size += 1;
     const address = addressOf(socket);
     socket.once('close', () => {
@@ -97,19 +97,19 @@ export class ClientConnections {
   }
 
   /** The TLS handshake of a connection is complete: requests come on this socket. */
-  secure(socket: KeepingSocket): void {
+  secure(socket: StatefulSocket): void {
     const address = addressOf(socket);
     const connection = this.#handshaking.get(address);
     this.#handshaking.delete(address);
     if (connection === undefined) return;
     connection.socket = socket;
-    socket[kept] = connection;
+    socket[state] = connection;
   }
 
   #forget(connection: ClientConnection): void {
     if (connection.closed) return;
     connection.closed = true;
-    connection.keep();
+    connection.hold();
     this.#size -= 1;
   }
 }

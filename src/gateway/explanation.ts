@@ -2,15 +2,15 @@ import { kindOf } from '../accounts/api-key.ts';
 import { routesOf } from './admission.ts';
 import type { Reply } from './reply.ts';
 
-/** How much of what is limited is used, in requests and in bytes. */
+/** The use of the budgets, in requests and in bytes. */
 interface Used {
   readonly inFlight: number;
   readonly buffered: number;
 }
 
 /**
- * Why a request was treated as it was: which routes decided, with which key, and which limit refused it. For the log's level
- * `debug`; like the access line without path, query, header, body or address.
+ * Explains the decision about a request for the log's level `debug`: its routes, its kind of key, and the limit that refused it.
+ * Like the access line it has no path, query, header, body or address.
  *
  * @param used at the end of the request
  */
@@ -27,7 +27,7 @@ export function explanationOf(reply: Reply, used: Used): object {
   };
 }
 
-/** The limit of the configuration that a request was refused for. */
+/** The configured limit that refused the request. */
 function limitOf({ refusal, request }: Reply, used: Used): object | undefined {
   const { limits, timeouts } = request.rules;
   switch (refusal) {

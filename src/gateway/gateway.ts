@@ -10,7 +10,7 @@ import type { Upstream } from '../upstream/upstream.ts';
 import { accessLine, unparsedLine } from './access-line.ts';
 import { Admission, routesOf, type Admitted } from './admission.ts';
 import { isInForce } from './authentication.ts';
-import { answerCipherTest } from './cipher-test.ts';
+import { runCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
 import { Budgets, FailureLimiter, Reservation } from './limits.ts';
@@ -30,16 +30,16 @@ import { Turns } from './turns.ts';
 /** How often the keys of WebSockets are looked up again. Milliseconds. */
 const recheckInterval = 1_000;
 
-/** Pipelined requests that may wait on one connection; their heads together may be as large as one alone. */
-const mostPipelined = 100;
+/** Pipelined requests that may wait on one connection; their heads together may be as large as a single one. */
+const maxPipelined = 100;
 
 /** Bytes that Node reads of a body that has not been asked for: it stops behind the 64 KiB that fill its buffer of 64 KiB. */
 const mostReadAhead = 131_072;
 
-/** How a step that answers a request ends: it has answered, or it refuses. */
+/** The outcome of answering a request: a refusal, or undefined if a response has begun or will follow. */
 type Answered = Refusal | undefined | Promise<Refusal | undefined>;
 
-/** Merchants' traffic: every request passes the steps of `#admit`, then is exchanged or passed through. */
+/** Merchants' traffic: every request passes admission, then is exchanged or passed through. */
 export class Gateway {
   readonly #log: Logger;
   readonly #recorder: TrafficRecorder;
@@ -54,7 +54,7 @@ export class Gateway {
   readonly #rechecks: NodeJS.Timeout;
   #rechecking = false;
 
-  /** @param clock epoch milliseconds: what keys expire and graces end by */
+  /** @param clock epoch milliseconds, for the expiry of keys and the end of graces */
   constructor(rules: Rules, log: Logger, recorder: TrafficRecorder, clock: () => number) {
     this.#log = log;
     this.#recorder = recorder;
@@ -72,13 +72,13 @@ export class Gateway {
     }, recheckInterval).unref();
   }
 
-  /** Breaks off what is still under way. */
+  /** Breaks off all requests in flight. */
   stop(): void {
     clearInterval(this.#rechecks);
     this.inFlight.stop();
   }
 
-  /** Replaces what decides about requests from now on; those in flight go on by the rules they began with. */
+  /** Applies new rules to later requests; those in flight keep the rules they began with. */
   configure(rules: Rules): void {
     this.#rules = rules;
     this.#budgets.resize(rules.limits);
@@ -87,7 +87,7 @@ export class Gateway {
     this.inFlight.sweepFor(rules.timeouts);
   }
 
-  /** How much of what is limited is used: requests that are worked on, and bytes of bodies. */
+  /** The use of the budgets: requests in progress, and bytes of bodies. */
   get used(): { readonly inFlight: number; readonly buffered: number } {
     return { inFlight: this.#budgets.slots.used, buffered: this.#budgets.bytes.used };
   }
@@ -99,20 +99,20 @@ export class Gateway {
 
   /** Handles one request; never throws and never rejects. */
   handle(req: IncomingMessage, res: ServerResponse): void {
-    // Behind a response that ends the connection nothing is a request any more (RFC 9112 §9.6).
+    // Bytes behind a response that ends the connection are not a request (RFC 9112 §9.6).
     if (req.socket.writableEnded) return;
     if (res.socket !== null) {
       this.#begin(req, res);
       return;
     }
-    // Pipelined requests take their turns (RFC 9112 §9.3.2): the one before may end the connection, and two that write
-    // must not overtake each other. Until then they are not in flight, or one connection could fill the limit.
+    // Pipelined requests take turns (RFC 9112 §9.3.2): the previous one may end the connection, and responses must not overtake
+    // each other. A waiting request is not in flight, or one connection could use up the limit.
     const { socket } = req;
     const connection = connectionOf(socket);
     const size = headSize(req);
     connection.waiting += 1;
     connection.waitingBytes += size;
-    const isTooMuch = connection.waiting > mostPipelined || connection.waitingBytes > this.#rules.limits.header;
+    const isTooMuch = connection.waiting > maxPipelined || connection.waitingBytes > this.#rules.limits.header;
     if (isTooMuch || !this.#holdsBody(connection, req)) socket.destroy();
     // In a turn of the event loop of its own: a hundred refusals in a row, on each of many connections, would keep all others
     // waiting for seconds.
@@ -138,7 +138,7 @@ export class Gateway {
     return connection.waitingBodies.hold(bytes);
   }
 
-  /** Whether a request asks for a WebSocket on a route that has one, on a connection that is free for it. */
+  /** Whether a request asks for a WebSocket on a route that allows it, and no other request is on its connection. */
   takesUpgrade(req: IncomingMessage): boolean {
     const { current, waiting } = connectionOf(req.socket);
     if (!mayBeUpgraded(req) || req.socket.writableEnded || current !== undefined || waiting > 0) return false;
@@ -156,7 +156,7 @@ export class Gateway {
     this.#begin(req, res, firstBytes);
   }
 
-  /** Refuses what Node's parser could not make a request of, behind what is still to be answered on the connection. */
+  /** Refuses bytes that Node's parser rejected, after the response that is in progress on the connection. */
   refuseUnparsed(socket: Socket, code: RefusalCode): void {
     const connection = connectionOf(socket);
     const reply = connection.current;
@@ -164,13 +164,13 @@ export class Gateway {
       // The next one begins in a moment.
       if (!socket.destroyed) setImmediate(() => this.refuseUnparsed(socket, code));
     } else if (reply === undefined) {
-      // Whatever else comes on a connection that was refused already is the same fault.
+      // More bytes on a connection that was refused already belong to the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
       this.#recorder.record(unparsedLine(id, code));
       endWithProblem(socket, code, id, this.#rules.errorsPage);
     } else if (reply.request.raw.complete) {
-      // Node reports each further piece of it again.
+      // Node reports the fault again for each further piece.
       if (connection.faulty) return;
       connection.faulty = true;
       reply.raw.once('close', () => {
@@ -198,7 +198,7 @@ export class Gateway {
     this.#serve(request, reply, firstBytes).catch((error: unknown) => reply.fail(error));
   }
 
-  /** The one place that answers what the steps of a request refuse. */
+  /** Runs the steps of a request. The one place that answers a refusal of a step. */
   async #serve(request: Request, reply: Reply, firstBytes: Buffer | undefined): Promise<void> {
     // Awaited in any case: Node's parser must see the rest of the bytes it was given, to know whether the request is complete.
     const admission = await this.#admission.decide(request, reply);
@@ -210,8 +210,7 @@ export class Gateway {
   }
 
   #answer(reply: Reply, admitted: Admitted, firstBytes: Buffer | undefined): Answered {
-    if (admitted.kind === 'cipher_test')
-      return answerCipherTest(reply, admitted.head, admitted.test, this.#cipherTests);
+    if (admitted.kind === 'cipher_test') return runCipherTest(reply, admitted.head, admitted.test, this.#cipherTests);
     const { head, environment, enveloped } = admitted;
     if (firstBytes !== undefined) return passUpgrade(reply, head, environment, firstBytes);
     // 6. An account that encrypts here, on a route that asks for it: the enveloped exchange. All else passes through.
@@ -222,7 +221,7 @@ export class Gateway {
       : passThrough(reply, head, environment, enveloped);
   }
 
-  /** Ends WebSockets whose key or account is not let in any more; they last for hours, and begin with one look-up. */
+  /** Ends WebSockets whose key or account is no longer valid: they last for hours after a single look-up. */
   async #recheck(): Promise<void> {
     if (this.#rechecking) return;
     this.#rechecking = true;
@@ -231,7 +230,6 @@ export class Gateway {
         const { holder } = reply.request;
         if (holder === undefined || reply.over) continue;
         const found = await this.#rules.directory.find(holder.key.hash);
-        // Nobody can say at the moment: it stays as it is.
         if (found === 'unavailable') continue;
         if (found?.account.active !== true || !isInForce(found.key, this.#clock())) reply.breakOff();
       }

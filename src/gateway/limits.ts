@@ -74,7 +74,7 @@ export class Reservation {
   identify(claimant: Claimant): void {
     this.#claimant = claimant;
     this.#connection.known = true;
-    this.#connection.keep();
+    this.#connection.hold();
   }
 
   /** Takes a slot if the request has none yet; false if none is left. */
@@ -85,14 +85,14 @@ export class Reservation {
       return false;
     }
     this.#slotOf = by;
-    this.#connection.keep();
+    this.#connection.hold();
     return true;
   }
 
   leaveSlot(): void {
     if (this.#slotOf !== undefined) this.#budgets.slots.give(1, this.#slotOf);
     this.#slotOf = undefined;
-    this.#connection.rest();
+    this.#connection.release();
   }
 
   /** Takes bytes, all charged to the first claimant; false if not so many are left. */

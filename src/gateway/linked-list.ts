@@ -1,13 +1,13 @@
-/** What a `LinkedList` needs of its members. Both are undefined outside a list. */
+/** The links of a member. Both are undefined outside a list. */
 export interface Linked<T> {
   previous: T | undefined;
   next: T | undefined;
 }
 
 /**
- * Members in the order in which they were added, linked through themselves. Not a Set: when V8 rehashes one that has
- * grown old, the new table is old too and the dead one points to it, so that whatever was ever in it is promoted to the
- * old generation. Links are cleared on removal, because a dead member's links would do the same.
+ * A list in order of insertion whose members hold the links. Not a Set: when V8 rehashes a Set in the old generation, the new
+ * table is allocated there too and the dead one points to it, so that every member is promoted to the old generation. Links
+ * are cleared on removal, because the links of a dead member would have the same effect.
  */
 export class LinkedList<T extends Linked<T>> {
   #first: T | undefined;
@@ -26,7 +26,7 @@ export class LinkedList<T extends Linked<T>> {
     return member.previous !== undefined || this.#first === member;
   }
 
-  /** Adds a member that is in no list at the end. */
+  /** Appends a member that is in no list. */
   add(member: T): void {
     member.previous = this.#last;
     if (this.#last === undefined) this.#first = member;
@@ -47,7 +47,7 @@ export class LinkedList<T extends Linked<T>> {
     this.#size -= 1;
   }
 
-  /** From the first to the last. The one just given may be removed meanwhile. */
+  /** From first to last. The current member may be removed meanwhile. */
   *[Symbol.iterator](): Iterator<T> {
     let member = this.#first;
     while (member !== undefined) {

@@ -7,16 +7,16 @@ import type { RefusalCode } from '../errors.ts';
 import { http, stopAtDestroyed } from '../http.ts';
 import type { Gateway } from './gateway.ts';
 
-/** The merchants' listener: Node's HTTP server with the limits of the configuration, all its events led to the gateway. */
+/** The merchants' listener: Node's HTTP server with the configured limits, all of whose events go to the gateway. */
 export function createListener({ listen, limits, timeouts }: Config, gateway: Gateway): Server {
   const options: ServerOptions = {
     maxHeaderSize: limits.header,
     headersTimeout: timeouts.header,
-    // A body may take as long as it keeps coming: the gateway watches its silences, and enveloped bodies in whole.
+    // The gateway limits how long a body may take: each pause of a streamed one, the whole of an enveloped one.
     requestTimeout: 0,
     connectionsCheckingInterval: Math.min(1_000, Math.max(25, timeouts.header / 4)),
     keepAliveTimeout: timeouts.idle,
-    // Refused by the guard, with a body and a request id.
+    // The guard refuses it, with a body and a request id.
     requireHostHeader: false,
     insecureHTTPParser: false,
     // An Upgrade that no route asks for is ignored (RFC 9110 §7.8): Java clients send h2c with every request.
@@ -27,20 +27,20 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
     tls === undefined
       ? http.createServer(options)
       : createTlsServer({ ...options, ...tlsOptionsOf(tls), handshakeTimeout: timeouts.header });
-  // Node drops fields beyond a number without a word: with room for one more the gateway sees that there were too many.
+  // Node drops fields beyond this number silently: with room for one more the gateway sees that there were too many.
   server.maxHeadersCount = limits.headers + 1;
   stopAtDestroyed(server);
   server.on('connection', (socket) => gateway.connections.open(socket, tls !== undefined));
   server.on('secureConnection', (socket: Socket) => gateway.connections.secure(socket));
   server.on('request', (req, res) => gateway.handle(req, res));
-  // The gateway asks for the body when it wants it.
+  // The gateway sends 100 Continue when it reads the body.
   server.on('checkContinue', (req, res) => gateway.handle(req, res));
   // Other expectations may be ignored (RFC 9110 §10.1.1).
   server.on('checkExpectation', (req, res) => gateway.handle(req, res));
   server.on('upgrade', (req, socket, firstBytes) => gateway.upgrade(req, socket as Socket, firstBytes));
   server.on('connect', (req, stream) => {
-    // Node has taken its own listeners off; without one, a reset would end the process. With a body still to come the
-    // stream is not the socket, but fails with it.
+    // Node has removed its own listeners; without one, a reset would end the process. With a body still to come the stream is
+    // not the socket, but fails with it.
     stream.on('error', () => {});
     req.socket.on('error', () => {});
     gateway.refuseUnparsed(req.socket, 'ambiguous_request');
@@ -54,18 +54,18 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   return server;
 }
 
-/** What a listener with TLS presents and demands. */
+/** The certificate of a listener, and what it demands of clients. */
 export function tlsOptionsOf(tls: ServerTls): TlsOptions {
   const demands = tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
   return { ...secureContextOf(tls), ...demands };
 }
 
-/** The part of it that may be replaced while the listener runs. */
+/** The part of these options that can be replaced while the listener runs. */
 export function secureContextOf({ cert, key, clientCa }: ServerTls): SecureContextOptions {
   return { cert, key, minVersion: 'TLSv1.2', ...(clientCa === undefined ? {} : { ca: clientCa }) };
 }
 
-/** What is wrong with the bytes of a client, or undefined where it has left, or never came as far as HTTP. */
+/** The refusal of bytes that Node's parser rejected; undefined if the client has left, or TLS failed. */
 function parserRefusal({ code, reason }: Error & { code?: string; reason?: string }): RefusalCode | undefined {
   switch (code) {
     case 'HPE_HEADER_OVERFLOW':
@@ -74,7 +74,7 @@ function parserRefusal({ code, reason }: Error & { code?: string; reason?: strin
       return 'request_timeout';
     case 'HPE_INVALID_EOF_STATE':
       return undefined;
-    // What the guard would refuse if the parser had let it pass: bytes outside ASCII, other versions, other codings.
+    // The guard would refuse these too: bytes outside ASCII, other versions, other codings.
     case 'HPE_INVALID_URL':
     case 'HPE_PAUSED_H2_UPGRADE':
       return 'ambiguous_request';

@@ -1,9 +1,8 @@
 import type { Directory, Found } from '../accounts/directory.ts';
 
 /**
- * Bounds the look-ups that have to be waited for, because the directory does not hold the key: guesses cannot be told
- * from good keys before. Clients that have guessed too often compete for a few of them, and wait for their turn. What is
- * held is found at once, whatever guesses do.
+ * Limits the pending look-ups of keys that the directory does not hold: until they end, guesses cannot be told from good keys.
+ * Clients that have guessed too often share a few of them and take turns. A key that the directory holds is never limited.
  */
 export class LookUps {
   #limit = 0;
@@ -17,13 +16,13 @@ export class LookUps {
     this.resize(inFlight);
   }
 
-  /** A quarter of the requests in flight may wait for look-ups, and an eighth of those may be suspects'; one at least. */
+  /** A quarter of the requests in flight may wait for look-ups, and an eighth of those for suspects'; at least one. */
   resize(inFlight: number): void {
     this.#limit = Math.max(2, Math.floor(inFlight / 4));
     this.#suspectLimit = Math.max(1, Math.floor(this.#limit / 8));
   }
 
-  /** @param isSuspect asked only if the look-up has to be waited for */
+  /** @param isSuspect called only if the directory does not hold the key */
   find(directory: Directory, hash: string, isSuspect: () => boolean): Found | Promise<Found> {
     if (directory.holds(hash)) return directory.find(hash);
     return isSuspect() ? this.#findForSuspect(directory, hash) : this.#ask(directory, hash);
@@ -39,7 +38,6 @@ export class LookUps {
     try {
       return await this.#ask(directory, hash);
     } finally {
-      // The turn is handed on, or over.
       const next = this.#queue.shift();
       if (next === undefined) this.#suspectPending -= 1;
       else next();

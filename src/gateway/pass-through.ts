@@ -57,7 +57,7 @@ function noteEnvelope(first: Buffer, { request }: Reply): void {
   if (beginsLikeEnvelope(first)) request.stats.unexpectedEnvelope = true;
 }
 
-/** Whether a body begins like a JSON object. */
+/** Whether a body may be a JSON object by its first bytes. */
 function mayBeJsonObject(first: Buffer): boolean {
   for (const byte of first) {
     if (!isWhiteSpace(byte)) return byte === 0x7b;

@@ -2,13 +2,13 @@ import { mayHaveBody } from '../upstream/response-parser.ts';
 import { readResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
 
-/** A response that goes to the client as it is, as fast as the client takes it. */
+/** A response that goes to the client unchanged, as fast as the client reads it. */
 export class PlainResponse extends ResponseRelay {
-  /** Bytes that a body of stated length still lacks. */
-  #awaited: number | undefined;
+  /** Bytes of a body of stated length that are still to come. */
+  #remaining: number | undefined;
 
   override onInformation(status: number, headers: readonly string[]): void {
-    // RFC 9110 §15.2: passed on, but to HTTP/1.0, which does not know them.
+    // RFC 9110 §15.2: not for HTTP/1.0, which does not know them.
     if (this.reply.request.raw.httpVersionMinor === 0) return;
     const early = readResponseHead(status, headers);
     this.reply.raw.writeInformation(status, early.headers);
@@ -20,10 +20,10 @@ export class PlainResponse extends ResponseRelay {
     const head = readResponseHead(status, raw);
     head.headers.push(...head.bodyHeaders);
     this.reply.writeHead(status, head.headers);
-    this.#awaited = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
-    // The head travels with the first bytes where they are here already, and at once where they are not: whoever
-    // listens to a stream of events waits for it.
-    if (this.#awaited !== 0) {
+    this.#remaining = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
+    // The head is sent with the first bytes if they are here already, otherwise at once: a client of an event stream waits
+    // for it.
+    if (this.#remaining !== 0) {
       process.nextTick(() => {
         if (!res.writableEnded) res.flushHeaders();
       });
@@ -31,13 +31,13 @@ export class PlainResponse extends ResponseRelay {
   }
 
   override onData(chunk: Buffer): void {
-    if (this.#awaited === chunk.length) {
-      // The whole rest, in one write with the head where it is the first piece, too.
-      this.#awaited = undefined;
+    if (this.#remaining === chunk.length) {
+      // The last piece; if it is the first one too, it is written together with the head.
+      this.#remaining = undefined;
       this.end(chunk);
       return;
     }
-    if (this.#awaited !== undefined) this.#awaited -= chunk.length;
+    if (this.#remaining !== undefined) this.#remaining -= chunk.length;
     this.waitForUpstream();
     this.write(chunk, this.reply.call);
   }

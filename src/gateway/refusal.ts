@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 
-/** How long what a client still sends is read and thrown away, so that a reset does not overtake its response (RFC 9112 §9.6). */
+/** How long further bytes of a client are discarded, so that a reset does not overtake its response (RFC 9112 §9.6). */
 export const lingerTime = 2_000;
 
 /** Details of a refusal that depend on the request. */
@@ -36,7 +36,7 @@ export function problem(code: RefusalCode, requestId: string, errorsPage: string
   return JSON.stringify({ type, title, status, detail, code, request_id: requestId, hint });
 }
 
-/** Flat list of the headers of a refusal that do not depend on whether it is sealed. */
+/** A new flat list of the headers of a refusal that do not depend on whether it is sealed. */
 export function refusalHeaders(code: RefusalCode, details: RefusalDetails, openToBrowsers: boolean): string[] {
   const row = refusalOf(code);
   const headers = ['Cache-Control', 'no-store'];

@@ -62,7 +62,7 @@ export class Reply implements Linked<Reply> {
     return this.#over;
   }
 
-  /** Whether it has become a WebSocket. */
+  /** Whether the connection has become a WebSocket. */
   get upgraded(): boolean {
     return this.#upgraded;
   }
@@ -71,12 +71,12 @@ export class Reply implements Linked<Reply> {
     return this.#refusal;
   }
 
-  /** Present on enveloped routes: what is refused then is sealed too, if its row says so. */
+  /** Set on enveloped routes. Refusals are then sealed too, if their row says so. */
   get sealing(): Sealing | undefined {
     return this.#sealing;
   }
 
-  /** What should never have happened. */
+  /** An unexpected error; logged at the end. */
   get error(): unknown {
     return this.#error;
   }
@@ -99,7 +99,7 @@ export class Reply implements Linked<Reply> {
     this.raw.shouldKeepAlive = false;
   }
 
-  /** Sets the deadline for what is waited for from now on. @param now on `performance.now()`'s scale */
+  /** Sets the deadline of the wait that begins now. @param now on `performance.now()`'s scale */
   wait(expiry: Expiry, now = performance.now()): void {
     const { stats, rules } = this.request;
     stats.wait(now);
@@ -147,14 +147,14 @@ export class Reply implements Linked<Reply> {
     this.giveUp(failure.code);
   }
 
-  /** The bytes in place of the request's body are no body. */
+  /** The bytes in place of the request's body are not a body. */
   bodyFails(code: RefusalCode): void {
     if (this.#refusal !== undefined) return;
     this.call?.abort();
     this.giveUp(this.request.head === undefined ? 'ambiguous_request' : code);
   }
 
-  /** Something unforeseen: the response says no more than that, if it has not begun. Logged at the end. */
+  /** Ends the request after an unexpected error. */
   fail(error: unknown): void {
     this.#error = error;
     this.call?.abort();
@@ -216,9 +216,9 @@ export class Reply implements Linked<Reply> {
   }
 
   /**
-   * Ends the response; the client has `timeouts.idle` to take what is left of it. If the request is still coming, its rest
-   * is read for a while and thrown away: closing a connection on which the client still sends resets it, and the reset
-   * can overtake the response (RFC 9112 §9.6).
+   * Ends the response; the client has `timeouts.idle` to read the rest. If the request is still arriving, its rest is read for
+   * a while and discarded: closing a connection on which the client still sends resets it, and the reset can overtake the
+   * response (RFC 9112 §9.6).
    */
   end(last?: Buffer | string): void {
     const { bodyPending, raw, reservation, stats } = this.request;

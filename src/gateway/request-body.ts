@@ -5,14 +5,14 @@ import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import type { RequestHead } from './request-head.ts';
 
-/** Whether the body is compressed, or otherwise not what it says by itself. */
+/** Whether the body has a content coding. */
 export function isEncoded(head: RequestHead): boolean {
   return head.contentEncoding !== undefined && head.contentEncoding.toLowerCase() !== 'identity';
 }
 
 /**
- * Whether a stated body did not come although nothing more does. With an Upgrade, even one that is ignored, Node's parser
- * takes a `Transfer-Encoding` that it does not know, such as `chunked` and a tab, for no body instead of refusing it.
+ * Whether a chunked body is missing although the request is complete. With an Upgrade, even an ignored one, Node's parser takes
+ * a `Transfer-Encoding` that it does not know, such as `chunked` with a tab, for no body instead of refusing it.
  */
 export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
   return head.body.kind === 'chunked' && head.upgrade !== undefined && req.complete && req.readableLength === 0;
@@ -20,10 +20,9 @@ export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
 
 /**
  * Reads a body of up to `limits.requestBody` and `most` bytes into memory, within the budget of all requests and within
- * `timeouts.request`. Empty where there is none.
+ * `timeouts.request`. Empty if there is none.
  *
- * @returns the body or why it is refused; never settles where the client leaves or the time is over, because then the
- *   request is over, too
+ * @returns never settles if the client leaves or the time is over, because then the request is over, too
  */
 export function readBody(
   reply: Reply,
@@ -41,18 +40,18 @@ export function readBody(
   });
 }
 
-/** What a chunk takes in memory, however few bytes it has: a body that comes byte by byte is a thousand times its size. */
-const leastHeld = 512;
+/** The least memory of a chunk, in bytes: a body that arrives byte by byte takes a thousand times its size. */
+const minChunkSize = 512;
 
-/** What was read of a body: all of it, or its beginning, a little more than the limit, with the rest to come. */
+/** A whole body, or its first chunks with the rest to come. */
 export interface Collected {
   readonly chunks: readonly Buffer[];
   readonly whole: boolean;
 }
 
 /**
- * Collects a body until it ends, exceeds `limit` bytes, or `goOn` finds at one of its chunks that it is of no interest.
- * The request stands paused afterwards where the body is not whole.
+ * Collects a body until it ends, exceeds `limit` bytes, or `goOn` returns false for a chunk. Unless the body is whole, the
+ * request is paused afterwards.
  */
 export function collect(
   reply: Reply,
@@ -71,7 +70,7 @@ export function collect(
     };
     const onData = (chunk: Buffer): void => {
       stats.bytesIn += chunk.length;
-      if (!reservation.hold(Math.max(chunk.length, leastHeld))) {
+      if (!reservation.hold(Math.max(chunk.length, minChunkSize))) {
         stop(new Refusal('overloaded'));
         return;
       }
@@ -84,19 +83,19 @@ export function collect(
   });
 }
 
-/** One buffer of several; of one, itself. */
+/** Concatenates buffers; a single one is not copied. */
 export function concat(chunks: readonly Buffer[]): Buffer {
   const [first] = chunks;
   return first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks);
 }
 
 /**
- * A request's body on its way to the upstream: first what was looked at already, then the rest as it comes, straight from one
- * connection to the other. At most one of the two is waited for at a time.
+ * A request's body that is streamed to the upstream: first the chunks that were read already, then the rest as it arrives. The
+ * deadline is for the client or for the upstream, whichever is awaited.
  */
 export class PassingBody implements StreamedBody {
   readonly #reply: Reply;
-  readonly #lookedAt: readonly Buffer[];
+  readonly #collected: readonly Buffer[];
   #onFirst: ((chunk: Buffer, reply: Reply) => void) | undefined;
   #sink: BodySink | undefined;
   readonly #onData = (chunk: Buffer): void => {
@@ -114,13 +113,13 @@ export class PassingBody implements StreamedBody {
   };
 
   /**
-   * @param lookedAt what was read of it; held by the request until it is on its way
+   * @param collected what was read of it; held by the request until it is on its way
    * @param onFirst  called with the first chunk that comes
    */
-  constructor(reply: Reply, lookedAt: readonly Buffer[], onFirst?: (chunk: Buffer, reply: Reply) => void) {
+  constructor(reply: Reply, collected: readonly Buffer[], onFirst?: (chunk: Buffer, reply: Reply) => void) {
     this.#reply = reply;
     this.#onFirst = onFirst;
-    this.#lookedAt = lookedAt;
+    this.#collected = collected;
     reply.request.raw.pause();
   }
 
@@ -128,14 +127,14 @@ export class PassingBody implements StreamedBody {
     this.#sink = sink;
     this.#reply.request.raw.on('data', this.#onData).on('end', this.#onEnd);
     let hasRoom = true;
-    for (const chunk of this.#lookedAt) hasRoom = sink.write(chunk);
+    for (const chunk of this.#collected) hasRoom = sink.write(chunk);
     if (hasRoom) this.resume();
     else this.#waitForUpstream();
   }
 
   resume(): void {
     this.#waitForClient();
-    // What was looked at is on its way, and no longer held here.
+    // The collected chunks are sent.
     this.#reply.request.reservation.release();
     this.#reply.request.raw.resume();
   }
@@ -145,7 +144,6 @@ export class PassingBody implements StreamedBody {
     this.#sink = undefined;
   }
 
-  /** The upstream is what is slow now. */
   #waitForUpstream(): void {
     this.#reply.request.raw.pause();
     this.#reply.wait('upstream_timeout');

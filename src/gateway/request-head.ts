@@ -4,7 +4,7 @@ import { requestRole, withoutNominated } from './header-roles.ts';
 import { Refusal } from './refusal.ts';
 import { pathOf } from './target.ts';
 
-/** A request's head that can be read in one way only, taken apart in one pass. */
+/** An unambiguous request head, parsed in one pass. */
 export interface RequestHead {
   readonly method: string;
   /** Path and query, as received. */
@@ -13,7 +13,7 @@ export interface RequestHead {
   /** As received, port included; empty only on HTTP/1.0. */
   host: string;
   authorization: string | undefined;
-  /** The client's own request id, where it is acceptable. */
+  /** The client's own request id, if it is acceptable. */
   requestId: string | undefined;
   body: BodyFraming;
   contentEncoding: string | undefined;
@@ -22,12 +22,12 @@ export interface RequestHead {
   upgrade: string | undefined;
   origin: string | undefined;
   requestedMethod: string | undefined;
-  credentialsWish: string | undefined;
+  requestedCredentials: string | undefined;
   traceparent: string | undefined;
   readonly forwarded: ForwardedHeaders;
-  /** Flat list: end-to-end headers that go to the upstream in any case. */
+  /** Flat list: end-to-end headers that do not depend on the body. */
   headers: string[];
-  /** Flat list: those that go there only with untouched traffic, because an envelope makes them wrong. */
+  /** Flat list: end-to-end headers that hold for plain traffic only, because an envelope makes them wrong. */
   plainHeaders: string[];
 }
 
@@ -37,11 +37,11 @@ export type BodyFraming =
   | { readonly kind: 'sized'; readonly contentLength: number }
   | { readonly kind: 'chunked'; readonly contentLength: undefined };
 
-const noBody: BodyFraming = { kind: 'none', contentLength: undefined };
+const unstatedBody: BodyFraming = { kind: 'none', contentLength: undefined };
 const emptyBody: BodyFraming = { kind: 'none', contentLength: 0 };
 const chunkedBody: BodyFraming = { kind: 'chunked', contentLength: undefined };
 
-/** What earlier proxies say of the client. */
+/** The client's address and origin according to earlier proxies. */
 export interface ForwardedHeaders {
   for: string | undefined;
   proto: string | undefined;
@@ -87,13 +87,13 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
     host: '',
     authorization: undefined,
     requestId: undefined,
-    body: noBody,
+    body: unstatedBody,
     contentEncoding: undefined,
     expectsContinue: false,
     upgrade: undefined,
     origin: undefined,
     requestedMethod: undefined,
-    credentialsWish: undefined,
+    requestedCredentials: undefined,
     traceparent: undefined,
     forwarded: { for: undefined, proto: undefined, host: undefined, others: [] },
     headers: [],
@@ -137,8 +137,8 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
         if (!Number.isSafeInteger(contentLength)) return undefined;
         break;
       case 'transfer-encoding':
-        // RFC 9112 §6.1: with HTTP/1.0 its framing is faulty; codings beside chunked are where readers differ.
-        if (head.body !== noBody || !isHttp11 || value.toLowerCase() !== 'chunked') return undefined;
+        // RFC 9112 §6.1: with HTTP/1.0 the framing is faulty; readers differ on codings other than chunked.
+        if (head.body !== unstatedBody || !isHttp11 || value.toLowerCase() !== 'chunked') return undefined;
         head.body = chunkedBody;
         break;
       case 'connection':
@@ -183,7 +183,7 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
         head.headers.push(name, value);
         break;
       case 'envelope-credentials':
-        head.credentialsWish = value;
+        head.requestedCredentials = value;
         break;
       case 'traceparent':
         head.traceparent = value;
@@ -195,19 +195,19 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
   if (hosts > 1 || (hosts === 0 && isHttp11) || (hosts === 1 && !acceptableHost.test(head.host))) return undefined;
   if (contentLength !== undefined) {
     // Node's parser refuses two framings, unless there is an Upgrade.
-    if (head.body !== noBody) return undefined;
+    if (head.body !== unstatedBody) return undefined;
     head.body = contentLength === 0 ? emptyBody : { kind: 'sized', contentLength };
   }
-  // RFC 9110 §7.8: without being nominated it was meant for somebody before.
+  // RFC 9110 §7.8: if Connection does not nominate it, it was meant for an earlier recipient.
   if (!/upgrade/i.test(connection)) head.upgrade = undefined;
   if (connection !== '') {
-    // A preflight whose own headers end here would reach the upstream as an ordinary OPTIONS.
+    // A preflight whose headers are dropped here would reach the upstream as an ordinary OPTIONS.
     const nominated = connection.toLowerCase();
     if (nominated.includes('origin') || nominated.includes('access-control-request-method')) {
       head.origin = undefined;
       head.requestedMethod = undefined;
     }
-    // What the sidecar sends in its own name is not among these, so a client cannot nominate its identity headers away.
+    // The sidecar's own headers are not among these, so a client cannot nominate its identity headers away.
     head.headers = withoutNominated(head.headers, connection);
     head.plainHeaders = withoutNominated(head.plainHeaders, connection);
     head.forwarded.others = withoutNominated(head.forwarded.others, connection);

@@ -1,7 +1,7 @@
 import type { OpenReason } from '../envelope/codec.ts';
 import type { UpstreamFailure } from '../upstream/call.ts';
 
-/** What is measured of one request. Durations in milliseconds, points in time on `performance.now()`'s scale. */
+/** The measurements of one request. Durations in milliseconds, points in time on `performance.now()`'s scale. */
 export class RequestStats {
   readonly startedAt = performance.now();
   bytesIn = 0;

@@ -23,7 +23,7 @@ export class Request {
   /** Undefined if the guard has not passed it. */
   head: RequestHead | undefined;
   environment: EnvironmentName | undefined;
-  /** The metric label: a configured pattern, `unlisted`, or `none` before routing. */
+  /** The label of metrics: a configured pattern, `unlisted`, or `none` before routing. */
   route = 'none';
   /** Whether a browser may read a refusal: the route is open to public keys. */
   openToBrowsers = false;
@@ -59,5 +59,5 @@ export class Request {
   }
 }
 
-/** A request as all but admission see it. */
+/** A request, for all but admission. */
 export type RequestFacts = Readonly<Request>;

@@ -12,7 +12,7 @@ export interface ResponseHead {
   readonly contentEncoding: string | undefined;
 }
 
-/** Sorts the flat list of headers an upstream has sent. */
+/** Sorts the flat list of headers of an upstream. */
 export function readResponseHead(status: number, raw: readonly string[]): ResponseHead {
   let headers: string[] = [];
   let bodyHeaders: string[] = [];

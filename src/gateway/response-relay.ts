@@ -1,7 +1,7 @@
 import type { ResponseHandler, UpstreamFailure } from '../upstream/call.ts';
 import type { Reply } from './reply.ts';
 
-/** Brings the upstream's response to the client: the part that plain and sealed responses share. */
+/** Relays the upstream's response to the client: the common part of plain and sealed responses. */
 export abstract class ResponseRelay implements ResponseHandler {
   protected readonly reply: Reply;
   protected ended = false;
@@ -24,12 +24,12 @@ export abstract class ResponseRelay implements ResponseHandler {
     this.reply.fail(error);
   }
 
-  /** Grants the upstream another `timeouts.upstream` of silence. */
+  /** Gives the upstream another `timeouts.upstream`. */
   protected waitForUpstream(): void {
     if (!this.#stalled) this.reply.wait('upstream_timeout');
   }
 
-  /** Writes on; while the client reads slower than the upstream sends, the source is paused. */
+  /** Writes a part of the body; while the client reads more slowly than the upstream sends, the source is paused. */
   protected write(chunk: Buffer | string, source: { pause(): void; resume(): void } | undefined): void {
     const { raw, request } = this.reply;
     request.stats.bytesOut += chunk.length;

@@ -1,6 +1,6 @@
 import type { Route } from '../config/config.ts';
 
-/** What the routes say of a request: the one that fits, or why none does. */
+/** The route of a request, or why there is none. */
 export type RouteMatch =
   | { readonly outcome: 'matched'; readonly route: Route }
   | { readonly outcome: 'method_not_allowed'; readonly routes: readonly Route[] }
@@ -14,32 +14,32 @@ interface PathRoutes {
 
 const unlisted: RouteMatch = { outcome: 'unlisted' };
 
-/** One place in the tree of configured paths, reached by the segments before it. */
-class Place {
-  readonly literals = new Map<string, Place>();
-  parameter: Place | undefined;
-  /** Of the path that ends here. */
+/** A node in the tree of configured paths. */
+class PathNode {
+  readonly literals = new Map<string, PathNode>();
+  parameter: PathNode | undefined;
+  /** Routes of the path that ends here. */
   readonly exact: Route[] = [];
-  /** Of the path that ends here with `/*`. */
+  /** Routes of the path that ends here with `/*`. */
   readonly below: Route[] = [];
   #exact: PathRoutes | undefined;
   #below: PathRoutes | undefined;
 
-  /** The place behind a configured segment, made if there is none. */
-  behind(segment: string): Place {
-    if (segment.startsWith(':')) return (this.parameter ??= new Place());
-    const place = this.literals.get(segment) ?? new Place();
-    this.literals.set(segment, place);
-    return place;
+  /** The node of a configured segment, created if it is missing. */
+  child(segment: string): PathNode {
+    if (segment.startsWith(':')) return (this.parameter ??= new PathNode());
+    const node = this.literals.get(segment) ?? new PathNode();
+    this.literals.set(segment, node);
+    return node;
   }
 
-  /** Settles the tree from here on, once all routes are in it. */
+  /** Prepares this subtree once all routes are in it. */
   settle(): void {
     this.#below = this.below.length === 0 ? undefined : pathRoutes(this.below);
-    // `/x/*` covers `/x` too, unless `/x` stands for itself.
+    // `/x/*` covers `/x` too, unless `/x` has its own route.
     this.#exact = this.exact.length === 0 ? this.#below : pathRoutes(this.exact);
     this.parameter?.settle();
-    for (const place of this.literals.values()) place.settle();
+    for (const node of this.literals.values()) node.settle();
   }
 
   /** The routes of the most specific path: at each segment a literal before a parameter before `*`. */
@@ -56,26 +56,25 @@ class Place {
 }
 
 /**
- * Finds the route of a request by its path, most specific first, then by its method. What was received is matched, with
- * the letter case of ASCII and a trailing slash ignored as upstream frameworks do (Express by default): a path spelt
- * otherwise must not slip past its envelope. Nothing is decoded, because the letter case beyond ASCII turns `%E2%84%AA`
- * (the Kelvin sign) into `k`.
+ * Finds the route of a request by its path, most specific first, then by its method. The path is matched as received, but
+ * ignores ASCII letter case and a trailing slash as upstream frameworks do (Express by default): another spelling of a path must
+ * not bypass its envelope. Nothing is decoded, because lower case turns `%E2%84%AA` (the Kelvin sign) into `k`.
  */
 export class Router {
-  readonly #root = new Place();
+  readonly #root = new PathNode();
 
   constructor(routes: readonly Route[]) {
     for (const route of routes) {
-      let place = this.#root;
+      let node = this.#root;
       for (const segment of route.path.toLowerCase().split('/')) {
-        if (segment !== '' && segment !== '*') place = place.behind(segment);
+        if (segment !== '' && segment !== '*') node = node.child(segment);
       }
-      (route.path.endsWith('/*') ? place.below : place.exact).push(route);
+      (route.path.endsWith('/*') ? node.below : node.exact).push(route);
     }
     this.#root.settle();
   }
 
-  /** @param path a path that the target guard let pass: ASCII, without empty segments */
+  /** @param path passed by the guard of targets: ASCII, without empty segments */
   match(path: string, method: string): RouteMatch {
     const found = this.#root.find(path.toLowerCase(), 1);
     return found === undefined ? unlisted : (found.match.get(method) ?? found.otherwise);

@@ -19,7 +19,7 @@ export interface ServedEnvironment {
 /** In the repository and in the image. */
 export const shippedErrorsPage = 'docs/errors.md';
 
-/** All that decides about a request. Replaced as a whole, so that no request sees half of a change. */
+/** The rules for requests. Replaced as a whole, so that no request sees half of a change. */
 export class Rules {
   readonly directory: Directory;
   readonly router: Router;
@@ -57,17 +57,17 @@ export class Rules {
     if (config.trustedProxies.length > 0) this.#trustedProxies = blockList(config.trustedProxies);
   }
 
-  /** The environment of a `Host`: without its port, in any case. Undefined: this sidecar does not answer for it. */
+  /** The environment of a `Host`, whatever its port and letter case; undefined if none is served there. */
   environmentOf(host: string): ServedEnvironment | undefined {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
   }
 
-  /** Whether these rules need a part that newer ones may do without. */
+  /** Whether these rules use a part that newer ones may not use. */
   has(part: Upstream | Directory): boolean {
     return part === this.directory || (part instanceof Upstream && this.#upstreams.has(part));
   }
 
-  /** Whether what a peer says of the clients before it is believed. */
+  /** Whether a peer is a trusted proxy. */
   trusts(address: string): boolean {
     return this.#trustedProxies?.check(address, isIPv6(address) ? 'ipv6' : 'ipv4') ?? false;
   }

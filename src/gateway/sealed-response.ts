@@ -12,7 +12,7 @@ import type { Reply } from './reply.ts';
 /** Responses up to this size are sealed in one piece. */
 const inOnePiece = 65_536;
 
-/** Content codings that are undone before sealing; for an upstream that compresses although it was asked not to. */
+/** Decoders for upstreams that compress a response although they were asked not to. */
 const decoders = new Map<string, () => Transform>([
   ['gzip', createGunzip],
   ['x-gzip', createGunzip],
@@ -22,8 +22,8 @@ const decoders = new Map<string, () => Transform>([
 ]);
 
 /**
- * A response that goes to the client sealed. Short responses of known length are sealed in one piece; all else streams
- * through the cipher. Once a byte has gone out, a failure can only be shown by breaking the connection.
+ * A response that is sealed for the client. Short responses of known length are sealed in one piece, others are streamed
+ * through the cipher. Once a byte has been sent, a failure can only be shown by breaking the connection.
  */
 export class SealedResponse extends ResponseRelay {
   readonly #sealer: EnvelopeSealer;
@@ -32,10 +32,10 @@ export class SealedResponse extends ResponseRelay {
   #head: ResponseHead | undefined;
   #decoder: Transform | undefined;
   #decoderFull = false;
-  /** Whether the coding has said that it ends; what the upstream sends behind it belongs to nothing. */
+  /** Whether the coding has ended; later bytes of the upstream are ignored. */
   #decoded = false;
   #upstreamEnded = false;
-  /** Whether a short response is collected, and what has come of it. */
+  /** Whether a short response is collected, and its bytes so far. */
   #collects = false;
   #collected: Buffer | undefined;
   #collectedLength = 0;
@@ -49,7 +49,7 @@ export class SealedResponse extends ResponseRelay {
     this.#metrics = metrics;
   }
 
-  // Informational responses say things about a body that the client will not see as it is.
+  // Informational responses describe a body that the client does not get unchanged.
   override onInformation(): void {}
 
   override onHead(status: number, raw: readonly string[]): void {
@@ -90,7 +90,7 @@ export class SealedResponse extends ResponseRelay {
   }
 
   override onFailure(failure: UpstreamFailure): void {
-    // What the decoder still holds would come after the refusal.
+    // Bytes in the decoder would follow the refusal.
     this.#decoder?.destroy();
     super.onFailure(failure);
   }
@@ -107,14 +107,14 @@ export class SealedResponse extends ResponseRelay {
     this.reply.raw.once('close', () => this.#decoder?.destroy());
   }
 
-  /** A coding may end before the response does, which is whole only then. */
+  /** A coding may end before the response does; the response is whole only then. */
   #onDecoded(): void {
     this.#decoded = true;
     if (this.#upstreamEnded) this.#onPlainEnd();
     else this.reply.call?.resume();
   }
 
-  /** What the decoder still holds may come after a refusal; and what its events throw would end the process. */
+  /** The decoder may emit bytes after a refusal, and an error thrown in its events would end the process. */
   #unlessRefused(work: () => void): void {
     if (this.reply.refusal !== undefined || this.reply.over) return;
     try {
@@ -134,7 +134,7 @@ export class SealedResponse extends ResponseRelay {
     if (sealed !== '') this.write(sealed, source);
   }
 
-  /** In the memory that was taken for it, however many pieces it comes in. */
+  /** Copies the pieces into one buffer, whose memory is reserved. */
   #collect(chunk: Buffer, length: number): void {
     if (chunk.length === length) this.#collected = chunk;
     else {
@@ -150,7 +150,7 @@ export class SealedResponse extends ResponseRelay {
       this.#writeHead(sealed.length);
       this.end(sealed);
     } else if (this.#stream === undefined) {
-      // Not a single byte: nothing to seal.
+      // Without a byte there is nothing to seal.
       this.#writeHead(undefined);
       this.end();
       return;
@@ -161,7 +161,7 @@ export class SealedResponse extends ResponseRelay {
     this.#observe('ok');
   }
 
-  /** The head waits for the first byte of the body: only then is it known that there is something to seal. */
+  /** The head is sent with the first byte of the body: only then it is known that there is a body to seal. */
   #startedStream(): SealStream {
     if (this.#stream !== undefined) return this.#stream;
     this.#stream = this.#sealer.stream();
@@ -170,7 +170,7 @@ export class SealedResponse extends ResponseRelay {
     return this.#stream;
   }
 
-  /** @param length of the sealed body, or undefined where there is none */
+  /** @param length of the sealed body; undefined if there is none */
   #writeHead(length: number | 'unknown' | undefined): void {
     const { reply } = this;
     const { status = 200, headers = [], contentType } = this.#head ?? {};
@@ -193,7 +193,7 @@ export class SealedResponse extends ResponseRelay {
     return result;
   }
 
-  /** What cannot be sealed is not sent. */
+  /** A response that cannot be sealed is not sent. */
   #fail(): void {
     this.#observe('failed');
     this.reply.call?.abort();
@@ -206,7 +206,7 @@ export class SealedResponse extends ResponseRelay {
   }
 }
 
-/** `application/json`, whatever its parameters: what a client takes an opened envelope for. */
+/** `application/json` with any parameters: the type that clients expect in an envelope. */
 function isJsonType(contentType: string): boolean {
   return /^application\/json\s*(?:;|$)/i.test(contentType);
 }

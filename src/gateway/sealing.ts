@@ -5,13 +5,13 @@ import type { RequestHead } from './request-head.ts';
 /** How an account encrypts at one point in time. In place of a codec, undefined stands for plaintext. */
 export interface EncryptionInForce {
   readonly current: EnvelopeCodec | undefined;
-  /** What is accepted besides until a time in epoch milliseconds. One of the two is not plaintext. */
+  /** The previous codec is accepted too until a time in epoch milliseconds. At most one of the two is plaintext. */
   readonly grace: { readonly previous: EnvelopeCodec | undefined; readonly until: number } | undefined;
 }
 
-/** How a request is answered, and what `Envelope-Credentials` says of it during a grace. */
+/** How a response is sealed, and the value of `Envelope-Credentials` during a grace. */
 export interface Sealing {
-  /** Undefined: plain. */
+  /** Undefined for a plain response. */
   readonly sealer: EnvelopeSealer | undefined;
   readonly credentials: 'current' | 'previous' | 'none' | undefined;
 }
@@ -38,16 +38,16 @@ export function takesPlaintext({ current, grace }: EncryptionInForce): boolean {
 }
 
 /**
- * How a request is answered unless its body decides. Without a grace as is current; during one as before it, unless the
- * caller says that it has the current credentials already.
+ * How a response is sealed unless the request's body decides: with the current codec, or during a grace with the previous one,
+ * unless the caller says that it has the current credentials already.
  */
 export function sealingByHead(head: RequestHead, encryption: EncryptionInForce): Sealing {
   const { current, grace } = encryption;
-  const takesCurrent = grace === undefined || head.credentialsWish?.toLowerCase() === 'current';
+  const takesCurrent = grace === undefined || head.requestedCredentials?.toLowerCase() === 'current';
   return sealingWith(takesCurrent ? current : grace.previous, encryption);
 }
 
-/** How a request is answered whose body was opened by a codec. @param codec undefined if the body was plaintext */
+/** How a response is sealed if the request's body was opened by a codec. @param codec undefined if the body was plaintext */
 export function sealingWith(codec: EnvelopeCodec | undefined, { current, grace }: EncryptionInForce): Sealing {
   if (grace === undefined) return { sealer: codec, credentials: undefined };
   return { sealer: codec, credentials: codec === undefined ? 'none' : codec === current ? 'current' : 'previous' };

@@ -1,25 +1,25 @@
 /**
- * The request target's guard. The routes decide whether a key suffices and whether an envelope is asked for; a path that
- * the sidecar and the upstream read differently would slip past that decision. What could be read in two ways is refused,
- * never normalised: a rewritten path is one more reading.
+ * The guard of request targets. A path decides which keys suffice and whether an envelope is required; a path that the sidecar
+ * and the upstream read differently would bypass that decision. An ambiguous path is refused, never normalised: a rewritten path
+ * is one more reading.
  */
 
-/** Whether the path is its own only spelling. Segments of RFC 3986 `pchar` without `;`, no empty and no dot segments. */
+/** Paths with one spelling only. Segments of RFC 3986 `pchar` without `;`, no empty and no dot segments. */
 const plainPath = /^\/(?:(?!\.\.?(?:\/|$))[\w.~!$&'()*+,=:@%-]+(?:\/(?!\.\.?(?:\/|$))[\w.~!$&'()*+,=:@%-]+)*\/?)?$/;
 
 /** Printable ASCII without `#`, which ends the target for some readers, and `\`, which others take for `/`. */
 const plainQuery = /^[!"$-[\]-~]*$/;
 
 /**
- * Percent-encodings that decode to what a path may carry in the clear, to what separates (`/`, `\`), to what is decoded
- * twice by some (`%`), or to a control character.
+ * Percent-encodings of characters that a path may have unencoded, of separators (`/`, `\`), of `%`, which some readers decode
+ * twice, and of control characters.
  */
 const ambiguousOctet = /%(?:[01][0-9a-f]|2[5def]|3[0-9]|4[1-9a-f]|5[0-9acf]|6[1-9a-f]|7[0-9aef])/i;
 
 /**
  * Splits an origin-form target (RFC 9112 §3.2.1) off its query.
  *
- * @returns the path, or undefined where the target is ambiguous
+ * @returns the path, or undefined if the target is ambiguous
  */
 export function pathOf(target: string): string | undefined {
   const mark = target.indexOf('?');
@@ -32,7 +32,7 @@ export function pathOf(target: string): string | undefined {
 function isPlainlyEncoded(path: string): boolean {
   if (ambiguousOctet.test(path)) return false;
   try {
-    // Also refuses incomplete triplets and what is not UTF-8, overlong forms among it.
+    // Also refuses incomplete triplets and invalid UTF-8, overlong forms included.
     decodeURIComponent(path);
     return true;
   } catch {

@@ -4,7 +4,7 @@ import { Server as TlsServer } from 'node:tls';
 import type { ServerTls } from '../config/config.ts';
 import { secureContextOf } from './listener.ts';
 
-/** Requests in progress on a connection; an upgraded one never is without. */
+/** Requests in progress on a connection; an upgraded one always counts as one. */
 interface Use {
   requests: number;
   upgraded: boolean;
@@ -13,9 +13,9 @@ interface Use {
 /** Replaces the certificates of a running listener. Whether it demands certificates of its clients does not change. */
 export class TlsRenewal {
   readonly #server: TlsServer;
-  /** What clients' certificates are checked against. Undefined: none are demanded. */
+  /** The CA of clients' certificates; undefined if none are demanded. */
   #clientCa: string | undefined;
-  /** The connections that were let in by their certificates. One entry a connection. */
+  /** The connections of clients with certificates. One entry a connection. */
   readonly #connections = new Map<Socket, Use>();
 
   /** @param server not listening yet. One without TLS has nothing to renew. */
@@ -45,12 +45,12 @@ export class TlsRenewal {
   }
 
   /**
-   * Takes over a certificate, its key and the client CA. Connections that another CA let in are closed: at once, or with the
-   * response that is in progress.
+   * Uses another certificate, its key and client CA. Connections that the previous CA admitted are closed: at once, or with the
+   * response in progress.
    */
   renew(tls: ServerTls): void {
-    // Without `ca` Node takes its own list of public CAs, so that any of their clients would get in: a CA that was removed
-    // stays until the restart that is said to be needed.
+    // Without `ca` Node uses its own list of public CAs, so that any of their clients would be accepted: a CA that was removed
+    // stays until the restart that the log asks for.
     const clientCa = this.#clientCa === undefined ? undefined : (tls.clientCa ?? this.#clientCa);
     this.#server.setSecureContext(secureContextOf({ ...tls, clientCa }));
     if (clientCa === this.#clientCa) return;

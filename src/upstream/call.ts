@@ -1,6 +1,6 @@
 import type { ResponseEvents } from './response-parser.ts';
 
-/** What is sent to the upstream. */
+/** A request to the upstream. */
 export interface UpstreamRequest {
   readonly method: string;
   /** Path and query, as received. */

@@ -124,7 +124,7 @@ describe('envelopes that do not open in live', () => {
     expectTooManyAttempts(await charge(sidecar, keys.acmeLive, bad));
   });
 
-  test('in test are never limited: whoever tries there learns from the hint', async () => {
+  test('in test are never limited: a client that tries there learns from the hint', async () => {
     const { sidecar } = await startGateway({ accounts, limits: { failedKeys: { attempts: 1, window: 60_000 } } });
     const unreadable = JSON.stringify({ data: 'abc' });
     for (let i = 0; i < 3; i += 1) {

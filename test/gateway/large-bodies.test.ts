@@ -29,7 +29,7 @@ describe('bodies of 300 MB', () => {
   const nodeOptions = ['--max-old-space-size=64'];
   const allowance = 250 * megabyte;
 
-  /** Whoever receives holds still at first, so that bytes pile up wherever nobody holds the sender back. */
+  /** The receiver waits at first, so that bytes pile up where the sender is not held back. */
   const holdStill = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 700));
 
   test('stream up, byte for byte, in little memory', async () => {

@@ -196,7 +196,7 @@ describe('the trace id on the access line', () => {
     const { sidecar, upstream } = await startGateway();
     await send(sidecar, 'GET /', { key: keys.globex, headers: { traceparent, tracestate: 'a=b' } });
     expect(sidecar.accessLines()[0]?.['trace_id']).toBe(expected);
-    // Whoever traces behind the sidecar judges for itself.
+    // The upstream's own tracing decides about it.
     expect(upstream.seen[0]?.headers).toMatchObject({ traceparent, tracestate: 'a=b' });
   });
 });

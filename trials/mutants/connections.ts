@@ -17,7 +17,7 @@ export const connectionMutants: readonly Mutant[] = [
     'src/gateway/gateway.ts',
     ['test/gateway/pipelined.test.ts'],
     [
-      ['const mostPipelined = 100;', 'const mostPipelined = 101;', 'a hundred pipelined requests may wait'],
+      ['const maxPipelined = 100;', 'const maxPipelined = 101;', 'a hundred pipelined requests may wait'],
       ['      connection.waitingBytes -= size;\n', '', 'a pipelined head that is served waits no more'],
       ['      connection.waiting -= 1;\n', '', 'a pipelined request that is served waits no more'],
     ],

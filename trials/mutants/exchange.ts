@@ -96,7 +96,11 @@ export const exchangeMutants: readonly Mutant[] = [
         'return grace !== undefined && grace.previous === undefined;',
         'disabled encryption accepts plaintext',
       ],
-      ["head.credentialsWish?.toLowerCase() === 'current'", 'false', 'a caller may ask for the current credentials'],
+      [
+        "head.requestedCredentials?.toLowerCase() === 'current'",
+        'false',
+        'a caller may ask for the current credentials',
+      ],
       ['[current, grace?.previous]', '[current]', 'a grace opens with the previous credentials'],
       [
         '[current, grace?.previous]',
@@ -139,7 +143,7 @@ export const exchangeMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/request-body.ts',
     ['test/gateway/request-body.test.ts', 'test/gateway/slots.test.ts'],
-    [['const leastHeld = 512;', 'const leastHeld = 0;', 'a small chunk is charged for what it takes']],
+    [['const minChunkSize = 512;', 'const minChunkSize = 0;', 'a small chunk is charged for what it takes']],
   ),
   ...mutantsOf(
     'src/gateway/request-body.ts',
@@ -204,7 +208,7 @@ export const exchangeMutants: readonly Mutant[] = [
         '',
         'the test endpoints take POST',
       ],
-      ['const mostBytes = 65_536;', 'const mostBytes = 65_537;', 'the test endpoints take 64 KiB at most'],
+      ['const maxBytes = 65_536;', 'const maxBytes = 65_537;', 'the test endpoints take 64 KiB at most'],
       [
         "if (isEncoded(head)) return new Refusal('unsupported_content_encoding');\n",
         '',

@@ -230,7 +230,7 @@ export const responseMutants: readonly Mutant[] = [
     ['test/gateway/pass-through.test.ts'],
     [
       [
-        'if (this.#awaited !== undefined) this.#awaited -= chunk.length;\n',
+        'if (this.#remaining !== undefined) this.#remaining -= chunk.length;\n',
         '',
         'the last piece is told by what is awaited',
         'only the number of writes differs',
