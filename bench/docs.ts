@@ -7,7 +7,7 @@ import type { Curve } from './growth.ts';
 import type { Profile } from './profile.ts';
 import type { Report } from './report.ts';
 import { project } from './sidecar.ts';
-import { asMarkdown, profileTable, ratioTable, significant, workloadTable } from './table.ts';
+import { addedLatencyTable, asMarkdown, profileTable, ratioTable, significant, workloadTable } from './table.ts';
 
 const docs = join(project, 'docs');
 
@@ -23,6 +23,7 @@ export async function writeDocs(report: Report): Promise<void> {
     page = replaced(page, 'growth', growthSection(report, report.growth));
     writeFileSync(join(docs, 'growth.svg'), growthChart(report.growth));
   }
+  if (report.latency !== undefined) page = replaced(page, 'latency', latencySection(report, report.latency));
   if (report.profile !== undefined) page = replaced(page, 'profile', profileSection(report, report.profile));
   writeFileSync(file, await format(page, { ...(await resolveConfig(file)), filepath: file }));
 }
@@ -52,6 +53,13 @@ function growthSection(report: Report, curves: readonly Curve[]): string {
     return `- ${title}, ${unit} by ${size}: ${steps.join(' · ')}`;
   });
   return [circumstances(report), '![Growth](growth.svg)', list.join('\n')].join('\n\n');
+}
+
+function latencySection(report: Report, { rounds, titles, added }: NonNullable<Report['latency']>): string {
+  return [
+    `${circumstances(report)} Median and range of ${rounds} rounds.`,
+    asMarkdown(addedLatencyTable(added, titles)),
+  ].join('\n\n');
 }
 
 function profileSection(report: Report, profile: Profile): string {

@@ -1,4 +1,5 @@
 import { writeFileSync } from 'node:fs';
+import { addedLatency } from './added-latency.ts';
 import { writeDocs } from './docs.ts';
 import { growth } from './growth.ts';
 import { describeMachine, hasCommand } from './machine.ts';
@@ -9,7 +10,16 @@ import type { Report } from './report.ts';
 import { measure, type Pace, type Result } from './rounds.ts';
 import { buildSidecar } from './sidecar.ts';
 import { onStage, type Stage } from './stage.ts';
-import { asText, functionTable, profileTable, ratioTable, significant, workloadTable } from './table.ts';
+import {
+  addedLatencyTable,
+  asText,
+  functionTable,
+  profileTable,
+  ratioTable,
+  significant,
+  workloadTable,
+} from './table.ts';
+import { workloads } from './workloads.ts';
 
 function say(line: string): void {
   console.log(line);
@@ -24,6 +34,7 @@ async function run(options: Options): Promise<Report> {
   const report = { date: new Date().toISOString().slice(0, 10), machine: describeMachine() };
   return onStage(async (stage) => {
     if (options.command === 'growth') return { ...report, growth: await grow(stage, options) };
+    if (options.command === 'latency') return { ...report, latency: await latency(stage, options) };
     if (options.command === 'profile') return { ...report, profile: await profiled(stage, options) };
     return { ...report, compare: await compare(stage, options) };
   });
@@ -47,6 +58,18 @@ async function compare(stage: Stage, options: Options): Promise<NonNullable<Repo
   }
   say(`\nSidecar : peer, requests per CPU-second\n${asText(ratioTable(results, titles))}`);
   return { pace, titles, results };
+}
+
+/** Of the peers that one would put there instead, if no others were asked for. */
+async function latency(stage: Stage, options: Options): Promise<NonNullable<Report['latency']>> {
+  const { rounds = 5, seconds, warmUp } = options;
+  const workload = workloads.find(({ name }) => name === 'pass-get');
+  if (workload === undefined) throw new Error('no workload');
+  const peers = present(peersOf(options.baseline), options.peers ?? ['sidecar', 'nginx-lua', 'go']);
+  const titles = Object.fromEntries(peers.map(({ name, title }) => [name, title]));
+  const added = await addedLatency(stage, workload, peers, { rounds, seconds, warmUp });
+  say(`${workload.title}: added to the upstream's latency\n${asText(addedLatencyTable(added, titles))}`);
+  return { rounds, titles, added };
 }
 
 /** The peers that were asked for and can run; says what the others lack. */

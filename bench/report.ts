@@ -1,3 +1,4 @@
+import type { AddedLatency } from './added-latency.ts';
 import type { Curve } from './growth.ts';
 import type { Machine } from './machine.ts';
 import type { Profile } from './profile.ts';
@@ -15,6 +16,11 @@ export interface Report {
     readonly results: readonly Result[];
   };
   readonly growth?: readonly Curve[];
+  readonly latency?: {
+    readonly rounds: number;
+    readonly titles: Readonly<Record<string, string>>;
+    readonly added: readonly AddedLatency[];
+  };
   readonly profile?: Profile;
 }
 

@@ -1,3 +1,4 @@
+import type { AddedLatency } from './added-latency.ts';
 import type { Cost, Profile } from './profile.ts';
 import { rowsOf, type Row } from './report.ts';
 import type { Result } from './rounds.ts';
@@ -43,6 +44,19 @@ export function ratioTable(results: readonly Result[], titles: Readonly<Record<s
         ...ratios.map((spread) => (spread === undefined ? '' : written(spread, twoDigits))),
       ];
     }),
+  ];
+}
+
+/** What each peer adds to the upstream's own latency, a line for each rate. */
+export function addedLatencyTable(added: readonly AddedLatency[], titles: Readonly<Record<string, string>>): Table {
+  return [
+    ['', 'requests/s', 'p50 added, ms', 'p99 added, ms'],
+    ...added.map(({ peer, rate, p50, p99 }) => [
+      titles[peer] ?? peer,
+      count(rate),
+      written(p50, twoDigits),
+      written(p99, twoDigits),
+    ]),
   ];
 }
 
