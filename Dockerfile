@@ -59,6 +59,7 @@ COPY --from=build /app/dist dist
 USER 65532:65532
 EXPOSE 8080 9090
 # The heap follows the container's memory limit. Bodies are outside the heap, so that most of the memory is left for them.
+# From 64 MiB on V8 collects all of it: with a smaller start, large bodies make it collect for every request.
 # What the thread took that loads the configuration goes back to the system, instead of being kept for the next one.
-ENTRYPOINT ["node", "--disable-sigusr1", "--disable-warning=DEP0060", "--max-semi-space-size=32", "--max-old-space-size-percentage=35", "--no-memory-pool-share-memory-on-teardown", "/app/dist/main.js"]
+ENTRYPOINT ["node", "--disable-sigusr1", "--disable-warning=DEP0060", "--max-semi-space-size=16", "--initial-heap-size=64", "--max-old-space-size-percentage=35", "--no-memory-pool-share-memory-on-teardown", "/app/dist/main.js"]
 CMD ["serve"]

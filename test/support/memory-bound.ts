@@ -5,6 +5,8 @@ const mib = 1_024 * kib;
 interface MemoryTerms {
   /** Of Node's flag `--max-semi-space-size`. */
   readonly semiSpace: number;
+  /** Of Node's flag `--initial-heap-size`; 0 if it is not set. */
+  readonly initialHeap: number;
   readonly requestBody: number;
   readonly buffered: number;
   readonly header: number;
@@ -16,6 +18,7 @@ interface MemoryTerms {
 /** The most memory the sidecar needs, in bytes, by the sum in docs/operators/capacity.md. */
 export function memoryBound({
   semiSpace,
+  initialHeap,
   requestBody,
   buffered,
   header,
@@ -25,6 +28,7 @@ export function memoryBound({
 }: MemoryTerms): number {
   return (
     60 * mib +
+    Math.max(0, initialHeap - 20 * mib) +
     3 * (semiSpace - 8 * mib) +
     1.5 * (buffered + Math.max(requestBody, buffered / 8)) +
     inFlight * 340 * kib +
@@ -38,10 +42,11 @@ export function memoryBound({
 /** The worked examples of docs/operators/capacity.md, and the MiB it gives for each. */
 export function workedExamples(guide: string): (MemoryTerms & { readonly mebibytes: number })[] {
   const row =
-    /^\| +(\d+) +\| +(\d+)MiB +\| +(\d+)MiB +\| +(\d+)KiB +\| +([\d,]+) +\| +([\d,]+) +\| +([\d,]+) +\| +(\d+) +\|$/gm;
+    /^\| +(\d+) +\| +(\d+) +\| +(\d+)MiB +\| +(\d+)MiB +\| +(\d+)KiB +\| +([\d,]+) +\| +([\d,]+) +\| +([\d,]+) +\| +(\d+) +\|$/gm;
   return [...guide.matchAll(row)].map(([, ...cells]) => {
     const [
       semiSpace = 0,
+      initialHeap = 0,
       requestBody = 0,
       buffered = 0,
       header = 0,
@@ -52,6 +57,7 @@ export function workedExamples(guide: string): (MemoryTerms & { readonly mebibyt
     ] = cells.map((cell) => Number(cell.replaceAll(',', '')));
     return {
       semiSpace: semiSpace * mib,
+      initialHeap: initialHeap * mib,
       requestBody: requestBody * mib,
       buffered: buffered * mib,
       header: header * kib,
