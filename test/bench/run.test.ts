@@ -56,20 +56,6 @@ describe('npm run bench', () => {
     },
   );
 
-  test('measures what each server adds to the latency of the upstream', { timeout: 60_000 }, async () => {
-    const json = new Folder({}).file('report.json');
-    const tiny = ['--rounds', '1', '--seconds', '1', '--warm-up', '0', '--peers', 'sidecar'];
-    const { code, stderr } = await bench(['latency', ...tiny, '--json', json], new Folder({}).path);
-    expect(stderr).toBe('');
-    expect(code).toBe(0);
-    const { latency } = JSON.parse(readFileSync(json, 'utf8')) as Report;
-    expect(latency?.added.map(({ peer, rate }) => [peer, rate])).toEqual([
-      ['sidecar', 200],
-      ['sidecar', 2_000],
-    ]);
-    for (const { p50 } of latency?.added ?? []) expect(p50.median).toBeGreaterThan(0);
-  });
-
   test.each([
     ['--only', 'nonsense'],
     ['--rounds', '0'],
