@@ -56,7 +56,7 @@ export async function startLoadedSidecar(
   const lines = createInterface({ input: child.stdout }).on('line', (line) => {
     if (!line.endsWith('"msg":"request"}')) log.push(JSON.parse(line) as LogEntry);
   });
-  // Its pipes may stay open: nobody may read them.
+  // Its pipes may stay open: they may have no reader.
   child.once('exit', () => {
     over = true;
     child.stdout.resume();

@@ -25,21 +25,15 @@ export const connectionMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/gateway.ts',
     ['test/gateway/head-limits.test.ts', 'test/gateway/pipelined.test.ts'],
-    [
-      [
-        ' || connection.waitingBytes > this.#rules.limits.header) socket',
-        ') socket',
-        'pipelined heads are bounded by bytes',
-      ],
-    ],
+    [[' || connection.waitingBytes > this.#rules.limits.header;', ';', 'pipelined heads are bounded by bytes']],
   ),
   ...mutantsOf(
     'src/gateway/gateway.ts',
     ['test/upstream/upgrade.test.ts'],
     [
       [
-        ' || connectionOf(req.socket).current !== undefined) return false',
-        ') return false',
+        ' || current !== undefined || waiting > 0) return false',
+        ' || waiting > 0) return false',
         'an upgrade waits for no response before it',
       ],
       ['!isInForce(found.key, this.#clock())', 'false', 'a WebSocket ends with its key'],

@@ -123,11 +123,6 @@ export const upstreamMutants: readonly Mutant[] = [
       'a connection is not kept after the client was closed',
     ],
     [
-      'if (call.over) this.onIdle(connection);\n        else connection.send(call);',
-      'connection.send(call);',
-      'a request whose client left while connecting is not sent',
-    ],
-    [
       'if (call.over) this.#keep(connection);\n        else if',
       'if',
       'a request whose client left is not sent on a rested connection',
