@@ -13,6 +13,7 @@ import {
   rotateKey,
   type EnableOptions,
 } from '../../src/accounts/changes.ts';
+import { longestGrace } from '../../src/accounts/durations.ts';
 import { hasChecksum } from '../../src/accounts/key-maker.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from '../../src/accounts/store.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
@@ -76,6 +77,18 @@ describe('rotating a key', () => {
     expect(rotateKey(account, id, 0, now).account.keys[0]?.expiresAt).toBe(now);
   });
 
+  test('gives each key one successor of its own', () => {
+    const { account: one, id } = issued();
+    const { account: both, key: other } = issueKey(
+      one,
+      { environment: 'live', kind: 'public', expiresAt: undefined },
+      now,
+    );
+    const rotated = rotateKey(both, id, 1_000, now);
+    expect(() => rotateKey(rotated.account, id, 1_000, now)).toThrow(refusal('key_rotated'));
+    expect(rotateKey(rotated.account, other.id, 1_000, now).key.id).not.toBe(rotated.key.id);
+  });
+
   test('is refused for a key that is unknown, expired or revoked', () => {
     const { account, id } = issued(now + 100);
     expect(() => rotateKey(account, 'other', 0, now)).toThrow(refusal('key_unknown'));
@@ -116,7 +129,7 @@ describe('enabling encryption', () => {
   test('seals them where there is a master key', () => {
     const { account, credentials } = enableEncryption(plain, 'live', usual, now, wrapping);
     const stored = account.encryption.live?.credentials as StoredCredentials;
-    expect(JSON.stringify(account)).not.toContain(credentials.key);
+    for (const text of Object.values(credentials)) expect(JSON.stringify(account)).not.toContain(text);
     expect(wrapping.unwrap(stored.key, { account: 'acme', environment: 'live', member: 'key' })).toBe(credentials.key);
     expect(wrapping.unwrap(stored.iv, { account: 'acme', environment: 'live', member: 'iv' })).toBe(credentials.iv);
   });
@@ -162,6 +175,25 @@ describe('enabling encryption', () => {
     const options = { ...usual, grace: 500, replace: true };
     expect(() => enableEncryption(account, 'test', options, now, clear)).toThrow(refusal('credentials_equal'));
     expect(() => enableEncryption(account, 'test', { ...options, grace: undefined }, now, clear)).not.toThrow();
+  });
+});
+
+describe('the end of a grace', () => {
+  const running = enableEncryption(plain, 'test', { ...usual, grace: 500 }, now, clear).account;
+
+  test('may be put anywhere from a moment ahead to a year', () => {
+    for (const until of [now + 1, now + longestGrace]) {
+      expect(changeGrace(running, 'test', until, now).encryption.test?.previous?.until).toBe(until);
+    }
+    for (const until of [now, now + longestGrace + 1]) {
+      expect(() => changeGrace(running, 'test', until, now)).toThrow(refusal('until_not_allowed'));
+    }
+  });
+
+  test('is not put off once it has come', () => {
+    expect(() => changeGrace(running, 'test', now + 1_000, now + 499)).not.toThrow();
+    expect(() => changeGrace(running, 'test', now + 1_000, now + 500)).toThrow(refusal('grace_not_running'));
+    expect(() => changeGrace(plain, 'test', now + 1_000, now)).toThrow(refusal('grace_not_running'));
   });
 });
 
@@ -211,6 +243,10 @@ test('wrapping anew reaches all credentials, previous ones included, and keeps w
   const both = enableEncryption(rotated, 'live', usual, now, wrapping).account;
   const other = new Vault(parseMasterKeys('11'.repeat(32)) ?? []);
   const rewrapped = rewrap(both, wrapping, other);
+  const previous = rewrapped.encryption.test?.previous?.credentials;
+  const place = { account: 'acme', environment: 'test' } as const;
+  expect(other.unwrap(previous?.iv ?? '', { ...place, member: 'iv' })).toHaveLength(16);
+  expect(other.unwrap(previous?.key ?? '', { ...place, member: 'key' })).toHaveLength(32);
   expect(rewrap(rewrapped, other, clear)).toEqual(rewrap(both, wrapping, clear));
   expect(() => rewrap(rewrapped, wrapping, clear)).toThrow(refusal('master_key_wrong'));
   expect(() => rewrap(both, other, clear)).toThrow(refusal('master_key_wrong'));

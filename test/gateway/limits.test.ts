@@ -25,6 +25,7 @@ describe('a budget', () => {
     budget.resize(4, 1);
     expect(budget.take(5, 'secret')).toBe(false);
     expect(budget.take(4, 'secret')).toBe(true);
+    expect(budget.take(1, 'public')).toBe(false);
   });
 
   test('leaves requests without a key one slot and room for one body, however small it is', () => {

@@ -100,6 +100,24 @@ describe('a response is understood', () => {
     expect(parse([text.slice(0, 100), text.slice(100)]).fault).toBe(fault);
   });
 
+  test('in copies, because what was read from is written over', () => {
+    const parts: Buffer[] = [];
+    const parser = new ResponseParser();
+    const onData = (part: Buffer): void => void parts.push(part);
+    parser.begin('GET', { onInformation: () => {}, onHead: () => {}, onData });
+    const memory = Buffer.from(`${ok}Content-Length: 2\r\n\r\nok`);
+    parser.push(memory);
+    memory.fill('x');
+    expect(Buffer.concat(parts).toString()).toBe('ok');
+  });
+
+  test.each(['S', 'HTTP/2', 'HTP', '\r'])(
+    'or refused at its first bytes, before there is a whole head: %j',
+    (bytes) => {
+      expect(parse([bytes]).fault).toBe('BAD_HEAD');
+    },
+  );
+
   test('with the time for which its own connection is kept, and not that of the response before', () => {
     const parser = new ResponseParser();
     const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {} };

@@ -4,7 +4,7 @@ import { mutantsOf, type Mutant } from './mutant.ts';
 export const otherMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/telemetry/logger.ts',
-    ['test/telemetry/access-log.test.ts'],
+    ['test/telemetry/logger.test.ts'],
     [
       [
         "{ code: 'code' in error ? error.code : undefined, message: error.message, stack: error.stack }",

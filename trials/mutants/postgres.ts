@@ -1,6 +1,6 @@
 import { mutantsOf, type Mutant } from './mutant.ts';
 
-const postgres = ['test/accounts/postgres/directory.test.ts'];
+const postgres = ['test/accounts/postgres/directory.test.ts', 'test/accounts/postgres/outage.test.ts'];
 
 /** What needs a PostgreSQL server. */
 export const postgresMutants: readonly Mutant[] = [

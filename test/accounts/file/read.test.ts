@@ -80,6 +80,15 @@ describe('API keys', () => {
     ]);
   });
 
+  test('need a prefix beside a hash, which has 64 digits', () => {
+    const keys = (written: string): string[] =>
+      problemsOf(`accounts: [ { id: a, name: A, keys: [ { id: k, ${written}, createdAt: 2026-11-01 } ] } ]`);
+    expect(keys(`sha256: ${hashOf(key)}`)).toEqual(['accounts[0].keys[0].prefix']);
+    expect(keys(`prefix: sk_live_, sha256: ${hashOf(key)}`)).toEqual([]);
+    expect(keys(`prefix: sk_live_, sha256: ${hashOf(key)}a`)).toEqual(['accounts[0].keys[0].sha256']);
+    expect(keys(`prefix: sk_live_, sha256: ${hashOf(key).slice(1)}`)).toEqual(['accounts[0].keys[0].sha256']);
+  });
+
   test('have ids that are unique over all accounts', () => {
     const account = (id: string, last: string): string =>
       `  - { id: ${id}, name: A, keys: [ { id: same, key: sk_test_0123456789abcde${last}, createdAt: 2026-11-01 } ] }\n`;
@@ -96,6 +105,12 @@ describe('API keys', () => {
     const key = `{ id: k, key: pk_live_${rest}, createdAt: 2026-11-01 }`;
     expect(problemsOf(`accounts: [ { id: a, name: A, keys: [ ${key} ] } ]`)).toEqual(problems);
   });
+});
+
+test('no two accounts have the same id', () => {
+  expect(problemsOf('accounts: [ { id: a, name: A }, { id: b, name: B }, { id: a, name: C } ]')).toEqual([
+    'accounts[2].id',
+  ]);
 });
 
 describe('ids and names', () => {

@@ -27,3 +27,18 @@ test.each(['test', 'live'] as const)(
     expect(await store.read('sealed-otherwise')).toBeUndefined();
   },
 );
+
+test('an account with one AES key in both environments is refused', async () => {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+  const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+  const options = { store, vault: new Vault([]), clock: () => now, audit: () => {} };
+  const wishes = { encoding: 'hex', grace: undefined, replace: false } as const;
+  const { account } = enableEncryption(newAccount(undefined, 'acme', 'Acme'), 'test', wishes, now, new Vault([]));
+  const { test: encryption } = account.encryption;
+  if (encryption === undefined) throw new Error('encryption was enabled');
+  const shared = { ...account, encryption: { test: encryption, live: encryption } };
+  expect(await new Importer(options, new Vault([]), 'somebody').add([shared])).toEqual([
+    expect.objectContaining({ code: 'credentials_equal' }),
+  ]);
+  expect(await store.read('acme')).toBeUndefined();
+});

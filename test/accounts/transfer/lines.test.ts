@@ -26,3 +26,12 @@ test.each(['\n', '\r\n'])(
     expect(await lines(content)).toEqual(['a', most, undefined, undefined, 'b', undefined]);
   },
 );
+
+test('a file that is not UTF-8 is refused', async () => {
+  const folder = new Folder({});
+  folder.writeBytes('file', Buffer.from('caf\u00e9\n', 'latin1'));
+  const read = async (): Promise<void> => {
+    for await (const line of linesOf(folder.file('file'), () => {})) expect(line).toBeUndefined();
+  };
+  await expect(read()).rejects.toThrow(TypeError);
+});
