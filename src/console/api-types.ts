@@ -380,6 +380,23 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  '/api/v1/diagnosis': {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /** Find out why an envelope does not open with a key and an IV; nothing is stored */
+    post: operations['diagnose_envelope'];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -478,6 +495,11 @@ export interface components {
         /** @description Whether a change takes a restart. */
         needs_restart: boolean;
       }[];
+    };
+    /** @description Why an envelope does not open, for the caller that sent the key. */
+    Diagnosis: {
+      /** @description Null: it opens. */
+      cause: string | null;
     };
     /** @description A merchant, with all API keys and both environments. */
     Account: {
@@ -1568,6 +1590,39 @@ export interface operations {
         };
         content: {
           'application/json': components['schemas']['Configuration'];
+        };
+      };
+      '4XX': components['responses']['Problem'];
+      '5XX': components['responses']['Problem'];
+    };
+  };
+  diagnose_envelope: {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody: {
+      content: {
+        'application/json': {
+          /** @description As the merchant was given it. */
+          key: string;
+          /** @description As the merchant was given it. */
+          iv: string;
+          /** @description The ciphertext, in hex or base64. */
+          data: string;
+        };
+      };
+    };
+    responses: {
+      /** @description Why an envelope does not open, for the caller that sent the key. */
+      200: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          'application/json': components['schemas']['Diagnosis'];
         };
       };
       '4XX': components['responses']['Problem'];

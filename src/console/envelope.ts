@@ -73,7 +73,8 @@ async function imported({ key, iv }: Credentials): Promise<{ key: CryptoKey; iv:
   return { key: imported, iv: encoder.encode(iv.slice(0, 16)) };
 }
 
-function dataOf(sent: string): string | undefined {
+/** The ciphertext in what was pasted: an envelope, a JSON string, or the bare ciphertext. */
+export function dataOf(sent: string): string | undefined {
   if (!/^[{["]/.test(sent)) return sent === '' ? undefined : sent;
   try {
     const envelope: unknown = JSON.parse(sent);
@@ -85,6 +86,8 @@ function dataOf(sent: string): string | undefined {
 }
 
 function decode(data: string): Uint8Array<ArrayBuffer> | undefined {
+  // The browser's decoder skips white space, which the sidecar refuses.
+  if (/\s/.test(data)) return undefined;
   try {
     if (/^[0-9a-f]+$/i.test(data)) return Uint8Array.fromHex(data);
     return Uint8Array.fromBase64(data, { lastChunkHandling: 'strict' });
@@ -107,10 +110,14 @@ async function decryptUnpadded(
   return new Uint8Array(await crypto.subtle.decrypt({ name: 'AES-CBC', iv }, key, whole));
 }
 
-/** With the right key and a wrong IV only the first block is garbage. */
+/** With the right key and a wrong IV only the first block is garbage. Text in another encoding has no control characters. */
 function isFirstBlockBroken(plain: Uint8Array): boolean {
   const rest = plain.subarray(blockBytes);
-  return rest.length > 0 && rest.every((byte) => byte >= 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d);
+  return rest.length > 0 && rest.every(isTextByte) && !plain.subarray(0, blockBytes).every(isTextByte);
+}
+
+function isTextByte(byte: number): boolean {
+  return (byte >= 0x20 && byte !== 0x7f) || byte === 0x09 || byte === 0x0a || byte === 0x0d;
 }
 
 function isJson(text: string): boolean {

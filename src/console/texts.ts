@@ -269,7 +269,11 @@ export const texts = {
 
   tester: {
     title: 'Tester',
-    intro: 'Seals and opens in this browser. Key, IV and texts are not sent anywhere.',
+    intro: 'Seals and opens envelopes in this browser. The key, the IV and the texts are not sent anywhere.',
+    findCause: 'Find the cause',
+    findCauseHint:
+      'Sends the key, the IV and the envelope to this sidecar, which tries the usual mistakes. They are not stored or logged.',
+    cause: (cause: string) => `The cause: ${cause}.`,
     text: 'Text',
     envelope: 'Envelope',
     seal: 'Seal',

@@ -1,9 +1,8 @@
-import { parseCredentials, type Credentials } from '../envelope/credentials.ts';
-import { decodeCiphertext } from '../envelope/encoding.ts';
+import { parseCredentials } from '../envelope/credentials.ts';
 import { AesCbc } from '../envelope/aes-cbc.ts';
-import { diagnose } from '../envelope/diagnosis.ts';
-import { hintForData, hintForHeaders, slipOfData } from '../envelope/hints.ts';
+import { hintForHeaders } from '../envelope/hints.ts';
 import { isJson, minifyJson } from '../envelope/json.ts';
+import { tryToDecrypt, type Trial } from '../envelope/trial.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { isEncoded, readBody } from './request-body.ts';
@@ -54,14 +53,13 @@ export async function runCipherTest(
   const result =
     test === 'encrypt'
       ? new AesCbc(credentials, 'hex').seal(minifyJson(body))
-      : decrypt(credentials, body, (ciphertext) => diagnose(ciphertext, key, iv));
+      : decrypt(body, (data) => tryToDecrypt(data, credentials, key, iv));
   if (result instanceof Refusal) return result;
   reply.send(200, ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], result);
   return undefined;
 }
 
-/** @param diagnose tells why a ciphertext does not open; the caller has the key, so it may learn about padding */
-function decrypt(credentials: Credentials, body: Buffer, diagnose: (ciphertext: Buffer) => string): Buffer | Refusal {
+function decrypt(body: Buffer, attempt: (data: string) => Trial): Buffer | Refusal {
   const document: unknown = JSON.parse(body.toString());
   const data =
     document !== null && typeof document === 'object' && 'encrypted_data' in document
@@ -70,15 +68,8 @@ function decrypt(credentials: Credentials, body: Buffer, diagnose: (ciphertext: 
   if (typeof data !== 'string') {
     return new Refusal('invalid_cipher_test', { hint: 'the body has no "encrypted_data" string' });
   }
-  const ciphertext = decodeCiphertext(data);
-  const decrypted = ciphertext === undefined ? 'length' : credentials.cipher.decrypt(ciphertext);
-  if (ciphertext === undefined || decrypted === 'length') {
-    return new Refusal('decryption_failed', { hint: hintForData(data) });
-  }
-  if (!decrypted.paddingOk || !isJson(decrypted.plaintext)) {
-    return new Refusal('decryption_failed', { hint: slipOfData(data) ?? diagnose(ciphertext) });
-  }
-  return decrypted.plaintext;
+  const trial = attempt(data);
+  return 'plaintext' in trial ? trial.plaintext : new Refusal('decryption_failed', { hint: trial.cause });
 }
 
 function utf8(header: string | string[] | undefined): string {

@@ -27,14 +27,16 @@ export interface Caller extends Request {
 
 /** One operation of the API. */
 export interface Endpoint {
-  /** A POST changes one account, named as `account` or `id` in its input; its response says `in_force`. */
   readonly method: 'GET' | 'POST';
   /** Below the API's root, with `{parameters}` as OpenAPI writes them. */
   readonly path: string;
   /** Names it in the log, in metrics and in the API's description. */
   readonly operation: string;
   readonly summary: string;
-  /** The role that is needed; the roles above it may use the endpoint too. */
+  /**
+   * The role that is needed; the roles above it may use the endpoint too. What a viewer may not do changes one account, named as
+   * `account` or `id` in the input; the response says `in_force`.
+   */
   readonly role: OperatorRole;
   /**
    * What a token of one account gets from an endpoint without `{account}` in its path. `own`: `run` looks only at the

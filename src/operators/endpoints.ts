@@ -2,6 +2,7 @@ import type { Endpoint } from './endpoint.ts';
 import { accountEndpoints } from './endpoints/accounts.ts';
 import { auditEndpoints } from './endpoints/audit.ts';
 import { configurationEndpoints } from './endpoints/configuration.ts';
+import { diagnosisEndpoints } from './endpoints/diagnosis.ts';
 import { encryptionEndpoints } from './endpoints/encryption.ts';
 import { keyEndpoints } from './endpoints/keys.ts';
 import { sessionEndpoints } from './endpoints/session.ts';
@@ -19,4 +20,5 @@ export const endpoints: readonly Endpoint[] = [
   ...trafficEndpoints,
   ...auditEndpoints,
   ...configurationEndpoints,
+  ...diagnosisEndpoints,
 ];

@@ -192,7 +192,7 @@ async function carryOut(
   const token = signedIn(note);
   const caller: Caller = { actor: `token:${token.name}`, once, token };
   const result = await endpoint.run(parts, input as never, caller);
-  if (endpoint.method === 'GET') return result;
+  if (endpoint.role === 'viewer') return result;
   return { ...result, in_force: await parts.isInForce(note.account ?? '') };
 }
 

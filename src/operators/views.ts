@@ -94,6 +94,9 @@ export const views = {
       ),
     })
     .describe('The configuration in force, without secrets.'),
+  Diagnosis: z
+    .object({ cause: z.string().nullable().describe('Null: it opens.') })
+    .describe('Why an envelope does not open, for the caller that sent the key.'),
   Account: accountView,
   ChangedAccount: accountView.extend(change).describe('The account after a change.'),
   Accounts: z

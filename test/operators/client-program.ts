@@ -76,6 +76,7 @@ if (accounts[0]?.name !== 'Acme Ltd' || next !== null) throw new Error('not foun
 await done(api.GET('/api/v1/accounts/{account}', { params: { path: account } }));
 await done(api.GET('/api/v1/overview'));
 await done(api.GET('/api/v1/configuration'));
+await done(api.POST('/api/v1/diagnosis', { body: { key: 'k'.repeat(32), iv: 'i'.repeat(16), data: '00' } }));
 await done(api.GET('/api/v1/activity', { params: { query: account } }));
 await done(api.GET('/api/v1/failures'));
 const { events } = await done(api.GET('/api/v1/audit', { params: { query: account } }));

@@ -50,17 +50,20 @@ const bodies: Readonly<Record<string, object>> = {
   issue_key: { environment: 'test', kind: 'secret' },
   add_account: { id: 'new', name: 'New' },
   enable_encryption: { replace: true },
+  diagnose_envelope: { key: 'a'.repeat(32), iv: 'a'.repeat(16), data: '00' },
   rename_account: { name: 'Other' },
   change_grace: { until: new Date(Date.now() + 3_600_000).toISOString() },
 };
 
-const changing = endpoints.filter(({ method }) => method === 'POST');
-const reading = endpoints.filter(({ method }) => method === 'GET');
+const changing = endpoints.filter(({ role }) => role !== 'viewer');
+const reading = endpoints.filter(({ role }) => role === 'viewer');
 
 describe('a viewer', () => {
-  test.each(reading)('may $operation, and sees no secret', async ({ path, method }) => {
-    const { ask } = await withAccounts();
-    const response = await ask(lineOf(path, method, 'acme'), { token: tokenOf('vera') });
+  test.each(reading)('may $operation, sees no secret, and changes nothing', async ({ path, method, operation }) => {
+    const { ask, file } = await withAccounts();
+    const before = file();
+    const response = await ask(lineOf(path, method, 'acme'), { token: tokenOf('vera'), body: bodies[operation] });
+    expect(file()).toBe(before);
     expect(response.status).toBe(200);
     expect(JSON.stringify(response.body)).not.toMatch(/a{16}/);
   });

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { faultOf, open, seal, type Credentials, type Encoding, type Fault } from '../envelope.ts';
+import { api, ask, Refused } from '../api.ts';
+import { dataOf, faultOf, open, seal, type Credentials, type Encoding, type Fault } from '../envelope.ts';
 import { texts } from '../texts.ts';
 import { Copy } from '../ui/copy.tsx';
 import { Choice, Field } from '../ui/fields.tsx';
@@ -17,6 +18,7 @@ export function Tester({ given }: { given: Credentials | undefined }) {
   const envelope = useSignal('');
   const encoding = useSignal<Encoding>('hex');
   const outcome = useSignal<Outcome>(undefined);
+  const unopened = useSignal(false);
   useEffect(() => {
     if (given === undefined) return;
     key.value = given.key;
@@ -34,15 +36,30 @@ export function Tester({ given }: { given: Credentials | undefined }) {
     return undefined;
   };
   const sealText = async (): Promise<void> => {
+    unopened.value = false;
     const entered = credentials();
     if (entered === undefined) return;
     envelope.value = JSON.stringify({ data: await seal(text.value, entered, encoding.value) });
     outcome.value = isJson(text.value) ? { tone: 'good', text: say.sealed } : { tone: 'warn', text: say.notJson };
   };
+  const findCause = async (): Promise<void> => {
+    const entered = credentials();
+    const data = dataOf(envelope.value.trim());
+    if (entered === undefined || data === undefined) return;
+    try {
+      const { cause } = await ask(api.POST('/api/v1/diagnosis', { body: { ...entered, data } }));
+      outcome.value = cause === null ? { tone: 'good', text: say.opened } : { tone: 'bad', text: say.cause(cause) };
+      unopened.value = false;
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      outcome.value = { tone: 'bad', text: error.code === 'unreachable' ? texts.unreachableShort : error.message };
+    }
+  };
   const openEnvelope = async (): Promise<void> => {
     const entered = credentials();
     if (entered === undefined) return;
     const opened = await open(envelope.value, entered);
+    unopened.value = 'fault' in opened && opened.fault !== 'data_missing';
     if ('fault' in opened) {
       failed(opened.fault);
       return;
@@ -87,6 +104,12 @@ export function Tester({ given }: { given: Credentials | undefined }) {
       <div role="status" aria-live="polite">
         {outcome.value !== undefined && <p class={`box ${outcome.value.tone}`}>{outcome.value.text}</p>}
       </div>
+      {unopened.value && (
+        <div class="row">
+          <button onClick={() => void findCause()}>{say.findCause}</button>
+          <span class="hint">{say.findCauseHint}</span>
+        </div>
+      )}
     </section>
   );
 }

@@ -1,0 +1,22 @@
+import type { Credentials } from './credentials.ts';
+import { diagnose } from './diagnosis.ts';
+import { decodeCiphertext } from './encoding.ts';
+import { hintForData, slipOfData } from './hints.ts';
+import { isJson } from './json.ts';
+
+/** A ciphertext that was decrypted to JSON, or why it could not be. */
+export type Trial = { readonly plaintext: Buffer } | { readonly cause: string };
+
+/**
+ * Decrypts the string of an envelope for a caller that has the key and may therefore learn about the padding.
+ *
+ * @param key of `credentials`, 32 bytes of UTF-8
+ * @param iv  of `credentials`, 16 characters or more
+ */
+export function tryToDecrypt(data: string, credentials: Credentials, key: string, iv: string): Trial {
+  const ciphertext = decodeCiphertext(data);
+  const decrypted = ciphertext === undefined ? 'length' : credentials.cipher.decrypt(ciphertext);
+  if (ciphertext === undefined || decrypted === 'length') return { cause: hintForData(data) };
+  if (decrypted.paddingOk && isJson(decrypted.plaintext)) return { plaintext: decrypted.plaintext };
+  return { cause: slipOfData(data) ?? diagnose(ciphertext, key, iv) };
+}

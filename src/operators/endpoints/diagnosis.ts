@@ -1,0 +1,31 @@
+import { z } from 'zod';
+import { parseCredentials } from '../../envelope/credentials.ts';
+import { tryToDecrypt } from '../../envelope/trial.ts';
+import { endpoint, type Endpoint } from '../endpoint.ts';
+
+const text = z.string().min(1).max(12_000);
+
+export const diagnosisEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'POST',
+    path: '/diagnosis',
+    operation: 'diagnose_envelope',
+    summary: 'Find out why an envelope does not open with a key and an IV; nothing is stored',
+    role: 'viewer',
+    accountToken: 'own',
+    input: z.strictObject({
+      key: text.describe('As the merchant was given it.'),
+      iv: text.describe('As the merchant was given it.'),
+      data: text.describe('The ciphertext, in hex or base64.'),
+    }),
+    response: { status: 200, view: 'Diagnosis' },
+    run: async (_parts, { key, iv, data }) => {
+      const credentials = parseCredentials(key, iv, 'text');
+      if (Array.isArray(credentials)) {
+        return { cause: credentials.map(({ member, message }) => `the ${member} ${message}`).join('; ') };
+      }
+      const trial = tryToDecrypt(data, credentials, key, iv);
+      return { cause: 'cause' in trial ? trial.cause : null };
+    },
+  }),
+];
