@@ -32,7 +32,7 @@ const accounts = [
   },
 ];
 
-type Run = (args: readonly string[], surroundings?: CommandSetup) => Promise<Ended>;
+type Run = (args: readonly string[], setup?: CommandSetup) => Promise<Ended>;
 
 /** The commands on a store with these accounts. */
 async function filled(store: object): Promise<Run> {
@@ -42,8 +42,8 @@ async function filled(store: object): Promise<Run> {
     'master-key': Buffer.alloc(32, 1).toString('base64'),
     'accounts.ndjson': accounts.map((account) => `${JSON.stringify(account)}\n`).join(''),
   });
-  const run: Run = (args, surroundings) =>
-    runCommand([...args, '--config', folder.file('sidecar.yaml')], { clock: () => now, ...surroundings });
+  const run: Run = (args, setup) =>
+    runCommand([...args, '--config', folder.file('sidecar.yaml')], { clock: () => now, ...setup });
   expect(await run(['accounts', 'import', folder.file('accounts.ndjson')])).toMatchObject({ code: 0 });
   return run;
 }
