@@ -6,6 +6,7 @@ import type { Directory, VersionedDirectory } from './accounts/directory.ts';
 import { memoryDirectory } from './accounts/file/directory.ts';
 import type { DirectoryState } from './accounts/postgres/directory.ts';
 import { PostgresAccounts } from './accounts/postgres/accounts.ts';
+import { sampleOf } from './accounts/sealed-sample.ts';
 import { tallyOf, type Tally } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
 import { Drain } from './admin/drain.ts';
@@ -168,6 +169,7 @@ export class App {
     this.#operators?.configure(config);
     void this.#recorder.configure(config);
     // Accounts that move between a file and a database have not changed.
+    if (config.store.kind === 'file') this.#readiness.report(sampleOf(config.accounts));
     if (config.store.kind === storeBefore.kind) void logChanges(this.#log, accountsBefore, config.accounts);
     const { timeouts, limits, listen, operators } = config;
     this.#merchantsListener.headersTimeout = timeouts.header;
@@ -215,7 +217,10 @@ export class App {
 
   async #openDatabase(): Promise<void> {
     const accounts = this.#database?.accounts;
-    if (accounts === undefined) return;
+    if (accounts === undefined) {
+      this.#readiness.report(sampleOf(this.#config.accounts));
+      return;
+    }
     await accounts.open();
     const tried = this.#readiness.tryMasterKey(() => accounts.sealedSample());
     // A database that cannot be reached holds up nothing.

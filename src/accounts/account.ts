@@ -37,4 +37,6 @@ export interface Account {
   readonly active: boolean;
   readonly keys: readonly ApiKey[];
   readonly encryption: Readonly<Partial<Record<EnvironmentName, Encryption>>>;
+  /** Why its credentials do not open. Its requests are refused then: it must not be taken for one that does not encrypt. */
+  readonly unopened?: string;
 }

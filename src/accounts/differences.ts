@@ -11,6 +11,8 @@ export interface Difference {
     | 'account_renamed'
     | 'account_activated'
     | 'account_deactivated'
+    | 'account_available'
+    | 'account_unavailable'
     | 'key_issued'
     | 'key_revoked'
     | 'key_changed'
@@ -51,6 +53,11 @@ export function differencesButKeys(before: WithoutKeys, after: WithoutKeys): rea
   if (before.name !== after.name) found.push({ account, change: 'account_renamed' });
   if (before.active !== after.active) {
     found.push({ account, change: after.active ? 'account_activated' : 'account_deactivated' });
+  }
+  if (before.unopened !== undefined || after.unopened !== undefined) {
+    if (before.unopened === undefined) found.push({ account, change: 'account_unavailable' });
+    if (after.unopened === undefined) found.push({ account, change: 'account_available' });
+    return found;
   }
   for (const environment of environmentNames) {
     const change = encryptionChange(before.encryption[environment], after.encryption[environment]);

@@ -38,6 +38,21 @@ export function openAccount(stored: StoredAccount, vault: Vault): Account {
   return { id, name, active, keys, encryption };
 }
 
+/**
+ * As `openAccount`, but an account whose credentials do not open is returned as `unopened`: the others are served all the same.
+ *
+ * @throws AccountsError `master_key_missing`, `store_invalid`
+ */
+export function openIfPossible(stored: StoredAccount, vault: Vault): Account {
+  try {
+    return openAccount(stored, vault);
+  } catch (error) {
+    if (!(error instanceof AccountsError) || error.code !== 'master_key_wrong') throw error;
+    const { id, name, active, keys } = stored;
+    return { id, name, active, keys, encryption: {}, unopened: error.message };
+  }
+}
+
 /** The credentials of two stored texts. Throws as `openAccount` does. */
 export function openCredentials(
   { key, iv, format }: StoredCredentials,

@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { SealedSample } from '../accounts/postgres/inspect.ts';
+import type { SealedSample } from '../accounts/sealed-sample.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** Milliseconds until another sample, if the last one could not be taken or did not open. */
@@ -21,7 +21,7 @@ export class Readiness {
     this.#log = log;
     this.#failing = new Gauge({
       name: 'envelope_sidecar_sealed_credentials_failing_ratio',
-      help: 'Of a sample of accounts in the database, the share whose credentials do not open with the master key.',
+      help: 'Of the encrypting accounts of the file, or of a sample of those in the database, the share whose credentials do not open with the master key.',
       registers: [registry],
     });
   }
@@ -54,6 +54,14 @@ export class Readiness {
     if (sample === undefined || this.#noneOpens) {
       this.#retry = setTimeout(() => void this.tryMasterKey(take), interval).unref();
     }
+  }
+
+  /** Takes down what became of the credentials of a file. If none opened, the file is not valid; so this decides nothing. */
+  report({ tried, failures }: SealedSample): void {
+    const failed = failures.length;
+    this.#failing.set(tried === 0 ? 0 : failed / tried);
+    if (failed === 0) return;
+    this.#log.error({ tried, failed, problem: failures[0] }, 'not all sealed credentials open with the master key');
   }
 
   #judge({ tried, failures }: SealedSample): void {

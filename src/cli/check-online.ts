@@ -1,5 +1,6 @@
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { inspect, openSample, type Inspection } from '../accounts/postgres/inspect.ts';
+import { sampleOf } from '../accounts/sealed-sample.ts';
 import { Vault } from '../accounts/vault.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
@@ -33,10 +34,13 @@ export async function onlineChecks(config: Config, now: number): Promise<Check[]
 async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
   if (store.kind === 'file') {
     // A file's credentials were opened when the configuration was read.
-    const encrypting = accounts.filter(({ encryption }) => Object.keys(encryption).length > 0).length;
+    const { tried, failures } = sampleOf(accounts);
+    const [problem] = failures;
     return [
       { check: 'store', ok: true, detail: `${store.file}: ${count(accounts.length, 'account')}` },
-      { check: 'credentials', ok: true, detail: `those of ${count(encrypting, 'account')} open` },
+      problem === undefined
+        ? { check: 'credentials', ok: true, detail: `those of ${count(tried, 'account')} open` }
+        : { check: 'credentials', ok: false, detail: `${failures.length} of ${count(tried, 'account')}: ${problem}` },
     ];
   }
   try {

@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { readAccounts } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import { openAccount } from '../accounts/open-account.ts';
+import { openIfPossible } from '../accounts/open-account.ts';
 import { Vault } from '../accounts/vault.ts';
 import { Files, displayName } from '../yaml/files.ts';
 import { formatPath } from '../input/member-path.ts';
@@ -96,7 +96,7 @@ function readAccountsOf(
   const vault = new Vault(store.masterKeys);
   const stored = readAccounts(file, env, vault);
   if (file.problems.length > 0) return { ok: false, problems: file.problems };
-  return { ok: true, value: stored.map((account) => openAccount(account, vault)), warnings: file.warnings };
+  return { ok: true, value: stored.map((account) => openIfPossible(account, vault)), warnings: file.warnings };
 }
 
 /**

@@ -34,17 +34,20 @@ interface Placed {
  * Reads the accounts of their file, in its order. What is wrong is reported to the file; an account is complete where
  * nothing was. Sealed texts stay sealed in what is returned.
  *
+ * A sealed text that does not open is a warning as long as others do: it costs its own account alone.
+ *
  * @param vault opens them to be checked; undefined: they are not checked
  */
 export function readAccounts(file: YamlFile, env: Env, vault: Vault | undefined): StoredAccount[] {
-  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault);
+  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning');
 }
 
-/** Reads accounts of whatever is written as their file is; see `readAccounts`. */
+/** Reads accounts of anything that is written as their file is; see `readAccounts`. @param unopened what a text is that does not open */
 export function accountsIn(
   file: AccountsSource,
   schema: ReturnType<typeof accountsSchema>,
   vault: Vault | undefined,
+  unopened: 'warning' | 'problem' = 'problem',
 ): StoredAccount[] {
   const content = validate(file, schema);
   const reader = new AccountsReader(file, vault);
@@ -53,7 +56,7 @@ export function accountsIn(
     const account = entry && reader.account(entry, ['accounts', i]);
     if (account !== undefined) accounts.push(account);
   }
-  reader.end();
+  reader.end(unopened);
   return accounts;
 }
 
@@ -103,7 +106,7 @@ class AccountsReader {
   }
 
   /** Reports what did not open. With the wrong master key nothing does: once is enough to say it. */
-  end(): void {
+  end(unopened: 'warning' | 'problem'): void {
     const failed = this.#sealed.filter(({ error }) => error !== undefined);
     const [first] = failed;
     if (first?.error?.code === 'master_key_missing') {
@@ -111,7 +114,12 @@ class AccountsReader {
     } else if (first !== undefined && failed.length > 1 && failed.length === this.#sealed.length) {
       this.#file.report(first.path, 'does not open, nor does any other sealed value: expected another master key');
     } else {
-      for (const { path } of failed) this.#file.report(path, 'does not open: sealed for another place or master key');
+      const isWarning = unopened === 'warning' && failed.length < this.#sealed.length;
+      for (const { path } of failed) {
+        const message = 'does not open: sealed for another place or master key';
+        if (isWarning) this.#file.warn(path, `${message}; requests of this account are refused`);
+        else this.#file.report(path, message);
+      }
     }
   }
 
@@ -181,7 +189,8 @@ class AccountsReader {
     if (this.#vault === undefined && (isWrapped(key) || isWrapped(iv))) return stored;
     const openedKey = this.#opened(key, [...path, 'key'], { ...owner, member: 'key' });
     const openedIv = this.#opened(iv, [...path, 'iv'], { ...owner, member: 'iv' });
-    if (openedKey === undefined || openedIv === undefined) return undefined;
+    // What does not open is reported at the end, and stays stored as it is.
+    if (openedKey === undefined || openedIv === undefined) return stored;
     const credentials = parseCredentials(openedKey, openedIv, format);
     if (!Array.isArray(credentials)) return { ...stored, credentials };
     for (const { member, message } of credentials) this.#file.report([...path, member], message);

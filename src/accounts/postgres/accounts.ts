@@ -1,11 +1,12 @@
 import type { KeyObject } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
+import type { SealedSample } from '../sealed-sample.ts';
 import type { Tally } from '../tally.ts';
 import { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
 import { PostgresDirectory } from './directory.ts';
-import { inspect, openSample, type SealedSample } from './inspect.ts';
+import { inspect, openSample } from './inspect.ts';
 import type { Monitor } from './monitor.ts';
 import { TallyKeeper } from './tally-keeper.ts';
 import { UseRecorder } from './use-recorder.ts';

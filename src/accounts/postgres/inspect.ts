@@ -1,6 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { AccountsError } from '../accounts-error.ts';
 import { openAccount } from '../open-account.ts';
+import type { SealedSample } from '../sealed-sample.ts';
 import type { StoredAccount } from '../store.ts';
 import type { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
@@ -16,14 +17,6 @@ export interface Inspection {
   readonly sample: readonly StoredAccount[];
   /** Rows of the sample that cannot be read. */
   readonly unreadable: readonly AccountsError[];
-}
-
-/** What became of opening a sample of sealed credentials. */
-export interface SealedSample {
-  /** Accounts. */
-  readonly tried: number;
-  /** Why those of an account did not open, one message for each account. */
-  readonly failures: readonly string[];
 }
 
 /** Opens the sealed credentials of a sample. */

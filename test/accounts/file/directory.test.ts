@@ -27,3 +27,10 @@ test.each([
 test.each([[hashOf('d')], [''], ['__proto__'], ['a']])('nothing is found by %j', (hash) => {
   expect(directory.find(hash)).toBeUndefined();
 });
+
+test('an account whose credentials do not open is unavailable, and not one that does not encrypt', () => {
+  const shut: Account = { ...account('shut', [key('d')]), unopened: 'the sealed key does not open' };
+  const others = memoryDirectory([one, shut]);
+  expect(others.find(hashOf('d'))).toBe('unavailable');
+  expect(others.find(hashOf('a'))).toMatchObject({ account: { id: 'one' } });
+});
