@@ -8,7 +8,7 @@ export interface KeyHolder {
   readonly key: ApiKey;
 }
 
-/** `unavailable`: nobody can say at the moment; a wrong 401 would make a merchant's server give up. */
+/** `unavailable`: the answer is not known at the moment; a wrong 401 would make a merchant's server give up. */
 export type Found = KeyHolder | undefined | 'unavailable';
 
 /** Where API keys are looked up. */
@@ -20,7 +20,7 @@ export interface Directory {
    */
   find(hash: string): Found | Promise<Found>;
 
-  /** Whether `find` can tell at once. Looks only: nobody is asked, and nothing counts as used. */
+  /** Whether `find` can tell at once. Looks only: the database is not asked, and nothing counts as used. */
   holds(hash: string): boolean;
 
   /** Where use is recorded: is told of every request that was let in. */

@@ -19,7 +19,7 @@ export function makeApiKey(environment: EnvironmentName, kind: KeyKind): string 
   return body + checksumOf(body);
 }
 
-/** An id for a key: unique by chance, so that nobody has to be asked. */
+/** An id for a key: random, so unique without a look-up. */
 export function makeKeyId(): string {
   return `key_${randomText(16)}`;
 }

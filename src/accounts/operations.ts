@@ -2,7 +2,7 @@ import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import * as changes from './changes.ts';
 import { rfc3339 } from './dates.ts';
-import type { AuditAction, AuditEvent, Decision, Once, Store, StoredAccount } from './store.ts';
+import type { AuditAction, AuditEvent, Decision, IdempotencyKey, Store, StoredAccount } from './store.ts';
 import { Queries } from './queries.ts';
 import type { Vault } from './vault.ts';
 import { viewAccount, viewEncryption, viewKey } from './views.ts';
@@ -22,10 +22,10 @@ export interface OperationsOptions {
 export interface Request {
   /** As in `AuditEvent`. */
   readonly actor: string;
-  readonly once?: Once | undefined;
+  readonly once?: IdempotencyKey | undefined;
 }
 
-export interface KeyWishes {
+export interface KeyOptions {
   readonly environment: EnvironmentName;
   readonly kind: KeyKind;
   /** How long it lives, in milliseconds; undefined: it does not expire. */
@@ -83,7 +83,7 @@ export class Operations extends Queries {
     });
   }
 
-  async issueKey(id: string, wishes: KeyWishes, request: Request): Promise<IssuedKeyView> {
+  async issueKey(id: string, wishes: KeyOptions, request: Request): Promise<IssuedKeyView> {
     return this.#change(id, request, 'key_issued', (found, viewing) => {
       const { environment, kind, lifetime } = wishes;
       const expiresAt = lifetime === undefined ? undefined : viewing.now + lifetime;

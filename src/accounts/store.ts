@@ -23,7 +23,7 @@ export interface Store {
 
   /**
    * The accounts in the order of their ids (as bytes), from the first one behind `after`. Memory stays bounded in a
-   * database, however many there are; whoever iterates may stop early. What is changed meanwhile may be seen or not.
+   * database, however many there are; an iteration may stop early. What is changed meanwhile may be seen or not.
    *
    * @param unreadable gets a `store_invalid` for each account in a database that cannot be read, in place of the account;
    *   without it the first one ends the list
@@ -44,7 +44,7 @@ export interface Store {
    * Rejects with `key_exists` where a key's id or hash belongs to another account already, and with
    * `idempotency_key_reused` where `once.key` stands for another request.
    */
-  change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>>;
+  change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>>;
 
   /**
    * Replaces every account by what `rewrite` makes of it, all or none, and lets no other change come between. For a
@@ -103,7 +103,7 @@ export interface Decision<T> {
 }
 
 /** Names a request that must be carried out once only. */
-export interface Once {
+export interface IdempotencyKey {
   /** Chosen by the client, 1 to 255 printable ASCII characters. */
   readonly key: string;
   /** Digest of the request: the same key with another request is a mistake. Lower-case hex. */

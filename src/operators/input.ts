@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import type { Once } from '../accounts/store.ts';
+import type { IdempotencyKey } from '../accounts/store.ts';
 import { hashOf } from '../accounts/api-key.ts';
 import { formatPath } from '../input/member-path.ts';
 import { validate } from '../input/validate.ts';
@@ -33,7 +33,7 @@ export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Me
  *
  * @throws ApiProblem `invalid_request`
  */
-export function readOnce(key: unknown, operation: string, input: Members): Once | undefined {
+export function readIdempotencyKey(key: unknown, operation: string, input: Members): IdempotencyKey | undefined {
   if (key === undefined) return undefined;
   if (typeof key !== 'string' || !/^[\x21-\x7E]{1,255}$/.test(key)) {
     throw new ApiProblem('invalid_request', 'Idempotency-Key must be 1 to 255 printable ASCII characters.');

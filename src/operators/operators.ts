@@ -13,7 +13,7 @@ import { Console, isOfConsole } from './console.ts';
 import type { Caller, Endpoint, Parts } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
 import { isKnownHost } from './host.ts';
-import { readInput, readOnce } from './input.ts';
+import { readInput, readIdempotencyKey } from './input.ts';
 import { openApi } from './openapi.ts';
 import { checkPermission } from './permission.ts';
 import { ApiProblem, problemBody, problems, type ProblemCode } from './problems.ts';
@@ -188,7 +188,9 @@ async function carryOut(
     endpoint.method === 'GET' ? query : (body ?? {}),
   );
   note.account = (input['account'] ?? input['id']) as string | undefined;
-  const once = endpoint.makesSecret ? readOnce(headers['idempotency-key'], endpoint.operation, input) : undefined;
+  const once = endpoint.makesSecret
+    ? readIdempotencyKey(headers['idempotency-key'], endpoint.operation, input)
+    : undefined;
   const token = signedIn(note);
   const caller: Caller = { actor: `token:${token.name}`, once, token };
   const result = await endpoint.run(parts, input as never, caller);

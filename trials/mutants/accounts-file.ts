@@ -47,7 +47,7 @@ export const accountsFileMutants: readonly Mutant[] = [
       '',
       'a repeated request is not carried out',
     ],
-    ['    refuseTwice(wanted);\n', '', 'no two accounts share a key'],
+    ['    refuseDuplicates(wanted);\n', '', 'no two accounts share a key'],
     [
       'isDeepStrictEqual(accounts.map(membersOf), wanted.map(membersOf))',
       'true',

@@ -13,7 +13,7 @@ const busy = 5;
 const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
 
 /**
- * Takes the lock of a file for whoever wants to rewrite it, and returns what lets go of it. The lock is an empty SQLite
+ * Takes the lock of a file in order to rewrite it, and returns a function that releases it. The lock is an empty SQLite
  * database beside the file, and an exclusive transaction on it: a lock of the kernel, which ends with its process however
  * that ends. A lock that is a file itself would have to be told from one that a killed process left behind.
  *
@@ -62,9 +62,9 @@ function taken(database: DatabaseSync): boolean {
   }
 }
 
-/** Whoever may write the file may take its lock, and nobody else. */
+/** The lock may be taken by exactly those users who may write the file. */
 function makeLock(lock: string, path: string): void {
-  // A file that may not be written could still be replaced by whoever may write its folder.
+  // A file that may not be written could still be replaced by a user who may write its folder.
   accessSync(path, constants.W_OK);
   try {
     closeSync(openSync(lock, 'wx', 0o600));

@@ -1,6 +1,6 @@
 import type { AccountsErrorCode } from '../accounts-error.ts';
 import type { FileStoreOptions } from './store.ts';
-import type { AuditEvent, Once, Selection, StoredAccount } from '../store.ts';
+import type { AuditEvent, IdempotencyKey, Selection, StoredAccount } from '../store.ts';
 
 /** What a thread is started for. */
 export interface FileTask {
@@ -9,7 +9,7 @@ export interface FileTask {
     | { readonly kind: 'read'; readonly id: string }
     | { readonly kind: 'find_by_key'; readonly hash: string }
     | { readonly kind: 'list'; readonly after: string | undefined; readonly selection: Selection | undefined }
-    | { readonly kind: 'change'; readonly ids: readonly string[]; readonly once: Once | undefined };
+    | { readonly kind: 'change'; readonly ids: readonly string[]; readonly once: IdempotencyKey | undefined };
 }
 
 /**

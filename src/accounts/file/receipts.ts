@@ -4,7 +4,7 @@ import { displayName, readRegularFile } from '../../yaml/files.ts';
 import { WrongValue } from '../../input/wrong-value.ts';
 import { AccountsError } from '../accounts-error.ts';
 import type { Companion } from './replace.ts';
-import type { Once } from '../store.ts';
+import type { IdempotencyKey } from '../store.ts';
 
 /** How many are kept: the oldest is forgotten for the next. */
 const most = 1_000;
@@ -15,7 +15,7 @@ type Kept = Map<string, { request: string; receipt: string }>;
 
 /**
  * Receipts of changes that must be made once only, in a file beside the accounts' file: so that all who change that file
- * know them, and still do when they were started again. Whoever uses them holds the file's lock.
+ * know them, and still do when they were started again. The caller holds the file's lock.
  */
 export class Receipts {
   readonly #path: string;
@@ -26,7 +26,7 @@ export class Receipts {
   }
 
   /** The receipt of a request that was carried out. @throws AccountsError `idempotency_key_reused`, `store_invalid` */
-  find({ key, request }: Once): string | undefined {
+  find({ key, request }: IdempotencyKey): string | undefined {
     const kept = this.#read().get(key);
     if (kept !== undefined && kept.request !== request) {
       throw new AccountsError('idempotency_key_reused', 'this idempotency key stands for another request');
@@ -35,7 +35,7 @@ export class Receipts {
   }
 
   /** The file as it shall be with one more. */
-  with({ key, request }: Once, receipt: string): Companion {
+  with({ key, request }: IdempotencyKey, receipt: string): Companion {
     const kept = [...this.#read().set(key, { request, receipt })];
     return { path: this.#path, text: `${JSON.stringify(kept.slice(-most))}\n` };
   }

@@ -25,7 +25,7 @@ export interface Companion {
 }
 
 /**
- * Replaces a file's text so that whoever reads it, at any moment and after any crash, finds either the old text whole or
+ * Replaces a file's text so that a reader, at any moment and after any crash, finds either the old text whole or
  * the new one. Mode and owner stay. The caller holds the file's lock.
  *
  * @param path    not a symbolic link: that would be replaced itself

@@ -20,7 +20,7 @@ import type {
   Changed,
   Decide,
   EventFilter,
-  Once,
+  IdempotencyKey,
   Selection,
   Store,
   StoredAccount,
@@ -74,7 +74,7 @@ export class FileStore implements Store {
   }
 
   /** @param decide may take its time: the lock is held meanwhile */
-  async change<T>(ids: readonly string[], decide: Deciding<T>, once?: Once): Promise<Changed<T>> {
+  async change<T>(ids: readonly string[], decide: Deciding<T>, once?: IdempotencyKey): Promise<Changed<T>> {
     return this.#locked(async (path) => {
       const receipts = new Receipts(path);
       const receipt = once && receipts.find(once);
@@ -164,7 +164,7 @@ export class FileStore implements Store {
   #write(path: string, read: Read, { accounts: changed, events, receipts }: Written, attempt: number): boolean {
     if (changed.length === 0 && receipts === undefined && events.length === 0) return true;
     const wanted = [...new Map([...read.accounts, ...changed].map((account) => [account.id, account])).values()];
-    refuseTwice(wanted);
+    refuseDuplicates(wanted);
     const text = changed.length === 0 ? read.text : changedText(read.text, read.accounts, changed);
     const check = (candidate: string): void => {
       // Without opening what is sealed: it may be with another master key from now on.
@@ -233,7 +233,7 @@ const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> =
 };
 
 /** @throws AccountsError `key_exists` where two keys would have the same id, or be the same key */
-function refuseTwice(accounts: readonly StoredAccount[]): void {
+function refuseDuplicates(accounts: readonly StoredAccount[]): void {
   const seen = new Set<string>();
   for (const account of accounts) {
     for (const { id, hash } of account.keys) {

@@ -4,7 +4,7 @@ import { Worker } from 'node:worker_threads';
 import { AccountsError } from '../accounts-error.ts';
 import type { FileMessage, FileReply, FileTask } from './messages.ts';
 import { FileStore, type FileStoreOptions } from './store.ts';
-import type { Changed, Decide, Once, Selection, StoredAccount, Unreadable } from '../store.ts';
+import type { Changed, Decide, IdempotencyKey, Selection, StoredAccount, Unreadable } from '../store.ts';
 
 /**
  * The accounts' file as a store beside merchants' traffic: reading and writing it takes a second for some thousand
@@ -35,7 +35,7 @@ export class ThreadedFileStore extends FileStore {
     }
   }
 
-  override async change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
+  override async change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>> {
     let changed: Changed<T> | undefined;
     const response = (existing: readonly StoredAccount[]): FileReply => {
       const { accounts, events, result, receipt } = decide(new Map(existing.map((account) => [account.id, account])));
@@ -45,7 +45,7 @@ export class ThreadedFileStore extends FileStore {
     await this.#run({ kind: 'change', ids, once }, response, (receipt) => {
       if (receipt !== undefined) changed = { outcome: 'repeated', receipt };
     });
-    if (changed === undefined) throw new Error('a change that nobody decided on');
+    if (changed === undefined) throw new Error('a change without a decision');
     return changed;
   }
 
@@ -72,7 +72,7 @@ export class ThreadedFileStore extends FileStore {
     for await (const [accounts, reply] of this.#conversation(task, done)) reply(response(accounts));
   }
 
-  /** What a thread asks, and how to reply. Whoever leaves it early still waits until the thread has let go of the file. */
+  /** What a thread asks, and how to reply. A caller that leaves it early still waits until the thread has let go of the file. */
   async *#conversation(task: FileTask['task'], done?: (receipt: string | undefined) => void): AsyncGenerator<Question> {
     const leave = await this.#enter();
     try {

@@ -38,7 +38,7 @@ export class PostgresAccounts {
   readonly #tally: TallyKeeper;
   #pool: Promise<Pool> | undefined;
 
-  /** @param clock epoch milliseconds; @param stopwatch milliseconds on a steady scale */
+  /** @param clock epoch milliseconds; @param stopwatch monotonic milliseconds */
   constructor(
     { url, masterKeys, cache, staleFor }: PostgresSettings,
     clock: () => number,

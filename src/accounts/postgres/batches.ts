@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 /** Keys in one query at most. */
 const largest = 250;
 
-/** From the begin of one query to the begin of the next, milliseconds: at most 200 queries a second. */
+/** From the start of one query to the start of the next, milliseconds: at most 200 queries a second. */
 const interval = 5;
 
 /**
@@ -33,7 +33,7 @@ export class Batches<T> {
     return question.promise;
   }
 
-  /** The responses under way may be old: whoever asks from now on waits for the next query. */
+  /** The responses under way may be old: a caller that asks from now on waits for the next query. */
   outdate(): void {
     this.#underWay = new Map();
   }

@@ -32,7 +32,7 @@ export async function lookUpClient(url: string): Promise<Client> {
   return new pg.Client(optionsFor(url, lookUps));
 }
 
-/** A single connection for migrations, not connected yet. They may take as long as they need, but make nobody wait. */
+/** A single connection for migrations, not connected yet. They may take as long as they need, but hold up no one. */
 export async function migrationClient(url: string): Promise<Client> {
   const { default: pg } = await import('pg');
   const { connect } = changes;

@@ -15,7 +15,7 @@ import { accountOf, selectHolders, type HolderRow } from './rows.ts';
 const heartbeat = 1_000;
 
 /** No key has this hash: asking for it is asking for a sign of life. */
-const nobody = '';
+const noHash = '';
 
 export interface PostgresDirectoryOptions {
   readonly url: string;
@@ -25,7 +25,7 @@ export interface PostgresDirectoryOptions {
   /** How long known keys go on working while the database cannot be asked. Milliseconds. */
   readonly staleFor: number;
   readonly uses: Uses;
-  /** Milliseconds on a steady scale: a wall clock that is put back must not lengthen `staleFor`. */
+  /** Monotonic milliseconds: a wall clock that is put back must not lengthen `staleFor`. */
   readonly stopwatch: () => number;
   readonly monitor: Monitor;
 }
@@ -33,7 +33,7 @@ export interface PostgresDirectoryOptions {
 /** How a directory is at the moment. */
 export interface DirectoryState {
   readonly connected: boolean;
-  /** When the database was last heard, milliseconds on a steady scale; undefined: never. */
+  /** When the database was last heard, monotonic milliseconds; undefined: never. */
   readonly heardAt: number | undefined;
   /** Keys held that exist. */
   readonly known: number;
@@ -295,6 +295,6 @@ export class PostgresDirectory implements VersionedDirectory {
   #listen(): void {
     if (this.#span === undefined || this.#stopwatch() - this.#span.heardAt < heartbeat) return;
     // What goes wrong is told where it does.
-    this.#batches.ask(nobody).catch(() => {});
+    this.#batches.ask(noHash).catch(() => {});
   }
 }

@@ -9,7 +9,7 @@ const patience = 2_000;
 /**
  * Sends a notification through a connection of its own and waits for it on `client`. A pooler that gives each
  * transaction another connection lets look-ups pass but swallows the news of changes: keys that were revoked would go
- * on working, and nobody would notice.
+ * on working, and the loss would go unnoticed.
  *
  * @throws AccountsError `store_unavailable` where it does not arrive
  */

@@ -5,7 +5,7 @@ import type {
   Changed,
   Decide,
   EventFilter,
-  Once,
+  IdempotencyKey,
   Selection,
   Store,
   StoredAccount,
@@ -64,7 +64,7 @@ export class PostgresStore implements Store {
     }
   }
 
-  async change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
+  async change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>> {
     return transaction(await this.#connections(), async (run) => {
       const receipt = once === undefined ? undefined : await claim(run, once);
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
@@ -147,7 +147,7 @@ function pageOf(conditions: string): string {
  * Claims an idempotency key for this transaction: undefined where it was free. Waits for another transaction that has
  * just claimed the same one.
  */
-async function claim(run: Query, once: Once): Promise<string | undefined> {
+async function claim(run: Query, once: IdempotencyKey): Promise<string | undefined> {
   await run(
     `DELETE FROM envelope_sidecar.receipts WHERE idempotency_key IN (
       SELECT idempotency_key FROM envelope_sidecar.receipts WHERE made_at < now() - interval '48 hours'

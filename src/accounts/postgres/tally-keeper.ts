@@ -26,7 +26,7 @@ export class TallyKeeper {
   #counting = false;
   #dueAt = -Infinity;
 
-  /** @param clock epoch milliseconds; @param stopwatch milliseconds on a steady scale */
+  /** @param clock epoch milliseconds; @param stopwatch monotonic milliseconds */
   constructor(pool: () => Promise<Pool>, clock: () => number, stopwatch: () => number) {
     this.#pool = pool;
     this.#clock = clock;

@@ -12,7 +12,7 @@ const inTheClear = new Vault([]);
 
 /**
  * Adds accounts to a store. One that is there and differs is refused: an import never overwrites, so that one which broke
- * off can be run again. The store's trail has an event for each account; the log gets one line from whoever imports.
+ * off can be run again. The store's trail has an event for each account; the log gets one line from the caller.
  */
 export class Importer {
   readonly #options: OperationsOptions;
@@ -44,7 +44,7 @@ export class Importer {
         const events = added.map(({ id }) => this.#event(id, clock()));
         return { accounts: added, events, result: outcomes };
       });
-      if (changed.outcome === 'repeated') throw new Error('nobody asked for a receipt');
+      if (changed.outcome === 'repeated') throw new Error('a receipt without an idempotency key');
       return changed.result;
     } catch (error) {
       if (!(error instanceof AccountsError)) throw error;

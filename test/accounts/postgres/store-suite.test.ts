@@ -4,7 +4,7 @@ import type {
   Changed,
   Decide,
   EventFilter,
-  Once,
+  IdempotencyKey,
   Store,
   StoredAccount,
   StoredCredentials,
@@ -39,7 +39,7 @@ class MarkingStore implements Store {
     for await (const account of this.#store.list(...query)) yield unmarked(account);
   }
 
-  change<T>(ids: readonly string[], decide: Decide<T>, once?: Once): Promise<Changed<T>> {
+  change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>> {
     const decideMarked: Decide<T> = (existing) => {
       const decision = decide(new Map([...existing].map(([id, account]) => [id, unmarked(account)])));
       return { ...decision, accounts: decision.accounts.map(marked) };
