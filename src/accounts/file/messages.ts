@@ -1,20 +1,16 @@
 import type { AccountsErrorCode } from '../accounts-error.ts';
-import type { FileStoreOptions } from './store.ts';
 import type { AuditEvent, IdempotencyKey, Selection, StoredAccount } from '../store.ts';
 
-/** What a thread is started for. */
-export interface FileTask {
-  readonly options: FileStoreOptions;
-  readonly task:
-    | { readonly kind: 'read'; readonly id: string }
-    | { readonly kind: 'find_by_key'; readonly hash: string }
-    | { readonly kind: 'list'; readonly after: string | undefined; readonly selection: Selection | undefined }
-    | { readonly kind: 'change'; readonly ids: readonly string[]; readonly once: IdempotencyKey | undefined };
-}
+/** What a thread is asked to do. */
+export type FileTask =
+  | { readonly kind: 'read'; readonly id: string }
+  | { readonly kind: 'find_by_key'; readonly hash: string }
+  | { readonly kind: 'list'; readonly after: string | undefined; readonly selection: Selection | undefined }
+  | { readonly kind: 'change'; readonly ids: readonly string[]; readonly once: IdempotencyKey | undefined };
 
 /**
  * What the thread tells. After `accounts` it waits for a reply: they are what was read, some of what is listed, or those
- * about to be changed. The other two are its last.
+ * about to be changed. After the other two it waits for the next task.
  */
 export type FileMessage =
   | { readonly kind: 'accounts'; readonly accounts: readonly StoredAccount[] }

@@ -1,4 +1,4 @@
-import { on } from 'node:events';
+import { on, once } from 'node:events';
 import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { AccountsError } from '../accounts-error.ts';
@@ -6,14 +6,19 @@ import type { FileMessage, FileReply, FileTask } from './messages.ts';
 import { FileStore, type FileStoreOptions } from './store.ts';
 import type { Changed, Decide, IdempotencyKey, Selection, StoredAccount, Unreadable } from '../store.ts';
 
+/** How long a thread waits for another task before it ends. To start one takes longer than most tasks. Milliseconds. */
+const idleTime = 10_000;
+
 /**
  * The accounts' file as a store beside merchants' traffic: reading and writing it takes a second for some thousand
- * accounts, so each operation has a thread of its own, one at a time. What is decided is decided here.
+ * accounts, so a thread of its own carries the operations out, one at a time. What is decided is decided here.
  */
 export class ThreadedFileStore extends FileStore {
   readonly #options: FileStoreOptions;
   /** Resolves when the operation before is over. */
   #turn: Promise<void> = Promise.resolve();
+  #worker: Worker | undefined;
+  #idle: NodeJS.Timeout | undefined;
 
   constructor(options: FileStoreOptions) {
     super(options);
@@ -49,8 +54,15 @@ export class ThreadedFileStore extends FileStore {
     return changed;
   }
 
+  override async close(): Promise<void> {
+    const leave = await this.#enter();
+    clearTimeout(this.#idle);
+    await this.#worker?.terminate();
+    leave();
+  }
+
   /** The account that a task finds. */
-  async #one(task: FileTask['task']): Promise<StoredAccount | undefined> {
+  async #one(task: FileTask): Promise<StoredAccount | undefined> {
     let found: StoredAccount | undefined;
     await this.#run(task, (accounts) => {
       [found] = accounts;
@@ -65,7 +77,7 @@ export class ThreadedFileStore extends FileStore {
    * @param done called where it was carried out, with the receipt of what was not made again
    */
   async #run(
-    task: FileTask['task'],
+    task: FileTask,
     response: (accounts: readonly StoredAccount[]) => FileReply,
     done?: (receipt: string | undefined) => void,
   ): Promise<void> {
@@ -73,7 +85,7 @@ export class ThreadedFileStore extends FileStore {
   }
 
   /** What a thread asks, and how to reply. A caller that leaves it early still waits until the thread has let go of the file. */
-  async *#conversation(task: FileTask['task'], done?: (receipt: string | undefined) => void): AsyncGenerator<Question> {
+  async *#conversation(task: FileTask, done?: (receipt: string | undefined) => void): AsyncGenerator<Question> {
     const leave = await this.#enter();
     try {
       const receipt = yield* this.#withThread(task);
@@ -83,18 +95,17 @@ export class ThreadedFileStore extends FileStore {
     }
   }
 
-  async *#withThread(task: FileTask['task']): AsyncGenerator<Question, string | undefined> {
-    const { file, env, masterKeys } = this.#options;
-    const worker = new Worker(new URL(`./worker${extname(import.meta.url)}`, import.meta.url), {
-      workerData: { options: { file, env: { ...env }, masterKeys }, task } satisfies FileTask,
-    });
-    const exited = new Promise((resolve) => worker.once('exit', resolve));
+  async *#withThread(task: FileTask): AsyncGenerator<Question, string | undefined> {
+    clearTimeout(this.#idle);
+    const worker = (this.#worker ??= this.#start());
+    worker.ref();
     let isAnswered = true;
     const reply = (response: FileReply): void => {
       isAnswered = true;
       worker.postMessage(response);
     };
     try {
+      worker.postMessage(task);
       for await (const [message] of on(worker, 'message', { close: ['exit'] }) as AsyncIterable<[FileMessage]>) {
         if (message.kind === 'done') return message.receipt;
         if (message.kind === 'failed') throw new AccountsError(message.code, message.message);
@@ -103,9 +114,25 @@ export class ThreadedFileStore extends FileStore {
       }
       throw new Error('a thread that ended before its task');
     } finally {
-      if (!isAnswered) reply('enough');
-      await exited;
+      if (!isAnswered) {
+        const over = Promise.race([once(worker, 'message'), once(worker, 'exit')]);
+        reply('enough');
+        await over;
+      }
+      worker.unref();
+      this.#idle = setTimeout(() => void worker.terminate(), idleTime).unref();
     }
+  }
+
+  #start(): Worker {
+    const { file, env, masterKeys } = this.#options;
+    const worker = new Worker(new URL(`./worker${extname(import.meta.url)}`, import.meta.url), {
+      workerData: { file, env: { ...env }, masterKeys } satisfies FileStoreOptions,
+    });
+    worker.once('exit', () => {
+      if (this.#worker === worker) this.#worker = undefined;
+    });
+    return worker;
   }
 
   /** Waits for its turn; what is returned ends it. */

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { parentPort, workerData } from 'node:worker_threads';
 import { AccountsError } from '../accounts-error.ts';
 import type { FileMessage, FileReply, FileTask } from './messages.ts';
-import { FileStore } from './store.ts';
+import { FileStore, type FileStoreOptions } from './store.ts';
 import type { StoredAccount } from '../store.ts';
 
 /** Accounts in one message: few enough that taking them in never holds the other thread up. */
@@ -14,18 +14,22 @@ class Enough extends Error {}
 const port = parentPort;
 if (port === null) throw new Error('started as a program');
 const post = (message: FileMessage): void => port.postMessage(message);
-const { options, task } = workerData as FileTask;
+const options = workerData as FileStoreOptions;
 
-try {
-  post({ kind: 'done', receipt: await carryOut(new FileStore(options)) });
-} catch (error) {
-  if (error instanceof AccountsError) post({ kind: 'failed', code: error.code, message: error.message });
-  else if (error instanceof Enough) post({ kind: 'done', receipt: undefined });
-  else throw error;
+for (;;) {
+  // One task after the other: the other thread sends the next one when this one is done.
+  const [task] = (await once(port, 'message')) as [FileTask];
+  try {
+    post({ kind: 'done', receipt: await carryOut(task, new FileStore(options)) });
+  } catch (error) {
+    if (error instanceof AccountsError) post({ kind: 'failed', code: error.code, message: error.message });
+    else if (error instanceof Enough) post({ kind: 'done', receipt: undefined });
+    else throw error;
+  }
 }
 
 /** The receipt of a change that was made before. */
-async function carryOut(store: FileStore): Promise<string | undefined> {
+async function carryOut(task: FileTask, store: FileStore): Promise<string | undefined> {
   if (task.kind === 'change') {
     const decide = async (existing: ReadonlyMap<string, StoredAccount>) => {
       return { ...(await asked([...existing.values()])), result: undefined };
