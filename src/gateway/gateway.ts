@@ -258,7 +258,7 @@ export class Gateway {
     const now = this.#clock();
     uses.key(holder.key.id, now);
     if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
-    if (sealing.sealer !== encryption.current || encryption.current === undefined) {
+    if (sealing.sealer !== encryption.current) {
       uses.previous(holder.account.id, environment, encryption.grace.until, now);
     }
   }

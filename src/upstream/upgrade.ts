@@ -30,14 +30,14 @@ const ofUpgrade = { connection: 'Upgrade', upgrade: 'websocket' };
  * prepared here, and three of its faults are corrected: it rewrites paths, it writes a response other than 101 to the client
  * with headers that do not fit its body, and it leaves one side open when the other disappears.
  *
- * @param connectTimeout milliseconds for TCP and TLS together
- * @param handler        for a response other than 101, or a failure
+ * @param connectTimeout  milliseconds for TCP and TLS together
+ * @param responseHandler for a response other than 101, or a failure
  */
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
   { req, socket, firstBytes, target: path, headers }: UpgradeRequest,
-  handler: ResponseHandler,
+  responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
   const { protocol, socketPath, ca, cert, key } = address;
@@ -45,6 +45,11 @@ export function upgrade(
   let settled = false;
   let outgoing: ClientRequest | undefined;
   let body: IncomingMessage | undefined;
+  const abort = (): void => {
+    settled = true;
+    (body ?? outgoing)?.destroy();
+  };
+  const handler = guarded(responseHandler, abort);
   const settle = (): boolean => {
     const first = !settled;
     settled = true;
@@ -111,10 +116,33 @@ export function upgrade(
   return {
     pause: () => void body?.pause(),
     resume: () => void body?.resume(),
-    abort: () => {
-      settled = true;
-      (body ?? outgoing)?.destroy();
-    },
+    abort,
+  };
+}
+
+/**
+ * The handler, with its errors caught: in an event of a socket they would end the process.
+ *
+ * @param abort ends the exchange
+ */
+function guarded(handler: ResponseHandler, abort: () => void): ResponseHandler {
+  const guard =
+    <Parts extends readonly unknown[]>(handle: (...parts: Parts) => void) =>
+    (...parts: Parts): void => {
+      try {
+        handle(...parts);
+      } catch (error) {
+        abort();
+        handler.onError(error);
+      }
+    };
+  return {
+    onInformation: guard((status, headers) => handler.onInformation(status, headers)),
+    onHead: guard((status, headers) => handler.onHead(status, headers)),
+    onData: guard((chunk) => handler.onData(chunk)),
+    onEnd: guard(() => handler.onEnd()),
+    onFailure: guard((failure) => handler.onFailure(failure)),
+    onError: (error) => handler.onError(error),
   };
 }
 

@@ -23,6 +23,8 @@ import {
   type TestSidecar,
 } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
+import { addressOf } from '../../src/upstream/connect.ts';
+import { upgrade } from '../../src/upstream/upgrade.ts';
 
 const webSocketRoute = route('/ws/*', { upgrade: true });
 
@@ -545,3 +547,30 @@ describe('an Upgrade that is not asked for by a route', () => {
     ]);
   });
 });
+
+test.each([
+  ['its head', { onHead: fail }, true],
+  ['its body', { onData: fail }, true],
+  ['its end', { onEnd: fail }, true],
+  ['a failure', { onFailure: fail }, false],
+])('what a handler throws at %s is told to it, and does not end the process', async (_, throwing, answers) => {
+  const response = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
+  const { origin } = await startByteUpstream(
+    ({ socket }) => void (answers ? socket.write(response) : socket.destroy()),
+  );
+  const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
+  const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {}, onEnd: () => {}, onFailure: () => {} };
+  const server = createServer().on('upgrade', (req, socket, firstBytes) => {
+    const request = { req, socket: socket as Socket, firstBytes, target: '/', headers: [] };
+    upgrade(addressOf(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
+  });
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  onTestFinished(() => void server.close());
+  const client = await openConnection((server.address() as AddressInfo).port);
+  client.send(handshake('/'));
+  expect(await error).toEqual(new Error('unforeseen'));
+});
+
+function fail(): never {
+  throw new Error('unforeseen');
+}

@@ -241,9 +241,14 @@ export const upstreamMutants: readonly Mutant[] = [
       'http-proxy does not write a response to an upgrade by itself',
     ],
     [
-      '      settled = true;\n      (body ?? outgoing)?.destroy();',
-      '      settled = true;',
+      '    settled = true;\n    (body ?? outgoing)?.destroy();',
+      '    settled = true;',
       'an upgrade that is given up is ended',
+    ],
+    [
+      '        abort();\n        handler.onError(error);',
+      '        throw error;',
+      "what the handler of an upgrade's response throws does not end the process",
     ],
     ['status < 200 || status > 599', 'false', 'an upgrade is answered with a status that can be'],
     [

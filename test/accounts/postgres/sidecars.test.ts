@@ -160,6 +160,27 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     }
   });
 
+  test.each([
+    ['an envelope', true],
+    ['plaintext', false],
+  ])('after encryption was disabled with a grace, %s counts as use of the old credentials: %s', async (kind, isUse) => {
+    const url = await postgres.createDatabase();
+    const operations = operationsOn(url);
+    const { key } = await newMerchant(operations);
+    const enable = { encoding: undefined, grace: undefined, replace: false };
+    const credentials = JSON.parse(
+      JSON.stringify(await operations.enableEncryption('acme', 'test', enable, { actor })),
+    ) as { key: string; iv: string };
+    await operations.disableEncryption('acme', 'test', 60_000, { actor });
+    const sidecar = await startOne(url);
+    const body = kind === 'plaintext' ? '{}' : envelopeOf(credentials, '{}');
+    expect((await send(sidecar, path, { key, body })).status).toBe(200);
+    await sidecar.app.stop();
+    const previous = (await openStore(url).read('acme'))?.encryption.test?.previous;
+    expect(previous).toBeDefined();
+    expect(previous?.lastUsedAt !== undefined).toBe(isUse);
+  });
+
   test('does not record the use of a key that was refused', async () => {
     const url = await postgres.createDatabase();
     const operations = operationsOn(url);
