@@ -57,14 +57,31 @@ test('a route that sidecar.yaml closes is closed although accounts.yaml is broke
   expect(sidecar.entries('configuration reloaded').at(-1)).toMatchObject({ files: ['sidecar'] });
 });
 
-test('a FIFO in place of a file is a problem, and neither reloading nor SIGTERM waits for it', async () => {
+test('a FIFO in place of sidecar.yaml is a problem, and neither reloading nor SIGTERM waits for it', async () => {
   const { sidecar, folder } = await start();
-  rmSync(folder.file('sidecar.yaml'));
-  execFileSync('mkfifo', [folder.file('sidecar.yaml')]);
+  putFifo(folder, 'sidecar.yaml');
   folder.replace({ 'accounts.yaml': revoked() });
   await untilStatus(sidecar, keys.globex, 401);
+  await expectRefusedFifo(sidecar);
+});
+
+test('a FIFO in place of accounts.yaml is a problem, and neither reloading nor SIGTERM waits for it', async () => {
+  const { sidecar, folder, origin } = await start();
+  putFifo(folder, 'accounts.yaml');
+  folder.replace({ 'sidecar.yaml': sidecarFile(origin, { routes: [{ path: '/open', keys: ['public'] }] }) });
+  await untilStatus(sidecar, keys.globexPublic, 200, '/open');
+  expect(await status(sidecar, keys.globex)).toBe(200);
+  await expectRefusedFifo(sidecar);
+});
+
+function putFifo(folder: Folder, name: string): void {
+  rmSync(folder.file(name));
+  execFileSync('mkfifo', [folder.file(name)]);
+}
+
+async function expectRefusedFifo(sidecar: Serving): Promise<void> {
   const [entry] = await sidecar.untilEntries('configuration is invalid: the current one is kept');
   expect(entry?.['problem']).toMatch(/cannot read the file: it is not a regular file$/);
   sidecar.signal('SIGTERM');
   expect(await sidecar.ended()).toEqual({ code: 0, signal: null });
-});
+}
