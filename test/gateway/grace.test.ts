@@ -314,3 +314,17 @@ describe('after encryption was disabled with a grace', () => {
     }
   });
 });
+
+test('the end of a grace is a time of day: a clock that is put back opens the grace again, and only until then', async () => {
+  let now = until - 1;
+  const { sidecar } = await startGateway({ accounts: rotated, clock: () => now });
+  const status = async (): Promise<number> =>
+    (await send(sidecar, charge, { key: keys.acme, body: envelopeOf(previous, plaintext) })).status;
+  expect(await status()).toBe(200);
+  now = until - 3_600_000;
+  expect(await status()).toBe(200);
+  now = until;
+  expect(await status()).toBe(400);
+  now = until - 3_600_000;
+  expect(await status()).toBe(200);
+});
