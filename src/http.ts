@@ -8,6 +8,12 @@ import type { AddressInfo, Socket } from 'node:net';
 export const http = process.getBuiltinModule('node:http');
 
 /**
+ * Connections that wait in the kernel to be accepted. Node's 511 are fewer than a flood brings between two turns of the
+ * event loop: the kernel then drops handshakes of others, who try again after 1, 3, 7 … seconds. Linux allows 4,096.
+ */
+const backlog = 4_096;
+
+/**
  * Opens a server on an address; port 0 takes a free one. Resolves to the address it has bound.
  *
  * @throws the server's error if the address cannot be bound
@@ -15,7 +21,7 @@ export const http = process.getBuiltinModule('node:http');
 export async function listen(server: Server, { host, port }: { host: string; port: number }): Promise<AddressInfo> {
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(port, host, () => {
+    server.listen({ port, host, backlog }, () => {
       server.off('error', reject);
       resolve();
     });

@@ -1,4 +1,5 @@
 import { connect as connectTls } from 'node:tls';
+import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
@@ -144,4 +145,35 @@ describe('what waits in a pipeline', () => {
     expect(await pipelined(header)).toEqual(['open']);
     expect(await pipelined(header + 1)).toEqual(['closed']);
   });
+});
+
+/** Opens connections from a thread, and counts those that the kernel has taken while this thread does nothing. */
+const flood = `
+  const { connect } = require('node:net');
+  const { workerData: { port, connections, opened } } = require('node:worker_threads');
+  const sockets = [];
+  const open = () => {
+    if (sockets.length === connections) return;
+    const socket = connect(port, '127.0.0.1', () => {
+      if (Atomics.add(opened, 0, 1) + 1 === connections) Atomics.notify(opened, 0);
+      open();
+    });
+    socket.on('error', () => {});
+    sockets.push(socket);
+  };
+  for (let i = 0; i < 10; i += 1) open();
+`;
+
+test('connections of a flood that comes between two turns of the event loop wait in the kernel, and none is dropped', async () => {
+  const sidecar = await start({ limits: {} });
+  const connections = 1_500;
+  const opened = new Int32Array(new SharedArrayBuffer(4));
+  const worker = new Worker(flood, { eval: true, workerData: { port: sidecar.port, connections, opened } });
+  onTestFinished(async () => void (await worker.terminate()));
+  // A dropped handshake is tried again after a second at the earliest, and dropped again.
+  const end = performance.now() + 20_000;
+  for (let now = 0; (now = opened[0] ?? 0) < connections && performance.now() < end;) {
+    if (Atomics.wait(opened, 0, now, 3_000) === 'timed-out' && opened[0] === now) break;
+  }
+  expect(opened[0]).toBe(connections);
 });
