@@ -287,7 +287,7 @@ export interface paths {
     };
     get?: never;
     put?: never;
-    /** End a running grace end it now: the previous credentials are deleted */
+    /** End a running grace now: the previous credentials are deleted */
     post: operations['end_grace'];
     delete?: never;
     options?: never;

@@ -120,7 +120,11 @@ export class ThreadedFileStore extends FileStore {
         await over;
       }
       worker.unref();
-      this.#idle = setTimeout(() => void worker.terminate(), idleTime).unref();
+      this.#idle = setTimeout(() => {
+        // Given up first: a task that comes before it has ended needs another one.
+        this.#worker = undefined;
+        void worker.terminate();
+      }, idleTime).unref();
     }
   }
 

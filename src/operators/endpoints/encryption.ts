@@ -94,7 +94,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/grace/end',
     operation: 'end_grace',
-    summary: 'End a running grace end it now: the previous credentials are deleted',
+    summary: 'End a running grace now: the previous credentials are deleted',
     role: 'operator',
     input: z.strictObject({ account, environment }),
     response: { status: 200, view: 'ChangedEncryption' },

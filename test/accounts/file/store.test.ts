@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { enableEncryption, existing, newAccount } from '../../../src/accounts/changes.ts';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { FileStore, type FileStoreOptions } from '../../../src/accounts/file/store.ts';
@@ -235,6 +235,15 @@ test.skipIf(!mayMount)('beside traffic, what a file refuses is refused in the sa
   });
   folder.protect();
   await expect(add(store, 'b')).rejects.toMatchObject({ code: 'store_read_only' });
+});
+
+test('beside traffic, a task that comes just when the idle thread is ended has another one', async () => {
+  const store = storeOn(new Folder({ 'accounts.yaml': one }), ThreadedFileStore);
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  await store.read('a');
+  vi.advanceTimersByTime(10_000);
+  expect((await store.read('a'))?.id).toBe('a');
 });
 
 test('a change waits for another one, whoever makes it', async () => {
