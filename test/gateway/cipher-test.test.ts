@@ -1,7 +1,6 @@
 import { createCipheriv } from 'node:crypto';
-import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { gzipSync } from 'node:zlib';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { RefusalCode } from '../../src/errors.ts';
 import {
   decrypted,
@@ -18,6 +17,7 @@ import { startGateway } from '../support/gateway.ts';
 import { request } from '../support/refused.ts';
 import { acme, acmeLive, acmeTest, configOf, globex, keys, route, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
+import { turnsOfResponses } from '../support/turns.ts';
 
 const encrypt = '/api/s2s/aes-encrypt';
 const decrypt = '/api/s2s/aes-decrypt';
@@ -295,17 +295,7 @@ describe('in an environment that does not list them', () => {
 test('work for the test endpoints is done in turns: other requests come between two pieces of it', async () => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin));
-  let turn = 0;
-  const countTurns = (): void => {
-    turn += 1;
-    counting = setImmediate(countTurns);
-  };
-  let counting = setImmediate(countTurns);
-  onTestFinished(() => clearImmediate(counting));
-  const turns: number[] = [];
-  const onResponse = (): void => void turns.push(turn);
-  subscribe('http.server.response.finish', onResponse);
-  onTestFinished(() => void unsubscribe('http.server.response.finish', onResponse));
+  const turns = turnsOfResponses();
   const headers = ['Host: localhost', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`, 'Content-Length: 2'];
   const work = `${request('POST /api/s2s/aes-encrypt HTTP/1.1', ...headers)}{}`;
   const clients = await Promise.all(Array.from({ length: 8 }, () => openConnection(sidecar.port)));

@@ -8,6 +8,7 @@ import { inFlight, limitUsed } from '../support/metrics.ts';
 import { authorization, request, start, valid } from '../support/refused.ts';
 import { admin, configOf, operatorsOf, route, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
+import { turnsOfResponses } from '../support/turns.ts';
 
 describe('pipelined requests', () => {
   test('are answered in order, and reach the upstream one after the other', async () => {
@@ -145,17 +146,7 @@ describe('pipelined requests', () => {
 
 test('of requests in advance one is answered in a turn of the event loop, so that others are served between them', async () => {
   const { sidecar } = await start();
-  let turn = 0;
-  const countTurns = (): void => {
-    turn += 1;
-    counting = setImmediate(countTurns);
-  };
-  let counting = setImmediate(countTurns);
-  onTestFinished(() => clearImmediate(counting));
-  const turns: number[] = [];
-  const onResponse = (): void => void turns.push(turn);
-  subscribe('http.server.response.finish', onResponse);
-  onTestFinished(() => void unsubscribe('http.server.response.finish', onResponse));
+  const turns = turnsOfResponses();
   const client = await openConnection(sidecar.port);
   client.send(request('GET / HTTP/1.1', 'Host: localhost').repeat(50));
   await client.untilText('missing_api_key', 2 * 50);
