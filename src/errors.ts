@@ -1,18 +1,18 @@
 /**
- * The refusals: every error response of the sidecar itself. One row each; a test compares them with docs/errors.md. This file
- * imports nothing, so that every part may name a code.
+ * The refusals: one row for each error response that the sidecar itself sends to merchants. A test compares them with
+ * docs/errors.md. This file imports nothing, so that every part may name a code.
  */
 
-interface Refusal {
+interface RefusalRow {
   /** HTTP status of the response. */
   readonly status: number;
   /** RFC 9457 `title`: the same words at every occurrence. */
   readonly title: string;
   /** RFC 9457 `detail`: what the caller can do about it. Never data of one request. */
   readonly detail: string;
-  /** Whether an encrypting account gets it sealed on an enveloped route. Plain if its credentials may be at fault. */
+  /** Whether it is sealed for an encrypting account on an enveloped route. Not if the account's credentials may be at fault. */
   readonly sealed: boolean;
-  /** Whether it closes the connection: further bytes are unwanted, or may be the rest of the refused request. */
+  /** Whether it closes the connection: further bytes are unwanted, or may belong to the refused request. */
   readonly closes?: true;
   /** Seconds for `Retry-After`, on temporary refusals. */
   readonly retryAfter?: number;
@@ -186,12 +186,12 @@ export const refusals = {
     detail: 'The request failed for a reason inside the gateway.',
     sealed: true,
   },
-} as const satisfies Record<string, Refusal>;
+} as const satisfies Record<string, RefusalRow>;
 
-/** The closed set of codes: the wire's `code`, the metric label and the log member alike. */
+/** A code, as the response, the metrics and the log have it. */
 export type RefusalCode = keyof typeof refusals;
 
 /** The row of a code, widened so that every row has every member. */
-export function refusalOf(code: RefusalCode): Refusal {
+export function refusalOf(code: RefusalCode): RefusalRow {
   return refusals[code];
 }
