@@ -35,20 +35,20 @@ import { Upstreams, type Upstream } from './upstream/upstream.ts';
 import { until } from './until.ts';
 import type { Env } from './yaml/values.ts';
 
-/** What the sidecar needs of the process it runs in. */
+/** What the process passes to the sidecar. */
 export interface AppDependencies {
   readonly log: Logger;
   /** Epoch milliseconds. */
   readonly clock: () => number;
   readonly version: string;
-  /** Environment variables, for references in the accounts' file. */
+  /** Environment variables, which the accounts' file may reference. */
   readonly env: Env;
-  /** What a request for a drain must show; without one the admin listener begins none. */
+  /** The token that `POST /drain` must carry; without one every such request is refused. */
   readonly drainToken?: string;
   readonly registry?: Registry;
 }
 
-/** The composition root: puts the parts together, replaces what a new configuration replaces, takes all down in order. */
+/** The composition root: connects the parts, applies new configurations to them, and closes them in order. */
 export class App {
   readonly #log: Logger;
   readonly #clock: () => number;
@@ -62,7 +62,7 @@ export class App {
   readonly #adminListener: Server;
   readonly #upstreams = new Upstreams();
   readonly #registry: Registry;
-  /** The accounts in a database, where they are in one. */
+  /** Undefined if the accounts are in a file. */
   #database: { readonly settings: StoreSettings; readonly accounts: PostgresAccounts } | undefined;
   #monitor: DirectoryMonitor | undefined;
   #operators: OperatorsApi | undefined;
@@ -72,13 +72,13 @@ export class App {
   readonly #started: Settings;
   readonly #inForce: InForce;
   #config: Config;
-  /** Where keys are looked up from now on. */
+  /** Looks up the keys of new requests. */
   #directory: VersionedDirectory;
   readonly #readiness: Readiness;
   readonly #drain: Drain;
 
   constructor(config: Config, { log, clock, version, env, drainToken, registry = new Registry() }: AppDependencies) {
-    // Without the accounts, of which nothing is held longer than they are in force.
+    // Without the accounts: a reload replaces them, and their credentials must not stay in memory after that.
     const { accounts: _accounts, ...settings } = config;
     this.#started = settings;
     this.#config = config;
@@ -110,9 +110,9 @@ export class App {
   }
 
   /**
-   * Opens the listeners, admin first, and is ready.
+   * Opens the listeners, admin first, then reports ready.
    *
-   * @throws the listener's error where an address cannot be bound; nothing is open then
+   * @throws the listener's error if an address cannot be bound; no listener stays open
    */
   async start(): Promise<void> {
     const { admin, operators } = this.#config;
@@ -134,11 +134,11 @@ export class App {
       await this.#database?.accounts.close();
       throw error;
     }
-    this.#noteExpired(this.#config);
+    this.#logExpiredCertificates(this.#config);
     this.#readiness.begin();
   }
 
-  /** Bound addresses: the configuration may ask for any free port. */
+  /** The bound addresses: port 0 in the configuration stands for any free port. */
   get addresses(): Readonly<Record<'merchants' | 'admin', AddressInfo> & { operators: AddressInfo | undefined }> {
     return {
       operators: this.#operatorsListener?.address() as AddressInfo | undefined,
@@ -147,17 +147,17 @@ export class App {
     };
   }
 
-  /** Where the accounts in force are. */
+  /** The store that the running configuration uses. */
   get store(): StoreSettings {
     return this.#config.store;
   }
 
-  /** Takes in what is valid of the files that were read again; what is not stays as it was. */
+  /** Applies the files that are valid; an invalid one is reported, and what it said before stays in force. */
   reload(loaded: LoadedFiles): void {
     this.#inForce.take(loaded, this.#config, (config) => this.apply(config));
   }
 
-  /** Puts a new configuration in place, whole, between two requests; those in flight go on with the one they began with. */
+  /** Replaces the configuration as a whole; requests in flight finish under the one they began with. */
   apply(config: Config): void {
     const upstreamsBefore = this.#upstreams.all();
     const databaseBefore = this.#database;
@@ -168,8 +168,8 @@ export class App {
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
     void this.#recorder.configure(config);
-    // Accounts that move between a file and a database have not changed.
     if (config.store.kind === 'file') this.#readiness.report(sampleOf(config.accounts));
+    // Accounts that move between a file and a database do not change.
     if (config.store.kind === storeBefore.kind) void logChanges(this.#log, accountsBefore, config.accounts);
     const { timeouts, limits, listen, operators } = config;
     this.#merchantsListener.headersTimeout = timeouts.header;
@@ -177,24 +177,24 @@ export class App {
     this.#merchantsListener.maxHeadersCount = limits.headers + 1;
     if (listen.tls !== undefined) this.#merchantsTls?.renew(listen.tls);
     if (operators?.tls !== undefined) this.#operatorsTls?.renew(operators.tls);
-    this.#noteExpired(config);
+    this.#logExpiredCertificates(config);
     for (const member of needsRestart(this.#started, config)) {
       this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
-    for (const old of upstreamsBefore) if (!this.#upstreams.all().includes(old)) void this.#closeUnused(old, old);
+    for (const old of upstreamsBefore) if (!this.#upstreams.all().includes(old)) void this.#closeWhenUnused(old, old);
     if (this.#database !== databaseBefore) {
       void this.#openDatabase();
       const before = databaseBefore?.accounts;
-      if (before !== undefined) void this.#closeUnused(before.directory, before);
+      if (before !== undefined) void this.#closeWhenUnused(before.directory, before);
     }
   }
 
-  /** Ends readiness; resolves when nothing is in flight or the time is over. Listeners stay open: `stop` closes them. */
+  /** Ends readiness; resolves when no request is in flight or `timeouts.drain` is over. `stop` closes the listeners. */
   drain(): Promise<void> {
     return this.#drain.begin(this.#config.timeouts.drain);
   }
 
-  /** Drains, then closes every part, those that others use last. */
+  /** Drains, then closes every part after the parts that use it. */
   async stop(): Promise<void> {
     await this.#drain.finish(this.#config.timeouts.drain);
     for (const other of [this.#operatorsListener, this.#adminListener]) {
@@ -208,8 +208,8 @@ export class App {
     this.#log.info('stopped');
   }
 
-  /** Says which certificates have expired: they are used all the same, because what they replace may have expired as well. */
-  #noteExpired(config: Config): void {
+  /** Logs expired certificates. They are used nevertheless, because the previous ones may have expired, too. */
+  #logExpiredCertificates(config: Config): void {
     for (const { certificate, expiresAt } of certificatesOf(config)) {
       if (expiresAt <= this.#clock()) this.#log.error({ member: certificate }, 'the certificate has expired');
     }
@@ -223,7 +223,7 @@ export class App {
     }
     await accounts.open();
     const tried = this.#readiness.tryMasterKey(() => accounts.sealedSample());
-    // A database that cannot be reached holds up nothing.
+    // If the database cannot be reached, the start does not wait for it.
     if (accounts.directory.state.connected) await tried;
   }
 
@@ -250,7 +250,7 @@ export class App {
   }
 
   async #createOperatorsApi(): Promise<OperatorsApi> {
-    // Loaded here: who leaves the API off does not give it memory.
+    // Loaded on demand: its code takes memory, which a sidecar without the API saves.
     const { OperatorsApi } = await import('./operators/operators-api.ts');
     return new OperatorsApi(this.#config, {
       log: this.#log,
@@ -263,12 +263,12 @@ export class App {
     });
   }
 
-  /** The rules of a configuration; an upstream whose settings are the same keeps its connections. */
+  /** The rules of a configuration. An upstream with unchanged settings keeps its connections. */
   #rulesOf(config: Config): Rules {
     return new Rules(config, this.#directory, this.#upstreams.configure(config));
   }
 
-  /** Where keys are looked up; a database whose settings are the same keeps its connections and its cache. */
+  /** The directory of a configuration. A database with unchanged settings keeps its connections and its cache. */
   #directoryOf({ store, accounts }: Config): VersionedDirectory {
     if (store.kind === 'file') {
       this.#database = undefined;
@@ -283,8 +283,8 @@ export class App {
     return this.#database.accounts.directory;
   }
 
-  /** Closes something once no request that began with `part` of it is left: one may be about to be sent. */
-  async #closeUnused(part: Upstream | Directory, closable: { close(): unknown }): Promise<void> {
+  /** Closes a part that was replaced, after the last request that began with it. */
+  async #closeWhenUnused(part: Upstream | Directory, closable: { close(): unknown }): Promise<void> {
     await until(() => !this.#gateway.uses(part), Infinity);
     await closable.close();
   }
@@ -295,5 +295,5 @@ async function open(listener: string, server: Server, at: Listener, log: Logger)
   log.info({ listener, address, port }, 'listening');
 }
 
-/** Milliseconds on a clock that is never set. */
+/** Milliseconds on a clock that is never adjusted. */
 const monotonic = (): number => performance.now();
