@@ -2,7 +2,7 @@ import { environmentOf, hashOf, kindOf } from '../accounts/api-key.ts';
 import type { Found, KeyHolder } from '../accounts/directory.ts';
 import type { Limits, ReportableCode, Route } from '../config/config.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
-import { continueWith } from '../until.ts';
+import { continueWith } from '../continue-with.ts';
 import { authenticate, parseApiKey } from './authentication.ts';
 import { cipherTestOf } from './cipher-test.ts';
 import { clientOf, peerOf } from './client-address.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { BodySink, StreamedBody } from '../upstream/call.ts';
-import { continueWith } from '../until.ts';
+import { continueWith } from '../continue-with.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import type { RequestHead } from './request-head.ts';
