@@ -3,26 +3,12 @@ import { send } from '../support/client.ts';
 import { startServe } from '../support/command.ts';
 import { openConnection } from '../support/connection.ts';
 import { accountsFile, acmeEntry, Folder, sidecarFile } from '../support/folder.ts';
+import { jumpingClock } from '../support/jumping-clock.ts';
 import { keys } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const day = 86_400_000;
 const expiring = 'sk_test_expiringinthirtydays';
-
-/** A module whose process has a wall clock that is put forward by a year with the first SIGUSR2, back by two with the second. */
-const jumpingClock = `
-  const Real = Date;
-  const jumps = [365, -730];
-  let ahead = 0;
-  process.on('SIGUSR2', () => (ahead += (jumps.shift() ?? 0) * ${day}));
-  globalThis.Date = class extends Real {
-    constructor(...given) {
-      super(...(given.length === 0 ? [Real.now() + ahead] : given));
-    }
-    static now() {
-      return Real.now() + ahead;
-    }
-  };`;
 
 test('a wall clock that is put forward or back moves the ends of keys, and no deadline', async () => {
   let answerSlow: (() => void) | undefined;
@@ -43,9 +29,7 @@ test('a wall clock that is put forward or back moves the ends of keys, and no de
     'sidecar.yaml': sidecarFile(origin, { timeouts: { request: '500ms' } }),
     'accounts.yaml': accountsFile(acmeEntry, globex),
   });
-  const sidecar = await startServe(folder.file('sidecar.yaml'), {
-    nodeOptions: ['--import', `data:text/javascript,${encodeURIComponent(jumpingClock)}`],
-  });
+  const sidecar = await startServe(folder.file('sidecar.yaml'), { nodeOptions: jumpingClock(365, -730) });
   const statusWith = async (key: string): Promise<number> => (await send(sidecar, 'GET /x', { key })).status;
   const untilStatus = async (key: string, status: number): Promise<void> => {
     await vi.waitUntil(async () => (await statusWith(key)) === status, { timeout: 10_000 });
