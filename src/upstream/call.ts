@@ -86,10 +86,10 @@ export class Call implements UpstreamCall {
   }
 
   /**
-   * Whether it may be sent once more although it may have reached the upstream: only if it is safe by its method and has no
-   * body (RFC 9110 §9.2.2). Nothing that could be a payment is.
+   * Whether it may be sent once more although it may have reached the upstream: only if its method is safe and it has no body
+   * (RFC 9110 §9.2.2). No request that could make a payment is retryable.
    */
-  get isRepeatable(): boolean {
+  get isRetryable(): boolean {
     const { method } = this;
     return this.body === undefined && (method === 'GET' || method === 'HEAD' || method === 'OPTIONS');
   }

@@ -7,8 +7,8 @@ export interface ConnectionOwner {
   /** The connection may carry another request. */
   onIdle(connection: Connection): void;
   onClosed(connection: Connection): void;
-  /** A reused connection has closed before the first byte of the response, and the request may be sent once more. */
-  onRepeatable(call: Call): void;
+  /** A reused connection has closed before the first byte of the response to a retryable request. */
+  onRetryable(call: Call): void;
 }
 
 /** Bodies up to this size go out in one write with their head, as one string. */
@@ -129,7 +129,7 @@ export class Connection implements UpstreamCall, BodySink {
     this.#call = undefined;
     if (call === undefined) return;
     const isReused = this.idleSince !== undefined;
-    if (isReused && !this.#parser.begun && call.isRepeatable) this.#owner.onRepeatable(call);
+    if (isReused && !this.#parser.begun && call.isRetryable) this.#owner.onRetryable(call);
     else call.onFailure({ code: 'upstream_unavailable', cause: this.#cause });
   }
 

@@ -65,7 +65,7 @@ export class Upstream implements ConnectionOwner {
   }
 
   /** On a new connection: another idle one may be dead too, and a request that fails on a new one is not sent again. */
-  onRepeatable(call: Call): void {
+  onRetryable(call: Call): void {
     this.#connect(call, true);
   }
 

@@ -10,7 +10,7 @@ export interface CountingCore {
   /** How often each payment was seen, by its idempotency key. */
   readonly seen: ReadonlyMap<string, number>;
   /** The keys of those that may be sent once more if their connection dies (RFC 9110 §9.2.2): GETs without a body. */
-  readonly repeatable: ReadonlySet<string>;
+  readonly retryable: ReadonlySet<string>;
 }
 
 /** What a core answers. */
@@ -33,11 +33,11 @@ export async function startCore(
   special: (req: IncomingMessage, res: ServerResponse) => boolean = () => false,
 ): Promise<CountingCore> {
   const seen = new Map<string, number>();
-  const repeatable = new Set<string>();
+  const retryable = new Set<string>();
   const server = createServer((req, res) => {
     const id = String(req.headers['idempotency-key']);
     seen.set(id, (seen.get(id) ?? 0) + 1);
-    if (req.method === 'GET' && req.headers['content-length'] === undefined) repeatable.add(id);
+    if (req.method === 'GET' && req.headers['content-length'] === undefined) retryable.add(id);
     req.on('error', () => {});
     if (special(req, res)) return;
     const padding = 'x'.repeat(Number(/\/padded\/(\d+)$/.exec(req.url ?? '')?.[1] ?? 0));
@@ -57,14 +57,14 @@ export async function startCore(
     server.closeAllConnections();
     server.close();
   });
-  return { name, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, seen, repeatable };
+  return { name, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, seen, retryable };
 }
 
 /** The payments that were seen more often than they may be, as problems. */
 export function seenTwice(...cores: readonly CountingCore[]): string[] {
   const counts = new Map<string, number>();
-  const repeatable = new Set(cores.flatMap((core) => [...core.repeatable]));
+  const retryable = new Set(cores.flatMap((core) => [...core.retryable]));
   for (const { seen } of cores) for (const [id, count] of seen) counts.set(id, (counts.get(id) ?? 0) + count);
-  const tooOften = [...counts].filter(([id, count]) => count > (repeatable.has(id) ? 2 : 1));
+  const tooOften = [...counts].filter(([id, count]) => count > (retryable.has(id) ? 2 : 1));
   return tooOften.map(([id, count]) => `${id} was seen ${count} times`);
 }

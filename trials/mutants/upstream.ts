@@ -26,17 +26,17 @@ export const upstreamMutants: readonly Mutant[] = [
       'the pool refuses it as well: two guards of one thing',
     ],
     [
-      'isReused && !this.#parser.begun && call.isRepeatable',
-      '!this.#parser.begun && call.isRepeatable',
+      'isReused && !this.#parser.begun && call.isRetryable',
+      '!this.#parser.begun && call.isRetryable',
       'what failed on a new connection is not sent again',
     ],
     [
-      'isReused && !this.#parser.begun && call.isRepeatable',
-      'isReused && call.isRepeatable',
+      'isReused && !this.#parser.begun && call.isRetryable',
+      'isReused && call.isRetryable',
       'what has been answered in part is not sent again',
     ],
     [
-      'isReused && !this.#parser.begun && call.isRepeatable',
+      'isReused && !this.#parser.begun && call.isRetryable',
       'isReused && !this.#parser.begun',
       'a body-less POST on a dead connection is not sent again',
     ],
