@@ -17,7 +17,7 @@ export interface AdminDependencies {
 }
 
 /** Connections at a time. Beyond that the oldest is closed for the new one, so that probes get through. */
-const mostConnections = 64;
+const maxConnections = 64;
 
 /** Milliseconds that a client may take to read its response. */
 const readingTime = 10_000;
@@ -36,7 +36,7 @@ export function createAdminListener(dependencies: AdminDependencies): Server {
   const connections = new Set<Socket>();
   server.on('connection', (socket: Socket) => {
     const [oldest] = connections;
-    if (connections.size >= mostConnections) oldest?.destroy();
+    if (connections.size >= maxConnections) oldest?.destroy();
     connections.add(socket);
     socket.once('close', () => connections.delete(socket));
   });

@@ -34,7 +34,7 @@ const recheckInterval = 1_000;
 const maxPipelined = 100;
 
 /** Bytes that Node reads of a body that has not been asked for: it stops behind the 64 KiB that fill its buffer of 64 KiB. */
-const mostReadAhead = 131_072;
+const maxReadAhead = 131_072;
 
 /** The outcome of answering a request: a refusal, or undefined if a response has begun or will follow. */
 type Answered = Refusal | undefined | Promise<Refusal | undefined>;
@@ -128,7 +128,7 @@ export class Gateway {
 
   /** Takes the bytes that Node may read of the body of a request that waits; false if not so many are left. */
   #holdsBody(connection: ClientConnection, req: IncomingMessage): boolean {
-    const bytes = Math.min(mostReadAhead, statedLength(req));
+    const bytes = Math.min(maxReadAhead, statedLength(req));
     if (bytes === 0) return true;
     if (connection.waitingBodies === undefined) {
       const reservation = new Reservation(this.#budgets, connection);

@@ -2,7 +2,7 @@
 const hopByHop = 'keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer';
 
 /** Describe the bytes of a plain body, or ask for some of them: wrong for an envelope. */
-const ofBytes = 'etag digest content-digest repr-digest content-md5 accept-ranges';
+const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-ranges';
 
 /** What the sidecar does with a client's header. */
 type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
@@ -17,7 +17,7 @@ const requestRoles = rolesOf<RequestRole>({
   dropped:
     `x-account-id x-api-key-id x-api-key-kind x-environment http2-settings ${hopByHop} ` +
     'x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url',
-  plain: `accept-encoding range ${ofBytes}`,
+  plain: `accept-encoding range ${byteHeaders}`,
   // Upstreams take the client's address from these.
   client:
     'x-real-ip true-client-ip cf-connecting-ip cf-connecting-ipv6 x-client-ip x-cluster-client-ip fastly-client-ip',
@@ -30,7 +30,7 @@ const responseRoles = rolesOf<ResponseRole>({
   dropped: `connection transfer-encoding upgrade x-request-id ${hopByHop}`,
   // With the headers that say who may cache the body.
   body:
-    `content-length content-type content-encoding content-range ${ofBytes} ` +
+    `content-length content-type content-encoding content-range ${byteHeaders} ` +
     'cache-control expires last-modified age pragma surrogate-control cdn-cache-control',
 });
 

@@ -11,7 +11,7 @@ import type { Sealing } from './sealing.ts';
 const worthReading = 65_536;
 
 /** Bytes up to which a string costs less than a buffer. */
-const inOneWrite = 16_384;
+const maxSingleWrite = 16_384;
 
 /** Which of the configured timeouts limits a wait, by what its expiry means. */
 const timeoutOf = {
@@ -243,7 +243,7 @@ export class Reply implements Linked<Reply> {
     this.wait('client_stalled');
     if (last === undefined) this.raw.end();
     // A string goes out in one write with the head, which is cheaper than copying the bytes.
-    else if (Buffer.isBuffer(last) && last.length <= inOneWrite) this.raw.end(last.toString('latin1'), 'latin1');
+    else if (Buffer.isBuffer(last) && last.length <= maxSingleWrite) this.raw.end(last.toString('latin1'), 'latin1');
     else this.raw.end(last, 'latin1');
   }
 

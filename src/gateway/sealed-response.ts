@@ -10,7 +10,7 @@ import { ResponseRelay } from './response-relay.ts';
 import type { Reply } from './reply.ts';
 
 /** Responses up to this size are sealed in one piece. */
-const inOnePiece = 65_536;
+const maxSealedAtOnce = 65_536;
 
 /** Decoders for upstreams that compress a response although they were asked not to. */
 const decoders = new Map<string, () => Transform>([
@@ -65,7 +65,7 @@ export class SealedResponse extends ResponseRelay {
     }
     const { contentLength } = head;
     this.#collects =
-      contentLength !== undefined && contentLength <= inOnePiece && request.reservation.hold(contentLength);
+      contentLength !== undefined && contentLength <= maxSealedAtOnce && request.reservation.hold(contentLength);
   }
 
   override onData(chunk: Buffer): void {

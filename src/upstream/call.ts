@@ -5,7 +5,7 @@ export interface UpstreamRequest {
   readonly method: string;
   /** Path and query, as received. */
   readonly target: string;
-  /** Flat list of names and values: end-to-end headers only, `Host` among them, no `Expect`, valid by Node's parser. */
+  /** Flat list of names and values: end-to-end headers only, `Host` among them, no `Expect`, accepted by Node's parser. */
   readonly headers: readonly string[];
   readonly body: Buffer | StreamedBody | undefined;
 }
@@ -79,7 +79,7 @@ export class Call implements UpstreamCall {
       else if (name === 'Host') hosted = true;
       head += `${name}: ${headers[i + 1] as string}\r\n`;
     }
-    // HTTP/1.0 may come without one, but what goes out is HTTP/1.1.
+    // A request over HTTP/1.0 may lack it, but is sent on over HTTP/1.1.
     if (!hosted) head += `Host: ${authority}\r\n`;
     this.chunked = body !== undefined && !sized;
     this.head = head + (this.chunked ? 'Transfer-Encoding: chunked\r\n\r\n' : '\r\n');

@@ -33,7 +33,7 @@ export interface ConnectHandler {
   /** @returns a function that is called with the bytes that arrive; they may be overwritten after the call */
   onConnected(socket: Socket): (bytes: Buffer) => void;
   /** @param cause an error's code, for the log; `ETIMEDOUT` on a timeout */
-  onUnconnected(cause: string): void;
+  onConnectFailed(cause: string): void;
 }
 
 /**
@@ -41,7 +41,7 @@ export interface ConnectHandler {
  *
  * @param timeout milliseconds for TCP and TLS together
  * @param buffer memory to read into; may be shared by all connections
- * @returns how to give up before it is connected
+ * @returns a function that ends the attempt, for use before it has succeeded or failed
  */
 export function connect(
   address: UpstreamAddress,
@@ -67,7 +67,7 @@ export function connect(
   };
   const onClose = (): void => {
     clearTimeout(timer);
-    handler.onUnconnected(cause);
+    handler.onConnectFailed(cause);
   };
   socket.once('error', onError).once('close', onClose);
   socket.once('encrypted' in socket ? 'secureConnect' : 'connect', () => {
@@ -82,7 +82,7 @@ function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
   const { protocol, host, port, servername, socketPath, ca, cert, key } = address;
   if (socketPath !== undefined) return connectPlain({ path: socketPath, onread });
   if (protocol === 'http:') return connectPlain({ host, port, onread });
-  // Node accepts it here too, although its types do not say so.
+  // Node accepts `onread` here too, although its types do not say so.
   const reading = { onread };
   return connectTls({
     ...reading,

@@ -12,7 +12,7 @@ export interface ConnectionOwner {
 }
 
 /** Bodies up to this size go out in one write with their head, as one string. */
-const inOneWrite = 16_384;
+const maxSingleWrite = 16_384;
 
 /** One connection to the upstream, for one request at a time. */
 export class Connection implements UpstreamCall, BodySink {
@@ -76,7 +76,7 @@ export class Connection implements UpstreamCall, BodySink {
       socket.write(head, 'latin1');
       this.#bodySent = false;
       body.start(this);
-    } else if (body.length <= inOneWrite) {
+    } else if (body.length <= maxSingleWrite) {
       socket.write(head + body.toString('latin1'), 'latin1');
     } else {
       socket.cork();
@@ -134,7 +134,7 @@ export class Connection implements UpstreamCall, BodySink {
   }
 
   #onEnd(call: Call): void {
-    // The connection is in the middle of a request that is not sent completely.
+    // On a connection whose request is not sent completely, the next one would be read as its rest.
     const isSent = this.#bodySent && this.socket.writableLength === 0;
     this.#call = undefined;
     // A client that reads slowly may have paused it.

@@ -24,7 +24,7 @@ export function probe(target: UpstreamTarget, timeout: number): Promise<Probe> {
         resolve({ ok: true, certificateEnds });
         return () => {};
       },
-      onUnconnected(reason) {
+      onConnectFailed(reason) {
         resolve({ ok: false, reason });
       },
     });

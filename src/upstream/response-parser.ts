@@ -25,8 +25,8 @@ export type ResponseFault =
   | 'BAD_STATUS';
 
 /** Bytes that the heads of a response may have in total, informational ones and trailers included. */
-const longestHead = 32_768;
-const longestChunkHead = 256;
+const maxHeadSize = 32_768;
+const maxChunkHeadSize = 256;
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const text = '[\\t\\x20-\\x7e\\x80-\\xff]';
@@ -102,7 +102,7 @@ export class ResponseParser {
   }
 
   get #headRoom(): number {
-    return Math.max(0, longestHead - this.#headBytes);
+    return Math.max(0, maxHeadSize - this.#headBytes);
   }
 
   #step(chunk: Buffer, events: ResponseEvents): ResponseFault | undefined {
@@ -124,7 +124,7 @@ export class ResponseParser {
         return undefined;
       }
       case 'chunk_head': {
-        const head = this.#take(chunk, '\r\n', longestChunkHead);
+        const head = this.#take(chunk, '\r\n', maxChunkHeadSize);
         if (head === false) return 'BAD_CHUNK';
         return head === undefined ? undefined : this.#onChunkHead(head);
       }

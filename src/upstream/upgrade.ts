@@ -23,7 +23,7 @@ export interface UpgradeRequest {
   readonly headers: readonly string[];
 }
 
-const ofUpgrade = { connection: 'Upgrade', upgrade: 'websocket' };
+const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 
 /**
  * Sends a WebSocket handshake to the upstream with http-proxy and couples the two connections. http-proxy gets only values
@@ -69,11 +69,11 @@ export function upgrade(
       upstreamSocket.once('close', () => socket.destroySoon());
       // http-proxy writes these to the client.
       const passed = settle() ? onSwitch(response.rawHeaders) : [];
-      response.headers = { ...grouped(passed), ...ofUpgrade };
+      response.headers = { ...grouped(passed), ...upgradeHeaders };
     });
   });
 
-  req.headers = { ...grouped(headers), ...ofUpgrade };
+  req.headers = { ...grouped(headers), ...upgradeHeaders };
   proxy.ws(
     req,
     socket,
@@ -121,7 +121,7 @@ export function upgrade(
 }
 
 /**
- * The handler, with its errors caught: in an event of a socket they would end the process.
+ * Wraps a handler so that its errors are caught: thrown in an event of a socket, they would end the process.
  *
  * @param abort ends the exchange
  */

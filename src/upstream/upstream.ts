@@ -6,11 +6,11 @@ import { Connection, type ConnectionOwner } from './connection.ts';
 import { upgrade, type SwitchHandler, type UpgradeRequest } from './upgrade.ts';
 
 /**
- * Milliseconds of idleness after which a connection is closed: an upstream that does not say how long it keeps one may
- * close it after 5 s, as Node does. If it does say so, its time less a second counts, up to the longest.
+ * How long an idle connection is kept, in milliseconds. An upstream that does not announce a time may close it after 5 s, as Node
+ * does. If it announces one (`Keep-Alive: timeout`), the connection is kept for a second less, up to the maximum.
  */
-const idleTime = 4_000;
-const longestIdleTime = 60_000;
+const defaultIdleTime = 4_000;
+const maxIdleTime = 60_000;
 
 /** After this much idleness the upstream may have closed a connection unnoticed. Milliseconds. */
 const doubtfulAfter = 500;
@@ -53,7 +53,7 @@ export class Upstream implements ConnectionOwner {
 
   onIdle(connection: Connection): void {
     const { keepAlive } = connection;
-    const time = keepAlive === undefined ? idleTime : Math.min(keepAlive * 1_000 - 1_000, longestIdleTime);
+    const time = keepAlive === undefined ? defaultIdleTime : Math.min(keepAlive * 1_000 - 1_000, maxIdleTime);
     connection.idleSince = performance.now();
     connection.idleUntil = connection.idleSince + time;
     this.#keep(connection);
@@ -77,7 +77,7 @@ export class Upstream implements ConnectionOwner {
     } else if (now - (connection.idleSince ?? 0) < doubtfulAfter) {
       connection.send(call);
     } else {
-      // The upstream may have closed it: one turn of the event loop tells, before anything is sent.
+      // The upstream may have closed it: after one turn of the event loop its socket shows that, before anything is sent.
       setImmediate(() => {
         if (call.over) this.#keep(connection);
         else if (connection.socket.destroyed) this.#send(call);
@@ -93,7 +93,7 @@ export class Upstream implements ConnectionOwner {
         connection.send(call);
         return (bytes) => connection.receive(bytes);
       },
-      onUnconnected: (cause) => {
+      onConnectFailed: (cause) => {
         if (call.over) return;
         const timedOut = cause === 'ETIMEDOUT';
         // Nothing was sent: one more attempt is safe.
@@ -101,7 +101,8 @@ export class Upstream implements ConnectionOwner {
         else call.onFailure({ code: timedOut ? 'upstream_timeout' : 'upstream_unavailable', cause });
       },
     });
-    // A connection is as bounded as the request it is for: clients that leave must not have more opened than have a place.
+    // A request that is aborted ends its attempt to connect: otherwise clients that leave could have more connections opened
+    // than there are slots.
     call.connection = { pause: () => {}, resume: () => {}, abort };
   }
 
@@ -125,11 +126,11 @@ export class Upstream implements ConnectionOwner {
   }
 }
 
-/** The upstreams in use. One whose settings stay the same keeps its connections. */
+/** The upstreams in use. One with unchanged settings keeps its connections. */
 export class Upstreams {
   #inUse: ReadonlyMap<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }> = new Map();
 
-  /** Uses the upstreams of a configuration. The previous ones are not closed: requests may still be on their way to them. */
+  /** Uses the upstreams of a configuration. The previous ones are not closed, because requests in flight may still use them. */
   configure({ environments, timeouts }: Settings): ReadonlyMap<EnvironmentName, Upstream> {
     this.#inUse = new Map(
       environments.map(({ name, upstream: target }) => {

@@ -187,8 +187,8 @@ export const headMutants: readonly Mutant[] = [
     ['test/gateway/sealed-response.test.ts'],
     [
       [
-        "const ofBytes = 'etag digest",
-        "const ofBytes = 'digest",
+        "const byteHeaders = 'etag digest",
+        "const byteHeaders = 'digest",
         'the tag of a plain body does not go with its envelope',
       ],
       ["'cache-control expires", "'expires", "the upstream's Cache-Control does not go with an envelope"],

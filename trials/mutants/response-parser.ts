@@ -7,9 +7,9 @@ export const parserMutants: readonly Mutant[] = [
   ...mutantsOf('src/upstream/response-parser.ts', parser, [
     ["if (this.#state === 'idle') return 'UNEXPECTED_DATA';\n", '', 'bytes without a request are a fault'],
     ['if (this.#at < chunk.length) this.reusable = false;\n', '', 'bytes behind a response end its connection'],
-    ['const longestHead = 32_768;', 'const longestHead = 32_769;', 'a head has at most 32 KiB'],
-    ['const longestHead = 32_768;', 'const longestHead = 32_767;', 'a head may have 32 KiB'],
-    ['const longestChunkHead = 256;', 'const longestChunkHead = 257;', 'a chunk head has at most 256 bytes'],
+    ['const maxHeadSize = 32_768;', 'const maxHeadSize = 32_769;', 'a head has at most 32 KiB'],
+    ['const maxHeadSize = 32_768;', 'const maxHeadSize = 32_767;', 'a head may have 32 KiB'],
+    ['const maxChunkHeadSize = 256;', 'const maxChunkHeadSize = 257;', 'a chunk head has at most 256 bytes'],
     [
       "const end = this.#take(chunk, '\\r\\n', 0);",
       "const end = this.#take(chunk, '\\r\\n', 2);",

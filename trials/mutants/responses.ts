@@ -6,7 +6,7 @@ export const responseMutants: readonly Mutant[] = [
     'src/gateway/sealed-response.ts',
     ['test/gateway/abort.test.ts'],
     [
-      ['const inOnePiece = 65_536;', 'const inOnePiece = Infinity;', 'large responses are not held'],
+      ['const maxSealedAtOnce = 65_536;', 'const maxSealedAtOnce = Infinity;', 'large responses are not held'],
       [
         'if (this.#upstreamEnded) this.#onPlainEnd();\n    else this',
         'if (true) this.#onPlainEnd();\n    else this',

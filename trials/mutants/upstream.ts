@@ -102,13 +102,9 @@ export const upstreamMutants: readonly Mutant[] = [
     ],
   ]),
   ...mutantsOf('src/upstream/upstream.ts', kept, [
-    ['const idleTime = 4_000;', 'const idleTime = 4_001;', 'an idle connection is given up after 4 s'],
-    ['const idleTime = 4_000;', 'const idleTime = 3_999;', 'an idle connection is kept for 4 s'],
-    [
-      'const longestIdleTime = 60_000;',
-      'const longestIdleTime = 60_001;',
-      'no connection is idle for longer than a minute',
-    ],
+    ['const defaultIdleTime = 4_000;', 'const defaultIdleTime = 4_001;', 'an idle connection is given up after 4 s'],
+    ['const defaultIdleTime = 4_000;', 'const defaultIdleTime = 3_999;', 'an idle connection is kept for 4 s'],
+    ['const maxIdleTime = 60_000;', 'const maxIdleTime = 60_001;', 'no connection is idle for longer than a minute'],
     ['keepAlive * 1_000 - 1_000', 'keepAlive * 1_000', 'a connection is given up a second before the upstream does'],
     [
       '    clearInterval(this.#sweep);\n    this.#closeIdle(Infinity);',
@@ -252,8 +248,8 @@ export const upstreamMutants: readonly Mutant[] = [
     ],
     ['status < 200 || status > 599', 'false', 'an upgrade is answered with a status that can be'],
     [
-      'req.headers = { ...grouped(headers), ...ofUpgrade };',
-      'req.headers = { ...req.headers, ...grouped(headers), ...ofUpgrade };',
+      'req.headers = { ...grouped(headers), ...upgradeHeaders };',
+      'req.headers = { ...req.headers, ...grouped(headers), ...upgradeHeaders };',
       'an upgrade goes out without what the client says of itself',
     ],
   ]),
