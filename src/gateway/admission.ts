@@ -17,7 +17,7 @@ import type { RouteMatch } from './router.ts';
 import type { Rules, ServedEnvironment } from './rules.ts';
 import { encryptionAt, sealingByHead } from './sealing.ts';
 
-/** The way of an admitted request: it is answered here, or by the upstream. */
+/** How an admitted request continues: a test endpoint of the sidecar serves it, or the upstream. */
 export type Admitted =
   | { readonly kind: 'cipher_test'; readonly head: RequestHead; readonly test: 'encrypt' | 'decrypt' }
   | {
@@ -52,7 +52,7 @@ export class Admission {
   decide(request: Request, reply: Reply): Outcome | Promise<Outcome> {
     const { rules } = request;
 
-    // 1. What can be read in two ways is refused before anything is decided on one of its readings.
+    // 1. A head with two readings is refused before any decision relies on one of them.
     const head = readRequestHead(request.raw, rules.limits);
     request.begin(head instanceof Refusal ? undefined : head);
     if (head instanceof Refusal) return head;
@@ -63,18 +63,18 @@ export class Admission {
     if (environment === undefined) return new Refusal('unknown_host');
     request.environment = environment.name;
 
-    // The route is looked up before anything else is refused, because refusals depend on it: who may read them, and how.
+    // The route is looked up before anything else is refused: it decides who may read a refusal, and whether it is sealed.
     const match = rules.router.match(head.path, head.method);
     const routes = routesOf(match);
     const publicEverywhere = rules.report.has('key_not_permitted');
     request.openToBrowsers = publicEverywhere || routes.some((route) => route.keys.includes('public'));
-    // Bytes behind the head would be a body to one reader and the first of the WebSocket to another.
+    // The bytes after the head would be a body to one reader and the first frame of the WebSocket to another.
     const hasBody = head.body.kind !== 'none';
     if (head.method === 'GET' && hasBody && asksForWebSocket(head.upgrade) && routes.some((route) => route.upgrade)) {
       return new Refusal('ambiguous_request');
     }
 
-    // 3. The two test endpoints go before the routes, whatever those say, and need no key. One that is sent is checked.
+    // 3. The two test endpoints take precedence over the routes and need no key. A key that is sent is checked.
     const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
     const enveloped = test === undefined && routes.some((route) => route.envelope);
     if (test !== undefined) {

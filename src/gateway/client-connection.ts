@@ -7,7 +7,7 @@ import { LinkedList, type Linked } from './linked-list.ts';
 interface CurrentReply {
   readonly request: { readonly raw: IncomingMessage };
   readonly raw: ServerResponse;
-  /** The bytes in place of the request's body are not a body. */
+  /** Node's parser rejected the bytes that should be the request's body. */
   bodyFails(code: RefusalCode): void;
 }
 
@@ -19,7 +19,7 @@ interface Held {
 
 /** The gateway's state of a client's connection. */
 export class ClientConnection implements Linked<ClientConnection> {
-  /** Its neighbours among the connections that may be closed for a new one. */
+  /** Its neighbours among the connections that may be evicted. */
   previous: ClientConnection | undefined;
   next: ClientConnection | undefined;
 
@@ -36,23 +36,23 @@ export class ClientConnection implements Linked<ClientConnection> {
   /** Whether it has carried a request with a known key. */
   known = false;
   closed = false;
-  readonly #closable: LinkedList<ClientConnection> | undefined;
+  readonly #evictable: LinkedList<ClientConnection> | undefined;
 
-  constructor(socket: Socket, closable?: LinkedList<ClientConnection>) {
+  constructor(socket: Socket, evictable?: LinkedList<ClientConnection>) {
     this.socket = socket;
-    this.#closable = closable;
-    this.release();
+    this.#evictable = evictable;
+    this.allowEviction();
   }
 
-  /** It may be closed for a new connection from now on, unless it has carried a known key. */
-  release(): void {
-    this.hold();
-    if (!this.known && !this.closed) this.#closable?.add(this);
+  /** From now on it may be closed to make room for a new connection, unless it has carried a known key. */
+  allowEviction(): void {
+    this.preventEviction();
+    if (!this.known && !this.closed) this.#evictable?.add(this);
   }
 
-  /** It must not be closed for a new connection: its request occupies a slot or has a known key. */
-  hold(): void {
-    this.#closable?.remove(this);
+  /** It must not be closed to make room: its request occupies a slot or has a known key. */
+  preventEviction(): void {
+    this.#evictable?.remove(this);
   }
 }
 
@@ -68,8 +68,8 @@ export function connectionOf(socket: StatefulSocket): ClientConnection {
 
 /** The open connections of clients, up to a limit. */
 export class ClientConnections {
-  /** Those that never carried a known key and have no request with a slot, the one idle longest first. */
-  readonly #closable = new LinkedList<ClientConnection>();
+  /** The connections that never carried a known key and have no request with a slot, the longest idle first. */
+  readonly #evictable = new LinkedList<ClientConnection>();
   /** TCP connections whose TLS handshake is not complete, by the address at the other end. */
   readonly #handshaking = new Map<string, ClientConnection>();
   #size = 0;
@@ -79,9 +79,9 @@ export class ClientConnections {
     this.limit = limit;
   }
 
-  /** Adds a new connection; beyond the limit another one is closed for it, or it is closed itself. */
+  /** Adds a new connection. Beyond the limit the first evictable connection is closed, or without one the new one. */
   open(socket: StatefulSocket, handshakes: boolean): void {
-    const connection = new ClientConnection(socket, this.#closable);
+    const connection = new ClientConnection(socket, this.#evictable);
     socket[state] = connection;
     this.#size += 1;
     const address = addressOf(socket);
@@ -91,9 +91,9 @@ export class ClientConnections {
     });
     if (handshakes) this.#handshaking.set(address, connection);
     if (this.#size <= this.limit) return;
-    const closed = this.#closable.first ?? connection;
-    this.#forget(closed);
-    closed.socket.destroy();
+    const evicted = this.#evictable.first ?? connection;
+    this.#forget(evicted);
+    evicted.socket.destroy();
   }
 
   /** The TLS handshake of a connection is complete: requests come on this socket. */
@@ -109,7 +109,7 @@ export class ClientConnections {
   #forget(connection: ClientConnection): void {
     if (connection.closed) return;
     connection.closed = true;
-    connection.hold();
+    connection.preventEviction();
     this.#size -= 1;
   }
 }

@@ -32,7 +32,7 @@ function limitOf({ refusal, request }: Reply, used: Used): object | undefined {
   const { limits, timeouts } = request.rules;
   switch (refusal) {
     case 'overloaded':
-      return request.reservation.lacks === 'inFlight'
+      return request.reservation.exceeded === 'inFlight'
         ? { name: 'inFlight', limit: limits.inFlight, used: used.inFlight }
         : { name: 'buffered', limit: limits.buffered, used: used.buffered };
     case 'too_many_attempts':

@@ -9,10 +9,9 @@ import type { RequestFacts } from './request.ts';
 import type { ServedEnvironment } from './rules.ts';
 
 /**
- * Sends a request to the upstream; from now on it ends with the upstream's response, with a failure, or when the client
- * leaves.
+ * Sends a request to the upstream. It ends with the upstream's response, with a failure, or when the client leaves.
  *
- * @param bodyHeaders flat list of the headers that depend on the body, but for its length
+ * @param bodyHeaders flat list of the headers that depend on the body, without `Content-Length`
  */
 export function forward(
   reply: Reply,
@@ -59,7 +58,7 @@ export function upstreamHeaders(
     const { account, key } = request.holder;
     headers.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', kindOf(key.prefix));
     headers.push('X-Environment', environment.name);
-    // With a holder it is an API key.
+    // It was accepted as an API key, or there would be no holder.
     if (environment.forwardsAuthorization && head.authorization !== undefined)
       headers.push('Authorization', head.authorization);
   }

@@ -33,11 +33,11 @@ const recheckInterval = 1_000;
 /** Pipelined requests that may wait on one connection; their heads together may be as large as a single one. */
 const maxPipelined = 100;
 
-/** Bytes that Node reads of a body that has not been asked for: it stops behind the 64 KiB that fill its buffer of 64 KiB. */
+/** Bytes of an unread body that Node may hold: its buffer of 64 KiB, and the read of up to 64 KiB that fills it. */
 const maxReadAhead = 131_072;
 
-/** The outcome of answering a request: a refusal, or undefined if a response has begun or will follow. */
-type Answered = Refusal | undefined | Promise<Refusal | undefined>;
+/** How a request was served: a refusal, or undefined if a response has begun or will follow. */
+type Served = Refusal | undefined | Promise<Refusal | undefined>;
 
 /** Merchants' traffic: every request passes admission, then is exchanged or passed through. */
 export class Gateway {
@@ -99,7 +99,7 @@ export class Gateway {
 
   /** Handles one request; never throws and never rejects. */
   handle(req: IncomingMessage, res: ServerResponse): void {
-    // Bytes behind a response that ends the connection are not a request (RFC 9112 §9.6).
+    // After a response that ends the connection, further bytes are not a request (RFC 9112 §9.6).
     if (req.socket.writableEnded) return;
     if (res.socket !== null) {
       this.#begin(req, res);
@@ -114,8 +114,8 @@ export class Gateway {
     connection.waitingBytes += size;
     const isTooMuch = connection.waiting > maxPipelined || connection.waitingBytes > this.#rules.limits.header;
     if (isTooMuch || !this.#holdsBody(connection, req)) socket.destroy();
-    // In a turn of the event loop of its own: a hundred refusals in a row, on each of many connections, would keep all others
-    // waiting for seconds.
+    // Each in its own turn of the event loop: a hundred refusals in a row, on each of many connections, would delay all other
+    // requests by seconds.
     res.once('socket', () =>
       setImmediate(() => {
         connection.waiting -= 1;
@@ -126,7 +126,7 @@ export class Gateway {
     );
   }
 
-  /** Takes the bytes that Node may read of the body of a request that waits; false if not so many are left. */
+  /** Reserves the bytes that Node may hold of a waiting request's body; false if the budget does not have them. */
   #holdsBody(connection: ClientConnection, req: IncomingMessage): boolean {
     const bytes = Math.min(maxReadAhead, statedLength(req));
     if (bytes === 0) return true;
@@ -161,10 +161,10 @@ export class Gateway {
     const connection = connectionOf(socket);
     const reply = connection.current;
     if (reply === undefined && connection.waiting > 0) {
-      // The next one begins in a moment.
+      // The next pipelined request begins in a later turn of the event loop, and its response goes first.
       if (!socket.destroyed) setImmediate(() => this.refuseUnparsed(socket, code));
     } else if (reply === undefined) {
-      // More bytes on a connection that was refused already belong to the same fault.
+      // On a connection that was refused already, further bytes belong to the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
       this.#recorder.record(unparsedLine(id, code));
@@ -182,7 +182,7 @@ export class Gateway {
     }
   }
 
-  /** @param firstBytes of an upgrade: the bytes that the client has sent behind the head already */
+  /** @param firstBytes for an upgrade: the bytes that the client has already sent after the head */
   #begin(raw: IncomingMessage, res: ServerResponse, firstBytes?: Buffer): void {
     const connection = connectionOf(raw.socket);
     const request = new Request(raw, this.#rules, new Reservation(this.#budgets, connection));
@@ -198,18 +198,18 @@ export class Gateway {
     this.#serve(request, reply, firstBytes).catch((error: unknown) => reply.fail(error));
   }
 
-  /** Runs the steps of a request. The one place that answers a refusal of a step. */
+  /** Runs the steps of a request. The only place that sends a step's refusal. */
   async #serve(request: Request, reply: Reply, firstBytes: Buffer | undefined): Promise<void> {
     // Awaited in any case: Node's parser must see the rest of the bytes it was given, to know whether the request is complete.
     const admission = await this.#admission.decide(request, reply);
-    // Meanwhile the client may have left, or the parser may have found a fault behind the head.
+    // Meanwhile the client may have left, or the parser may have rejected the bytes after the head.
     if (reply.over || reply.begun) return;
-    const answered = admission instanceof Refusal ? admission : this.#answer(reply, admission, firstBytes);
-    const refusal = answered instanceof Promise ? await answered : answered;
+    const served = admission instanceof Refusal ? admission : this.#respond(reply, admission, firstBytes);
+    const refusal = served instanceof Promise ? await served : served;
     if (refusal !== undefined) reply.refuse(refusal);
   }
 
-  #answer(reply: Reply, admitted: Admitted, firstBytes: Buffer | undefined): Answered {
+  #respond(reply: Reply, admitted: Admitted, firstBytes: Buffer | undefined): Served {
     if (admitted.kind === 'cipher_test') return runCipherTest(reply, admitted.head, admitted.test, this.#cipherTests);
     const { head, environment, enveloped } = admitted;
     if (firstBytes !== undefined) return passUpgrade(reply, head, environment, firstBytes);
@@ -250,7 +250,7 @@ export class Gateway {
     this.#noteUse(reply);
   }
 
-  /** Records the use of the API key, and of whatever a grace accepts, if the directory keeps such records. */
+  /** Records the use of the API key, and of what a grace accepts, if the directory keeps such records. */
   #noteUse({ request, refusal, sealing }: Reply): void {
     const { rules, holder, environment, encryption } = request;
     const { uses } = rules.directory;

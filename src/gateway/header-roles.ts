@@ -1,7 +1,7 @@
 /** Hop-by-hop headers (RFC 9110 §7.6.1) that are dropped in both directions. */
 const hopByHop = 'keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer';
 
-/** Describe the bytes of a plain body, or ask for some of them: wrong for an envelope. */
+/** Headers that describe the bytes of a plain body, which an envelope replaces. */
 const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-ranges';
 
 /** What the sidecar does with a client's header. */
@@ -13,7 +13,8 @@ const requestRoles = rolesOf<RequestRole>({
     'host authorization connection content-length transfer-encoding expect upgrade x-request-id x-forwarded-for ' +
     'x-forwarded-proto x-forwarded-host forwarded content-type content-encoding origin access-control-request-method ' +
     'traceparent envelope-credentials',
-  // The sidecar's own to the upstream; hop-by-hop; and the method or path for some frameworks, which are decided on here.
+  // Headers that only the sidecar sends to the upstream, hop-by-hop headers, and those by which some frameworks replace the
+  // method or path that was checked here.
   dropped:
     `x-account-id x-api-key-id x-api-key-kind x-environment http2-settings ${hopByHop} ` +
     'x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url',
@@ -58,7 +59,7 @@ export function responseRole(lower: string): ResponseRole | undefined {
 const nominatesNothing = /^(?:keep-alive|close)$/i;
 
 /**
- * A flat list of headers without those that `Connection` nominates: they end here (RFC 9110 §7.6.1).
+ * A flat list of headers without those that `Connection` nominates: they are hop-by-hop (RFC 9110 §7.6.1).
  *
  * @param connection the values of all `Connection` headers, joined by commas
  */

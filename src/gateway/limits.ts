@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Limits } from '../config/config.ts';
 import type { ClientConnection } from './client-connection.ts';
 
-/** Whose budget is charged: neither guests nor public keys can keep secret keys out. */
+/** Whose budget is charged, so that neither requests without a key nor public keys can keep secret keys out. */
 export type Claimant = 'keyless' | 'public' | 'secret';
 
 /** A resource shared by all requests; those without a secret key may have a part of it only. */
@@ -11,7 +11,7 @@ export class Budget {
   #size = 0;
   #parts = { keyless: 0, public: 0, secret: 0 };
 
-  /** Sets the total; what is taken stays taken. @param least the smallest part */
+  /** Sets the total; amounts in use stay in use. @param least the smallest part */
   resize(size: number, least: number): void {
     this.#size = size;
     this.#parts = {
@@ -21,7 +21,7 @@ export class Budget {
     };
   }
 
-  /** Takes `amount` if it is left. It must be given back. */
+  /** Takes `amount` if so much is left; the caller must give it back. */
   take(amount: number, by: Claimant): boolean {
     if (this.used + amount > this.#size || this.#used[by] + amount > this.#parts[by]) return false;
     this.#used[by] += amount;
@@ -60,7 +60,7 @@ export class Reservation {
   readonly #connection: ClientConnection;
   #claimant: Claimant = 'keyless';
   /** The limit that the request exceeded. */
-  lacks: 'inFlight' | 'buffered' | undefined;
+  exceeded: 'inFlight' | 'buffered' | undefined;
   #slotOf: Claimant | undefined;
   #bytes = 0;
   #bytesOf: Claimant | undefined;
@@ -74,32 +74,32 @@ export class Reservation {
   identify(claimant: Claimant): void {
     this.#claimant = claimant;
     this.#connection.known = true;
-    this.#connection.hold();
+    this.#connection.preventEviction();
   }
 
   /** Takes a slot if the request has none yet; false if none is left. */
   takeSlot(by: Claimant = this.#claimant): boolean {
     if (this.#slotOf !== undefined) return true;
     if (!this.#budgets.slots.take(1, by)) {
-      this.lacks = 'inFlight';
+      this.exceeded = 'inFlight';
       return false;
     }
     this.#slotOf = by;
-    this.#connection.hold();
+    this.#connection.preventEviction();
     return true;
   }
 
   leaveSlot(): void {
     if (this.#slotOf !== undefined) this.#budgets.slots.give(1, this.#slotOf);
     this.#slotOf = undefined;
-    this.#connection.release();
+    this.#connection.allowEviction();
   }
 
   /** Takes bytes, all charged to the first claimant; false if not so many are left. */
   hold(bytes: number): boolean {
     const claimant = (this.#bytesOf ??= this.#claimant);
     if (!this.#budgets.bytes.take(bytes, claimant)) {
-      this.lacks = 'buffered';
+      this.exceeded = 'buffered';
       return false;
     }
     this.#bytes += bytes;

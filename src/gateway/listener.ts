@@ -16,7 +16,7 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
     requestTimeout: 0,
     connectionsCheckingInterval: Math.min(1_000, Math.max(25, timeouts.header / 4)),
     keepAliveTimeout: timeouts.idle,
-    // The guard refuses it, with a body and a request id.
+    // The guard refuses a missing Host, with a body and a request id.
     requireHostHeader: false,
     insecureHTTPParser: false,
     // An Upgrade that no route asks for is ignored (RFC 9110 §7.8): Java clients send h2c with every request.

@@ -40,7 +40,7 @@ export function passThrough(
   });
   return continueWith(collected, (read) => {
     if (read instanceof Refusal) return read;
-    // The bytes behind it may have been refused.
+    // The bytes after it may have been refused.
     if (reply.begun) return undefined;
     if (!read.whole) return pass(new PassingBody(reply, read.chunks));
     const body = concat(read.chunks);

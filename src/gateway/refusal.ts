@@ -10,11 +10,11 @@ interface RefusalDetails {
   readonly allow?: string;
   /** For `Retry-After`, in seconds; overrides the row's. */
   readonly retryAfter?: number;
-  /** Tells the caller more, in the test environment. */
+  /** A further explanation for the caller, in the test environment only. */
   readonly hint?: string | undefined;
 }
 
-/** Why a request is refused. The steps of a request return it, and the gateway answers with it at one place. */
+/** Why a request is refused. The steps of a request return it, and the gateway sends it at one place. */
 export class Refusal {
   readonly code: RefusalCode;
   readonly details: RefusalDetails;

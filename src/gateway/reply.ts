@@ -7,10 +7,10 @@ import { lingerTime, problem, Refusal, refusalHeaders } from './refusal.ts';
 import type { RequestFacts } from './request.ts';
 import type { Sealing } from './sealing.ts';
 
-/** A refused body up to this size is worth reading to its end, because the connection can then be used again. */
+/** A refused body of up to so many bytes is read to its end, because the connection can then be used again. */
 const worthReading = 65_536;
 
-/** Bytes up to which a string costs less than a buffer. */
+/** Up to so many bytes, a string in the same write as the head costs less than a buffer. */
 const maxSingleWrite = 16_384;
 
 /** Which of the configured timeouts limits a wait, by what its expiry means. */
@@ -89,7 +89,7 @@ export class Reply implements Linked<Reply> {
     return complete || statusCode === 101 || (this.#brokenOff && this.begun) ? statusCode : undefined;
   }
 
-  /** Settles how this request is answered. */
+  /** Decides whether and how the response is sealed. */
   seal(sealing: Sealing): void {
     this.#sealing = sealing;
   }
@@ -147,7 +147,7 @@ export class Reply implements Linked<Reply> {
     this.giveUp(failure.code);
   }
 
-  /** The bytes in place of the request's body are not a body. */
+  /** Node's parser rejected the bytes that should be the request's body. */
   bodyFails(code: RefusalCode): void {
     if (this.#refusal !== undefined) return;
     this.call?.abort();
@@ -164,7 +164,7 @@ export class Reply implements Linked<Reply> {
         return;
       }
     } catch {
-      // What failed may be needed for a refusal, too.
+      // The refusal may fail for the same reason.
     }
     this.breakOff();
   }
@@ -176,7 +176,7 @@ export class Reply implements Linked<Reply> {
     else this.refuse(new Refusal(code));
   }
 
-  /** Ends the client's connection so that nothing it got can be taken for a whole response. */
+  /** Ends the client's connection so that an incomplete response cannot be taken for a whole one. */
   breakOff(): void {
     this.#brokenOff = true;
     const { socket, httpVersionMinor } = this.request.raw;
@@ -247,7 +247,7 @@ export class Reply implements Linked<Reply> {
     else this.raw.end(last, 'latin1');
   }
 
-  /** Answers with a refusal, sealed if its row and this request ask for it. */
+  /** Sends a refusal, sealed if its row and this request ask for it. */
   refuse({ code, details }: Refusal): void {
     if (this.begun) return;
     const { request } = this;

@@ -40,7 +40,7 @@ export function readBody(
   });
 }
 
-/** The least memory of a chunk, in bytes: a body that arrives byte by byte takes a thousand times its size. */
+/** Bytes charged for a chunk at least: a body that arrives byte by byte takes a thousand times its size in memory. */
 const minChunkSize = 512;
 
 /** A whole body, or its first chunks with the rest to come. */

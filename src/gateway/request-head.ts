@@ -54,7 +54,7 @@ const acceptableRequestId = /^[A-Za-z0-9._-]{1,128}$/;
 const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
 const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
 
-/** Bytes of a request's head as sent, each separator and line end among them: Node counts names and values only. */
+/** Bytes of a request's head as sent, separators and line ends included: Node counts names and values only. */
 export function headSize({ method = '', url = '', rawHeaders }: IncomingMessage): number {
   // `METHOD target HTTP/1.1`, then `name: value` lines, then an empty one.
   let size = method.length + 1 + url.length + 1 + 'HTTP/1.1'.length + 2 + 2;
@@ -62,7 +62,7 @@ export function headSize({ method = '', url = '', rawHeaders }: IncomingMessage)
   return size;
 }
 
-/** Bytes of the body behind a head that has not been looked at yet; infinite if they are not stated. */
+/** The stated length in bytes of the body of a request that has not been read; infinite if none is stated. */
 export function statedLength({ headers }: IncomingMessage): number {
   return headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : Infinity;
 }

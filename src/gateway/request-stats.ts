@@ -13,11 +13,11 @@ export class RequestStats {
   /** Why its envelope did not open. */
   reason: OpenReason | undefined;
   upstreamFailure: UpstreamFailure | undefined;
-  /** The time that opening and sealing took. */
+  /** The time spent on opening and sealing. */
   envelope = 0;
   /** From handing the request to the upstream to the end of its response. */
   upstream: number | undefined;
-  /** To the head of the response, without waiting for the client's body and for the upstream. */
+  /** From the start to the head of the response, less the time spent waiting for the client and the upstream. */
   overhead: number | undefined;
   #forwardedAt: number | undefined;
   #waited = 0;

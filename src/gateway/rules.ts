@@ -16,7 +16,7 @@ export interface ServedEnvironment {
   readonly cipherTest: boolean;
 }
 
-/** In the repository and in the image. */
+/** The page's path in the repository and in the image. */
 export const shippedErrorsPage = 'docs/errors.md';
 
 /** The rules for requests. Replaced as a whole, so that no request sees half of a change. */
@@ -57,12 +57,12 @@ export class Rules {
     if (config.trustedProxies.length > 0) this.#trustedProxies = blockList(config.trustedProxies);
   }
 
-  /** The environment of a `Host`, whatever its port and letter case; undefined if none is served there. */
+  /** The environment of a `Host`, ignoring its port and letter case; undefined if no environment has this host. */
   environmentOf(host: string): ServedEnvironment | undefined {
     return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
   }
 
-  /** Whether these rules use a part that newer ones may not use. */
+  /** Whether these rules use a part, which newer rules may have replaced. */
   has(part: Upstream | Directory): boolean {
     return part === this.directory || (part instanceof Upstream && this.#upstreams.has(part));
   }

@@ -150,7 +150,7 @@ export class SealedResponse extends ResponseRelay {
       this.#writeHead(sealed.length);
       this.end(sealed);
     } else if (this.#stream === undefined) {
-      // Without a byte there is nothing to seal.
+      // An empty body is not sealed.
       this.#writeHead(undefined);
       this.end();
       return;
@@ -161,7 +161,7 @@ export class SealedResponse extends ResponseRelay {
     this.#observe('ok');
   }
 
-  /** The head is sent with the first byte of the body: only then it is known that there is a body to seal. */
+  /** Sends the head with the first byte of the body: only that byte shows that there is a body to seal. */
   #startedStream(): SealStream {
     if (this.#stream !== undefined) return this.#stream;
     this.#stream = this.#sealer.stream();

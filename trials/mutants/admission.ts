@@ -199,7 +199,7 @@ export const admissionMutants: readonly Mutant[] = [
         'this.#bytesOf = this.#claimant',
         'bytes are given back to whom they were taken from',
       ],
-      ['    this.#connection.release();\n', '', 'a connection without work may be closed for another'],
+      ['    this.#connection.allowEviction();\n', '', 'a connection without work may be evicted'],
       ['    this.#connection.known = true;\n', '', 'a connection with a known key is not closed for another'],
       [
         'this.bytes.resize(buffered, requestBody);',

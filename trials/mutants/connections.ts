@@ -102,8 +102,8 @@ export const connectionMutants: readonly Mutant[] = [
         'as many connections as configured are open',
       ],
       [
-        'const closed = this.#closable.first ?? connection;',
-        'const closed = connection;',
+        'const evicted = this.#evictable.first ?? connection;',
+        'const evicted = connection;',
         'a new connection takes the place of an idle one',
       ],
       [
