@@ -174,6 +174,15 @@ describe('src/', () => {
     expect(cycle(imports)).toBeUndefined();
   });
 
+  test('only the table of formats knows their codecs', () => {
+    const codecs = [...sources]
+      .filter(([file, source]) => file.startsWith('envelope/') && / implements EnvelopeCodec\b/.test(source))
+      .map(([file]) => file);
+    expect(codecs).not.toEqual([]);
+    const importing = [...imports].filter(([, targets]) => targets.some((target) => codecs.includes(target)));
+    expect(importing.map(([file]) => file)).toEqual(['envelope/formats.ts']);
+  });
+
   test('errors.ts imports nothing', () => {
     expect(specifiers(sources.get('errors.ts') ?? 'missing')).toEqual([]);
   });

@@ -1,4 +1,4 @@
-import type { AesCbc } from '../envelope/aes-cbc.ts';
+import type { EnvelopeCodec } from '../envelope/codec.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 
 /** How one account encrypts in one environment. Missing there if it does not and no grace was given to stop. */
@@ -8,7 +8,7 @@ export type Encryption = EncryptionOn | EncryptionEnding;
 export interface EncryptionOn {
   readonly kind: 'on';
   /** Seals and opens with the current credentials. */
-  readonly current: AesCbc;
+  readonly current: EnvelopeCodec;
   /** When the credentials were made, epoch milliseconds; undefined where the file does not say. */
   readonly createdAt: number | undefined;
   /** What is accepted besides, for a stated time after a change. */
@@ -18,14 +18,14 @@ export interface EncryptionOn {
 /** It was disabled with a grace: plaintext is accepted, and so are envelopes of the previous credentials. */
 export interface EncryptionEnding {
   readonly kind: 'ending';
-  readonly previous: AesCbc;
+  readonly previous: EnvelopeCodec;
   /** Epoch milliseconds; from then on the account is like one without encryption. */
   readonly until: number;
 }
 
 /** The previous credentials, or plaintext (`undefined`) from an account that is just moving to encryption. */
 export interface Grace {
-  readonly previous: AesCbc | undefined;
+  readonly previous: EnvelopeCodec | undefined;
   /** End of the grace, epoch milliseconds; from then on only the current credentials count. */
   readonly until: number;
 }

@@ -129,7 +129,7 @@ export function enableEncryption(
     );
   }
   if (grace !== undefined) refuseSecondGrace(before, now);
-  const { key, iv } = generateCredentials();
+  const { key, iv, format } = generateCredentials();
   const place = { account: account.id, environment };
   const after = withEncryption(account, environment, {
     enabled: true,
@@ -137,7 +137,7 @@ export function enableEncryption(
     credentials: {
       key: vault.wrap(key, { ...place, member: 'key' }),
       iv: vault.wrap(iv, { ...place, member: 'iv' }),
-      format: 'text',
+      format,
       createdAt: now,
     },
     previous: grace === undefined ? undefined : previousOf(before, now + grace),

@@ -107,10 +107,10 @@ function partsOf(encryption: Encryption | undefined): Readonly<Record<'current' 
     return { current: undefined, grace: { previous: previous.pack(), until }, rest: undefined };
   }
   const { current, createdAt, grace } = encryption;
-  const { encoding, ...credentials } = current.pack();
+  const { key, iv, ...rest } = current.pack();
   return {
-    current: credentials,
+    current: { key, iv },
     grace: grace && { previous: grace.previous?.pack(), until: grace.until },
-    rest: { createdAt, encoding },
+    rest: { createdAt, ...rest },
   };
 }

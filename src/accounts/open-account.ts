@@ -1,5 +1,5 @@
-import { AesCbc } from '../envelope/aes-cbc.ts';
-import { parseCredentials, type Credentials } from '../envelope/credentials.ts';
+import type { Credentials } from '../envelope/credentials.ts';
+import { codecOf, parseCredentials } from '../envelope/formats.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { Account, Encryption } from './account.ts';
 import { environmentNames, type EnvironmentName } from './api-key.ts';
@@ -19,8 +19,7 @@ export function openAccount(stored: StoredAccount, vault: Vault): Account {
     if (written === undefined) continue;
     const { enabled, encoding, credentials, previous } = written;
     const before =
-      previous?.credentials &&
-      new AesCbc(openCredentials(previous.credentials, stored.id, environment, vault), encoding);
+      previous?.credentials && codecOf(openCredentials(previous.credentials, stored.id, environment, vault), encoding);
     if (!enabled) {
       if (previous !== undefined && before !== undefined) {
         encryption[environment] = { kind: 'ending', previous: before, until: previous.until };
@@ -29,7 +28,7 @@ export function openAccount(stored: StoredAccount, vault: Vault): Account {
     }
     encryption[environment] = {
       kind: 'on',
-      current: new AesCbc(openCredentials(credentials, stored.id, environment, vault), encoding),
+      current: codecOf(openCredentials(credentials, stored.id, environment, vault), encoding),
       createdAt: credentials.createdAt,
       grace: previous && { previous: before, until: previous.until },
     };

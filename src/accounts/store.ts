@@ -1,4 +1,4 @@
-import type { CredentialFormat } from '../envelope/credentials.ts';
+import type { FormatName } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import type { AccountsError } from './accounts-error.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
@@ -159,7 +159,7 @@ interface EncryptionBase {
 export interface StoredCredentials {
   readonly key: string;
   readonly iv: string;
-  readonly format: CredentialFormat;
+  readonly format: FormatName;
   /** Undefined where a file does not say. */
   readonly createdAt: number | undefined;
 }

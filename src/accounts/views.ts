@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { credentialFormats } from '../envelope/credentials.ts';
+import { formatNames } from '../envelope/credentials.ts';
 import { encodings } from '../envelope/encoding.ts';
 import { environmentNames, environmentOf, keyKinds, kindOf } from './api-key.ts';
 import type { EnvironmentName } from './api-key.ts';
@@ -41,7 +41,7 @@ export const encryptionView = z
     environment: z.enum(environmentNames),
     enabled: z.boolean(),
     encoding: z.enum(encodings).describe('How answers are encoded.'),
-    format: z.enum(credentialFormats).nullable().describe('How key and IV are written; null where it is not enabled.'),
+    format: z.enum(formatNames).nullable().describe('How key and IV are written; null where it is not enabled.'),
     created_at: date.nullable().describe('When the credentials were made.'),
     previous: z
       .object({

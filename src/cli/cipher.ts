@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { buffer } from 'node:stream/consumers';
-import { parseCredentials } from '../envelope/credentials.ts';
-import type { CredentialFormat, Credentials } from '../envelope/credentials.ts';
+import type { EnvelopeOpener } from '../envelope/codec.ts';
+import type { Credentials, FormatName } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
-import { AesCbc } from '../envelope/aes-cbc.ts';
+import { codecOf, parseCredentials } from '../envelope/formats.ts';
 import { hintForBody } from '../envelope/hints.ts';
 import { openEnvelope } from '../envelope/envelope.ts';
 import type { OpenFailure } from '../envelope/envelope.ts';
@@ -20,14 +20,14 @@ type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'stderr' | 'env'>;
 export interface CipherOptions {
   readonly keyFile?: string | undefined;
   readonly ivFile?: string | undefined;
-  readonly format: CredentialFormat;
+  readonly format: FormatName;
 }
 
 /** `seal`: a JSON document on stdin, its envelope and a newline on stdout. Returns the exit code, as `open` does. */
 export async function seal(io: CipherIo, options: CipherOptions & { readonly encoding: Encoding }): Promise<number> {
   return run(io, 'seal', options, (input, credentials) => {
     if (!isJson(input)) throw new CommandFailed('stdin is not a JSON document in UTF-8');
-    return `${new AesCbc(credentials, options.encoding).seal(input)}\n`;
+    return `${codecOf(credentials, options.encoding).seal(input)}\n`;
   });
 }
 
@@ -37,8 +37,9 @@ export async function open(io: CipherIo, options: CipherOptions): Promise<number
     const text = input.toString().trim();
     const isBare = !text.startsWith('{');
     const body = isBare ? Buffer.from(JSON.stringify({ data: text })) : input;
-    const result = openEnvelope(body, [new AesCbc(credentials, 'hex')]);
-    if ('code' in result) throw new CommandFailed(explain(result, body));
+    const opener = codecOf(credentials, 'hex');
+    const result = openEnvelope(body, [opener]);
+    if ('code' in result) throw new CommandFailed(explain(result, body, opener));
     return result.plaintext;
   });
 }
@@ -81,12 +82,12 @@ async function readSecret(path: string): Promise<string> {
 }
 
 /** Here the caller holds the key, so that padding and plaintext may be told apart. */
-function explain({ code, reason }: OpenFailure, body: Buffer): string {
+function explain({ code, reason }: OpenFailure, body: Buffer, opener: EnvelopeOpener): string {
   if (code === 'envelope_required') return 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}';
   if (code === 'envelope_malformed') return 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members';
   if (reason === 'padding')
     return 'the padding is wrong: another key, or a ciphertext that was damaged or not padded by PKCS#7';
   if (reason === 'not_json')
     return 'decrypted, but the plaintext is not JSON: another IV, or something else was sealed';
-  return `cannot decrypt: ${hintForBody(body, code)}`;
+  return `cannot decrypt: ${hintForBody(body, code, opener)}`;
 }

@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander';
-import { credentialFormats } from '../envelope/credentials.ts';
+import { formatNames } from '../envelope/credentials.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { addAccountCommands } from './accounts.ts';
 import { check, type CheckOptions } from './check.ts';
@@ -58,9 +58,7 @@ export function addOtherCommands(program: Command, io: CliIo, ended: Ended): voi
       .description(description)
       .option('--key-file <file>', 'the key (default: SIDECAR_KEY)')
       .option('--iv-file <file>', 'the IV (default: SIDECAR_IV)')
-      .addOption(
-        new Option('--format <format>', 'how key and IV are written').choices(credentialFormats).default('text'),
-      );
+      .addOption(new Option('--format <format>', 'how key and IV are written').choices(formatNames).default('text'));
   cipherCommand('seal', 'JSON on stdin to an envelope on stdout')
     .addOption(new Option('--encoding <encoding>', 'of the ciphertext').choices(encodings).default('hex'))
     .action(async (options: CipherOptions & { encoding: Encoding }) => {

@@ -1,6 +1,7 @@
 import type { Account, EncryptionEnding, EncryptionOn } from '../accounts/account.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import { AesCbc, type PackedAesCbc } from '../envelope/aes-cbc.ts';
+import type { PackedCodec } from '../envelope/codec.ts';
+import { unpackCodec } from '../envelope/formats.ts';
 import type { Env } from '../yaml/values.ts';
 import type { Settings, StoreSettings } from './config.ts';
 import type { FileContent } from './loaded.ts';
@@ -25,7 +26,7 @@ export interface WorkerTask {
 }
 
 type PackedAccount = Omit<Account, 'encryption'> & {
-  readonly encryption: Partial<Record<string, EncryptionBy<PackedAesCbc>>>;
+  readonly encryption: Partial<Record<string, EncryptionBy<PackedCodec>>>;
 };
 
 /** Makes an account fit for the way between threads. */
@@ -35,7 +36,7 @@ export function packAccount(account: Account): PackedAccount {
 
 /** The account again, on the other side. */
 export function unpackAccount(account: PackedAccount): Account {
-  return { ...account, encryption: mapEncryption(account.encryption, (packed) => AesCbc.unpack(packed)) };
+  return { ...account, encryption: mapEncryption(account.encryption, unpackCodec) };
 }
 
 /** `encryption` with its codecs in another form. */

@@ -1,41 +1,38 @@
-import type { KeyObject } from 'node:crypto';
-import { encryptedLength, isWholeBlocks, type Encryptor } from './cipher.ts';
-import { envelopeHead, envelopeTail, type EnvelopeCodec, type OpenReason, type SealStream } from './codec.ts';
-import { Credentials } from './credentials.ts';
+import { Cipher, encryptedLength, isWholeBlocks, type Encryptor } from './cipher.ts';
+import { hintForCiphertext } from './ciphertext-hints.ts';
+import { envelopeHead, envelopeTail } from './codec.ts';
+import type { EnvelopeCodec, OpenReason, PackedCodec, SealStream } from './codec.ts';
+import type { Credentials } from './credentials.ts';
 import { decodeCiphertext, type Encoding } from './encoding.ts';
 import { isJson } from './json.ts';
 
-/** The form in which it is sent to another thread, which would lose its class. A key object is not copied. */
-export interface PackedAesCbc {
-  readonly key: KeyObject;
-  readonly iv: Uint8Array;
-  readonly encoding: Encoding;
-}
-
 /** AES-256-CBC with PKCS#7 and one IV for all messages, in hex or base64: the format of merchants' systems. */
 export class AesCbc implements EnvelopeCodec {
-  readonly credentials: Credentials;
-  /** Of sealed envelopes; either is accepted when opening. */
-  readonly encoding: Encoding;
+  readonly #credentials: Credentials;
+  readonly #encoding: Encoding;
+  #cipher: Cipher | undefined;
 
+  /** @param encoding of sealed envelopes; either is accepted when opening */
   constructor(credentials: Credentials, encoding: Encoding) {
-    this.credentials = credentials;
-    this.encoding = encoding;
+    this.#credentials = credentials;
+    this.#encoding = encoding;
   }
 
-  static unpack({ key, iv, encoding }: PackedAesCbc): AesCbc {
-    return new AesCbc(new Credentials(key, Buffer.from(iv)), encoding);
+  /** Whether a string is whole blocks in either encoding. */
+  static looksLikeCiphertext(data: string): boolean {
+    const ciphertext = decodeCiphertext(data);
+    return ciphertext !== undefined && isWholeBlocks(ciphertext);
   }
 
-  pack(): PackedAesCbc {
-    const { key, iv } = this.credentials;
-    return { key, iv, encoding: this.encoding };
+  pack(): PackedCodec {
+    const { format, key, iv } = this.#credentials;
+    return { format, key, iv, encoding: this.#encoding };
   }
 
   open(data: string): Buffer | OpenReason {
     const ciphertext = decodeCiphertext(data);
     if (ciphertext === undefined) return 'encoding';
-    const decrypted = this.credentials.cipher.decrypt(ciphertext);
+    const decrypted = this.#cipherInUse.decrypt(ciphertext);
     if (decrypted === 'length') return 'length';
     // Bad padding must not take less time than bad JSON, so the plaintext is parsed in either case.
     const json = isJson(decrypted.plaintext);
@@ -44,24 +41,27 @@ export class AesCbc implements EnvelopeCodec {
   }
 
   seal(plaintext: Buffer): string {
-    return envelopeHead + this.credentials.cipher.encrypt(plaintext).toString(this.encoding) + envelopeTail;
+    return envelopeHead + this.#cipherInUse.encrypt(plaintext).toString(this.#encoding) + envelopeTail;
   }
 
   sealedLength(plaintextLength: number): number {
     const bytes = encryptedLength(plaintextLength);
-    const digits = this.encoding === 'hex' ? bytes * 2 : Math.ceil(bytes / 3) * 4;
+    const digits = this.#encoding === 'hex' ? bytes * 2 : Math.ceil(bytes / 3) * 4;
     return envelopeHead.length + digits + envelopeTail.length;
   }
 
   stream(): SealStream {
-    return new AesCbcStream(this.credentials.cipher.encryptor(), this.encoding);
+    return new AesCbcStream(this.#cipherInUse.encryptor(), this.#encoding);
   }
-}
 
-/** Whether a string can be a ciphertext of this format, as far as one can tell without credentials: whole blocks. */
-export function looksLikeAesCbc(data: string): boolean {
-  const ciphertext = decodeCiphertext(data);
-  return ciphertext !== undefined && isWholeBlocks(ciphertext);
+  hint(data: string): string {
+    return hintForCiphertext(data);
+  }
+
+  /** Created at the first use: most accounts of a long list are inactive. */
+  get #cipherInUse(): Cipher {
+    return (this.#cipher ??= new Cipher(this.#credentials));
+  }
 }
 
 class AesCbcStream implements SealStream {

@@ -43,8 +43,8 @@ export class Cipher {
   /** The block that the next encryption chains to. */
   readonly #lastBlock: Buffer;
 
-  /** @param key 32 bytes; @param iv 16 bytes */
-  constructor(key: KeyObject, iv: Buffer) {
+  /** @param credentials a key of 32 bytes and an IV of 16 */
+  constructor({ key, iv }: { readonly key: KeyObject; readonly iv: Buffer }) {
     this.#key = key;
     this.#iv = iv;
     this.#lastBlock = Buffer.from(iv);

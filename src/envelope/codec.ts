@@ -1,6 +1,10 @@
+import type { KeyObject } from 'node:crypto';
+import type { FormatName } from './credentials.ts';
+import type { Encoding } from './encoding.ts';
+
 /**
- * The seam for envelope formats. A format is a class beside `aes-cbc.ts` that implements `EnvelopeCodec`; everything above
- * this folder holds codecs and asks neither for a key nor for an encoding.
+ * The seam for envelope formats. A format's codec is a class beside `aes-cbc.ts` that implements `EnvelopeCodec`; everything
+ * above this folder holds codecs and asks neither for a key nor for an encoding.
  */
 
 /** Why a string did not open, for the access log alone: telling `padding` from `not_json` is a CBC padding oracle. */
@@ -30,10 +34,23 @@ export interface EnvelopeOpener {
    *   time for every fault of the plaintext.
    */
   open(data: string): Buffer | OpenReason;
+  /** The likely mistake in a string that did not open, for merchants in test. Told from the string alone, never from its plaintext. */
+  hint(data: string): string;
 }
 
 /** Both directions under the same credentials. */
-export interface EnvelopeCodec extends EnvelopeSealer, EnvelopeOpener {}
+export interface EnvelopeCodec extends EnvelopeSealer, EnvelopeOpener {
+  /** The form in which it is sent to another thread, which would lose its class, and in which two codecs are compared. */
+  pack(): PackedCodec;
+}
+
+/** See `unpackCodec`. A key object is not copied on its way. */
+export interface PackedCodec {
+  readonly format: FormatName;
+  readonly key: KeyObject;
+  readonly iv: Uint8Array;
+  readonly encoding: Encoding;
+}
 
 /** The text around the string of a sealed envelope. */
 export const envelopeHead = '{"data":"';

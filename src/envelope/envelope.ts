@@ -1,5 +1,5 @@
-import { looksLikeAesCbc } from './aes-cbc.ts';
 import type { EnvelopeOpener, OpenReason } from './codec.ts';
+import { looksLikeCiphertext } from './formats.ts';
 import { isJson } from './json.ts';
 import { soleData } from './sole-member.ts';
 
@@ -50,7 +50,7 @@ export function hasEnvelopeShape(body: Buffer): boolean {
 /** Whether `body` is an envelope of any format as far as one can tell without credentials. */
 export function isEnvelope(body: Buffer): boolean {
   const data = soleData(body.toString('latin1'));
-  return data !== undefined && looksLikeAesCbc(data);
+  return data !== undefined && looksLikeCiphertext(data);
 }
 
 function whyNoCiphertext(body: Buffer): OpenFailure {

@@ -1,7 +1,8 @@
+import { Cipher } from './cipher.ts';
+import { hintForCiphertext, slipOfCiphertext } from './ciphertext-hints.ts';
 import type { Credentials } from './credentials.ts';
 import { diagnose } from './diagnosis.ts';
 import { decodeCiphertext } from './encoding.ts';
-import { hintForData, slipOfData } from './hints.ts';
 import { isJson } from './json.ts';
 
 /** A ciphertext that was decrypted to JSON, or why it could not be. */
@@ -15,8 +16,8 @@ export type Trial = { readonly plaintext: Buffer } | { readonly cause: string };
  */
 export function tryToDecrypt(data: string, credentials: Credentials, key: string, iv: string): Trial {
   const ciphertext = decodeCiphertext(data);
-  const decrypted = ciphertext === undefined ? 'length' : credentials.cipher.decrypt(ciphertext);
-  if (ciphertext === undefined || decrypted === 'length') return { cause: hintForData(data) };
+  const decrypted = ciphertext === undefined ? 'length' : new Cipher(credentials).decrypt(ciphertext);
+  if (ciphertext === undefined || decrypted === 'length') return { cause: hintForCiphertext(data) };
   if (decrypted.paddingOk && isJson(decrypted.plaintext)) return { plaintext: decrypted.plaintext };
-  return { cause: slipOfData(data) ?? diagnose(ciphertext, key, iv) };
+  return { cause: slipOfCiphertext(data) ?? diagnose(ciphertext, key, iv) };
 }

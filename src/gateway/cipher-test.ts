@@ -1,5 +1,4 @@
-import { parseCredentials } from '../envelope/credentials.ts';
-import { AesCbc } from '../envelope/aes-cbc.ts';
+import { codecOf, parseCredentials } from '../envelope/formats.ts';
 import { hintForHeaders } from '../envelope/hints.ts';
 import { isJson, minifyJson } from '../envelope/json.ts';
 import { tryToDecrypt, type Trial } from '../envelope/trial.ts';
@@ -52,7 +51,7 @@ export async function runCipherTest(
   if (!isJson(body)) return new Refusal('invalid_cipher_test', { hint: 'the body is not JSON' });
   const result =
     test === 'encrypt'
-      ? new AesCbc(credentials, 'hex').seal(minifyJson(body))
+      ? codecOf(credentials, 'hex').seal(minifyJson(body))
       : decrypt(body, (data) => tryToDecrypt(data, credentials, key, iv));
   if (result instanceof Refusal) return result;
   reply.send(200, ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], result);

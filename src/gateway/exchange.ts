@@ -78,7 +78,8 @@ function open(
   const retryAfter = subject === undefined ? undefined : openFailures.limited(subject, failedKeys.attempts, before);
   if (retryAfter !== undefined) return new Refusal('too_many_attempts', { retryAfter });
 
-  const opened = openEnvelope(sent, openersOf(encryption));
+  const openers = openersOf(encryption);
+  const opened = openEnvelope(sent, openers);
   const duration = performance.now() - before;
   stats.envelope += duration;
   if (!('code' in opened)) {
@@ -94,5 +95,8 @@ function open(
   }
   stats.reason = opened.reason;
   // In live there is one response to all that may be wrong with a ciphertext: differences are a padding oracle.
-  return new Refusal(opened.code, environment.name === 'test' ? { hint: hintForBody(sent, opened.code) } : {});
+  return new Refusal(
+    opened.code,
+    environment.name === 'test' ? { hint: hintForBody(sent, opened.code, openers[0]) } : {},
+  );
 }

@@ -1,13 +1,14 @@
-import type { Encryption } from '../accounts/account.ts';
+import type { Encryption, Grace } from '../accounts/account.ts';
 import type { EnvelopeCodec, EnvelopeSealer } from '../envelope/codec.ts';
 import type { RequestHead } from './request-head.ts';
 
-/** How an account encrypts at one point in time. In place of a codec, undefined stands for plaintext. */
-export interface EncryptionInForce {
-  readonly current: EnvelopeCodec | undefined;
-  /** The previous codec is accepted too until a time in epoch milliseconds. At most one of the two is plaintext. */
-  readonly grace: { readonly previous: EnvelopeCodec | undefined; readonly until: number } | undefined;
-}
+/**
+ * How an account encrypts at one point in time. In place of a codec, undefined stands for plaintext. During a grace the
+ * previous codec is accepted too until a time in epoch milliseconds.
+ */
+export type EncryptionInForce =
+  | { readonly current: EnvelopeCodec; readonly grace: Grace | undefined }
+  | { readonly current: undefined; readonly grace: Grace & { readonly previous: EnvelopeCodec } };
 
 /** How a response is sealed, and the value of `Envelope-Credentials` during a grace. */
 export interface Sealing {
@@ -28,8 +29,9 @@ export function encryptionAt(encryption: Encryption | undefined, now: number): E
 }
 
 /** The codecs that may open an envelope, the current one first. */
-export function openersOf({ current, grace }: EncryptionInForce): EnvelopeCodec[] {
-  return [current, grace?.previous].filter((codec) => codec !== undefined);
+export function openersOf({ current, grace }: EncryptionInForce): readonly [EnvelopeCodec, ...EnvelopeCodec[]] {
+  if (current === undefined) return [grace.previous];
+  return grace?.previous === undefined ? [current] : [current, grace.previous];
 }
 
 /** Whether plaintext is accepted beside envelopes. */

@@ -180,9 +180,9 @@ describe('sealed credentials of the accounts’ file', () => {
   test('are opened with the master key', () => {
     const pairs = right.map(([, iv], i) => [sealed(`a${i}`, 'key', `${i}`.repeat(32)), iv] as const);
     const { accounts } = outcome('', { env, accounts: file(...pairs) }) as Config;
-    expect(
-      accounts.map(({ encryption }) => enabledOf(encryption.test).current.credentials.key.export().toString()),
-    ).toEqual(['0'.repeat(32), '1'.repeat(32), '2'.repeat(32)]);
+    expect(accounts.map(({ encryption }) => enabledOf(encryption.test).current.pack().key.export().toString())).toEqual(
+      ['0'.repeat(32), '1'.repeat(32), '2'.repeat(32)],
+    );
   });
 
   test('are held to the same rules as others once they are opened', () => {

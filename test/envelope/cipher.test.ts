@@ -1,8 +1,8 @@
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { encryptedLength, isWholeBlocks } from '../../src/envelope/cipher.ts';
-import { credentials, credentialsOf, iv, key, openssl, otherCredentials } from './fixtures.ts';
+import { Cipher, encryptedLength, isWholeBlocks } from '../../src/envelope/cipher.ts';
+import { cipher, credentials, credentialsOf, iv, key, openssl, otherCredentials } from './fixtures.ts';
 
 /** Encrypts whole blocks as they are: the padding is whatever the caller put there. */
 function encryptBlocks(blocks: Buffer): Buffer {
@@ -11,9 +11,11 @@ function encryptBlocks(blocks: Buffer): Buffer {
 }
 
 describe('NIST SP 800-38A, CBC-AES256', () => {
-  const vectors = credentialsOf(
-    Buffer.from('603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4', 'hex'),
-    Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex'),
+  const vectorCipher = new Cipher(
+    credentialsOf(
+      Buffer.from('603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4', 'hex'),
+      Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex'),
+    ),
   );
   const plaintext = Buffer.from(
     '6bc1bee22e409f96e93d7e117393172aae2d8a571e03ac9c9eb76fac45af8e51' +
@@ -27,14 +29,14 @@ describe('NIST SP 800-38A, CBC-AES256', () => {
   );
 
   test('F.2.5: encryption gives the four blocks, then one of padding', () => {
-    const encrypted = vectors.cipher.encrypt(plaintext);
+    const encrypted = vectorCipher.encrypt(plaintext);
     expect(encrypted.subarray(0, 64)).toEqual(ciphertext);
     expect(encrypted).toHaveLength(80);
-    expect(vectors.cipher.decrypt(encrypted)).toEqual({ plaintext, paddingOk: true });
+    expect(vectorCipher.decrypt(encrypted)).toEqual({ plaintext, paddingOk: true });
   });
 
   test('F.2.6: decryption gives the four blocks, which end in no padding', () => {
-    expect(vectors.cipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: false });
+    expect(vectorCipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: false });
   });
 });
 
@@ -50,22 +52,22 @@ describe('encrypt', () => {
     [33, 48],
   ])('makes %i bytes %i, as openssl does', (length, encrypted) => {
     const plaintext = Buffer.alloc(length, 'p');
-    const ciphertext = credentials.cipher.encrypt(plaintext);
+    const ciphertext = cipher.encrypt(plaintext);
     expect(ciphertext).toHaveLength(encrypted);
     expect(encryptedLength(length)).toBe(encrypted);
     expect(ciphertext).toEqual(openssl(key, iv, plaintext));
-    expect(credentials.cipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: true });
+    expect(cipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: true });
   });
 
   test('agrees with openssl on any key, IV and plaintext, in both directions', () => {
     const bytes = (length: number): fc.Arbitrary<Uint8Array> => fc.uint8Array({ minLength: length, maxLength: length });
     fc.assert(
       fc.property(bytes(32), bytes(16), fc.uint8Array({ maxLength: 200 }), (key, iv, array) => {
-        const credentials = credentialsOf(key, iv);
+        const cipher = new Cipher(credentialsOf(key, iv));
         const plaintext = Buffer.from(array);
         const ciphertext = openssl(key, iv, plaintext);
-        expect(credentials.cipher.encrypt(plaintext)).toEqual(ciphertext);
-        expect(credentials.cipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: true });
+        expect(cipher.encrypt(plaintext)).toEqual(ciphertext);
+        expect(cipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: true });
       }),
       { numRuns: 50 },
     );
@@ -77,9 +79,9 @@ describe('encryptor', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 40 })), (arrays) => {
         const chunks = arrays.map((array) => Buffer.from(array));
-        const encryptor = credentials.cipher.encryptor();
+        const encryptor = cipher.encryptor();
         const pieces = [...chunks.map((chunk) => encryptor.update(chunk)), encryptor.final()];
-        expect(Buffer.concat(pieces)).toEqual(credentials.cipher.encrypt(Buffer.concat(chunks)));
+        expect(Buffer.concat(pieces)).toEqual(cipher.encrypt(Buffer.concat(chunks)));
       }),
     );
   });
@@ -117,7 +119,7 @@ describe('one cipher for many messages', () => {
   test('gives what a new one for each message gives, whatever came before', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 2, maxLength: 12 }), (steps) => {
-        const { cipher } = credentialsOf(key, iv);
+        const cipher = new Cipher(credentials);
         for (const { act, input } of steps) {
           if (act === 'encrypt') {
             expect(cipher.encrypt(input)).toEqual(oneShot(input));
@@ -142,14 +144,13 @@ describe('one cipher for many messages', () => {
   test('leaves what it is given as it was', () => {
     const plaintext = Buffer.from('{"amount":1000}');
     const ciphertext = oneShot(plaintext);
-    credentials.cipher.decrypt(ciphertext);
-    credentials.cipher.encrypt(plaintext);
+    cipher.decrypt(ciphertext);
+    cipher.encrypt(plaintext);
     expect(plaintext.toString()).toBe('{"amount":1000}');
     expect(ciphertext).toEqual(oneShot(plaintext));
   });
 
   test('gives each message bytes of its own', () => {
-    const { cipher } = credentials;
     const first = cipher.encrypt(Buffer.from('first'));
     const copy = Buffer.from(first);
     cipher.encrypt(Buffer.from('second'));
@@ -163,18 +164,18 @@ describe('one cipher for many messages', () => {
 describe('decrypt', () => {
   test.each([0, 1, 15, 17, 31, 33])('does not take %i bytes for blocks', (length) => {
     expect(isWholeBlocks(Buffer.alloc(length))).toBe(false);
-    expect(credentials.cipher.decrypt(Buffer.alloc(length))).toBe('length');
+    expect(cipher.decrypt(Buffer.alloc(length))).toBe('length');
   });
 
   test.each([16, 32, 48])('takes %i bytes for blocks', (length) => {
     expect(isWholeBlocks(Buffer.alloc(length))).toBe(true);
-    expect(credentials.cipher.decrypt(Buffer.alloc(length))).not.toBe('length');
+    expect(cipher.decrypt(Buffer.alloc(length))).not.toBe('length');
   });
 
   test('finds every good padding', () => {
     for (let padding = 1; padding <= 16; padding += 1) {
       const padded = Buffer.alloc(32, 0xee).fill(padding, 32 - padding);
-      expect(credentials.cipher.decrypt(encryptBlocks(padded))).toEqual({
+      expect(cipher.decrypt(encryptBlocks(padded))).toEqual({
         plaintext: Buffer.alloc(32 - padding, 0xee),
         paddingOk: true,
       });
@@ -183,7 +184,7 @@ describe('decrypt', () => {
 
   test.each([0, 17, 32, 127, 128, 255])('refuses a block that ends in %i', (last) => {
     const padded = Buffer.alloc(32, last);
-    expect(credentials.cipher.decrypt(encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
+    expect(cipher.decrypt(encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
   });
 
   test('refuses a padding in which any one byte is wrong', () => {
@@ -191,7 +192,7 @@ describe('decrypt', () => {
       for (let wrong = 16 - padding; wrong < 15; wrong += 1) {
         const padded = Buffer.alloc(16, 0xee).fill(padding, 16 - padding);
         padded.writeUInt8(padded.readUInt8(wrong) ^ 0x80, wrong);
-        expect(credentials.cipher.decrypt(encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
+        expect(cipher.decrypt(encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
       }
     }
   });
@@ -200,12 +201,12 @@ describe('decrypt', () => {
     for (let length = 0; length < 32; length += 1) {
       const padding = 32 - length;
       const padded = Buffer.alloc(32, 'p').fill(padding, length);
-      expect(credentials.cipher.decrypt(encryptBlocks(padded))).toMatchObject({ paddingOk: padding <= 16 });
+      expect(cipher.decrypt(encryptBlocks(padded))).toMatchObject({ paddingOk: padding <= 16 });
     }
   });
 
   test('does not throw under another key', () => {
-    const decrypted = otherCredentials.cipher.decrypt(credentials.cipher.encrypt(Buffer.from('{"amount":1000}')));
+    const decrypted = new Cipher(otherCredentials).decrypt(cipher.encrypt(Buffer.from('{"amount":1000}')));
     expect(decrypted).toMatchObject({ paddingOk: false });
   });
 });

@@ -1,5 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { Credentials, parseCredentials } from '../../src/envelope/credentials.ts';
+import { Cipher } from '../../src/envelope/cipher.ts';
+import { Credentials } from '../../src/envelope/credentials.ts';
+import { parseCredentials } from '../../src/envelope/formats.ts';
 
 /** Credentials of any bytes, by the way every credential comes in. */
 export function credentialsOf(key: Uint8Array, iv: Uint8Array): Credentials {
@@ -11,6 +13,7 @@ export function credentialsOf(key: Uint8Array, iv: Uint8Array): Credentials {
 export const key = Buffer.from('0123456789abcdefghijklmnopqrstuv');
 export const iv = Buffer.from('ABCDEFGHIJKLMNOP');
 export const credentials = credentialsOf(key, iv);
+export const cipher = new Cipher(credentials);
 export const otherCredentials = credentialsOf(Buffer.from('another key of exactly 32 bytes!'), iv);
 
 /** Runs `openssl enc -aes-256-cbc` with these bytes; extra arguments such as `-d`, `-nopad`. */

@@ -1,11 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import { hintForBody, hintForData, hintForHeaders, wrongCredentials } from '../../src/envelope/hints.ts';
+import { hintForCiphertext, wrongCredentials } from '../../src/envelope/ciphertext-hints.ts';
+import { codecOf } from '../../src/envelope/formats.ts';
+import { hintForBody, hintForHeaders } from '../../src/envelope/hints.ts';
+import { credentials } from './fixtures.ts';
 
 const bytes = Buffer.alloc(32, 0xfb);
 const hex = bytes.toString('hex');
 const pairs = hex.match(/../g) ?? [];
 
-describe('hintForData', () => {
+const codec = codecOf(credentials, 'hex');
+
+describe('hintForCiphertext', () => {
   test.each([
     ['', 'the string is empty: your encryption failed'],
     ['abc', 'odd number of hex digits'],
@@ -36,7 +41,7 @@ describe('hintForData', () => {
     [`b'${bytes.toString('base64')}'`, "printed as Python's b'…': decode the bytes to a string first"],
     [encodeURIComponent(bytes.toString('base64')), 'percent-encoded: send the string as it is'],
   ])('of %j', (data, hint) => {
-    expect(hintForData(data)).toBe(hint);
+    expect(hintForCiphertext(data)).toBe(hint);
   });
 
   test('begins the generic hint with its old words, then says what to check', () => {
@@ -77,7 +82,7 @@ describe('hintForBody', () => {
       '"data" must be the only member and stand once: put the others into the plaintext',
     ],
   ])('of a malformed envelope: %s', (_, body, hint) => {
-    expect(hintForBody(Buffer.from(body as string), 'envelope_malformed')).toBe(hint);
+    expect(hintForBody(Buffer.from(body as string), 'envelope_malformed', codec)).toBe(hint);
   });
 
   test.each([
@@ -89,11 +94,11 @@ describe('hintForBody', () => {
     [`{"encrypted_data":"${hex}"}`, 'the member is called "data"; "encrypted_data" is for aes-decrypt'],
     ['{"amount":1000}', `this account has encryption on: ${asEnvelope}`],
   ])('of JSON that is no envelope: %s', (body, hint) => {
-    expect(hintForBody(Buffer.from(body), 'envelope_required')).toBe(hint);
+    expect(hintForBody(Buffer.from(body), 'envelope_required', codec)).toBe(hint);
   });
 
   test('of a string that does not open is told from the string', () => {
-    expect(hintForBody(Buffer.from(`{"data":"0x${hex}"}`), 'decryption_failed')).toBe(
+    expect(hintForBody(Buffer.from(`{"data":"0x${hex}"}`), 'decryption_failed', codec)).toBe(
       '"0x" before the hex digits: remove it',
     );
   });

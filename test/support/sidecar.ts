@@ -1,4 +1,4 @@
-import { AesCbc } from '../../src/envelope/aes-cbc.ts';
+import type { EnvelopeCodec } from '../../src/envelope/codec.ts';
 import type { Encoding } from '../../src/envelope/encoding.ts';
 import { Writable } from 'node:stream';
 import { Registry } from 'prom-client';
@@ -7,7 +7,8 @@ import { App } from '../../src/app.ts';
 import type { Account, Encryption, EncryptionOn } from '../../src/accounts/account.ts';
 import { hashOf, prefixOf, type ApiKey } from '../../src/accounts/api-key.ts';
 import type { Config, OperatorsListener, OperatorsToken, Route, UpstreamTarget } from '../../src/config/config.ts';
-import { parseCredentials, type Credentials } from '../../src/envelope/credentials.ts';
+import type { Credentials } from '../../src/envelope/credentials.ts';
+import { codecOf as codecFor, parseCredentials } from '../../src/envelope/formats.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 
 /** Keys and credentials that tests send. */
@@ -43,8 +44,8 @@ export function apiKey(key: string, more: Partial<ApiKey> = {}): ApiKey {
   };
 }
 
-export function codecOf(credentials: { key: string; iv: string }, encoding: Encoding = 'hex'): AesCbc {
-  return new AesCbc(credentialsOf(credentials), encoding);
+export function codecOf(credentials: { key: string; iv: string }, encoding: Encoding = 'hex'): EnvelopeCodec {
+  return codecFor(credentialsOf(credentials), encoding);
 }
 
 export function encryptionOf(

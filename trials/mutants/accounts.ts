@@ -55,8 +55,8 @@ export const accountsMutants: readonly Mutant[] = [
     ['{ ...key, revokedAt: now }', '{ ...key, expiresAt: now }', 'a revocation is kept as one'],
     ['if (before?.enabled && !replace) {', 'if (false) {', 'credentials in use are replaced only if asked for'],
     [
-      'if (grace !== undefined) refuseSecondGrace(before, now);\n  const { key, iv }',
-      'const { key, iv }',
+      'if (grace !== undefined) refuseSecondGrace(before, now);\n  const { key, iv, format }',
+      'const { key, iv, format }',
       'a second grace does not replace a running one',
     ],
     [

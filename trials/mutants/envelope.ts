@@ -90,8 +90,8 @@ export const envelopeMutants: readonly Mutant[] = [
     ["    this.#head = '';\n", '', 'the head of an envelope is written once'],
     ['bytes.length - (bytes.length % 3)', 'bytes.length', 'base64 is cut between groups'],
     [
-      'new AesCbcStream(this.credentials.cipher.encryptor(), this.encoding)',
-      "new AesCbcStream(this.credentials.cipher.encryptor(), 'hex')",
+      'new AesCbcStream(this.#cipherInUse.encryptor(), this.#encoding)',
+      "new AesCbcStream(this.#cipherInUse.encryptor(), 'hex')",
       'a stream is sealed in the encoding of its account',
     ],
   ]),
@@ -115,7 +115,7 @@ export const envelopeMutants: readonly Mutant[] = [
       'JSON.parse makes plain objects and arrays, whose prototypes have no such member',
     ],
     ['return isJson(body) && soleData', 'return soleData', 'plaintext is told from an envelope by valid JSON'],
-    ['&& looksLikeAesCbc(data)', '', 'a string that cannot be a ciphertext is no envelope'],
+    ['&& looksLikeCiphertext(data)', '', 'a string that cannot be a ciphertext is no envelope'],
   ]),
   ...mutantsOf(
     'src/envelope/encoding.ts',
@@ -169,13 +169,6 @@ export const envelopeMutants: readonly Mutant[] = [
     ['test/envelope/credentials.test.ts'],
     [
       [
-        'if (keyBytes?.length === keyLength && ivBytes?.length === ivLength)',
-        'if (keyBytes !== undefined && ivBytes?.length === ivLength)',
-        'an AES key has 32 bytes',
-      ],
-      ['keyLength && ivBytes?.length === ivLength)', 'keyLength && ivBytes !== undefined)', 'an IV has 16 bytes'],
-      ['Buffer.from(iv.slice(0, ivLength))', 'Buffer.from(iv)', 'a longer IV is cut, as merchants do'],
-      [
         'timingSafeEqual(a.key.export(), b.key.export())',
         'timingSafeEqual(a.key.export(), b.key.export()) && a.iv.equals(b.iv)',
         'credentials with one key are the same, whatever their IVs',
@@ -184,23 +177,29 @@ export const envelopeMutants: readonly Mutant[] = [
       ['iv: randomBytes(12)', 'iv: Buffer.alloc(12)', 'new IVs are random'],
     ],
   ),
+  ...mutantsOf(
+    'src/envelope/formats.ts',
+    ['test/envelope/credentials.test.ts'],
+    [
+      ['bytes?.length === length ? bytes', 'bytes !== undefined ? bytes', 'a key has 32 bytes, an IV 16'],
+      ['Buffer.from(text.slice(0, 16))', 'Buffer.from(text)', 'a longer IV is cut, as merchants do'],
+    ],
+  ),
+  ...mutantsOf('src/envelope/ciphertext-hints.ts', hints, [
+    [
+      "  if (ciphertext.length === 0) return 'the string is empty: your encryption failed';\n",
+      '',
+      'an empty string gets its own hint',
+    ],
+    ['if (!isWholeBlocks(ciphertext)) return', 'if (false) return', 'a cut ciphertext gets its own hint'],
+  ]),
   ...mutantsOf('src/envelope/hints.ts', hints, [
     [
       "if (code === 'envelope_required') return requiredHint(JSON.parse(text));\n",
       '',
       'a hint says what the envelope lacks',
     ],
-    [
-      "  if (ciphertext.length === 0) return 'the string is empty: your encryption failed';\n",
-      '',
-      'an empty string gets its own hint',
-    ],
-    [
-      "hintForData(soleData(text) ?? '')",
-      'wrongCredentials',
-      'the hint of a string that does not open is told from it',
-    ],
-    ['if (!isWholeBlocks(ciphertext)) return', 'if (false) return', 'a cut ciphertext gets its own hint'],
+    ["opener.hint(soleData(text) ?? '')", "opener.hint('')", 'the hint of a string that does not open is told from it'],
     [
       'keyBytes < 32 && keyBytes >= 16 && ivBytes === 32',
       'ivBytes === 32',

@@ -17,8 +17,8 @@ export const exchangeMutants: readonly Mutant[] = [
         'plaintext is not accepted without a grace',
       ],
       [
-        "environment.name === 'test' ? { hint: hintForBody(sent, opened.code) } : {}",
-        '{ hint: hintForBody(sent, opened.code) }',
+        "environment.name === 'test' ? { hint: hintForBody(sent, opened.code, openers[0]) } : {}",
+        '{ hint: hintForBody(sent, opened.code, openers[0]) }',
         'no hint leaves live',
       ],
       [
@@ -101,10 +101,10 @@ export const exchangeMutants: readonly Mutant[] = [
         'false',
         'a caller may ask for the current credentials',
       ],
-      ['[current, grace?.previous]', '[current]', 'a grace opens with the previous credentials'],
+      ['[current] : [current, grace.previous]', '[current] : [current]', 'a grace opens with the previous credentials'],
       [
-        '[current, grace?.previous]',
-        '[grace?.previous, current]',
+        '[current, grace.previous]',
+        '[grace.previous, current]',
         'the current credentials are tried first',
         'each opens what the other does not, but for one chance in 2^16 or so',
       ],

@@ -1,5 +1,5 @@
-import { parseCredentials, sameCredentials } from '../../envelope/credentials.ts';
-import type { Credentials } from '../../envelope/credentials.ts';
+import { sameCredentials, type Credentials } from '../../envelope/credentials.ts';
+import { parseCredentials } from '../../envelope/formats.ts';
 import { formatPath } from '../../input/member-path.ts';
 import type { MemberPath } from '../../input/member-path.ts';
 import { validate } from '../../input/validate.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { credentialFormats } from '../../envelope/credentials.ts';
+import { formatNames } from '../../envelope/credentials.ts';
 import { encodings } from '../../envelope/encoding.ts';
 import { instant, oneOf, text } from '../../input/kinds.ts';
 import type { Kind } from '../../input/kinds.ts';
@@ -61,7 +61,7 @@ export function accountsSchema({ value }: Values) {
     encoding: value(oneOf(encodings))
       .prefault('hex')
       .describe('How answers are encoded. Requests may come in either encoding.'),
-    format: value(oneOf(credentialFormats))
+    format: value(oneOf(formatNames))
       .prefault('text')
       .describe(
         '`text`: the key is 32 bytes of UTF-8, the IV the first 16 characters of its text. ' +
@@ -74,7 +74,7 @@ export function accountsSchema({ value }: Values) {
       .strictObject({
         key: value(text).optional().describe('The key before.'),
         iv: value(text).optional().describe('The IV before. Without `key` and `iv`, plaintext is accepted.'),
-        format: value(oneOf(credentialFormats))
+        format: value(oneOf(formatNames))
           .optional()
           .describe('Format of the previous credentials, if it differs from that of the current ones.'),
         until: value(instant).describe('The end of the grace.'),

@@ -1,4 +1,4 @@
-import { credentialFormats, type CredentialFormat } from '../../envelope/credentials.ts';
+import { formatNames, type FormatName } from '../../envelope/credentials.ts';
 import { encodings, type Encoding } from '../../envelope/encoding.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { environmentNames, keyPrefixes, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
@@ -29,11 +29,11 @@ export interface EncryptionJson {
   readonly encoding: Encoding;
   readonly key: string | null;
   readonly iv: string | null;
-  readonly format: CredentialFormat | null;
+  readonly format: FormatName | null;
   readonly created_at: number | null;
   readonly previous_key: string | null;
   readonly previous_iv: string | null;
-  readonly previous_format: CredentialFormat | null;
+  readonly previous_format: FormatName | null;
   readonly previous_until: number | null;
   readonly used_at: number | null;
 }
@@ -136,11 +136,11 @@ function credentialsOf(
   name: string,
   key: string | null,
   iv: string | null,
-  format: CredentialFormat | null,
+  format: FormatName | null,
 ): StoredCredentials | undefined {
   if (key === null && iv === null && format === null) return undefined;
   if (key === null || iv === null || format === null) return account.refuse(name);
-  return { key, iv, format: account.oneOf(credentialFormats, format, name), createdAt: undefined };
+  return { key, iv, format: account.oneOf(formatNames, format, name), createdAt: undefined };
 }
 
 /** Times that a `Date` can hold. ECMA-262 §21.4.1.1. */

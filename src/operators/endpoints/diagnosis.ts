@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { parseCredentials } from '../../envelope/credentials.ts';
+import { parseCredentials } from '../../envelope/formats.ts';
 import { tryToDecrypt } from '../../envelope/trial.ts';
 import { endpoint, type Endpoint } from '../endpoint.ts';
 

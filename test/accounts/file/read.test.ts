@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { readAccounts } from '../../../src/accounts/file/read.ts';
 import type { Account } from '../../../src/accounts/account.ts';
 import { hashOf } from '../../../src/accounts/api-key.ts';
-import type { Credentials } from '../../../src/envelope/credentials.ts';
+import type { PackedCodec } from '../../../src/envelope/codec.ts';
 import { openAccount } from '../../../src/accounts/open-account.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 import { Files } from '../../../src/yaml/files.ts';
@@ -36,8 +36,8 @@ function acme(lines: string, env?: Env): Account {
   return accounts[0];
 }
 
-function bytesOf({ key, iv }: Credentials): { key: string; iv: string } {
-  return { key: key.export().toString(), iv: iv.toString() };
+function bytesOf({ key, iv }: PackedCodec): { key: string; iv: string } {
+  return { key: key.export().toString(), iv: Buffer.from(iv).toString() };
 }
 
 test('an account has neither keys nor encryption where none is written, and is active', () => {
@@ -147,8 +147,9 @@ describe('encryption', () => {
   test('is there where it is enabled', () => {
     const { encryption } = acme(`    encryption: { test: { ${enabled} }, live: { enabled: false } }\n`);
     expect(Object.keys(encryption)).toEqual(['test']);
-    expect(encryption.test).toMatchObject({ current: { encoding: 'hex' }, createdAt: undefined, grace: undefined });
-    expect(bytesOf(enabledOf(encryption.test).current.credentials)).toEqual({ key: aes, iv });
+    expect(encryption.test).toMatchObject({ createdAt: undefined, grace: undefined });
+    expect(enabledOf(encryption.test).current.pack()).toMatchObject({ format: 'text', encoding: 'hex' });
+    expect(bytesOf(enabledOf(encryption.test).current.pack())).toEqual({ key: aes, iv });
   });
 
   test('may be disabled with its credentials still there', () => {
@@ -159,24 +160,22 @@ describe('encryption', () => {
     const [key64, iv64] = [aes, iv].map((text) => Buffer.from(text).toString('base64'));
     const written = `enabled: true, format: base64, key: "${key64}", iv: "${iv64}", encoding: base64, createdAt: 2026-11-01`;
     const { encryption } = acme(`    encryption: { live: { ${written} } }\n`);
-    expect(encryption.live).toMatchObject({
-      current: { encoding: 'base64' },
-      createdAt: Date.parse('2026-11-01T00:00:00Z'),
-    });
-    expect(bytesOf(enabledOf(encryption.live).current.credentials)).toEqual({ key: aes, iv });
+    expect(encryption.live).toMatchObject({ createdAt: Date.parse('2026-11-01T00:00:00Z') });
+    expect(enabledOf(encryption.live).current.pack()).toMatchObject({ format: 'base64', encoding: 'base64' });
+    expect(bytesOf(enabledOf(encryption.live).current.pack())).toEqual({ key: aes, iv });
   });
 
   test('takes references, and cuts a longer IV', () => {
     const lines = '    encryption: { test: { enabled: true, key: "${KEY}", iv: "${IV}" } }\n';
     const { encryption } = acme(lines, { KEY: aes, IV: `${iv}QRSTUVWX` });
-    expect(bytesOf(enabledOf(encryption.test).current.credentials)).toEqual({ key: aes, iv });
+    expect(bytesOf(enabledOf(encryption.test).current.pack())).toEqual({ key: aes, iv });
   });
 
   test('has a grace with the previous credentials', () => {
     const previous = `previous: { key: ${otherAes}, iv: ${iv}, until: 2026-12-01T00:00:00Z }`;
     const { grace } = enabledOf(acme(`    encryption: { test: { ${enabled}, ${previous} } }\n`).encryption.test);
     expect(grace?.until).toBe(Date.parse('2026-12-01T00:00:00Z'));
-    expect(grace?.previous && bytesOf(grace.previous.credentials)).toEqual({ key: otherAes, iv });
+    expect(grace?.previous && bytesOf(grace.previous.pack())).toEqual({ key: otherAes, iv });
   });
 
   test('has a grace with plaintext where no previous credentials are written', () => {

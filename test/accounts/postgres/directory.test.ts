@@ -1,12 +1,19 @@
 import { LRUCache } from 'lru-cache';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { hashOf } from '../../../src/accounts/api-key.ts';
+import type { EnvelopeCodec } from '../../../src/envelope/codec.ts';
+import type { Encoding } from '../../../src/envelope/encoding.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption, storedKey } from './fixtures.ts';
 import { enabledOf } from '../../support/sidecar.ts';
 
 /** What a change through another connection may take to be seen. */
 const oneSecond = { timeout: 1_000, interval: 5 };
+
+/** A codec of this encoding. */
+function codecIn(encoding: Encoding): unknown {
+  return expect.toSatisfy((codec: EnvelopeCodec) => codec.pack().encoding === encoding);
+}
 
 describeWithPostgres('the directory in PostgreSQL', () => {
   const postgres = usePostgres();
@@ -21,7 +28,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
         id: 'acme',
         name: 'Account acme',
         active: true,
-        encryption: { test: { current: { encoding: 'hex' } } },
+        encryption: { test: { current: codecIn('hex') } },
       },
       key: { id: 'id-acmexxxxxxxxxxxx', prefix: 'sk_test_', createdAt: Date.parse('2026-11-01T00:00:00.123Z') },
     });
@@ -82,12 +89,9 @@ describeWithPostgres('the directory in PostgreSQL', () => {
       [
         `INSERT INTO encryption (account_id, environment, enabled, encoding, key, iv, format)
           VALUES ('acme', 'live', true, 'base64', '${encryption?.key}', '${encryption?.iv}', 'text')`,
-        { account: { encryption: { live: { current: { encoding: 'base64' } } } } },
+        { account: { encryption: { live: { current: codecIn('base64') } } } },
       ],
-      [
-        `UPDATE encryption SET encoding = 'hex'`,
-        { account: { encryption: { live: { current: { encoding: 'hex' } } } } },
-      ],
+      [`UPDATE encryption SET encoding = 'hex'`, { account: { encryption: { live: { current: codecIn('hex') } } } }],
       ['DELETE FROM encryption', { account: { encryption: {} } }],
       [`UPDATE api_keys SET account_id = 'globex' WHERE account_id = 'acme'`, { account: { id: 'globex' } }],
       ['DELETE FROM api_keys', undefined],
@@ -247,7 +251,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const found = await directory.find(hashOf(keyNamed('acme')));
     const { grace } = enabledOf(typeof found === 'object' ? found.account.encryption.test : undefined);
     expect(grace?.until).toBe(until);
-    expect(grace?.previous?.credentials.key.export().toString()).toBe('acme-test'.padEnd(32, 'k'));
+    expect(grace?.previous?.pack().key.export().toString()).toBe('acme-test'.padEnd(32, 'k'));
   });
 
   test('tells what is missing where the tables were never made', async () => {
