@@ -209,7 +209,7 @@ describe('src/', () => {
 
   test(`no file is longer than ${longest} lines`, () => {
     const long = [...sources].map(([file, source]) => ({ file, lines: source.split('\n').length - 1 }));
-    // One is generated, the other is a list of texts.
+    // The one is generated, the other is a list of texts.
     const written = long.filter(({ file }) => !['console/api-types.ts', 'console/texts.ts'].includes(file));
     expect(written.filter(({ lines }) => lines > longest)).toEqual([]);
   });

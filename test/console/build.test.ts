@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import { globSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,14 +18,6 @@ test('all files of the page together are at most 120 KB, gzipped', async () => {
   expect(files).toContain('index.html');
   const sizes = files.map((file) => gzipSync(readFileSync(join(folder, file))).length);
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(120 * 1_024);
-}, 60_000);
-
-test('the types of the API are those of the committed description', () => {
-  const file = join(temporaryFolder(), 'api-types.ts');
-  // npm run generate:console-types
-  execFileSync('openapi-typescript', ['docs/openapi.json', '--output', file]);
-  execFileSync('prettier', ['--write', '--config', '.prettierrc.json', file]);
-  expect(readFileSync('src/console/api-types.ts', 'utf8')).toBe(readFileSync(file, 'utf8'));
 }, 60_000);
 
 test('texts stand in one file: no screen says anything of its own', () => {
