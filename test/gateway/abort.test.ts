@@ -10,7 +10,7 @@ import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startRawUpstream } from '../support/upstream.ts';
 
-/** The two ways a response goes: globex's as it is, acme's sealed. */
+/** How a response reaches the client: globex's unchanged, acme's sealed. */
 const ways = {
   plain: { path: '/notes', key: keys.globex, body: 'text' },
   sealed: { path: '/api/s2s/charge', key: keys.acme, body: envelopeOf(acmeTest, '{"amount":1000}') },
@@ -52,7 +52,7 @@ describe('a client that leaves', () => {
     (Object.keys(ways) as Way[]).map((way) => [how, way] as const),
   );
 
-  test.each(cases)('%s before its body has come leaves nothing behind (%s)', async (how, way) => {
+  test.each(cases)('%s before its body has arrived leaves nothing behind (%s)', async (how, way) => {
     const upstream = await startByteUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -63,7 +63,7 @@ describe('a client that leaves', () => {
     await vi.waitFor(() => expect(upstream.connections.filter(({ closed }) => !closed)).toEqual([]));
   });
 
-  test.each(cases)('%s in its body takes the upstream request along (%s)', async (how, way) => {
+  test.each(cases)('%s in the middle of its body aborts the upstream request (%s)', async (how, way) => {
     const upstream = await startByteUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -76,7 +76,7 @@ describe('a client that leaves', () => {
     else expect(upstream.connections).toEqual([]);
   });
 
-  test.each(cases)('%s while it waits takes the upstream request along (%s)', async (how, way) => {
+  test.each(cases)('%s while it waits aborts the upstream request (%s)', async (how, way) => {
     const upstream = await startByteUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -87,7 +87,7 @@ describe('a client that leaves', () => {
     await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
   });
 
-  test.each(cases)('%s in the response takes the upstream request along (%s)', async (how, way) => {
+  test.each(cases)('%s in the middle of the response aborts the upstream request (%s)', async (how, way) => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n0123456789abcdef0123456789abcdef\r\n');
     });
@@ -100,7 +100,7 @@ describe('a client that leaves', () => {
     await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
   });
 
-  test('before the upstream is connected takes the request along', async () => {
+  test('before the upstream is connected aborts the upstream request', async () => {
     const authority = createAuthority();
     const heads: string[] = [];
     const core = createTlsServer(authority.issue('DNS:localhost'), (req, res) => {
@@ -138,7 +138,7 @@ describe('a client that leaves', () => {
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
     client.socket.destroy();
     expect(await lines(sidecar, 1)).toMatchObject([{ status: 499 }]);
-    // Clients that leave do not have more connections opened than there are places.
+    // Clients that leave cannot have more connections opened than there are slots.
     await vi.waitFor(() => expect(gone).toHaveBeenCalledTimes(1));
     open(undefined);
 
@@ -170,7 +170,7 @@ const then =
   (first: Fault['response'], end: (socket: UpstreamConnection['socket']) => void): Fault['response'] =>
   (connection) => {
     first(connection);
-    // What was said arrives before the end does.
+    // The bytes arrive before the end of the connection does.
     setTimeout(() => end(connection.socket), 20);
   };
 const closing = (first: Fault['response']): Fault['response'] => then(first, (socket) => void socket.end());
@@ -227,7 +227,7 @@ const faults: readonly Fault[] = [
     ...both(502),
   },
   { name: 'states a negative length', response: says(`${ok}Content-Length: -2\r\n\r\nab`), ...both(502) },
-  // Short responses of stated length are sealed in one piece, so that the fault is known before anything is said.
+  // Short responses of stated length are sealed in one piece, so that the fault is known before anything is sent.
   {
     name: 'closes before the stated length',
     response: closing(says(`${ok}Content-Length: 10\r\n\r\nhalf`)),
@@ -247,7 +247,7 @@ const faults: readonly Fault[] = [
     sealed: 504,
   },
   {
-    name: 'closes behind the head',
+    name: 'closes after the head',
     response: closing(says(`${ok}Content-Length: 10\r\n\r\n`)),
     plain: 'broken',
     sealed: 502,
@@ -266,7 +266,7 @@ const faults: readonly Fault[] = [
     response: then(says(chunked, chunk), (socket) => void socket.write('zz\r\n')),
     ...both('broken'),
   },
-  // What ends with its connection cannot be told from what is broken.
+  // A response that ends with its connection cannot be told from a broken one.
   { name: 'states no length', response: closing(says(`${ok}Connection: close\r\n\r\nhalf`)), ...both(502) },
   {
     name: 'resets in a compressed body',
@@ -275,7 +275,7 @@ const faults: readonly Fault[] = [
     sealed: 502,
   },
   {
-    name: 'resets behind a compressed body, before the last chunk',
+    name: 'resets after a compressed body, before the last chunk',
     response: resetting(
       says(
         `${chunked.replace(ok, `${ok}Content-Encoding: gzip\r\n`)}${zipped.length.toString(16)}\r\n`,
@@ -303,7 +303,7 @@ describe('an upstream that fails', () => {
   const timeouts = { upstream: 250, connect: 300 };
   const limits = { inFlight: 4 };
 
-  /** As many good requests at once as may be in flight at all: none of the places may have been lost. */
+  /** Sends as many good requests at once as may be in flight: no slot may have been lost. */
   async function expectAllPlaces(sidecar: TestSidecar, way: Way): Promise<void> {
     const clients = await Promise.all(Array.from({ length: limits.inFlight }, () => openConnection(sidecar.port)));
     for (const client of clients) client.send(post(way));
@@ -327,7 +327,7 @@ describe('an upstream that fails', () => {
             return;
           }
           waiting.push(connection);
-          // Nobody is answered before all are here.
+          // No response is sent before all requests are here.
           if (waiting.length === limits.inFlight) {
             for (const { socket } of waiting) socket.write(`${ok}Content-Length: 2\r\nConnection: close\r\n\r\n{}`);
           }
@@ -385,11 +385,11 @@ describe('an upstream that fails', () => {
       for (const client of clients) expect(parseOnly(await client.untilText('}')).status).toBe(504);
     }
     expect(sidecar.accessLines()[0]).toMatchObject({ code: 'upstream_timeout' });
-    // A payment that may have been sent is not sent again; this one was not, and still one attempt has been enough.
+    // A payment that may have been sent is not sent again. This one was not sent, and there is still only one attempt.
     expect(upstream.connections).toHaveLength(8);
   });
 
-  test('and says more than its stated length is cut there, and its connection not used again', async () => {
+  test('and sends more than its stated length is cut off there, and its connection is not used again', async () => {
     const upstream = await startByteUpstream(
       says(`${ok}Content-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil`),
     );
@@ -404,7 +404,7 @@ describe('an upstream that fails', () => {
   });
 
   test.each(['\x01', '\x1b[31m', '\x7f'])(
-    'with a control character %j in its reason does not pass it on',
+    'with a control character %j in its reason phrase does not get it forwarded',
     async (control) => {
       const upstream = await startByteUpstream(says(`HTTP/1.1 200 O${control}K\r\nContent-Length: 2\r\n\r\n{}`));
       const sidecar = await startSidecar(configOf(upstream.origin));
@@ -433,7 +433,7 @@ describe('an upstream that fails', () => {
     }
   });
 
-  test('while a compressed response is being unpacked does not bring down the process', async () => {
+  test('while a compressed response is being decoded does not crash the process', async () => {
     const big = gzipSync(Buffer.alloc(4 << 20, 'x'), { level: 9 });
     const upstream = await startByteUpstream((connection) => {
       says(`${ok}Content-Encoding: gzip\r\nContent-Length: ${big.length + 1}\r\n\r\n`, big)(connection);
@@ -444,7 +444,7 @@ describe('an upstream that fails', () => {
       const client = await openConnection(sidecar.port);
       client.send(post('sealed').replace('\r\n', '\r\nConnection: close\r\n'));
       const raw = await client.untilEnded();
-      // It is short of a byte: a refusal, or a response that is visibly broken.
+      // One byte is missing: the client gets a refusal, or a response that is visibly broken.
       if (raw.startsWith('HTTP/1.1 502 ')) expect(parseOnly(raw).status).toBe(502);
       else expect(() => parseOnly(raw)).toThrow(/not a whole/);
     }
@@ -454,7 +454,7 @@ describe('an upstream that fails', () => {
 
 describe('a client that reads slowly', () => {
   test.each(['plain', 'sealed'] as const)(
-    'holds the upstream back, and is cut when it has not read for long (%s)',
+    'slows the upstream down, and is cut off when it has not read for too long (%s)',
     async (way) => {
       let sent = 0;
       let closed = false;
@@ -474,7 +474,7 @@ describe('a client that reads slowly', () => {
       const client = await openConnection(sidecar.port);
       client.socket.pause();
       client.send(post(way));
-      // What the kernel's buffers take between the three of them, and no more.
+      // No more than the kernel's buffers between the three of them hold.
       await vi.waitFor(() => expect(closed).toBe(true), { timeout: 10_000 });
       expect(sent).toBeLessThan(64 << 20);
       client.socket.resume();
@@ -492,7 +492,7 @@ describe('a client that reads slowly', () => {
     });
     const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { idle: 1_500, upstream: 300 } }));
     const client = await openConnection(sidecar.port);
-    // Some ten kilobytes, then a rest: it takes a few seconds for all.
+    // Some ten kilobytes, then a pause: the whole takes a few seconds.
     client.socket.on('data', () => {
       client.socket.pause();
       setTimeout(() => client.socket.resume(), 10);

@@ -7,7 +7,7 @@ import { apiKey, globex, keys, route } from '../support/sidecar.ts';
 
 const now = Date.parse('2026-11-20T12:00:00Z');
 
-/** A secret test key of so many characters behind its prefix. */
+/** A secret test key with so many characters after its prefix. */
 function keyOf(length: number, character = 'x'): string {
   return `sk_test_${character.repeat(length)}`;
 }
@@ -39,26 +39,26 @@ describe('the form of the Authorization header', () => {
     ['the scheme alone', 'Bearer'],
     ['the scheme and a space', 'Bearer '],
     ['a key without a scheme', keys.globex],
-    ['no space behind the scheme', `Bearer${keys.globex}`],
-    ['a tab behind the scheme', `Bearer\t${keys.globex}`],
+    ['no space after the scheme', `Bearer${keys.globex}`],
+    ['a tab after the scheme', `Bearer\t${keys.globex}`],
     ['another scheme', `Basic ${keys.globex}`],
     ['a scheme that only begins alike', `Bearers ${keys.globex}`],
-    ['15 characters behind the prefix', `Bearer ${keyOf(15)}`],
-    ['201 characters behind the prefix', `Bearer ${keyOf(201)}`],
+    ['15 characters after the prefix', `Bearer ${keyOf(15)}`],
+    ['201 characters after the prefix', `Bearer ${keyOf(201)}`],
     ['a prefix of another kind', `Bearer rk_test_${'x'.repeat(24)}`],
     ['a prefix of another environment', `Bearer sk_prod_${'x'.repeat(24)}`],
     ['a prefix in capitals', `Bearer SK_TEST_${'x'.repeat(24)}`],
     ['no prefix', `Bearer ${'x'.repeat(24)}`],
     ['a character that keys do not have', `Bearer ${keyOf(23)}.`],
     ['something before the scheme', `x Bearer ${keys.globex}`],
-    ['something behind the key', `Bearer ${keys.globex} x`],
-    ['a comma behind the key', `Bearer ${keys.globex},`],
+    ['something after the key', `Bearer ${keys.globex} x`],
+    ['a comma after the key', `Bearer ${keys.globex},`],
     ['a key in quotes', `Bearer "${keys.globex}"`],
   ])('malformed: %s', (_, authorization) => expectRefused(authorization, 'malformed_api_key'));
 
   test.each([
-    ['16 characters behind the prefix', keyOf(16)],
-    ['200 characters behind the prefix', keyOf(200)],
+    ['16 characters after the prefix', keyOf(16)],
+    ['200 characters after the prefix', keyOf(200)],
     ['every kind of character', 'sk_test_AZaz09_-AZaz09_-'],
   ])('well formed: %s', async (_, key) => {
     await expectAdmitted(`Bearer ${key}`, [globexWith(apiKey(key))]);
@@ -77,13 +77,13 @@ describe('the form of the Authorization header', () => {
 
 describe('the key', () => {
   test.each([
-    ['a key nobody has', keyOf(24)],
-    ['a known key in other letters', keys.globex.replace('globex', 'GLOBEX')],
+    ['an unknown key', keyOf(24)],
+    ['a known key in another letter case', keys.globex.replace('globex', 'GLOBEX')],
     ['a known key and a character', `${keys.globex}x`],
     ['a known key without its last character', keys.globex.slice(0, -1)],
   ])('is invalid: %s', (_, key) => expectRefused(`Bearer ${key}`, 'invalid_api_key'));
 
-  test('is good until the millisecond before it expires', async () => {
+  test('is valid until the millisecond before it expires', async () => {
     const at = (expiresAt: number): Account => globexWith(apiKey(keys.globex, { expiresAt }));
     await expectAdmitted(`Bearer ${keys.globex}`, [at(now + 1)]);
     await expectRefused(`Bearer ${keys.globex}`, 'invalid_api_key', [at(now)]);
@@ -110,11 +110,11 @@ describe('the key', () => {
     ['of a public key', 'pk_test_', keys.globex],
     ['of a secret key', 'sk_test_', keys.globexPublic],
     ['of a live key', 'sk_live_', keys.globex],
-  ] as const)('is invalid where its hash is stored with the prefix %s', (_, prefix, key) =>
+  ] as const)('is invalid if its hash is stored with the prefix %s', (_, prefix, key) =>
     expectRefused(`Bearer ${key}`, 'invalid_api_key', [globexWith(apiKey(key, { prefix }))]),
   );
 
-  test('may be one of several that are good at once, and the upstream learns which', async () => {
+  test('may be one of several that are valid at once, and the upstream is told which', async () => {
     let time = now - 1;
     const overlap = [apiKey(keyOf(24, 'a'), { id: 'old', expiresAt: now }), apiKey(keyOf(24, 'b'), { id: 'new' })];
     const { sidecar, upstream } = await startGateway({ accounts: [globexWith(...overlap)], clock: () => time });
@@ -127,7 +127,7 @@ describe('the key', () => {
     expect(upstream.seen.map(({ headers }) => headers['x-account-id'])).toEqual(['globex', 'globex', 'globex']);
   });
 
-  test('stands in no log line', async () => {
+  test('is in no log line', async () => {
     const { sidecar } = await startGateway();
     for (const key of [keys.globex, keys.acmeLive, keyOf(24), keyOf(201)]) {
       await send(sidecar, 'GET /api/v1/refunds', { key });
@@ -148,12 +148,12 @@ describe('the environment', () => {
 
   test.each([
     ['a live key', sandbox, keys.acmeLive],
-    ['a live key nobody has', sandbox, `sk_live_${'x'.repeat(24)}`],
-    ['a public live key nobody has', sandbox, `pk_live_${'x'.repeat(24)}`],
+    ['an unknown live key', sandbox, `sk_live_${'x'.repeat(24)}`],
+    ['an unknown public live key', sandbox, `pk_live_${'x'.repeat(24)}`],
     ['a test key', production, keys.globex],
-    ['a test key nobody has', production, keyOf(24)],
+    ['an unknown test key', production, keyOf(24)],
     ['a public test key', production, keys.globexPublic],
-  ])('of %s must be the host’s, whether or not the key is known', async (_, host, key) => {
+  ])('of %s must be that of the host, whether or not the key is known', async (_, host, key) => {
     const { sidecar, upstream } = await startGateway({ serves: 'both' });
     const response = await send(sidecar, 'POST /api/v1/transactions/initialize', { headers: host, key, body: '{}' });
     expectPlainRefusal(response, 'environment_mismatch');
@@ -207,7 +207,7 @@ describe('the kind of the key', () => {
     ['GET /', 403, 200],
     ['GET /both/below', 403, 200],
     ['GET /BOTH/', 200, 200],
-  ])('%s answers a public key with %i, a secret one with %i', async (line, publicStatus, secretStatus) => {
+  ])('%s gives a public key %i, a secret one %i', async (line, publicStatus, secretStatus) => {
     const { sidecar, upstream } = await startGateway({ routes });
     const forPublic = await send(sidecar, line, { key: keys.globexPublic });
     const forSecret = await send(sidecar, line, { key: keys.globex });
@@ -217,7 +217,7 @@ describe('the kind of the key', () => {
     expect(upstream.heads()).toBe([forPublic, forSecret].filter(({ status }) => status === 200).length);
   });
 
-  test('is told to the upstream', async () => {
+  test('is passed to the upstream', async () => {
     const { sidecar, upstream } = await startGateway({ routes });
     await send(sidecar, 'GET /both', { key: keys.globexPublic });
     await send(sidecar, 'GET /both', { key: keys.globex });
@@ -244,7 +244,7 @@ describe('the method', () => {
   );
 
   test.each(['GET', 'POST', 'PUT', 'OPTIONS', 'PROPFIND'])(
-    '%s is allowed on a path that names none',
+    '%s is allowed on a path without listed methods',
     async (method) => {
       const { sidecar, upstream } = await startGateway({ routes });
       expect((await send(sidecar, `${method} /any`, { key: keys.globex })).status).toBe(200);
@@ -252,7 +252,7 @@ describe('the method', () => {
     },
   );
 
-  test('is not looked at before the key is', async () => {
+  test('is not checked before the key', async () => {
     const { sidecar } = await startGateway({ routes });
     expectPlainRefusal(await send(sidecar, 'PUT /pay', { key: keyOf(24) }), 'invalid_api_key');
     expectPlainRefusal(await send(sidecar, 'PUT /pay'), 'missing_api_key');
@@ -274,7 +274,7 @@ describe('an inactive account', () => {
     expect(sidecar.accessLines()[0]).toMatchObject({ account: 'globex', code: 'account_inactive', status: 403 });
   });
 
-  test('shows only to a key that is good', () => {
+  test('is reported only to a valid key', () => {
     const expired = { ...inactive, keys: [apiKey(keys.globex, { expiresAt: now })] };
     return expectRefused(`Bearer ${keys.globex}`, 'invalid_api_key', [expired]);
   });

@@ -98,7 +98,7 @@ describe('a head that can be read in one way only', () => {
     ['empty lines before it', `\r\n\r\n${request('GET /x HTTP/1.1', 'Host: localhost', authorization)}`],
     ['another protocol of the same form, as HTTP/1.0', request('GET /x RTSP/1.0', 'Host: localhost', authorization)],
   ];
-  test.each(oneReading)('goes on in its plain form: %s', async (_name, bytes) => {
+  test.each(oneReading)('is forwarded in its plain form: %s', async (_name, bytes) => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(bytes);
@@ -107,7 +107,7 @@ describe('a head that can be read in one way only', () => {
   });
 
   test.each(['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', 'X-Original-URL', 'X-Rewrite-URL'])(
-    'loses what would ask the upstream for something else: %s',
+    'loses the header that names another method or path: %s',
     async (name) => {
       const { upstream, sidecar } = await start();
       for (const spelt of [name, name.toUpperCase(), name.replaceAll('-', '_'), name.replaceAll('-', '.')]) {

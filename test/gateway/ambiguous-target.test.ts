@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { openConnection, parseOnly } from '../support/connection.ts';
 import { authorization, expectOnlyRefused, request, start } from '../support/refused.ts';
 
-/** A target as a table says it: a character is a byte. */
+/** Sends a target from a table, in which each character is a byte. */
 type Line = readonly [name: string, target: string];
 
 async function expectAmbiguous(target: string, method = 'GET'): Promise<void> {
@@ -100,11 +100,11 @@ describe('a target that can be read in two ways is refused', () => {
     ['an authority', 'localhost:443'],
     ['a host alone', 'evil.example'],
     ['a host with a path', 'evil.example/api'],
-    ['an authority behind an at sign', '@evil.example/api'],
+    ['an authority after an at sign', '@evil.example/api'],
     ['userinfo and a host', 'user@evil.example/api'],
-    ['an authority behind slashes', '//evil.example/api'],
-    ['an authority behind three slashes', '///evil.example/api'],
-    ['an authority behind a slash and a backslash', '/\\evil.example/api'],
+    ['an authority after slashes', '//evil.example/api'],
+    ['an authority after three slashes', '///evil.example/api'],
+    ['an authority after a slash and a backslash', '/\\evil.example/api'],
     ['an address inside the path', '/api/http://evil.example/'],
     ['the asterisk', '*'],
     ['an asterisk with a path', '*/api'],
@@ -114,7 +114,7 @@ describe('a target that can be read in two ways is refused', () => {
   test('for its form: the asterisk with OPTIONS', () => expectAmbiguous('*', 'OPTIONS'));
 });
 
-describe('a target that can be read in one way only goes on as it is', () => {
+describe('a target that can be read in one way only is forwarded unchanged', () => {
   const harmless: readonly Line[] = [
     ['an encoded semicolon', '/api%3Bv=1/s2s'],
     ['an encoded number sign', '/api%23s2s'],

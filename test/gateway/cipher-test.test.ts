@@ -22,7 +22,7 @@ import { turnsOfResponses } from '../support/turns.ts';
 const encrypt = '/api/s2s/aes-encrypt';
 const decrypt = '/api/s2s/aes-decrypt';
 
-/** The routes say of the test endpoints what they do not: envelopes and secret keys. */
+/** Routes that cover the test endpoints, and ask for what those do not need: envelopes and secret keys. */
 const routes = [route('/api/s2s/*', { envelope: true }), route(encrypt, { methods: ['GET'], envelope: true })];
 
 async function responseTo(
@@ -46,7 +46,7 @@ describe('aes-encrypt', () => {
     ['white space in strings stays', '{"note": " a \\" b\\\\" }', '{"note":" a \\" b\\\\"}'],
     ['every digit stays', '[12345678901234567890.10, 1.0, 1e2, -0]', '[12345678901234567890.10,1.0,1e2,-0]'],
     ['members stay where they are', '{"b":1,"a":2,"10":3,"9":4}', '{"b":1,"a":2,"10":3,"9":4}'],
-    ['members that stand twice stay', '{"a":1,"a":2}', '{"a":1,"a":2}'],
+    ['duplicate members stay', '{"a":1,"a":2}', '{"a":1,"a":2}'],
     ['escapes stay as they are', '["caf\\u00e9","\\/","é"]', '["caf\\u00e9","\\/","é"]'],
     ['any JSON value will do', ' "x" ', '"x"'],
     ['an envelope is a document, too', '{ "data": "00" }', '{"data":"00"}'],
@@ -76,7 +76,7 @@ describe('aes-decrypt', () => {
     ['a number of many digits', '12345678901234567890.10'],
     ['letters outside ASCII', '{"note":"é €"}'],
     ['an envelope', '{"data":"00"}'],
-  ])('answers with the document itself: %s', async (_, document) => {
+  ])('responds with the document itself: %s', async (_, document) => {
     const body = hexOf(encrypted(acmeTest, document));
     const response = await responseTo(decrypt, { headers: acmeTest, body });
     expect([response.status, response.headers['content-type'], response.body]).toEqual([
@@ -109,7 +109,7 @@ describe('aes-decrypt', () => {
       'the plaintext is not JSON: it decrypts with this key and IV',
     ],
     ['no plaintext', hexOf(encrypted(acmeTest, '')), 'the plaintext is empty: send a JSON value, or no body at all'],
-  ])('says what is wrong, because the caller has the key anyway: %s', async (_, body, hint) => {
+  ])('explains the failure, because the caller has the key anyway: %s', async (_, body, hint) => {
     expectPlainRefusal(await responseTo(decrypt, { headers: acmeTest, body }), 'decryption_failed', hint);
   });
 
@@ -121,7 +121,7 @@ describe('aes-decrypt', () => {
     '{"encrypted_data":1}',
     '{"encrypted_data":null}',
     '{"data":"00"}',
-  ])('wants a string in encrypted_data: %s', async (body) => {
+  ])('requires a string in encrypted_data: %s', async (body) => {
     const response = await responseTo(decrypt, { headers: acmeTest, body });
     expectPlainRefusal(response, 'invalid_cipher_test', 'the body has no "encrypted_data" string');
   });
@@ -172,12 +172,12 @@ describe('the key and iv headers', () => {
       { key: Buffer.from(`${key.slice(2)}é`).toString('latin1'), iv },
       { key: `${key.slice(2)}é`, iv },
     ],
-  ])('are taken as merchants’ code takes them: %s', async (_, headers, credentials) => {
+  ])('are read as merchants’ code reads them: %s', async (_, headers, credentials) => {
     const response = await responseTo(encrypt, { headers, body: '{}' });
     expect(response.body).toBe(envelopeOf(credentials, '{}'));
   });
 
-  test('stand in no log line and no refusal', async () => {
+  test('are in no log line and no refusal', async () => {
     const { sidecar } = await startGateway({ routes });
     const responses = [
       await send(sidecar, `POST ${encrypt}`, { headers: { key: key.slice(1), iv: iv.slice(1) }, body: '{}' }),
@@ -206,7 +206,7 @@ describe('both endpoints', () => {
     }
   });
 
-  test('take 64 KiB and no byte more, whatever `requestBody` says, because anybody may send them', async () => {
+  test('take 64 KiB and no byte more, whatever `requestBody` is, because no key is needed to send them', async () => {
     for (const path of [encrypt, decrypt]) {
       const most = await responseTo(path, { headers: acmeTest, body: `"${'x'.repeat(65_534)}"` });
       expect(most.status).toBe(path === encrypt ? 200 : 400);
@@ -237,9 +237,12 @@ describe('both endpoints', () => {
     expectPlainRefusal(await send(sidecar, `OPTIONS ${encrypt}`, { headers }), 'method_not_allowed');
   });
 
-  test.each(['/API/S2S/AES-Encrypt', `${encrypt}/`, `${encrypt}?x=1`])('are found as routes are: %s', async (path) => {
-    expect((await responseTo(path, { headers: acmeTest, body: '{}' })).body).toBe(envelopeOf(acmeTest, '{}'));
-  });
+  test.each(['/API/S2S/AES-Encrypt', `${encrypt}/`, `${encrypt}?x=1`])(
+    'are matched as routes are: %s',
+    async (path) => {
+      expect((await responseTo(path, { headers: acmeTest, body: '{}' })).body).toBe(envelopeOf(acmeTest, '{}'));
+    },
+  );
 
   test.each<[string, string | undefined]>([
     ['no API key', undefined],
@@ -247,7 +250,7 @@ describe('both endpoints', () => {
     ['a public key', keys.globexPublic],
     ['the key of an account that encrypts', keys.acme],
     ['its public key', keys.acmePublic],
-  ])('answer in plain with %s', async (_, key) => {
+  ])('respond in plain with %s', async (_, key) => {
     const sent = { headers: acmeTest, body: '{}' };
     const response = await responseTo(encrypt, key === undefined ? sent : { ...sent, key });
     expect([response.status, response.body]).toEqual([200, envelopeOf(acmeTest, '{}')]);
@@ -272,7 +275,7 @@ describe('in an environment that does not list them', () => {
   test.each([
     ['live by default', { serves: 'live' as const }, keys.acmeLive, acmeLive],
     ['test if it is taken out', { cipherTest: { environments: [] } }, keys.acme, acmeTest],
-  ])('%s, their paths are ordinary ones', async (_, setting, key, credentials) => {
+  ])('%s, their paths are those of ordinary routes', async (_, setting, key, credentials) => {
     const { sidecar, upstream } = await startGateway({ routes: [route('/api/s2s/*', { envelope: true })], ...setting });
     for (const path of [encrypt, decrypt]) {
       expectPlainRefusal(await send(sidecar, `POST ${path}`, { headers: acmeTest, body: '{}' }), 'missing_api_key');
@@ -292,7 +295,7 @@ describe('in an environment that does not list them', () => {
   });
 });
 
-test('work for the test endpoints is done in turns: other requests come between two pieces of it', async () => {
+test('each request to a test endpoint has its own turn of the event loop, so that other requests are served in between', async () => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin));
   const turns = turnsOfResponses();

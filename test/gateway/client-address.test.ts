@@ -18,7 +18,7 @@ function headWith(forwarded: Partial<ForwardedHeaders> = {}): RequestHead {
   return { forwarded: { ...none, ...forwarded } } as RequestHead;
 }
 
-describe('a client that connects itself', () => {
+describe('a client without a proxy', () => {
   test.each([
     ['203.0.113.7', '203.0.113.7'],
     ['::ffff:203.0.113.7', '203.0.113.7'],
@@ -43,7 +43,7 @@ describe('a client that connects itself', () => {
     ['203.0.113.7', '::FFFF:203.0.113.7'],
     ['203.0.113.7', '::ffff:cb00:7107'],
     ['fe80::1%eth0', 'fe80::2%eth1'],
-  ])('%s and %s are one', (one, other) => {
+  ])('%s and %s are the same client', (one, other) => {
     expect(clientOf(requestFrom(one), headWith())).toBe(clientOf(requestFrom(other), headWith()));
   });
 
@@ -51,20 +51,20 @@ describe('a client that connects itself', () => {
     ['2001:db8:0:1::1', '2001:db8:0:2::1'],
     ['203.0.113.7', '203.0.113.8'],
     ['::ffff:203.0.113.7', '::ffff:203.0.113.8'],
-  ])('%s and %s are two', (one, other) => {
+  ])('%s and %s are two clients', (one, other) => {
     expect(clientOf(requestFrom(one), headWith())).not.toBe(clientOf(requestFrom(other), headWith()));
   });
 
-  test('that is gone already has an address that nobody has', () => {
+  test('that has left already has the empty address', () => {
     expect(clientOf(requestFrom(undefined), headWith())).toBe('');
   });
 });
 
-describe('a peer that is not trusted counts itself, whatever it says of others', () => {
+describe('a peer that is not a trusted proxy is the client, whatever its headers say', () => {
   test.each([
     ['X-Forwarded-For', { for: '203.0.113.7' }],
     ['Forwarded', { others: ['Forwarded', 'for=203.0.113.7'] }],
-  ])('by %s', (_, forwarded) => {
+  ])('%s', (_, forwarded) => {
     expect(clientOf(requestFrom('192.0.2.1'), headWith(forwarded))).toBe('192.0.2.1');
     expect(clientOf(requestFrom('192.0.2.1', ['192.0.2.2']), headWith(forwarded))).toBe('192.0.2.1');
   });
@@ -84,7 +84,7 @@ describe('behind trusted proxies', () => {
     ['a hop with brackets and a port', '[2001:db8::7]:443', '2001:db8:0:0::/64'],
     ['a hop before a proxy of ours with a port', '203.0.113.7, 10.1.2.3:4567, [fd00::5]:89', '203.0.113.7'],
     ['a hop before a proxy of ours as mapped address', '203.0.113.7, ::ffff:10.1.2.3', '203.0.113.7'],
-  ])('counts %s', (_, hops, subject) => {
+  ])('the client is %s', (_, hops, subject) => {
     expect(clientOf(requestFrom('10.9.9.9', trusted), headWith({ for: hops }))).toBe(subject);
   });
 
@@ -95,12 +95,12 @@ describe('behind trusted proxies', () => {
   test.each([
     ['no hop is told', {}],
     ['all hops are proxies of ours', { for: '10.1.2.3, 10.2.3.4' }],
-  ])('counts the peer where %s', (_, forwarded) => {
+  ])('the peer is the client if %s', (_, forwarded) => {
     expect(clientOf(requestFrom('10.9.9.9', trusted), headWith(forwarded))).toBe('10.9.9.9');
   });
 
   test.each(['unknown', '_hidden', '', '203.0.113', '203.0.113.7:51234:5', 'x'.repeat(10_000)])(
-    'counts the peer if the last one says %.20j, which is no address',
+    'the peer is the client if the last hop is %.20j, which is not an address',
     (hop) => {
       expect(clientOf(requestFrom('10.9.9.9', trusted), headWith({ for: `203.0.113.7, ${hop}` }))).toBe('10.9.9.9');
     },

@@ -40,7 +40,7 @@ describe('beyond limits.connections', () => {
     const known = await openKnown(sidecar);
     const guest = await openGuest(sidecar);
     const silent = await openConnection(sidecar.port);
-    // Used again, the guest has been idle for less time than the one that says nothing.
+    // Used again, the guest has been idle for less time than the silent connection.
     await guest.send(request('GET / HTTP/1.1', 'Host: localhost')).untilText('}', 2);
     expect(await endings(known, guest, silent)).toEqual(['open', 'open', 'open']);
     const next = await openKnown(sidecar);
@@ -49,7 +49,7 @@ describe('beyond limits.connections', () => {
     expect(await endings(known, guest, next, last)).toEqual(['open', 'closed', 'open', 'open']);
   });
 
-  test('it is the new one if all others have carried a known key', async () => {
+  test('the new connection is closed if all others have carried a known key', async () => {
     const sidecar = await start();
     const clients = [await openKnown(sidecar), await openKnown(sidecar), await openKnown(sidecar)];
     const next = await openConnection(sidecar.port);
@@ -58,7 +58,7 @@ describe('beyond limits.connections', () => {
     await vi.waitFor(async () => expect((await openKnown(sidecar)).ending).toBe('open'));
   });
 
-  test('those with half a head, or with a body that does not come, give way to merchants', async () => {
+  test('connections with half a head, or with a body that does not arrive, are closed for merchants', async () => {
     const sidecar = await start();
     const slow = [];
     for (let i = 0; i < 5 * limit; i += 1) {
@@ -74,7 +74,7 @@ describe('beyond limits.connections', () => {
     expect(new Set(await endings(...slow))).toEqual(new Set(['closed']));
   });
 
-  test('one whose request is worked on stays, though it has no key', async () => {
+  test('a connection whose request is in progress stays open, even without a key', async () => {
     const routes = [route('/never', { keys: ['public'] })];
     const sidecar = await start({ routes, limits: { connections: 2 } });
     const busy = await openConnection(sidecar.port);
@@ -86,7 +86,7 @@ describe('beyond limits.connections', () => {
     expect(await endings(busy, guest, next)).toEqual(['open', 'closed', 'open']);
   });
 
-  test('TLS counts from the first byte of the handshake, and half handshakes give way', async () => {
+  test('a TLS connection counts from its start, and is closed for others while its handshake is incomplete', async () => {
     const authority = createAuthority();
     const own = authority.issue('IP:127.0.0.1');
     const sidecar = await start({ listen: { host: '127.0.0.1', port: 0, tls: { ...own, clientCa: undefined } } });
@@ -110,7 +110,7 @@ describe('beyond limits.connections', () => {
     const next = await openConnection(sidecar.port);
     expect(await endings(next)).toEqual(['closed']);
     expect(whole.every(({ destroyed }) => !destroyed)).toBe(true);
-    // A connection that ends makes room again.
+    // A connection that ends makes room for another.
     whole[0]?.destroy();
     await new Promise((resolve) => void setTimeout(resolve, 100));
     expect(await endings(await openConnection(sidecar.port))).toEqual(['open']);
@@ -126,9 +126,9 @@ describe('beyond limits.connections', () => {
   });
 });
 
-describe('what waits in a pipeline', () => {
+describe('the heads of requests that wait in a pipeline', () => {
   const header = 4_096;
-  /** A request that is never answered, and behind it heads of so many bytes in all. */
+  /** Sends a request that gets no response, and after it heads of so many bytes in all. */
   async function pipelined(bytes: number): Promise<string[]> {
     const sidecar = await start({ limits: { header } });
     const client = await openConnection(sidecar.port);
@@ -141,7 +141,7 @@ describe('what waits in a pipeline', () => {
     return endings(client);
   }
 
-  test('may be as many bytes as one head, and not one more', async () => {
+  test('may have as many bytes as one head, and not one more', async () => {
     expect(await pipelined(header)).toEqual(['open']);
     expect(await pipelined(header + 1)).toEqual(['closed']);
   });

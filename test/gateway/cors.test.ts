@@ -30,7 +30,7 @@ const cors = {
 };
 
 describe('a preflight for what a public key may do', () => {
-  test('is the upstream’s to answer', async () => {
+  test('gets the upstream’s response', async () => {
     const { sidecar, upstream } = await startGateway({ routes, respond: (_, res) => res.writeHead(204, cors).end() });
     const sent = preflight('POST', { 'access-control-request-headers': 'authorization,content-type' });
     const response = await send(sidecar, `OPTIONS ${open}?x=1`, sent);
@@ -66,14 +66,14 @@ describe('a preflight for what a public key may do', () => {
     expect(sidecar.accessLines()[0]).not.toHaveProperty('account');
   });
 
-  test('of zero stated bytes is one, too', async () => {
+  test('may have a Content-Length of 0', async () => {
     const { sidecar, upstream } = await startGateway({ routes });
     const response = await send(sidecar, `OPTIONS ${open}`, preflight('POST', { 'content-length': '0' }));
     expect(response.status).toBe(200);
     expect(upstream.heads()).toBe(1);
   });
 
-  test('is refused readably where the upstream is down', async () => {
+  test('gets a refusal that the browser may read if the upstream is down', async () => {
     const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { routes }));
     const response = await send(sidecar, `OPTIONS ${open}`, preflight('POST'));
     expectPlainRefusal(response, 'upstream_unavailable');
@@ -92,7 +92,7 @@ describe('an ordinary request, which needs a key', () => {
     ['a preflight for a method in other letters', `OPTIONS ${open}`, preflight('post')],
     ['a preflight for a route of secret keys', 'OPTIONS /api/v1/refunds', preflight('POST')],
     ['a preflight for an enveloped route', 'OPTIONS /api/s2s/charge', preflight('POST')],
-    ['a preflight for a route nobody listed', 'OPTIONS /api/v1/other', preflight('POST')],
+    ['a preflight for an unlisted route', 'OPTIONS /api/v1/other', preflight('POST')],
     ['GET with the headers of a preflight', `GET ${open}`, preflight('POST')],
     ['POST with the headers of a preflight', `POST ${open}`, preflight('POST')],
   ])('is %s', async (_, line, sent) => {
@@ -122,7 +122,7 @@ describe('refusals', () => {
     expect(upstream.heads()).toBe(0);
   });
 
-  test('can be read where the parser gives up in the middle of the body', async () => {
+  test('can be read if the parser rejects the middle of the body', async () => {
     const { sidecar } = await startGateway({ routes });
     const head = `POST ${open} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${keys.acmePublic}\r\n`;
     const raw = await exchangeRaw(sidecar.port, `${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nzz\r\n`);
@@ -131,7 +131,7 @@ describe('refusals', () => {
     expect(response.headers['access-control-allow-origin']).toBe('*');
   });
 
-  test('can be read where too much is in flight', async () => {
+  test('can be read if too much is in flight', async () => {
     const held = Promise.withResolvers<ServerResponse>();
     const respond: Respond = (_, res) => held.resolve(res);
     const { sidecar, upstream } = await startGateway({ routes, respond, limits: { inFlight: 1 } });
@@ -145,7 +145,7 @@ describe('refusals', () => {
     expect((await first).status).toBe(200);
   });
 
-  test('can be read sealed, too', async () => {
+  test('can be read if they are sealed, too', async () => {
     const { sidecar } = await startGateway({ routes });
     const sent = { key: keys.acmePublic, headers: { 'content-encoding': 'gzip' }, body: 'x' };
     const response = await send(sidecar, 'POST /api/s2s/browser', sent);
@@ -157,7 +157,7 @@ describe('refusals', () => {
     ['a method of secret keys', `GET ${open}`],
     ['a route of secret keys', 'POST /api/v1/refunds'],
     ['an enveloped route', 'POST /api/s2s/charge'],
-    ['a route nobody listed', 'POST /api/v1/other'],
+    ['an unlisted route', 'POST /api/v1/other'],
     ['a test endpoint', 'GET /api/s2s/aes-encrypt'],
   ])('of %s cannot be read by browsers', async (_, line) => {
     const { sidecar } = await startGateway({ routes });
@@ -167,7 +167,7 @@ describe('refusals', () => {
   });
 });
 
-test('what the upstream itself says to browsers is not added to', async () => {
+test('nothing is added to the CORS headers of the upstream', async () => {
   const { sidecar } = await startGateway({
     routes,
     respond: (_, res) => res.writeHead(401, { 'Access-Control-Allow-Origin': 'https://shop.example' }).end(),

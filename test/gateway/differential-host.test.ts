@@ -7,7 +7,7 @@ import { nginxMissing, startNginx } from '../support/nginx.ts';
 import { exchangeRaw, parseResponse } from '../support/raw.ts';
 import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 
-/** Another seed means other heads. */
+/** Another seed makes other heads. */
 const seed = 20_261_121;
 const numRuns = 2_000;
 

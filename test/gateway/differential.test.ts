@@ -16,7 +16,7 @@ import {
 import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
 import { targetsAround } from '../support/targets.ts';
 
-/** Another seed means other targets. */
+/** Another seed makes other targets. */
 const seed = 20_261_121;
 const numRuns = 2_000;
 
@@ -57,14 +57,14 @@ async function startBefore({ address }: RoutingUpstream): Promise<RoutingUpstrea
   return { host: '127.0.0.1', port };
 }
 
-/** What a router would decide on that takes any target for what it looks like. */
+/** The decision of a router that takes every target literally. */
 function unguarded(target: string): Kind {
   const match = new Router(routes).match(target.split('?', 1)[0] ?? '', 'GET');
   if (match.outcome !== 'matched') return 'plain secret';
   return `${match.route.envelope ? 'sealed' : 'plain'} ${match.route.keys.includes('public') ? 'public' : 'secret'}`;
 }
 
-/** The kind of what a target means in this reading, or nothing where it has no meaning there. */
+/** The kind of resource that a target means in this reading; undefined if it means none. */
 function kindIn(read: (target: string) => string, target: string): Kind[] {
   try {
     return [kindAt(read(target))];
@@ -112,7 +112,7 @@ async function compare(
       if (!byPublic.passed) expect(byPublic.status).toBe(403);
       const decided = `${bySecret.headers['envelope'] ?? 'plain'} ${byPublic.passed ? 'public' : 'secret'}`;
       count(decided);
-      // Node's parser takes several spaces behind the method for one, and one is what is sent on.
+      // Node's parser takes several spaces after the method for one, and one is forwarded.
       const target = raw.replace(/^ +/, '');
       for (const response of [bySecret, byPublic].filter(({ passed }) => passed)) {
         expect(response.headers['x-target']).toBe(target);
@@ -123,18 +123,18 @@ async function compare(
     { seed, numRuns },
   );
 
-  // What was refused never arrived, as whatever target.
+  // No refused request arrived, under any target.
   const arrived = (): string[] => upstream.seen().filter((id) => id.startsWith('through-'));
   await vi.waitFor(() => expect(arrived()).toHaveLength(forwarded.length));
   expect(arrived().toSorted()).toEqual(forwarded.toSorted());
-  // The targets were worth it: each kind was reached, much was refused, and much of that with a reason.
+  // The targets were varied enough: each kind was reached, and many were refused, many of these for a good reason.
   const kinds = ['plain public', 'plain secret', 'sealed public', 'sealed secret'];
   expect([...counts.keys()].toSorted()).toEqual([...kinds, 'refused', 'misread without a guard'].toSorted());
   expect([...counts].filter(([, times]) => times < numRuns / 40)).toEqual([]);
 }
 
 describe(`a target means to the upstream what the sidecar decided on, or is refused (seed ${seed})`, () => {
-  test('where the upstream is Fastify, and in other readings that Node programs make of it', async () => {
+  test('with Fastify as the upstream, and in the other readings that are common in Node programs', async () => {
     await compare(
       await startRoutingFastify(),
       (kind, target) => {

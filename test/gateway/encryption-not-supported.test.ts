@@ -30,7 +30,7 @@ async function expectPassed(line: string, sent: Sent, setting: Setting = {}): Pr
 test.each([
   ['is no JSON object', 'Content-Length: 100', 'te'],
   ['is stated larger than is looked at', `Content-Length: ${requestBody + 1}`, '{'],
-])('what an encrypting account sends is forwarded as it comes if it %s', async (_name, framing, first) => {
+])('the body of an encrypting account streams to the upstream if it %s', async (_name, framing, first) => {
   const upstream = await startByteUpstream(() => {});
   const sidecar = await startSidecar(configOf(upstream.origin, { limits: { requestBody } }));
   const client = await openConnection(sidecar.port);
@@ -61,13 +61,13 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
     ['said to be encoded as it is', refunds, { headers: { 'content-encoding': 'identity' } }],
   ])('%s', (_, line, sent) => expectRefused(line, { ...sent, body: envelope }));
 
-  test('while the account is just moving to encryption, too', () => {
+  test('even during the grace after encryption was enabled', () => {
     const grace = { previous: undefined, until: Date.now() + 60_000 };
     const accounts = [{ ...acme, encryption: { test: encryptionOf(acmeTest, { grace }) } }];
     return expectRefused(refunds, { body: envelope }, { accounts });
   });
 
-  test('in however many pieces it comes', async () => {
+  test('in one piece or in many', async () => {
     const { sidecar, upstream } = await startGateway();
     const pieces = [' ', '\n', '{', ...(envelope.slice(1).match(/.{1,40}/g) ?? [])];
     const response = await new Promise<string>((resolve) => {
@@ -93,14 +93,14 @@ describe('the limit is limits.requestBody', () => {
   test.each([
     ['stated', false],
     ['in chunks', true],
-  ])('to the byte, with a length %s: what is longer streams through', async (_, chunked) => {
+  ])('to the byte, with a length %s: a longer body streams through', async (_, chunked) => {
     await expectRefused(refunds, { body: envelope.padEnd(requestBody), chunked });
     await expectPassed(refunds, { body: envelope.padEnd(requestBody + 1), chunked });
     await expectPassed(refunds, { body: envelope.padEnd(50 * requestBody), chunked });
   });
 });
 
-describe('what is no envelope passes byte for byte', () => {
+describe('a body that is not an envelope passes byte for byte', () => {
   test.each<[string, string | Buffer]>([
     ['JSON', '{ "amount":  1000.00,\r\n "amount": 12345678901234567890 }\n'],
     ['an envelope with a member beside data', '{"data":"00000000000000000000000000000000","x":1}'],

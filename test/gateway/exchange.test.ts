@@ -15,14 +15,14 @@ import { parseResponse, rawRequest } from '../support/raw.ts';
 import { acme, acmeLive, acmeTest, encryptionOf, globex, keys } from '../support/sidecar.ts';
 
 const charge = 'POST /api/s2s/charge';
-/** What no parser and serialiser would leave as it is. */
+/** JSON that parsing and serialising would change. */
 const plaintext = Buffer.from(
   '{ "amount":  1000.00,\r\n\t"amount": 12345678901234567890.10, "note": "caf\\u00e9 é €", "n": 2 }\n',
 );
 const ciphertext = encrypted(acmeTest, plaintext);
 const hex = ciphertext.toString('hex');
 const base64 = ciphertext.toString('base64');
-/** The one hint to whatever fails behind the decoding: it must not tell padding from JSON. */
+/** The only hint to any failure after the decoding: it must not tell padding from JSON. */
 const wrongKey =
   'wrong key or IV, or the plaintext is not JSON; check that key and IV go in as text, not decoded from base64, that ' +
   'the padding is PKCS#7, that the plaintext is UTF-8 without a byte order mark, and try the string on /api/s2s/aes-decrypt';
@@ -39,7 +39,7 @@ function blocks(padded: string): string {
   return envelope(encrypted(acmeTest, Buffer.from(padded, 'latin1'), '-nopad').toString('hex'));
 }
 
-describe('an envelope is opened, and its plaintext goes on byte for byte', () => {
+describe('an envelope is opened, and its plaintext is forwarded byte for byte', () => {
   test('has both of the characters in its base64 that distinguish alphabets', () => {
     expect(base64).toMatch(/\/.*\+|\+.*\//);
   });
@@ -95,7 +95,7 @@ describe('an envelope is opened, and its plaintext goes on byte for byte', () =>
     expect(upstream.seen[0]).toMatchObject({ method: 'HEAD', body: plaintext.toString('latin1') });
   });
 
-  test('it may come in chunks, and under any type', async () => {
+  test('it may be chunked, and have any Content-Type', async () => {
     const { sidecar, upstream } = await startGateway();
     const headers = { 'content-type': 'text/plain; charset=iso-8859-1' };
     await send(sidecar, charge, { key: keys.acme, body: envelope(hex), chunked: true, headers });
@@ -104,7 +104,7 @@ describe('an envelope is opened, and its plaintext goes on byte for byte', () =>
     expect(upstream.seen[0]?.headers).not.toHaveProperty('transfer-encoding');
   });
 
-  test('it may be said to be encoded as it is', async () => {
+  test('its Content-Encoding may be identity', async () => {
     const { sidecar, upstream } = await startGateway();
     const headers = { 'content-encoding': 'Identity' };
     await send(sidecar, charge, { key: keys.acme, body: envelope(hex), headers });
@@ -123,7 +123,7 @@ describe('an envelope is opened, and its plaintext goes on byte for byte', () =>
   });
 });
 
-describe('no body', () => {
+describe('a request without a body, or with an empty one', () => {
   test.each<[string, string, Sent]>([
     ['GET', 'GET', {}],
     ['GET of zero stated bytes', 'GET', { body: '' }],
@@ -132,7 +132,7 @@ describe('no body', () => {
     ['DELETE', 'DELETE', {}],
     ['POST of zero stated bytes', 'POST', { body: '' }],
     ['POST of zero bytes in chunks', 'POST', { chunked: true }],
-  ])('goes on as it is and is answered sealed: %s', async (_, method, sent) => {
+  ])('is forwarded, and the response is sealed: %s', async (_, method, sent) => {
     const { sidecar, upstream } = await startGateway();
     const response = await send(sidecar, `${method} /api/s2s/charges/1?x=%20`, { key: keys.acme, ...sent });
     expect(opened(acmeTest, response)).toBe('{"ok":true}');
@@ -140,7 +140,7 @@ describe('no body', () => {
   });
 });
 
-/** What cannot be opened: what it is, the body, what it is refused with, why, and what is said of it in test. */
+/** Bodies that cannot be opened: a name, the body, the code, the logged reason, and the hint in test. */
 const causes: readonly [string, string | Buffer, RefusalCode, string | undefined, string | undefined][] = [
   ['plaintext', '{"amount":1000}', 'envelope_required', undefined, `this account has encryption on: ${sendEnvelope}`],
   ['an empty object', '{}', 'envelope_required', undefined, `this account has encryption on: ${sendEnvelope}`],
@@ -285,7 +285,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
   ],
 ];
 
-describe('what cannot be opened is refused in plain and not forwarded', () => {
+describe('a body that cannot be opened is refused in plain and not forwarded', () => {
   test.each(causes)('in test with a hint: %s', async (_, body, code, reason, hint) => {
     const { sidecar, upstream } = await startGateway();
     expectPlainRefusal(await send(sidecar, charge, { key: keys.acme, body }), code, hint);
@@ -295,7 +295,7 @@ describe('what cannot be opened is refused in plain and not forwarded', () => {
   });
 
   test.each(['envelope_required', 'envelope_malformed', 'decryption_failed'] as const)(
-    'in live with one response to every cause of %s, byte for byte, and the cause in the log alone',
+    'in live with the same response, byte for byte, to every cause of %s, and the cause only in the log',
     async (code) => {
       // The same credentials in live, so that the same envelopes fail for the same reasons.
       const accounts = [{ ...acme, encryption: { live: encryptionOf(acmeTest) } }];
@@ -359,7 +359,7 @@ describe('the length of the envelope as it is sent', () => {
 });
 
 describe('the head of the request to the upstream', () => {
-  test('asks for the whole response, uncompressed and in any case', async () => {
+  test('asks for the whole response, uncompressed and unconditionally', async () => {
     const { sidecar, upstream } = await startGateway();
     const conditional = ['If-Match', 'If-None-Match', 'If-Range', 'If-Modified-Since', 'If-Unmodified-Since'];
     const headers = {
@@ -375,7 +375,7 @@ describe('the head of the request to the upstream', () => {
     expect(Object.keys(seen).filter((name) => /^if|range/.test(name))).toEqual([]);
   });
 
-  test('says nothing of the envelope that is wrong for its plaintext', async () => {
+  test('lacks the headers that describe the envelope and are wrong for its plaintext', async () => {
     const { sidecar, upstream } = await startGateway();
     const digests = ['Digest', 'Content-Digest', 'Repr-Digest', 'Content-MD5', 'ETag'];
     const headers = { 'Content-Type': 'text/plain', ...Object.fromEntries(digests.map((name) => [name, 'x'])) };
@@ -385,7 +385,7 @@ describe('the head of the request to the upstream', () => {
     expect(upstream.seen[0]?.headers['content-type']).toBe('application/json');
   });
 
-  test('keeps all that holds for the plaintext, too', async () => {
+  test('keeps the headers that are right for the plaintext, too', async () => {
     const { sidecar, upstream } = await startGateway();
     const headers = { 'Idempotency-Key': 'k1', 'Accept-Language': 'de', Accept: 'application/json', Cookie: 'a=b' };
     await send(sidecar, charge, { key: keys.acme, body: envelope(hex), headers });
@@ -441,7 +441,7 @@ describe('untouched in both directions', () => {
     expect(response.headers).not.toHaveProperty('envelope');
   });
 
-  test('are bodies of an account without encryption that are no JSON or an envelope, and requests without a body', async () => {
+  test('are bodies of an account without encryption, whether or not they are JSON or an envelope, and requests without a body', async () => {
     const { sidecar, upstream } = await startGateway();
     for (const body of ['x', '{"data":1}', envelope(hex), '']) {
       const response = await send(sidecar, charge, { key: keys.globex, body });

@@ -10,7 +10,7 @@ describe('a request with an expectation', () => {
     ['of something else', 'Expect: 200-ok'],
     ['of nothing', 'Expect:'],
   ];
-  test.each(expectations)('is a plain request where its client does not wait: %s', async (_name, ...headers) => {
+  test.each(expectations)('is served like any other if its client does not wait: %s', async (_name, ...headers) => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(`${post(...headers, 'Content-Length: 2')}ab${valid}`);
@@ -25,9 +25,12 @@ describe('a request with an expectation', () => {
   });
 
   test.each([
-    ['on HTTP/1.0, which knows none', post('Expect: 100-continue', 'Content-Length: 2').replace('1.1', '1.0')],
-    ['a list, which is no such expectation', post('Expect: 100-continue, x', 'Content-Length: 2')],
-  ])('is a plain request where it is %s', async (_name, head) => {
+    [
+      'over HTTP/1.0, which has no expectations',
+      post('Expect: 100-continue', 'Content-Length: 2').replace('1.1', '1.0'),
+    ],
+    ['a list, which is another expectation', post('Expect: 100-continue, x', 'Content-Length: 2')],
+  ])('is served without a 100 response: %s', async (_name, head) => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(`${head}ab${valid}`);
@@ -35,7 +38,7 @@ describe('a request with an expectation', () => {
     expect(upstream.seen.map(({ url, body }) => [url, body])).toEqual([['/', 'ab']]);
   });
 
-  test('that is refused takes no request for the body that it expects', async () => {
+  test('that is refused does not take the next request for its body', async () => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     const head = request(

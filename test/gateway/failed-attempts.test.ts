@@ -4,10 +4,10 @@ import { encrypted, envelopeOf, expectPlainRefusal, opened, send, type Response 
 import { startGateway } from '../support/gateway.ts';
 import { acme, acmeLive, acmeTest, apiKey, keys, type TestSidecar } from '../support/sidecar.ts';
 
-/** What a configuration that says nothing allows. */
+/** The default limit. */
 const allowed = 20;
 
-/** A well-formed key that nobody has. */
+/** A well-formed key of no account. */
 const guess = (i: number): string => `sk_test_guess${String(i).padStart(16, '0')}`;
 
 function expectTooManyAttempts(response: Response): void {
@@ -18,7 +18,7 @@ function expectTooManyAttempts(response: Response): void {
 }
 
 describe('unknown API keys', () => {
-  /** Sends so many guesses, one after the other, from `client` by the word of the proxy in front. */
+  /** Sends so many guesses, one after the other, from `client` according to `X-Forwarded-For`. */
   async function guesses(sidecar: TestSidecar, count: number, client?: string): Promise<Response[]> {
     const headers = client === undefined ? {} : { 'X-Forwarded-For': client };
     const responses: Response[] = [];
@@ -28,7 +28,7 @@ describe('unknown API keys', () => {
     return responses;
   }
 
-  test('are each refused as such 20 times in a minute, and then with the wait', async () => {
+  test('are refused as invalid 20 times in a minute, and then with the time to wait', async () => {
     const { sidecar, upstream } = await startGateway();
     for (const response of await guesses(sidecar, allowed)) expectPlainRefusal(response, 'invalid_api_key');
     for (const response of await guesses(sidecar, 2)) expectTooManyAttempts(response);
@@ -41,7 +41,7 @@ describe('unknown API keys', () => {
     expect((await send(sidecar, 'GET /api/v1/transactions', { key: keys.globex })).status).toBe(200);
   });
 
-  test('of a good key that has expired count, too', async () => {
+  test('include known keys that have expired', async () => {
     const expired: Account = { ...acme, keys: [apiKey(keys.acme, { expiresAt: 1 })] };
     const { sidecar } = await startGateway({
       accounts: [expired],
@@ -52,7 +52,7 @@ describe('unknown API keys', () => {
     expectTooManyAttempts(await request());
   });
 
-  test('are all that counts: no key, an ill-formed one and one of the other environment are no guesses', async () => {
+  test('alone are counted: a missing key, a malformed one and one of the other environment are not', async () => {
     const { sidecar } = await startGateway({ limits: { failedKeys: { attempts: 1, window: 60_000 } } });
     for (let i = 0; i < 3; i += 1) {
       expectPlainRefusal(await send(sidecar, 'GET /'), 'missing_api_key');
@@ -72,7 +72,7 @@ describe('unknown API keys', () => {
     expectTooManyAttempts(await request());
   });
 
-  test('behind a proxy that is not trusted count for the proxy: what it says of others anybody can say', async () => {
+  test('count for the peer if it is not a trusted proxy: any client can send X-Forwarded-For', async () => {
     const { sidecar } = await startGateway();
     const responses: Response[] = [];
     for (let i = 0; i < allowed + 1; i += 1) responses.push(...(await guesses(sidecar, 1, `203.0.113.${i}`)));
@@ -80,7 +80,7 @@ describe('unknown API keys', () => {
     expect(responses.at(-1)?.status).toBe(429);
   });
 
-  test('behind a trusted proxy count for each client, however it is written', async () => {
+  test('count for each client behind a trusted proxy, however its address is written', async () => {
     const { sidecar } = await startGateway({ trustedProxies: ['127.0.0.0/8'] });
     await guesses(sidecar, allowed / 2, '198.51.100.1, 2001:db8::7');
     await guesses(sidecar, allowed / 2, '[2001:DB8:0:0:1::8]:443');
@@ -98,7 +98,7 @@ describe('envelopes that do not open in live', () => {
   const charge = (sidecar: TestSidecar, key: string, body: string): Promise<Response> =>
     send(sidecar, 'POST /api/s2s/charge', { key, body });
 
-  test('are refused as such 20 times in a minute for one API key; then nothing of it is opened', async () => {
+  test('are refused as such 20 times in a minute for one API key; then none of its envelopes is opened', async () => {
     const { sidecar, upstream } = await startGateway({ serves: 'live', accounts });
     for (let i = 0; i < allowed; i += 1) {
       expectPlainRefusal(await charge(sidecar, keys.acmeLive, bad), 'decryption_failed');
@@ -107,13 +107,13 @@ describe('envelopes that do not open in live', () => {
     expectTooManyAttempts(await charge(sidecar, keys.acmeLive, good));
     expect(upstream.heads()).toBe(0);
 
-    // What has no envelope to be opened goes on, and so do other keys, of the same account, too.
+    // Requests without an envelope are still served, and so are other keys, even of the same account.
     const list = await send(sidecar, 'GET /api/s2s/transactions', { key: keys.acmeLive });
     expect(opened(acmeLive, list)).toBe('{"ok":true}');
     expect(opened(acmeLive, await charge(sidecar, secondKey, good))).toBe('{"ok":true}');
   });
 
-  test('count only if they cannot be decrypted: what is no envelope is no attempt at one', async () => {
+  test('count only if decryption fails: a body that is not an envelope is not an attempt', async () => {
     const { sidecar } = await startGateway({
       serves: 'live',
       accounts,

@@ -11,7 +11,7 @@ function afterFailures(times: number, ...subjects: readonly string[]): FailureLi
   return limiter;
 }
 
-test('nobody is limited who has not failed', () => {
+test('a subject without a failure is not limited', () => {
   expect(new FailureLimiter().limited('a', limit, 0)).toBeUndefined();
 });
 
@@ -23,7 +23,7 @@ test.each([
   expect(afterFailures(times, 'a').limited('a', limit, 0)).toBe(seconds);
 });
 
-test('each subject counts for itself', () => {
+test('each subject is counted separately', () => {
   const limiter = afterFailures(limit, 'a');
   limiter.failed('b', window, 0);
   expect(limiter.limited('b', limit, 0)).toBeUndefined();
@@ -54,13 +54,13 @@ test('the next failure after a window opens a new one, which begins at one', () 
   expect(limiter.limited('a', 1, 60_000)).toBe(60);
 });
 
-test('a limit that was lowered meanwhile counts at once', () => {
+test('a lower limit applies at once', () => {
   const limiter = afterFailures(2, 'a');
   expect(limiter.limited('a', 3, 0)).toBeUndefined();
   expect(limiter.limited('a', 2, 0)).toBe(60);
 });
 
-test('10,000 subjects are remembered, and one more makes it forget the one that was quiet for longest', () => {
+test('10,000 subjects are remembered, and with one more the least recent is forgotten', () => {
   const limiter = afterFailures(1, 'first', 'second');
   for (let i = 0; i < 9_998; i += 1) limiter.failed(`other ${i}`, window, 0);
   expect(limiter.limited('first', 1, 0)).toBe(60);

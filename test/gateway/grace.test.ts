@@ -27,11 +27,11 @@ const wish = { 'envelope-credentials': 'current' };
 function acmeIn(grace: Grace): readonly Account[] {
   return [acmeWith(encryptionOf(current, { grace }))];
 }
-/** `acme` after a rotation, and after it has just turned encryption on. */
+/** `acme` after a rotation, and after its encryption was enabled. */
 const rotated = acmeIn({ previous: codecOf(previous), until });
 const moving = acmeIn({ previous: undefined, until });
 
-/** Expects a sealed answer with these credentials, or a plain one, and the header to say so. */
+/** Expects a response that is sealed with these credentials, or plain, and the header that says so. */
 function expectAnswered(response: Response, by: 'current' | 'previous' | 'none'): void {
   expect(response.headers['envelope-credentials']).toBe(by);
   expect(response.headers['envelope']).toBe(by === 'none' ? undefined : 'sealed');
@@ -44,7 +44,7 @@ describe('while the previous credentials are accepted, the response follows the 
     ['an envelope of the current ones', charge, { body: envelopeOf(current, plaintext) }, 'current'],
     ['an envelope of the previous ones', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],
     [
-      'an envelope of the previous ones, whatever the header wishes',
+      'an envelope of the previous ones, whatever the header asks for',
       charge,
       { body: envelopeOf(previous, plaintext), headers: wish },
       'previous',
@@ -52,7 +52,7 @@ describe('while the previous credentials are accepted, the response follows the 
     ['no body', 'GET /api/s2s/charge', {}, 'previous'],
     ['no body and the wish', 'GET /api/s2s/charge', { headers: wish }, 'current'],
     [
-      'no body and the wish in other letters',
+      'no body and the header value in other letters',
       'GET /api/s2s/charge',
       { headers: { 'Envelope-Credentials': 'Current' } },
       'current',
@@ -80,7 +80,7 @@ describe('while the previous credentials are accepted, the response follows the 
     expect(upstream.heads()).toBe(0);
   });
 
-  test('the encoding stays the account’s', async () => {
+  test('the encoding is the account’s', async () => {
     const encryption = encryptionOf(current, {
       encoding: 'base64',
       grace: { previous: codecOf(previous, 'base64'), until },
@@ -90,7 +90,7 @@ describe('while the previous credentials are accepted, the response follows the 
     expect(opened(previous, response, 'base64')).toBe('{"ok":true}');
   });
 
-  test('a response without a body says so, too', async () => {
+  test('a response without a body has the header, too', async () => {
     const { sidecar } = await startGateway({
       accounts: rotated,
       clock: during,
@@ -123,7 +123,7 @@ describe('while plaintext is accepted, the response follows the request', () => 
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
   });
 
-  test('plaintext and its response keep their heads', async () => {
+  test('plaintext and its response keep their headers', async () => {
     const { sidecar, upstream } = await startGateway({
       accounts: moving,
       clock: during,
@@ -137,7 +137,7 @@ describe('while plaintext is accepted, the response follows the request', () => 
     expect(response.body).toBe('ok');
   });
 
-  test('what is meant as an envelope is not taken for plaintext', async () => {
+  test('a body with the shape of an envelope is not taken for plaintext', async () => {
     const { sidecar, upstream } = await startGateway({ accounts: moving, clock: during });
     for (const body of [envelopeOf(unknown, plaintext), '{"data":"amount"}']) {
       const response = await send(sidecar, charge, { key: keys.acme, body });
@@ -165,7 +165,7 @@ describe('a refusal during a grace', () => {
     ['body_too_large', charge, { key: keys.acme, body: 'x'.repeat(11) }, { limits: { requestBody: 10 } }],
     ['upstream_timeout', 'GET /api/s2s/charge', { key: keys.acme }, { timeouts: { upstream: 50 }, respond: () => {} }],
   ])(
-    'is sealed with the previous credentials, or with the current ones on a wish: %s',
+    'is sealed with the previous credentials, or with the current ones on request: %s',
     async (code, line, sent, more) => {
       const { sidecar } = await startGateway({ routes, accounts: rotated, clock: during, ...more });
       const unasked = await send(sidecar, line, sent);
@@ -191,7 +191,7 @@ describe('a refusal during a grace', () => {
     ['key_not_permitted', charge, { key: keys.acmePublic, body: 'x' }],
     ['method_not_allowed', 'DELETE /api/s2s/charge', { key: keys.acme }],
     ['unsupported_content_encoding', charge, { key: keys.acme, body: 'x', headers: { 'content-encoding': 'gzip' } }],
-  ])('is plain while plaintext is accepted, or sealed on a wish: %s', async (code, line, sent) => {
+  ])('is plain while plaintext is accepted, or sealed on request: %s', async (code, line, sent) => {
     const { sidecar } = await startGateway({ routes, accounts: moving, clock: during });
     const unasked = await send(sidecar, line, sent);
     expectPlainRefusal(unasked, code);
@@ -201,7 +201,7 @@ describe('a refusal during a grace', () => {
     expect(asked.headers['envelope-credentials']).toBe('current');
   });
 
-  test('says nothing of credentials before the account is known', async () => {
+  test('has no Envelope-Credentials before the account is known', async () => {
     const { sidecar } = await startGateway({ routes, accounts: rotated, clock: during });
     const response = await send(sidecar, charge, { key: `${keys.acme}x`, body: envelopeOf(current, plaintext) });
     expectPlainRefusal(response, 'invalid_api_key');
@@ -213,7 +213,7 @@ describe('a grace', () => {
   test.each([
     ['the previous credentials', rotated, envelopeOf(previous, plaintext), 'decryption_failed'],
     ['plaintext', moving, plaintext, 'envelope_required'],
-  ] as const)('for %s ends at its time, to the millisecond', async (_, accounts, body, code) => {
+  ] as const)('for %s ends at its millisecond', async (_, accounts, body, code) => {
     let now = until - 1;
     const { sidecar, upstream } = await startGateway({ accounts, clock: () => now });
     expect((await send(sidecar, charge, { key: keys.acme, body })).status).toBe(200);
@@ -228,7 +228,7 @@ describe('a grace', () => {
   test.each([
     ['the previous credentials', rotated],
     ['plaintext', moving],
-  ])('for %s leaves the current ones alone when it is over, asked for or not', async (_, accounts) => {
+  ])('for %s leaves only the current ones when it is over, whatever the header asks for', async (_, accounts) => {
     const { sidecar, upstream } = await startGateway({ accounts, clock: () => until });
     const requests: readonly (readonly [string, Sent])[] = [
       [charge, { body: envelopeOf(current, plaintext) }],
@@ -259,16 +259,16 @@ describe('after encryption was disabled with a grace', () => {
   const ending = [acmeWith({ kind: 'ending', previous: codecOf(previous), until })];
 
   test.each<[string, string, Sent, 'previous' | 'none']>([
-    ['an envelope is opened and answered sealed', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],
+    ['an envelope is opened, and its response sealed', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],
     [
-      'an envelope, whatever the header wishes',
+      'an envelope, whatever the header asks for',
       charge,
       { body: envelopeOf(previous, plaintext), headers: wish },
       'previous',
     ],
-    ['plaintext is answered in plain', charge, { body: plaintext }, 'none'],
-    ['no body is answered sealed', 'GET /api/s2s/charge', {}, 'previous'],
-    ['no body and the wish are answered in plain', 'GET /api/s2s/charge', { headers: wish }, 'none'],
+    ['plaintext gets a plain response', charge, { body: plaintext }, 'none'],
+    ['no body gets a sealed response', 'GET /api/s2s/charge', {}, 'previous'],
+    ['no body and the header get a plain response', 'GET /api/s2s/charge', { headers: wish }, 'none'],
   ])('%s', async (_, line, sent, by) => {
     const { sidecar, upstream } = await startGateway({ accounts: ending, clock: during });
     expectAnswered(await send(sidecar, line, { key: keys.acme, ...sent }), by);
@@ -291,14 +291,14 @@ describe('after encryption was disabled with a grace', () => {
     expect(upstream.heads()).toBe(0);
   });
 
-  test('a refusal is sealed, or plain on a wish', async () => {
+  test('a refusal is sealed, or plain on request', async () => {
     const accounts = ending.map((account) => ({ ...account, active: false }));
     const { sidecar } = await startGateway({ accounts, clock: during });
     expectSealedRefusal(previous, await send(sidecar, charge, { key: keys.acme }), 'account_inactive');
     expectPlainRefusal(await send(sidecar, charge, { key: keys.acme, headers: wish }), 'account_inactive');
   });
 
-  test('when it is over, to the millisecond, the account is as without encryption', async () => {
+  test('from the millisecond of its end, the account is one without encryption', async () => {
     let now = until - 1;
     const { sidecar, upstream } = await startGateway({ accounts: ending, clock: () => now });
     const body = envelopeOf(previous, plaintext);
@@ -315,7 +315,7 @@ describe('after encryption was disabled with a grace', () => {
   });
 });
 
-test('the end of a grace is a time of day: a clock that is put back opens the grace again, and only until then', async () => {
+test('the end of a grace is a wall-clock time: if the clock is set back, the grace runs again until that time', async () => {
   let now = until - 1;
   const { sidecar } = await startGateway({ accounts: rotated, clock: () => now });
   const status = async (): Promise<number> =>

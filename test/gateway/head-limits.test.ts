@@ -13,12 +13,12 @@ import {
 describe('the size of a head', () => {
   const limit = 2_000;
   const line = 'GET / HTTP/1.1';
-  /** The head of a request of so many bytes, its line ends and separators among them. */
+  /** The head of a request of so many bytes, line ends and separators included. */
   const sized = (size: number): string => {
     const bytes = request(line, 'Host: localhost', authorization, 'X: ').length;
     return request(line, 'Host: localhost', authorization, `X: ${'x'.repeat(size - bytes)}`);
   };
-  /** The same in as many fields as it takes: what Node counts, names and values, is half of it. */
+  /** The same in many short fields: names and values, which is what Node counts, are half of it. */
   const inSmallFields = (size: number): string => {
     const fields = Array.from({ length: 60 }, () => 'a: b');
     const bytes = request(line, 'Host: localhost', authorization, ...fields, 'X: ').length;
@@ -67,7 +67,7 @@ describe('the size of a head', () => {
     await expectOnlyRefused(sidecar, upstream, bytes, 'headers_too_large');
   });
 
-  test('that does not end has a deadline', async () => {
+  test('has a deadline for its end', async () => {
     const { upstream, sidecar } = await start({}, { header: 100 });
     const client = await openConnection(sidecar.port);
     client.send(`${line}\r\nHost: localhost\r\n`);
@@ -101,7 +101,7 @@ describe('a slow head', () => {
     expect(sidecar.accessLines()).toHaveLength(1);
   });
 
-  test('does not keep its connection, although the client keeps it open', async () => {
+  test('has its connection closed, although the client keeps it open', async () => {
     const { sidecar } = await start({}, { header: 200 });
     const client = await openConnection(sidecar.port);
     await client.untilEnded();
@@ -119,7 +119,7 @@ describe('a slow head', () => {
     expectRefusal(second as RawResponse, 'request_timeout');
   });
 
-  test('is refused although a byte comes now and then', async () => {
+  test('is refused although bytes keep trickling in', async () => {
     const { sidecar } = await start({}, { header: 200 });
     const client = await openConnection(sidecar.port);
     client.send('GET / HTTP/1.1\r\nX: ');

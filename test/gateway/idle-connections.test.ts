@@ -14,12 +14,12 @@ const ofEach = Number(process.env['IDLE_CONNECTIONS'] ?? 80);
 
 const head = `GET /notes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n`;
 
-/** How connections stand around, and the statuses of all they get until they are closed. */
+/** Kinds of idle connections, and the statuses of all responses on them until they are closed. */
 const kinds: readonly {
   readonly begin: (client: Connection) => unknown;
   readonly statuses: string;
 }[] = [
-  // Never says anything.
+  // Sends nothing.
   { begin: () => {}, statuses: '408' },
   // Is in the middle of a head.
   { begin: (client) => client.send(head), statuses: '408' },
@@ -36,57 +36,64 @@ function openFiles({ process: { pid } }: Serving): number {
 }
 
 describe('connections on which nothing happens', () => {
-  test('keep nobody from being served, and are closed when their time is over', { timeout: 180_000 }, async () => {
-    const upstream = await startUpstream();
-    const config = (header: string, idle: string): Record<string, unknown> => ({
-      'sidecar.yaml': sidecarFile(upstream.origin, {
-        // Fewer places than connections: these take none.
-        limits: { inFlight: 8 },
-        timeouts: { header, idle },
-      }),
-    });
-    // So that none is over before all are there.
-    const folder = new Folder({
-      ...config('10m', '10m'),
-      'accounts.yaml': accountsFile(globexEntry(keys.globex), acmeEntry),
-    });
-    const sidecar = await startServe(folder.file('sidecar.yaml'));
-    const filesBefore = openFiles(sidecar);
+  test(
+    'do not keep other requests from being served, and are closed at their timeout',
+    { timeout: 180_000 },
+    async () => {
+      const upstream = await startUpstream();
+      const config = (header: string, idle: string): Record<string, unknown> => ({
+        'sidecar.yaml': sidecarFile(upstream.origin, {
+          // Fewer slots than connections: idle connections take none.
+          limits: { inFlight: 8 },
+          timeouts: { header, idle },
+        }),
+      });
+      // So that none times out before all are open.
+      const folder = new Folder({
+        ...config('10m', '10m'),
+        'accounts.yaml': accountsFile(globexEntry(keys.globex), acmeEntry),
+      });
+      const sidecar = await startServe(folder.file('sidecar.yaml'));
+      const filesBefore = openFiles(sidecar);
 
-    const clients: Connection[] = [];
-    for (const { begin } of kinds) {
-      for (let i = 0; i < ofEach; i += 1) {
-        const client = await openConnection(sidecar.port);
-        await begin(client);
-        clients.push(client);
+      const clients: Connection[] = [];
+      for (const { begin } of kinds) {
+        for (let i = 0; i < ofEach; i += 1) {
+          const client = await openConnection(sidecar.port);
+          await begin(client);
+          clients.push(client);
+        }
       }
-    }
-    // Those whose client has ended its side are over already.
-    await vi.waitFor(() => expect(clients.filter(({ ending }) => ending === 'open')).toHaveLength(3 * ofEach), 30_000);
-    expect(openFiles(sidecar)).toBeGreaterThan(3 * ofEach);
-    expect(await inFlight(sidecar)).toBe(0);
+      // Half-closed connections are closed already.
+      await vi.waitFor(
+        () => expect(clients.filter(({ ending }) => ending === 'open')).toHaveLength(3 * ofEach),
+        30_000,
+      );
+      expect(openFiles(sidecar)).toBeGreaterThan(3 * ofEach);
+      expect(await inFlight(sidecar)).toBe(0);
 
-    const sealed = await send(sidecar, 'POST /api/s2s/charge', {
-      key: keys.acme,
-      body: envelopeOf(acmeTest, '{"amount":1000}'),
-    });
-    expect(opened(acmeTest, sealed)).toBe('{"ok":true}');
-    const betweenRequests = clients.slice(2 * ofEach, 3 * ofEach);
-    for (const client of betweenRequests) await client.send(`${head}\r\n`).untilText('{"ok":true}', 2);
+      const sealed = await send(sidecar, 'POST /api/s2s/charge', {
+        key: keys.acme,
+        body: envelopeOf(acmeTest, '{"amount":1000}'),
+      });
+      expect(opened(acmeTest, sealed)).toBe('{"ok":true}');
+      const betweenRequests = clients.slice(2 * ofEach, 3 * ofEach);
+      for (const client of betweenRequests) await client.send(`${head}\r\n`).untilText('{"ok":true}', 2);
 
-    folder.replace(config('200ms', '200ms'));
-    await sidecar.untilEntries('configuration reloaded');
-    // A connection between two requests learns of its new time with the next one.
-    for (const client of betweenRequests) await client.send(`${head}\r\n`).untilText('{"ok":true}', 3);
-    await Promise.all(clients.map((client) => client.untilEnded()));
-    expect(await inFlight(sidecar)).toBe(0);
-    // The pool's connections to the upstream, and what asks for the metrics.
-    await vi.waitFor(() => expect(openFiles(sidecar)).toBeLessThan(filesBefore + 16), 30_000);
-    const statuses = clients.map(({ received }) => parseResponses(received).map(({ status }) => status));
-    expect(statuses.map((each) => each.join(' '))).toEqual(
-      kinds.flatMap((kind) => Array<string>(ofEach).fill(kind.statuses)),
-    );
-  });
+      folder.replace(config('200ms', '200ms'));
+      await sidecar.untilEntries('configuration reloaded');
+      // A connection between two requests learns of its new time with the next one.
+      for (const client of betweenRequests) await client.send(`${head}\r\n`).untilText('{"ok":true}', 3);
+      await Promise.all(clients.map((client) => client.untilEnded()));
+      expect(await inFlight(sidecar)).toBe(0);
+      // The pool's connections to the upstream, and those that read the metrics.
+      await vi.waitFor(() => expect(openFiles(sidecar)).toBeLessThan(filesBefore + 16), 30_000);
+      const statuses = clients.map(({ received }) => parseResponses(received).map(({ status }) => status));
+      expect(statuses.map((each) => each.join(' '))).toEqual(
+        kinds.flatMap((kind) => Array<string>(ofEach).fill(kind.statuses)),
+      );
+    },
+  );
 });
 
 const leave = {
@@ -97,12 +104,12 @@ const leave = {
 const cases = Object.entries(leave);
 
 describe('a client that leaves', () => {
-  test.each(cases)('%s in its head is no request, and nobody hears of it', async (_how, go) => {
+  test.each(cases)('%s in its head leaves no access line, and the upstream sees nothing', async (_how, go) => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
     client.send(head);
-    // The next one's response tells that the first one's bytes have come.
+    // The response to the next one shows that the bytes of the first have arrived.
     await send(sidecar, 'GET /notes', { key: keys.globex });
     go(client);
     await client.untilEnded();
@@ -115,41 +122,38 @@ describe('a client that leaves', () => {
   const keyOf = { plain: keys.globex, sealed: keys.acme } as const;
   const cut = cases.flatMap(([how, go]) => (['plain', 'sealed'] as const).map((way) => ({ how, go, way })));
 
-  test.each(cut)(
-    '$how while its response is held back takes the upstream request along ($way)',
-    async ({ go, way }) => {
-      const piece = `10000\r\n${'x'.repeat(65_536)}\r\n`;
-      const upstream = await startByteUpstream(({ socket }) => {
-        socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
-        const pump = (): void => {
-          while (!socket.destroyed && socket.write(piece));
-        };
-        socket.on('drain', pump);
-        pump();
-      });
-      const sidecar = await startSidecar(configOf(upstream.origin));
-      const client = await openConnection(sidecar.port);
-      client.socket.pause();
-      client.send(`GET /api/s2s/list HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keyOf[way]}\r\n\r\n`);
-      // Nothing more goes out: all buffers on the way are full.
-      const [connection] = await vi.waitFor(() => {
-        expect(upstream.connections[0]?.socket.writableNeedDrain).toBe(true);
-        return upstream.connections;
-      });
-      let written = -1;
-      await vi.waitFor(
-        () => {
-          const before = written;
-          written = connection?.socket.bytesWritten ?? 0;
-          expect(written).toBe(before);
-        },
-        { interval: 200, timeout: 20_000 },
-      );
-      go(client);
-      client.socket.resume();
-      await vi.waitFor(() => expect(connection?.closed).toBe(true), 20_000);
-      await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
-      expect(sidecar.accessLines()).toMatchObject([{ status: 499 }]);
-    },
-  );
+  test.each(cut)('$how while its response is held back aborts the upstream request ($way)', async ({ go, way }) => {
+    const piece = `10000\r\n${'x'.repeat(65_536)}\r\n`;
+    const upstream = await startByteUpstream(({ socket }) => {
+      socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');
+      const pump = (): void => {
+        while (!socket.destroyed && socket.write(piece));
+      };
+      socket.on('drain', pump);
+      pump();
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.socket.pause();
+    client.send(`GET /api/s2s/list HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keyOf[way]}\r\n\r\n`);
+    // Nothing more is sent: all buffers on the way are full.
+    const [connection] = await vi.waitFor(() => {
+      expect(upstream.connections[0]?.socket.writableNeedDrain).toBe(true);
+      return upstream.connections;
+    });
+    let written = -1;
+    await vi.waitFor(
+      () => {
+        const before = written;
+        written = connection?.socket.bytesWritten ?? 0;
+        expect(written).toBe(before);
+      },
+      { interval: 200, timeout: 20_000 },
+    );
+    go(client);
+    client.socket.resume();
+    await vi.waitFor(() => expect(connection?.closed).toBe(true), 20_000);
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
+    expect(sidecar.accessLines()).toMatchObject([{ status: 499 }]);
+  });
 });

@@ -4,8 +4,8 @@ import { inFlight } from '../support/metrics.ts';
 import { authorization, post, request, start, valid } from '../support/refused.ts';
 import { keys } from '../support/sidecar.ts';
 
-// From an Upgrade that is ignored until the next request that is whole, Node's parser keeps its objections to itself.
-describe('behind an Upgrade that is ignored, what can be read in two ways reaches nobody either', () => {
+// After an ignored Upgrade, Node's parser reports no errors until the next complete request.
+describe('after an ignored Upgrade, an ambiguous request does not reach the upstream either', () => {
   const upgrade = ['Connection: Upgrade, HTTP2-Settings', 'Upgrade: h2c', 'HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA'];
   const faulty: readonly (readonly [name: string, bytes: string])[] = [
     ['the preface of HTTP/2', 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
@@ -26,7 +26,7 @@ describe('behind an Upgrade that is ignored, what can be read in two ways reache
     for (const name of ['upgrade', 'http2-settings']) expect(upstream.seen[0]?.headers).not.toHaveProperty(name);
   });
 
-  test('and what comes in the same piece is thrown away', async () => {
+  test('and the rest of the same piece is discarded', async () => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     const head = request('GET /x HTTP/1.1', 'Host: localhost', authorization, ...upgrade);
@@ -37,7 +37,7 @@ describe('behind an Upgrade that is ignored, what can be read in two ways reache
     expect(upstream.seen.map(({ url }) => url)).toEqual(['/x', '/y']);
   });
 
-  test('and a body with a broken chunk is never whole', async () => {
+  test('and a body with a broken chunk never completes', async () => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(`${post(...upgrade, 'Transfer-Encoding: chunked')}2\r\nab\r\nzz\r\n0\r\n\r\n${valid}`);
@@ -53,7 +53,7 @@ describe('behind an Upgrade that is ignored, what can be read in two ways reache
     ['another coding', ['Transfer-Encoding: gzip']],
     ['two framings', ['Transfer-Encoding: chunked', 'Content-Length: 5']],
     ['two framings of which one is faulty', ['Transfer-Encoding: chunked\t', 'Content-Length: 5']],
-  ])('and a body with %s is refused, with all that comes behind it', async (_name, framing) => {
+  ])('and a body with %s is refused, with all bytes after it', async (_name, framing) => {
     for (const identity of [authorization, `Authorization: Bearer ${keys.acme}`]) {
       const { upstream, sidecar } = await start();
       const client = await openConnection(sidecar.port);

@@ -9,7 +9,7 @@ import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
 const megabyte = 1 << 20;
 
-/** 300 MB in pieces, and their hash as it is once all have been taken. */
+/** 300 MB in pieces, and their hash once all have been read. */
 function large(): { readonly size: number; readonly pieces: Iterable<Buffer>; readonly hash: Hash } {
   const hash = createHash('sha256');
   const piece = randomBytes(megabyte);
@@ -25,11 +25,11 @@ function large(): { readonly size: number; readonly pieces: Iterable<Buffer>; re
 }
 
 describe('bodies of 300 MB', () => {
-  // Far less than a body: buffers are not in the heap, so that the memory of the whole process is what counts.
+  // Far less than a body. Buffers are not in the heap, so the memory of the whole process is measured.
   const nodeOptions = ['--max-old-space-size=64'];
   const allowance = 250 * megabyte;
 
-  /** The receiver waits at first, so that bytes pile up where the sender is not held back. */
+  /** The receiver waits at first, so that bytes pile up unless the sender is slowed down. */
   const holdStill = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 700));
 
   test('stream up, byte for byte, in little memory', async () => {

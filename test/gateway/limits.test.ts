@@ -19,7 +19,7 @@ describe('a budget', () => {
     expect(budget.take(1, 'keyless')).toBe(true);
   });
 
-  test('has after a change the size that was set last', () => {
+  test('has the size that was set last', () => {
     const budget = new Budget();
     budget.resize(8, 1);
     budget.resize(4, 1);
@@ -61,7 +61,7 @@ describe('a reservation', () => {
     expect(budgets.slots.used).toBe(0);
   });
 
-  test('keeps its connection from being closed for a new one while it has a slot, and for ever with a known key', () => {
+  test('protects its connection from eviction while it has a slot, and for ever with a known key', () => {
     const budgets = new Budgets(limits);
     const open = (connections: ClientConnections): { socket: Socket; reservation: Reservation } => {
       const socket = new Socket();
@@ -83,11 +83,11 @@ describe('a reservation', () => {
   });
 });
 
-test('of guesses that wait for their turn no more than so many are kept', async () => {
+test('a bounded number of guesses wait for their look-up', async () => {
   const lookUps = new LookUps(8);
   const { promise, resolve } = Promise.withResolvers<Found>();
   const directory: Directory = { find: () => promise, holds: () => false };
-  // One is asked for, as many wait as there may be look-ups.
+  // One is looked up, and as many wait as there may be look-ups.
   const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true));
   expect(await lookUps.find(directory, 'guess', () => true)).toBe('unavailable');
   resolve(undefined);

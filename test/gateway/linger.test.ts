@@ -4,7 +4,7 @@ import { send } from '../support/client.ts';
 import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-test('refused requests whose body never comes take no place from others', async () => {
+test('refused requests whose body never arrives take no slot', async () => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin, { limits: { inFlight: 8 } }));
   for (let i = 0; i < 8; i += 1) {

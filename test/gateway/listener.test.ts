@@ -45,7 +45,7 @@ describe('a listener with TLS', () => {
     });
   }
 
-  test('serves and tells the upstream that it did', async () => {
+  test('serves, and X-Forwarded-Proto tells the upstream', async () => {
     const upstream = await startUpstream();
     const sidecar = await listenTls(upstream.origin);
     expect(await get(sidecar)).toBe(200);
@@ -67,18 +67,18 @@ describe('a listener with TLS', () => {
     expect(upstream.heads()).toBe(0);
   });
 
-  test('that knows its clients takes those, and nobody else', async () => {
+  test('with a client CA accepts its clients and no others', async () => {
     const upstream = await startUpstream();
     const sidecar = await listenTls(upstream.origin, authority.cert);
     expect(await get(sidecar, client)).toBe(200);
     await expect(get(sidecar)).rejects.toThrow(/certificate required|socket hang up|ECONNRESET/);
     await expect(get(sidecar, strange)).rejects.toThrow(/unknown ca|socket hang up|ECONNRESET/);
     expect(upstream.heads()).toBe(1);
-    // Who never came as far as HTTP is no request.
+    // A client without a handshake made no request.
     expect(sidecar.accessLines()).toHaveLength(1);
   });
 
-  test('answers nothing to who does not speak TLS', async () => {
+  test('sends no response to a client that does not speak TLS', async () => {
     const upstream = await startUpstream();
     const sidecar = await listenTls(upstream.origin);
     const plain = await openConnection(sidecar.port);
@@ -88,7 +88,7 @@ describe('a listener with TLS', () => {
     expect(sidecar.accessLines()).toEqual([]);
   });
 
-  test('does not wait for ever for who never finishes the handshake', async () => {
+  test('closes a connection that never completes the handshake', async () => {
     const upstream = await startUpstream();
     const sidecar = await listenTls(upstream.origin, undefined, { timeouts: { header: 200 } });
     const silent = await openConnection(sidecar.port);
@@ -118,7 +118,7 @@ describe('a listener with TLS', () => {
     expect(String((await once(socket, 'message'))[0])).toBe('hello');
   });
 
-  test('ends a broken response without the farewell that a whole one has', async () => {
+  test('ends a broken response without the close_notify of a whole one', async () => {
     let whole = true;
     const upstream = await startRawUpstream((_req, res) => {
       res.write('hello');
@@ -126,7 +126,7 @@ describe('a listener with TLS', () => {
       else setTimeout(() => res.destroy(), 20);
     });
     const sidecar = await listenTls(upstream.origin);
-    // openssl, unlike Node, tells the two ends apart.
+    // openssl, unlike Node, reports the difference.
     const ask = (): Promise<string> => {
       const child = spawn('openssl', ['s_client', '-quiet', '-ign_eof', '-connect', `127.0.0.1:${sidecar.port}`]);
       let output = '';
@@ -147,7 +147,7 @@ describe('a connection between two requests', () => {
   const get = (path: string): string =>
     `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: ${authorization}\r\n\r\n`;
 
-  test('is closed when it has been idle for long, in good order', async () => {
+  test('is closed by FIN, not by a reset, when it has been idle for too long', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { idle } }));
     const client = await openConnection(sidecar.port);

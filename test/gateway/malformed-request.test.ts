@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { openConnection, parseResponses, parseOnly, type RawResponse } from '../support/connection.ts';
 import { expectOnlyRefused, expectRefusal, start, untilGone, valid } from '../support/refused.ts';
 
-describe('what is no request by the parser', () => {
+describe('bytes that the parser rejects', () => {
   const malformed: readonly (readonly [name: string, bytes: string])[] = [
     ['bare line feeds', 'GET / HTTP/1.1\nHost: localhost\n\n'],
     ['a bare line feed between headers', 'GET / HTTP/1.1\r\nHost: localhost\nX: y\r\n\r\n'],
@@ -15,7 +15,7 @@ describe('what is no request by the parser', () => {
     ['a method in small letters', 'get / HTTP/1.1\r\nHost: localhost\r\n\r\n'],
     ['a space in the target', 'GET /a b HTTP/1.1\r\nHost: localhost\r\n\r\n'],
     ['a tab before the target', 'GET\t/ HTTP/1.1\r\nHost: localhost\r\n\r\n'],
-    ['a space behind the version', 'GET / HTTP/1.1 \r\nHost: localhost\r\n\r\n'],
+    ['a space after the version', 'GET / HTTP/1.1 \r\nHost: localhost\r\n\r\n'],
     ['a version of one digit', 'GET / HTTP/1\r\nHost: localhost\r\n\r\n'],
     ['a version of three digits', 'GET / HTTP/1.10\r\nHost: localhost\r\n\r\n'],
     ['a version in small letters', 'GET / http/1.1\r\nHost: localhost\r\n\r\n'],
@@ -27,12 +27,12 @@ describe('what is no request by the parser', () => {
     ['a folded Host', 'GET / HTTP/1.1\r\nHost:\r\n localhost\r\n\r\n'],
     ['the greeting of TLS', '\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'],
   ];
-  test.each(malformed)('is refused with a body and a request id: %s', async (_name, bytes) => {
+  test.each(malformed)('are refused with a body and a request id: %s', async (_name, bytes) => {
     const { upstream, sidecar } = await start();
     await expectOnlyRefused(sidecar, upstream, bytes, 'malformed_request');
   });
 
-  test('is refused once, however much more of it comes, and the response is not lost to a reset', async () => {
+  test('are refused once, however many more arrive, and the response is not lost to a reset', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     const garbage = Buffer.alloc(262_144, 'x');
@@ -51,7 +51,7 @@ describe('what is no request by the parser', () => {
     );
   });
 
-  test('is answered behind the responses to the whole requests before it', async () => {
+  test('are refused after the responses to the complete requests before them', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(`${valid}${valid}no request at all\r\n\r\n`);
@@ -61,7 +61,7 @@ describe('what is no request by the parser', () => {
     expectRefusal(responses[2] as RawResponse, 'malformed_request');
   });
 
-  test('closes the connection although the client keeps it open', async () => {
+  test('end the connection although the client keeps it open', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send('no request at all\r\n\r\n');
@@ -77,7 +77,7 @@ describe('a client that leaves', () => {
     ['in a head', 'GET / HTTP/1.1\r\nHost: local'],
     ['between two requests', valid],
     ['after CONNECT', 'CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n'],
-  ])('by a reset %s does no harm and is no malformed request', async (_name, bytes) => {
+  ])('by a reset %s does no harm and is not logged as a malformed request', async (_name, bytes) => {
     const { sidecar } = await start();
     for (let i = 0; i < 5; i += 1) {
       const client = await openConnection(sidecar.port);

@@ -60,7 +60,7 @@ describe('a response', () => {
     ['204 with a length', 'HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n'],
     ['304', 'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'],
     ['304 with the length of what it stands for', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n'],
-  ])('that has no body has none at the client either: %s', async (name, bytes) => {
+  ])('without a body has none at the client either: %s', async (name, bytes) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes), { every: true });
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -74,7 +74,7 @@ describe('a response', () => {
     if (name.startsWith('204')) expect(responses[0]?.headers).not.toHaveProperty('content-length');
   });
 
-  test('to HEAD has the length of what it stands for, and no body', async () => {
+  test('to HEAD has the length of the body that GET would return, and no body', async () => {
     const upstream = await startUpstream((_seen, res) => void res.writeHead(200, { 'Content-Length': 12 }).end());
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -98,7 +98,7 @@ describe('a response', () => {
     expect(response.headers).not.toHaveProperty('envelope');
   });
 
-  test('is preceded by the hints that the upstream gives early', async () => {
+  test('is preceded by the upstream’s Early Hints', async () => {
     let release = (): void => {};
     const upstream = await startUpstream((_seen, res) => {
       res.writeEarlyHints({ link: '</style.css>; rel=preload' });
@@ -133,7 +133,7 @@ describe('a response', () => {
   test.each([
     ['plain', '/x', keys.globex],
     ['sealed', '/api/s2s/x', keys.acme],
-  ])('that comes byte by byte arrives as one that comes at once (%s)', async (_name, path, key) => {
+  ])('that comes byte by byte arrives like one that comes at once (%s)', async (_name, path, key) => {
     const bytes =
       'HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nX-A: \t b\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nX-T: 1\r\n\r\n';
     let drips = false;
@@ -187,7 +187,7 @@ describe('a response', () => {
 
 describe('a request with a body', () => {
   const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'];
-  // What HEAD is answered has no body.
+  // A response to HEAD has no body.
   const responseTo = (method: string): string =>
     `HTTP/1.1 200 OK\r\nContent-Length: ${method === 'HEAD' ? 0 : 2}\r\n\r\n${method === 'HEAD' ? '' : 'ok'}`;
 
@@ -213,7 +213,7 @@ describe('a request with a body', () => {
       const codings = received.slice(0, end).match(/^transfer-encoding: .*\r$/gim) ?? [];
       if (framing === 'chunks') {
         expect([lengths, codings]).toEqual([[], ['Transfer-Encoding: chunked\r']]);
-        // The pieces may be cut otherwise.
+        // The pieces may be cut differently.
         expect(unchunked(received.slice(end))).toBe(`hello${smuggled}`);
       } else {
         expect([lengths, codings]).toEqual([[`Content-Length: ${5 + smuggled.length}\r`], []]);
@@ -246,7 +246,7 @@ describe('a request with a body', () => {
     expect(upstream.seen[0]?.headers).not.toHaveProperty('trailer');
   });
 
-  test('that comes byte by byte arrives whole', async () => {
+  test('that arrives byte by byte is forwarded whole', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -260,7 +260,7 @@ describe('a request with a body', () => {
     expect(upstream.seen).toMatchObject([{ method: 'POST', url: '/x', body: 'onetwo' }]);
   });
 
-  test('that is looked at arrives byte for byte, however it is cut', async () => {
+  test('that is inspected is forwarded byte for byte, however it is cut', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     for (const body of [
@@ -293,7 +293,7 @@ describe('a response that comes while the request is still being sent', () => {
       'in chunks',
       (body: string) => `Transfer-Encoding: chunked\r\n\r\n${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n`,
     ],
-  ])('%s reaches the client, and the connection closes in good order', async (_name, framed) => {
+  ])('%s reaches the client, and the connection is closed without a reset', async (_name, framed) => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write(`HTTP/1.1 403 Forbidden\r\n${framed('{"no":1}')}`);
     });
@@ -310,7 +310,7 @@ describe('a response that comes while the request is still being sent', () => {
     await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 403 }));
   });
 
-  test('is whole although the client waits with the rest', async () => {
+  test('is complete although the client has not sent the rest', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write('HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n');
     });
@@ -321,7 +321,7 @@ describe('a response that comes while the request is still being sent', () => {
     await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 403 }));
   });
 
-  test('may take turns with it', async () => {
+  test('may be interleaved with it', async () => {
     const upstream = await startRawUpstream((req, res) => {
       res.flushHeaders();
       req.on('data', (chunk: Buffer) => void res.write(chunk));
@@ -352,7 +352,7 @@ describe('a client of HTTP/1.0', () => {
     ['plain', '/x', keys.globex, 'hello'],
     ['sealed', '/api/s2s/x', keys.acme, '{"data":"'],
   ])(
-    'gets a %s answer of unknown length without chunks, until the connection ends',
+    'gets a %s response of unknown length without chunks, until the connection ends',
     async (_name, path, key, begins) => {
       const upstream = await startUpstream((_seen, res) => {
         res.write('hel');
@@ -379,7 +379,7 @@ describe('a client of HTTP/1.0', () => {
   });
 });
 
-/** A chunked body put together; nothing may stand behind it. */
+/** The content of a chunked body; nothing may follow it. */
 function unchunked(raw: string): string {
   const response = parseOnly(`HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${raw}`);
   return response.body;

@@ -11,7 +11,7 @@ import { startUpstream } from '../support/upstream.ts';
 import { turnsOfResponses } from '../support/turns.ts';
 
 describe('pipelined requests', () => {
-  test('are answered in order, and reach the upstream one after the other', async () => {
+  test('get their responses in order, and reach the upstream one after the other', async () => {
     let active = 0;
     let most = 0;
     const upstream = await startUpstream((seen, res) => {
@@ -40,7 +40,7 @@ describe('pipelined requests', () => {
   test.each([
     ['many', 80, 0],
     ['large', 1, 7_000],
-  ])('that are %s may follow others that were answered', async (_name, times, size) => {
+  ])('that are %s may follow others that have their responses', async (_name, times, size) => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin, { limits: { header: 16_384 } }));
     const client = await openConnection(sidecar.port);
@@ -78,7 +78,7 @@ describe('pipelined requests', () => {
     expect(sidecar.accessLines()).toHaveLength(100);
   });
 
-  test('behind one that asks to close are not served', async () => {
+  test('after one that asks to close are not served', async () => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(request('GET /last HTTP/1.1', 'Host: localhost', authorization, 'Connection: close') + valid);
@@ -113,7 +113,7 @@ describe('pipelined requests', () => {
     bearable.socket.destroy();
   });
 
-  test('with CONNECT behind them, and then a reset, harm nobody', async () => {
+  test('followed by CONNECT and a reset leave the process running', async () => {
     const upstream = await startUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     for (let i = 0; i < 20; i += 1) {
@@ -125,7 +125,7 @@ describe('pipelined requests', () => {
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
   });
 
-  test('with garbage dripping behind them add no listeners', async () => {
+  test('followed by trickling garbage add no listeners', async () => {
     const upstream = await startUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     const warnings: string[] = [];
@@ -144,7 +144,7 @@ describe('pipelined requests', () => {
   });
 });
 
-test('of requests in advance one is answered in a turn of the event loop, so that others are served between them', async () => {
+test('one pipelined request of a connection is served in each turn of the event loop, so that others are served in between', async () => {
   const { sidecar } = await start();
   const turns = turnsOfResponses();
   const client = await openConnection(sidecar.port);
@@ -154,7 +154,7 @@ test('of requests in advance one is answered in a turn of the event loop, so tha
   expect(new Set(turns).size).toBe(50);
 });
 
-describe('what is read on a connection that is to be closed', () => {
+describe('the bytes that were read on a connection that is to be closed', () => {
   /** How many requests Node makes of what a client sends in one piece. */
   async function requestsOf(port: number, tls: boolean): Promise<number> {
     let requests = 0;
@@ -176,7 +176,7 @@ describe('what is read on a connection that is to be closed', () => {
     ['admin', false, 2],
     ['operators', false, 2],
     ['operators', true, 2],
-  ] as const)('is not taken in: of 1,000 requests to the %s listener (TLS: %s) %d are', async (name, isTls, most) => {
+  ] as const)('are not parsed: of 1,000 requests to the %s listener (TLS: %s) %d are', async (name, isTls, most) => {
     const own = createAuthority().issue('IP:127.0.0.1');
     const tls = isTls ? { ...own, clientCa: undefined } : undefined;
     const upstream = await startUpstream();
@@ -192,13 +192,13 @@ describe('what is read on a connection that is to be closed', () => {
   });
 });
 
-describe('a body in advance', () => {
+describe('a body that arrives before its turn', () => {
   const inAdvance = (first: string, length: number): string =>
     first +
     request('POST /echo HTTP/1.1', 'Host: localhost', authorization, `Content-Length: ${length}`) +
     'x'.repeat(length);
 
-  test('is charged until its turn, up to what Node reads of it before', async () => {
+  test('is charged until its turn, up to the bytes that Node reads ahead', async () => {
     let answer = (): void => {};
     const upstream = await startUpstream((seen, res) => {
       if (seen.url === '/slow') answer = () => void res.end('slow');
@@ -214,7 +214,7 @@ describe('a body in advance', () => {
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
   });
 
-  test('ends its connection if there is no room for it, and is given back with the connection', async () => {
+  test('ends its connection if the budget has no room for it, and is given back when the connection ends', async () => {
     const upstream = await startUpstream(() => {});
     const limits = { buffered: 8 * 50_000, requestBody: 10_000 };
     const sidecar = await startSidecar(

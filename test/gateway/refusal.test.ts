@@ -36,7 +36,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 const codes = Object.keys(refusals) as RefusalCode[];
 
-/** Those that an encrypting account gets sealed on an enveloped route. */
+/** The codes that an encrypting account gets sealed on an enveloped route. */
 const sealed: readonly RefusalCode[] = [
   'account_inactive',
   'key_not_permitted',
@@ -73,7 +73,7 @@ async function rawResponseTo(request: string, setting: Setting = {}): Promise<Re
   return { status, headers, body, bytes: Buffer.from(body) };
 }
 
-/** The gateway over parts that fail as no configuration makes them fail. */
+/** A gateway with parts that fail in ways that no configuration can cause. */
 async function responseOver(directory: Directory, upstream: Upstream, sent: Sent): Promise<Response> {
   const config = configOf(nowhere.origin, { routes });
   const rules = new Rules(config, directory, new Map([['test', upstream]]));
@@ -103,7 +103,7 @@ class FaultyUpstream extends Upstream {
   }
 }
 
-/** Makes the sidecar refuse a request to an enveloped route: with each code, for real, for either merchant. */
+/** Makes the sidecar refuse a request to an enveloped route with each code, without mocks, for either merchant. */
 const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Response>> = {
   missing_api_key: () => responseTo(charge, { body: envelope }),
   malformed_api_key: ({ secret }) => responseTo(charge, { key: `${secret}!`, body: envelope }),
@@ -166,7 +166,7 @@ const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Response>> =
   },
 };
 
-/** All that a refusal may say in its head. */
+/** All headers that a refusal may have. */
 const headers = new Set([
   'x-request-id',
   'content-type',
@@ -199,7 +199,7 @@ describe('an encrypting account on an enveloped route', () => {
     expectNothingTold(response);
   });
 
-  test('gets a refusal without a body where it has asked for none', async () => {
+  test('gets a refusal without a body for HEAD', async () => {
     const { sidecar } = await startGateway({ routes });
     const response = await send(sidecar, 'HEAD /api/s2s/charge', { key: keys.acme });
     expect([response.status, response.body]).toEqual([405, '']);
@@ -218,7 +218,7 @@ describe('an encrypting account on an enveloped route', () => {
     expectPlainRefusal(response, 'method_not_allowed');
   });
 
-  test('gets them in the encoding of its account', async () => {
+  test('gets sealed refusals in the encoding of its account', async () => {
     const upstream = await startUpstream();
     const encryption = { test: encryptionOf(acmeTest, { encoding: 'base64' }) };
     const sidecar = await startSidecar(configOf(upstream.origin, { routes, accounts: [{ ...acme, encryption }] }));
@@ -228,7 +228,7 @@ describe('an encrypting account on an enveloped route', () => {
   });
 });
 
-describe('where the documentation is published, `type` is a link to it', () => {
+describe('if `documentation` is configured, `type` is a link to it', () => {
   const documentation = 'https://docs.example/errors';
   const typeIn = (body: string): unknown => (JSON.parse(body) as { type: unknown }).type;
 
@@ -242,7 +242,7 @@ describe('where the documentation is published, `type` is a link to it', () => {
     expect(typeIn(opened(acmeTest, response))).toBe('https://docs.example/errors#method_not_allowed');
   });
 
-  test('in one to what is no request', async () => {
+  test('in a refusal of bytes that are not a request', async () => {
     const response = await rawResponseTo('GET / HTTP/1.1\r\nbad\r\n\r\n', { documentation });
     expect(typeIn(response.body)).toBe('https://docs.example/errors#malformed_request');
   });
@@ -262,7 +262,7 @@ describe('an account that does not encrypt', () => {
     expectPlainRefusal(await provoked[code](plain), code);
   });
 
-  test.each(forEnvelopes)('does not get %s: its bodies are as long and as compressed as they please', async (code) => {
+  test.each(forEnvelopes)('does not get %s: its bodies may be compressed and of any length', async (code) => {
     const response = await provoked[code](plain);
     expect([response.status, response.body]).toEqual([200, '{"ok":true}']);
   });

@@ -31,7 +31,7 @@ describe('a refusal that is only reported', () => {
     expect(metrics).not.toContain('envelope_sidecar_refusals_total{environment="test",code="' + code);
   });
 
-  test.each(cases)('is one without report: %s of %s', async (code, line, sent) => {
+  test.each(cases)('is sent without `report`: %s of %s', async (code, line, sent) => {
     const others = ['key_not_permitted', 'method_not_allowed', 'encryption_not_supported'] as const;
     const { sidecar, upstream } = await startGateway({ routes, report: others.filter((other) => other !== code) });
     expect(JSON.parse((await send(sidecar, line, sent)).body)).toMatchObject({ code });
@@ -40,7 +40,7 @@ describe('a refusal that is only reported', () => {
   });
 });
 
-test('a method that is not listed is judged by the entries of its path together: enveloped, secret keys only', async () => {
+test('an unlisted method is subject to all entries of its path together: enveloped, secret keys only', async () => {
   const { sidecar, upstream } = await startGateway({ routes, report: ['method_not_allowed'] });
   const sealed = await send(sidecar, 'PUT /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '{"a":1}') });
   expect([sealed.status, sealed.headers['envelope']]).toEqual([200, 'sealed']);
@@ -50,7 +50,7 @@ test('a method that is not listed is judged by the entries of its path together:
   expect(upstream.heads()).toBe(1);
 });
 
-test('two rules that are broken at once are both reported', async () => {
+test('a request that breaks two rules is reported for both', async () => {
   const { sidecar } = await startGateway({ routes, report: ['method_not_allowed', 'key_not_permitted'] });
   expect((await send(sidecar, 'PUT /pay', { key: keys.globexPublic })).status).toBe(200);
   expect(sidecar.accessLines()[0]).toMatchObject({ reported: 'method_not_allowed,key_not_permitted' });
@@ -61,14 +61,14 @@ test('with key_not_permitted a preflight counts as if every route listed public 
   for (const path of ['/pay', '/unlisted'])
     expect((await send(sidecar, `OPTIONS ${path}`, preflight)).status).toBe(200);
   expect(upstream.heads()).toBe(2);
-  // Without a key it is still nobody's request, but a browser may read why.
+  // Without a key it is still refused, but a browser may read why.
   const refused = await send(sidecar, 'GET /pay', { headers: { Origin: 'https://shop.example' } });
   expect([refused.status, refused.headers['access-control-allow-origin']]).toEqual([401, '*']);
   const { sidecar: enforcing } = await startGateway({ routes });
   expect((await send(enforcing, 'OPTIONS /pay', preflight)).status).toBe(401);
 });
 
-test('who somebody is, is never only reported', async () => {
+test('refusals of the API key itself cannot be only reported', async () => {
   const report = ['key_not_permitted', 'method_not_allowed', 'encryption_not_supported'] as const;
   const { sidecar, upstream } = await startGateway({ routes, report });
   for (const key of ['sk_test_unknownunknownunknown', keys.acmeLive, 'x']) {

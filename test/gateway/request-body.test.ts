@@ -8,12 +8,12 @@ import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
 const envelope = envelopeOf(acmeTest, '{"amount":1000}');
 
-/** An envelope of exactly so many bytes: white space around it counts as sent. */
+/** An envelope of exactly so many bytes, padded with white space, which is part of the body. */
 function envelopeOfSize(bytes: number): string {
   return envelope + ' '.repeat(bytes - envelope.length);
 }
 
-/** The head of a POST; `key` is acme's, which encrypts, unless it is said otherwise. */
+/** The head of a POST; `key` is by default that of acme, which encrypts. */
 function head(path: string, headers: readonly string[], key: string = keys.acme): string {
   return [`POST ${path} HTTP/1.1`, 'Host: localhost', `Authorization: Bearer ${key}`, ...headers, '', ''].join('\r\n');
 }
@@ -62,7 +62,7 @@ describe('a body that is opened', () => {
   test.each([
     ['with a length', withLength],
     ['in chunks', inChunks],
-  ])('is refused one byte beyond the limit, and closes the connection, %s', async (_name, framed) => {
+  ])('is refused one byte above the limit, and closes the connection, %s', async (_name, framed) => {
     const { upstream, sidecar } = await start({ limits });
     const { status, headers, client } = await ask(sidecar, framed(envelopeOfSize(limit + 1)));
     expect(status).toBe(413);
@@ -74,13 +74,13 @@ describe('a body that is opened', () => {
     expect(sidecar.accessLines()[0]).toMatchObject({ status: 413, code: 'body_too_large' });
   });
 
-  test('is refused at once by its length, before it comes', async () => {
+  test('is refused by its length, before it arrives', async () => {
     const { sidecar } = await start({ limits });
     const { status } = await ask(sidecar, head('/api/s2s/charge', [`Content-Length: ${limit + 1}`]));
     expect(status).toBe(413);
   });
 
-  test('is refused at once in chunks, before they end', async () => {
+  test('is refused in the middle of its chunks', async () => {
     const { sidecar } = await start({ limits });
     const chunk = `${(limit + 1).toString(16)}\r\n${'x'.repeat(limit + 1)}\r\n`;
     const { status } = await ask(sidecar, head('/api/s2s/charge', ['Transfer-Encoding: chunked']) + chunk);
@@ -108,7 +108,7 @@ describe('a body that is opened', () => {
     ['with a length', `Content-Length: ${8 << 20}`, ''],
     ['in chunks', 'Transfer-Encoding: chunked', `${(8 << 20).toString(16)}\r\n`],
   ])(
-    'that is far too large is read on, so that a client that sends all first gets its response, %s',
+    'that is far too large is read and discarded, so that a client that sends all first gets its response, %s',
     async (_name, framing, size) => {
       const { sidecar } = await start();
       const client = await openConnection(sidecar.port);
@@ -124,7 +124,7 @@ describe('a body that is opened', () => {
     },
   );
 
-  test('that never stops is not read for ever', async () => {
+  test('that never ends is not read for ever', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(head('/api/s2s/charge', ['Transfer-Encoding: chunked']));
@@ -150,7 +150,7 @@ describe('a body that is opened', () => {
 
 describe('the bytes held over all requests', () => {
   const size = 10_000;
-  // The last byte of each comes alone, and what comes alone counts for 512.
+  // The last byte of each is a chunk of its own, for which 512 bytes are charged.
   const settings = { limits: { requestBody: size, buffered: 5 * (size + 512), inFlight: 100 } };
 
   /** Sends all but the last byte of a body on each of so many connections. */
@@ -173,12 +173,12 @@ describe('the bytes held over all requests', () => {
     for (const client of clients) client.socket.end();
   }
 
-  test('are limited: what is beyond is refused as overloaded, and the rest is served', async () => {
+  test('are limited: one body more is refused as overloaded, and the others are served', async () => {
     const { sidecar } = await start(settings);
     await expectAllFree(sidecar);
   });
 
-  test('are given back after responses, time and again', async () => {
+  test('are given back after each response', async () => {
     const { sidecar } = await start(settings);
     for (let round = 0; round < 5; round += 1) await expectAllFree(sidecar);
   });
@@ -210,7 +210,7 @@ describe('the bytes held over all requests', () => {
     }
   });
 
-  test('count what a body takes in memory: one that comes byte by byte soon is too much', async () => {
+  test('count the memory that a body takes: one that arrives byte by byte soon exceeds the budget', async () => {
     const { sidecar } = await start({ limits: { requestBody: 1_000, buffered: 100 * 512, inFlight: 100 } });
     const client = await openConnection(sidecar.port);
     client.send(head('/api/s2s/charge', ['Transfer-Encoding: chunked']) + '1\r\n \r\n'.repeat(101));
@@ -247,7 +247,7 @@ describe('Expect: 100-continue', () => {
     ['an envelope', '/api/s2s/charge', keys.acme, envelope, '{"amount":1000}'],
     ['a streamed body', '/notes', keys.globex, 'text', 'text'],
     ['a body that is looked at', '/notes', keys.acme, '{"a":1}', '{"a":1}'],
-  ])('is answered once the request is admitted: %s', async (_name, path, key, body, arrived) => {
+  ])('gets its 100 response once the request is admitted: %s', async (_name, path, key, body, arrived) => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(head(path, [expects, `Content-Length: ${body.length}`], key));
@@ -271,31 +271,31 @@ describe('Expect: 100-continue', () => {
       415,
     ],
     [
-      'with a method that is not there',
+      'with a method that the route does not have',
       'PUT /api/v1/transactions/initialize',
       [`Authorization: Bearer ${keys.globex}`],
       405,
     ],
     ['with an ambiguous path', 'POST //notes', [`Authorization: Bearer ${keys.globex}`], 400],
-  ])('is not answered where the request is refused: %s', async (_name, line, headers, status) => {
+  ])('gets no 100 response if the request is refused: %s', async (_name, line, headers, status) => {
     const { sidecar } = await start();
     const { client, ...response } = await ask(
       sidecar,
       [`${line} HTTP/1.1`, 'Host: localhost', ...headers, expects, 'Content-Length: 10', '', ''].join('\r\n'),
     );
     expect(response.status).toBe(status);
-    // The client may send its body or not; where it does not, nothing else can follow on this connection.
+    // The client may send its body or not; if it does not, no other request can follow on this connection.
     expect(response.headers['connection']).toBe('close');
     client.socket.destroy();
   });
 
-  test('is not answered where the body is too large', async () => {
+  test('gets no 100 response if the body is too large', async () => {
     const { sidecar } = await start({ limits: { requestBody: 100 } });
     const response = await ask(sidecar, head('/api/s2s/charge', [expects, 'Content-Length: 101']));
     expect(response.status).toBe(413);
   });
 
-  test('that asks for more than that is ignored, and its body taken', async () => {
+  test('another expectation is ignored, and the body is accepted', async () => {
     const { upstream, sidecar } = await start();
     const bytes = head('/notes', ['Expect: a-payment', 'Content-Length: 4'], keys.globex);
     expect((await ask(sidecar, `${bytes}text`)).status).toBe(200);
@@ -306,7 +306,7 @@ describe('Expect: 100-continue', () => {
 describe('a slow body', () => {
   const timeouts = { request: 250 };
 
-  test('that is opened is refused when its time is over, although a byte comes now and then', async () => {
+  test('that is opened is refused when its time is over, although bytes keep trickling in', async () => {
     const { upstream, sidecar } = await start({ timeouts });
     const client = await openConnection(sidecar.port);
     client.send(head('/api/s2s/charge', ['Content-Length: 1000']));
@@ -321,7 +321,7 @@ describe('a slow body', () => {
     await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 408, code: 'request_timeout' }));
   });
 
-  test('that streams may take as long as it keeps coming', async () => {
+  test('that streams may take any time as long as bytes keep arriving', async () => {
     const { upstream, sidecar } = await start({ timeouts });
     const client = await openConnection(sidecar.port);
     client.send(head('/notes', ['Content-Length: 12'], keys.globex));
@@ -336,7 +336,7 @@ describe('a slow body', () => {
   test.each([
     ['at its beginning', ''],
     ['in its middle', 'some bytes'],
-  ])('that streams is refused when it falls silent %s, and is broken off at the upstream', async (_name, sent) => {
+  ])('that streams is refused when no more bytes arrive %s, and is broken off at the upstream', async (_name, sent) => {
     let closed = false;
     const upstream = await startRawUpstream((req) => {
       req.resume().on('error', () => {});
@@ -352,7 +352,7 @@ describe('a slow body', () => {
     await vi.waitFor(() => expect(upstream.heads() === 0 || closed).toBe(true));
   });
 
-  test('that is looked at is refused when it falls silent', async () => {
+  test('that is inspected is refused when no more bytes arrive', async () => {
     const { sidecar } = await start({ timeouts });
     const response = await ask(sidecar, `${head('/notes', ['Content-Length: 100'])}{"data":`);
     expect([response.status, codeOf(response.body)]).toEqual([408, 'request_timeout']);
@@ -360,7 +360,7 @@ describe('a slow body', () => {
 });
 
 describe('requests in flight', () => {
-  test('beyond the limit are refused at once, and the place of each is free again when it is answered', async () => {
+  test('beyond the limit are refused at once, and each slot is free again after the response', async () => {
     const responses: (() => void)[] = [];
     const upstream = await startUpstream((_seen, res) => void responses.push(() => res.end('{}')));
     const sidecar = await startSidecar(configOf(upstream.origin, { limits: { inFlight: 3 } }));

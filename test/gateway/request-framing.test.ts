@@ -26,7 +26,7 @@ type Line = readonly [name: string, ...headers: readonly string[]];
 describe('a length that can be read in two ways is refused', () => {
   const lengths: readonly Line[] = [
     ['Content-Length before Transfer-Encoding', 'Content-Length: 5', 'Transfer-Encoding: chunked'],
-    ['Content-Length behind Transfer-Encoding', 'Transfer-Encoding: chunked', 'Content-Length: 5'],
+    ['Content-Length after Transfer-Encoding', 'Transfer-Encoding: chunked', 'Content-Length: 5'],
     ['Content-Length before another coding', 'Content-Length: 5', 'Transfer-Encoding: identity'],
     ['Content-Length before an empty coding', 'Content-Length: 5', 'Transfer-Encoding:'],
     ['two', 'Content-Length: 2', 'Content-Length: 3'],
@@ -56,7 +56,7 @@ describe('a length that can be read in two ways is refused', () => {
     await expectOnlyRefused(sidecar, upstream, `${post(...headers)}{}`, 'malformed_request');
   });
 
-  test('more than can be counted exactly', async () => {
+  test('one too large to be counted exactly', async () => {
     const { upstream, sidecar } = await start();
     await expectRefusedOnceRead(sidecar, upstream, post('Content-Length: 9007199254740993'), 'ambiguous_request');
   });
@@ -64,14 +64,14 @@ describe('a length that can be read in two ways is refused', () => {
 
 describe('a coding that can be read in two ways is refused', () => {
   const ambiguous: readonly Line[] = [
-    ['gzip behind chunked', 'Transfer-Encoding: chunked, gzip'],
-    ['identity behind chunked', 'Transfer-Encoding: chunked, identity'],
+    ['gzip after chunked', 'Transfer-Encoding: chunked, gzip'],
+    ['identity after chunked', 'Transfer-Encoding: chunked, identity'],
     ['chunked twice', 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'],
     ['chunked twice in one', 'Transfer-Encoding: chunked, chunked'],
-    ['another behind it', 'Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
+    ['another after it', 'Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
     ['another before it', 'Transfer-Encoding: identity', 'Transfer-Encoding: chunked'],
     ['a comma before it', 'Transfer-Encoding: ,chunked'],
-    ['a comma behind it', 'Transfer-Encoding: chunked,'],
+    ['a comma after it', 'Transfer-Encoding: chunked,'],
     ['an empty one', 'Transfer-Encoding:'],
   ];
   test.each(ambiguous)('%s', async (_name, ...headers) => {
@@ -84,11 +84,11 @@ describe('a coding that can be read in two ways is refused', () => {
     ['a tab before the colon', 'Transfer-Encoding\t: chunked'],
     ['a space before the name', ' Transfer-Encoding: chunked'],
     ['a folded one', 'Transfer-Encoding:', ' chunked'],
-    ['behind a bare line feed', 'X: y\nTransfer-Encoding: chunked'],
-    ['behind a bare carriage return', 'X: y\rTransfer-Encoding: chunked'],
+    ['after a bare line feed', 'X: y\nTransfer-Encoding: chunked'],
+    ['after a bare carriage return', 'X: y\rTransfer-Encoding: chunked'],
     ['a vertical tab before it', 'Transfer-Encoding: \x0bchunked'],
-    ['a vertical tab behind it', 'Transfer-Encoding: chunked\x0b'],
-    ['a NUL behind it', 'Transfer-Encoding: chunked\0'],
+    ['a vertical tab after it', 'Transfer-Encoding: chunked\x0b'],
+    ['a NUL after it', 'Transfer-Encoding: chunked\0'],
     ['a NUL in its name', 'Transfer-Encoding\0: chunked'],
   ];
   test.each(malformed)('%s', async (_name, ...headers) => {
@@ -108,7 +108,7 @@ describe('a coding that can be read in two ways is refused', () => {
     ['chunked on HTTP/1.0', 'POST / HTTP/1.0', 'chunked'],
     ['chunked on HTTP/1.0 that keeps its connection', 'POST / HTTP/1.0\r\nConnection: keep-alive', 'chunked'],
   ];
-  test.each(unending)('whatever stands behind: %s', async (_name, line, coding) => {
+  test.each(unending)('whatever follows: %s', async (_name, line, coding) => {
     const { upstream, sidecar } = await start();
     const bytes = request(line, 'Host: localhost', authorization, `Transfer-Encoding: ${coding}`);
     await expectRefusedOnceRead(sidecar, upstream, bytes, 'ambiguous_request');
@@ -116,7 +116,7 @@ describe('a coding that can be read in two ways is refused', () => {
   });
 });
 
-test('a coding with a tab behind it, which Node takes for one in the headers only, is refused', async () => {
+test('a coding with a tab after it, which Node accepts as a header but not as framing, is refused', async () => {
   const { upstream, sidecar } = await start();
   await expectRefusedOnceRead(sidecar, upstream, post('Transfer-Encoding: chunked\t'), 'ambiguous_request');
 });
@@ -129,15 +129,15 @@ describe('a chunk that can be read in two ways', () => {
     ['a size with an underscore', '0_2\r\nab\r\n0\r\n\r\n'],
     ['a size beyond all bounds', 'fffffffffffffffff\r\nab'],
     ['a space before its size', ' 2\r\nab\r\n0\r\n\r\n'],
-    ['a space behind its size', '2 \r\nab\r\n0\r\n\r\n'],
-    ['a tab behind its size', '2\t\r\nab\r\n0\r\n\r\n'],
+    ['a space after its size', '2 \r\nab\r\n0\r\n\r\n'],
+    ['a tab after its size', '2\t\r\nab\r\n0\r\n\r\n'],
     ['a line break before its size', '\r\n2\r\nab\r\n0\r\n\r\n'],
-    ['a bare line feed behind the size', '2\nab\r\n0\r\n\r\n'],
-    ['a bare carriage return behind the size', '2\rab\r\n0\r\n\r\n'],
+    ['a bare line feed after the size', '2\nab\r\n0\r\n\r\n'],
+    ['a bare carriage return after the size', '2\rab\r\n0\r\n\r\n'],
     ['more than its size', '2\r\nabc\r\n0\r\n\r\n'],
-    ['no line break behind it', '2\r\nab0\r\n\r\n'],
+    ['no line break after it', '2\r\nab0\r\n\r\n'],
     ['an empty extension', '2;\r\nab\r\n0\r\n\r\n'],
-    ['a bare line feed behind its extension', '2;x=y\nab\r\n0\r\n\r\n'],
+    ['a bare line feed after its extension', '2;x=y\nab\r\n0\r\n\r\n'],
     ['a bare line feed in its extension', '2;x\ny\r\nab\r\n0\r\n\r\n'],
     ['a bare carriage return in its extension', '2;x\ry\r\nab\r\n0\r\n\r\n'],
     ['a line feed in a quoted extension', '2;x="\n"\r\nab\r\n0\r\n\r\n'],
@@ -157,7 +157,7 @@ describe('a chunk that can be read in two ways', () => {
     expect(sidecar.accessLines()[0]).toMatchObject({ route: '/api/s2s/*' });
   });
 
-  test.each(badChunks)('keeps a streamed body from ever being whole at the upstream: %s', async (_name, body) => {
+  test.each(badChunks)('keeps a streamed body from ever completing at the upstream: %s', async (_name, body) => {
     const { upstream, sidecar } = await start();
     const bytes = `${post('Transfer-Encoding: chunked')}5\r\nwhole\r\n${body}`;
     await expectRefusedOnceRead(sidecar, upstream, bytes, 'malformed_request');
@@ -165,13 +165,13 @@ describe('a chunk that can be read in two ways', () => {
   });
 });
 
-test('a trailer that says a coding is refused', async () => {
+test('a trailer with a Transfer-Encoding is refused', async () => {
   const { upstream, sidecar } = await start();
   const bytes = `${post('Transfer-Encoding: chunked')}2\r\nab\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n`;
   await expectRefusedOnceRead(sidecar, upstream, bytes, 'ambiguous_request');
 });
 
-describe('what can be read in one way only goes on in its plain form', () => {
+describe('framing that can be read in one way only is forwarded in its plain form', () => {
   const smuggled = 'GET /smuggled HTTP/1.1\r\n\r\n';
   const smuggledJson = JSON.stringify(smuggled);
   const size = smuggled.length.toString(16);
@@ -190,7 +190,7 @@ describe('what can be read in one way only goes on in its plain form', () => {
     ],
     ['a length beside a disguised one', `Content_Length: 0\r\nContent-Length: ${smuggled.length}`, smuggled],
     ['a coding in capitals', 'Transfer-Encoding: CHUNKED', `${size}\r\n${smuggled}\r\n0\r\n\r\n`],
-    ['a coding behind a tab', 'Transfer-Encoding:\tchunked', `${size}\r\n${smuggled}\r\n0\r\n\r\n`],
+    ['a coding after a tab', 'Transfer-Encoding:\tchunked', `${size}\r\n${smuggled}\r\n0\r\n\r\n`],
     [
       'a coding that Connection nominates',
       'Connection: Transfer-Encoding\r\nTransfer-Encoding: chunked',
@@ -251,7 +251,7 @@ describe('what can be read in one way only goes on in its plain form', () => {
         client.send(`${method} /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\n${framed}`);
         client.send(request('GET /after HTTP/1.1', 'Host: localhost', 'Connection: close'));
         await client.untilEnded();
-        // Both without a key; that of the body is not among them.
+        // Two requests without a key; the request in the body is not among them.
         expect(client.received.match(/^HTTP\/1\.1 \d+/gm)?.every((line) => line.endsWith(' 401'))).toBe(true);
       }
       expect(upstream.heads()).toBe(0);

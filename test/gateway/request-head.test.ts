@@ -6,7 +6,7 @@ import { acmeTest, keys } from '../support/sidecar.ts';
 
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-/** The values the upstream saw under this name, one for each time it was there. */
+/** The values of a header as the upstream saw them, one for each field. */
 async function seenOf(name: string, headers: Readonly<Record<string, string | readonly string[]>>): Promise<string[]> {
   const { sidecar, upstream } = await startGateway();
   await send(sidecar, 'GET /api/v1/balance', { key: keys.globex, headers });
@@ -14,7 +14,7 @@ async function seenOf(name: string, headers: Readonly<Record<string, string | re
   return raw.filter((_, i) => i % 2 === 1 && raw[i - 1]?.toLowerCase() === name.toLowerCase());
 }
 
-describe('what only the sidecar may say', () => {
+describe('a header that only the sidecar may send', () => {
   const own = {
     'x-account-id': 'globex',
     'x-api-key-id': 'sk_test-globex',
@@ -22,7 +22,7 @@ describe('what only the sidecar may say', () => {
     'x-environment': 'test',
   };
 
-  test('is who the client is', async () => {
+  test('names the account and the API key', async () => {
     const { sidecar, upstream } = await startGateway();
     await send(sidecar, 'GET /api/v1/balance', { key: keys.globex });
     expect(upstream.seen[0]?.headers).toMatchObject(own);
@@ -37,7 +37,7 @@ describe('what only the sidecar may say', () => {
     ['with its last hyphen otherwise', (name: string) => name.replace(/-(?=[^-]*$)/, '_')],
     ['with other characters that names may have', (name: string) => name.replaceAll('-', '~').toUpperCase()],
     ['with characters of all sorts', (name: string) => name.replace('-', '!').replace('-', '^')],
-  ])('is never taken from the client: a name %s', async (_, spell) => {
+  ])('is never accepted from the client: a name %s', async (_, spell) => {
     const { sidecar, upstream } = await startGateway();
     const names = [...Object.keys(own), 'x-request-id', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'];
     names.push('x-forwarded-prefix');
@@ -47,11 +47,11 @@ describe('what only the sidecar may say', () => {
     expect(upstream.seen[0]?.headers).toMatchObject(own);
   });
 
-  test('is not taken from one of several copies either', async () => {
+  test('is dropped in each of several copies', async () => {
     expect(await seenOf('x-account-id', { 'X-Account-Id': ['a', 'b'], x_account_id: 'c' })).toEqual(['globex']);
   });
 
-  test('is not taken away by nominating it in Connection', async () => {
+  test('cannot be removed by nominating it in Connection', async () => {
     const { sidecar, upstream } = await startGateway();
     const nominated = [
       ...Object.keys(own),
@@ -71,13 +71,13 @@ describe('what only the sidecar may say', () => {
     });
   });
 
-  test('leaves names alone that only look alike', async () => {
+  test('does not include names that only look alike', async () => {
     const alike = { 'X-Account-Id-2': 'a', 'My-X-Account-Id': 'b', 'X-AccountId': 'c', X_Custom: 'd' };
     for (const [name, value] of Object.entries(alike)) expect(await seenOf(name, alike)).toEqual([value]);
   });
 });
 
-describe('headers of the connection end here', () => {
+describe('hop-by-hop headers are not forwarded', () => {
   const names = ['Keep-Alive', 'Proxy-Connection', 'Proxy-Authorization', 'Proxy-Authenticate', 'TE', 'Trailer'];
 
   test.each([...names, 'Upgrade', 'HTTP2-Settings', 'Expect'])('%s', async (name) => {
@@ -90,12 +90,12 @@ describe('headers of the connection end here', () => {
     ['one without spaces among several', 'close,a,X-Hop,b', 'X-Hop'],
     ['a header that means something to the sidecar', 'close, If-None-Match', 'If-None-Match'],
     ['a type', 'close, Content-Type', 'Content-Type'],
-    ['one behind a hundred others', `close,${'x,'.repeat(100)} X-Hop`, 'X-Hop'],
+    ['one after a hundred others', `close,${'x,'.repeat(100)} X-Hop`, 'X-Hop'],
   ])('and those that Connection nominates: %s', async (_, connection, name) => {
     expect(await seenOf(name, { [name]: 'x', Connection: connection })).toEqual([]);
   });
 
-  test('and none that it does not', async () => {
+  test('but no header that Connection does not nominate', async () => {
     expect(await seenOf('X-End', { 'X-End': 'x', Connection: 'close, X-Hop' })).toEqual(['x']);
   });
 });
@@ -112,17 +112,17 @@ describe('other headers', () => {
     ['for compression', 'Accept-Encoding', ['gzip, br']],
     ['for forms', 'Content-Type', ['multipart/form-data; boundary=x']],
     ['for sessions', 'Cookie', ['a=b; c=d']],
-  ])('go on as they are: %s', async (_, name, values) => {
+  ])('are forwarded unchanged: %s', async (_, name, values) => {
     expect(await seenOf(name, { [name]: values })).toEqual(values);
   });
 
-  test('keep the letters of their names', async () => {
+  test('keep the letter case of their names', async () => {
     const { sidecar, upstream } = await startGateway();
     await send(sidecar, 'GET /', { key: keys.globex, headers: { 'X-CuStOm': 'x' } });
     expect(upstream.seen[0]?.rawHeaders).toContain('X-CuStOm');
   });
 
-  test.each(['Pay.Example', 'pay.example:8443', '[::1]:80'])('Host goes on as it is: %s', async (host) => {
+  test.each(['Pay.Example', 'pay.example:8443', '[::1]:80'])('Host is forwarded unchanged: %s', async (host) => {
     expect(await seenOf('host', { host })).toEqual([host]);
   });
 });
@@ -164,14 +164,14 @@ describe('the request id', () => {
     ['a refusal', 'GET /', undefined, 401],
     ['a sealed response', 'GET /api/s2s/charges', keys.acme, 200],
     ['a test endpoint', 'GET /api/s2s/aes-encrypt', undefined, 405],
-  ])('stands on %s, too', async (_, line, key, status) => {
+  ])('is on %s, too', async (_, line, key, status) => {
     const { sidecar } = await startGateway();
     const headers = { 'x-request-id': 'r1' };
     const response = await send(sidecar, line, key === undefined ? { headers } : { key, headers });
     expect([response.status, response.headers['x-request-id']]).toEqual([status, 'r1']);
   });
 
-  test('is there on a refusal of the parser', async () => {
+  test('is on refusals of bytes that the parser rejects', async () => {
     const { sidecar } = await startGateway();
     const response = parseResponse(await rawRequest(sidecar.port, 'GET / HTTP/1.1', ['no colon']));
     expect(JSON.parse(response.body)).toMatchObject({ request_id: response.headers['x-request-id'] });
@@ -190,18 +190,18 @@ describe('the trace id on the access line', () => {
     ['of zeros only', `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`, undefined],
     ['with a parent of zeros only', `00-${id}-${'0'.repeat(16)}-01`, undefined],
     ['with a digit too many', `00-${id}0-00f067aa0ba902b7-01`, undefined],
-    ['with something behind it', `00-${id}-00f067aa0ba902b7-011`, undefined],
+    ['with something after it', `00-${id}-00f067aa0ba902b7-011`, undefined],
     ['that is text', 'x', undefined],
-  ])('is that of a traceparent %s, if it is one', async (_, traceparent, expected) => {
+  ])('is that of a traceparent %s, if that is valid', async (_, traceparent, expected) => {
     const { sidecar, upstream } = await startGateway();
     await send(sidecar, 'GET /', { key: keys.globex, headers: { traceparent, tracestate: 'a=b' } });
     expect(sidecar.accessLines()[0]?.['trace_id']).toBe(expected);
-    // The upstream's own tracing decides about it.
+    // Whether it is valid is for the upstream's tracing to decide.
     expect(upstream.seen[0]?.headers).toMatchObject({ traceparent, tracestate: 'a=b' });
   });
 });
 
-test('an enveloped request is told apart by the same rules', async () => {
+test('the head of an enveloped request is forwarded by the same rules', async () => {
   const { sidecar, upstream } = await startGateway();
   const headers = { X_Account_Id: 'globex', 'X-Request-Id': 'r1', Connection: 'close, X-Hop', 'X-Hop': 'x' };
   const sent = { key: keys.acme, body: envelopeOf(acmeTest, '{}'), headers };

@@ -12,7 +12,7 @@ function routeOf(line: string): ReturnType<typeof route> {
   return route(path ?? '', { methods: (methods === '' ? [] : methods?.split(',')) as HttpMethod[] });
 }
 
-/** What `lines` say of a request: the pattern of its route, `405 ` and the pattern of the path, or `unlisted`. */
+/** How routes from `lines` match a request: the pattern of its route, `405 ` and the pattern of the path, or `unlisted`. */
 function found(lines: readonly string[], path: string, method = 'POST'): string {
   const match = new Router(lines.map(routeOf)).match(path, method);
   if (match.outcome === 'matched') return match.route.path;
@@ -31,14 +31,14 @@ describe('the most specific path is chosen', () => {
   test.each([
     ['a literal before a parameter and a wildcard', '/pay/all', '/pay/all'],
     ['a parameter before a wildcard', '/pay/some', '/pay/:id'],
-    ['a wildcard where nothing else fits', '/pay/some/thing', '/pay/*'],
+    ['a wildcard if nothing else matches', '/pay/some/thing', '/pay/*'],
     ['a parameter in the middle', '/pay/some/refunds', '/pay/:id/refunds'],
     ['a literal in the place of a parameter does not hide it', '/pay/all/refunds', '/pay/:id/refunds'],
     ['the wildcard nearest to it', '/pay/all/other', '/pay/*'],
     ['the wildcard of everything last', '/other', '/*'],
     ['the wildcard of everything covers the root', '/', '/*'],
     ['a wildcard covers its own root before that of everything', '/pay', '/pay/*'],
-  ])('%s, in whichever order they stand', (_, path, pattern) => {
+  ])('%s, whatever the order of the routes', (_, path, pattern) => {
     for (const order of orders(lines)) expect(found(order, path)).toBe(pattern);
   });
 
@@ -72,7 +72,7 @@ describe('a wildcard', () => {
     ['/x', 'unlisted'],
   ])('behind a parameter, /x/:id/*: %s is %s', (path, outcome) => expect(found(['/x/:id/*'], path)).toBe(outcome));
 
-  test('leaves its root to a route of its own, even one with another parameter’s name', () => {
+  test('does not cover its root if the root has a route of its own, even with another name for a parameter', () => {
     expect(found(['/x/:id/*', '/x/:other'], '/x/1')).toBe('/x/:other');
     expect(found(['/x/:id/*', '/x/:other'], '/x/1/2')).toBe('/x/:id/*');
   });
@@ -88,7 +88,7 @@ describe('letter case and a trailing slash', () => {
     ['/Api/*', '/aPI/x'],
   ])('do not matter: the route %s takes %s', (pattern, path) => expect(found([pattern], path)).toBe(pattern));
 
-  test('do not matter for an envelope: no spelling slips past it', async () => {
+  test('do not matter on an enveloped route: no spelling bypasses the envelope', async () => {
     const { sidecar, upstream } = await startGateway();
     const spellings = ['/api/s2s/charge', '/API/S2S/charge', '/api/s2s/charge/', '/Api/s2S', '/api/s2s/'];
     for (const path of spellings) {
@@ -132,7 +132,7 @@ describe('percent-encoded segments', () => {
     ['/x/%E2%82%AC/y', '/x/*'],
     ['/x%20', 'unlisted'],
     ['/%20x', 'unlisted'],
-  ])('are segments like any other: with /x/* %s is %s', (path, outcome) => expect(found(['/x/*'], path)).toBe(outcome));
+  ])('are ordinary segments: with /x/* %s is %s', (path, outcome) => expect(found(['/x/*'], path)).toBe(outcome));
 });
 
 describe('a code point beyond ASCII, percent-encoded, each of them', () => {
@@ -194,7 +194,7 @@ describe('the method', () => {
     ['HEAD', '/Pay'],
     ['POST', '/pAy/'],
     ['PUT', '405 /Pay'],
-  ])('decides where a path stands twice: %s is %s', (method, outcome) => {
+  ])('decides if a path is listed twice: %s is %s', (method, outcome) => {
     expect(found(['GET /Pay', 'POST /pAy/'], '/pay', method)).toBe(outcome);
   });
 
@@ -202,11 +202,11 @@ describe('the method', () => {
     ['GET', '/x/:a/*'],
     ['POST', '/X/:b/*'],
     ['PUT', '405 /x/:a/*'],
-  ])('decides where a wildcard stands twice, at its root too: %s is %s', (method, outcome) => {
+  ])('decides if a wildcard is listed twice, at its root too: %s is %s', (method, outcome) => {
     expect(found(['GET /x/:a/*', 'POST /X/:b/*'], '/x/1', method)).toBe(outcome);
   });
 
-  test('HEAD goes its own way where a route says so', () => {
+  test('HEAD has its own route if one lists it', () => {
     expect(found(['GET /pay', 'HEAD /PAY'], '/pay', 'HEAD')).toBe('/PAY');
     expect(found(['GET /pay', 'HEAD /PAY'], '/pay', 'GET')).toBe('/pay');
   });

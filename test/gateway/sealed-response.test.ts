@@ -39,7 +39,7 @@ async function responseTo(respond: Respond, method = 'POST'): Promise<Response> 
 describe('every body is sealed', () => {
   test.each([
     200, 201, 202, 206, 299, 300, 302, 307, 400, 401, 402, 403, 404, 409, 418, 422, 429, 499, 500, 502, 503, 599,
-  ])('with status %i, which stays', async (status) => {
+  ])('with the status unchanged: %i', async (status) => {
     const response = await responseTo(responding(status, json, '{"amount":1}'));
     expect(response.status).toBe(status);
     expect(opened(acmeTest, response)).toBe('{"amount":1}');
@@ -47,8 +47,8 @@ describe('every body is sealed', () => {
 
   test.each([
     ['JSON that no serialiser would leave as it is', Buffer.from('{ "a": 1.00,\r\n "a": 12345678901234567890 }\n')],
-    ['what is not JSON', Buffer.from('<html>')],
-    ['what is an envelope already', Buffer.from(envelopeOf(acmeTest, '{}'))],
+    ['a body that is not JSON', Buffer.from('<html>')],
+    ['an envelope', Buffer.from(envelopeOf(acmeTest, '{}'))],
     ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
   ])('byte for byte: %s', async (_, body) => {
     const response = await responseTo(responding(200, json, body));
@@ -71,7 +71,7 @@ describe('every body is sealed', () => {
     ['base64', 65_536],
     ['base64', 65_537],
     ['base64', 300_000],
-  ] as const)('in %s, of %i bytes, with its length where the upstream states one', async (encoding, length) => {
+  ] as const)('in %s, of %i bytes, with a length if the upstream states one', async (encoding, length) => {
     const body = '0123456789'.repeat(length).slice(0, length);
     const accounts = [acmeWith(encryptionOf(acmeTest, { encoding }))];
     const respond: Respond = (seen, res, req) =>
@@ -92,7 +92,7 @@ describe('every body is sealed', () => {
 });
 
 describe('what a response holds in memory', () => {
-  /** A core whose responses of `length` bytes come in two halves, the second when all are let go. */
+  /** A core whose responses of `length` bytes come in two halves, the second when the test releases all. */
   async function startHalving(length: number, buffered: number) {
     const { promise: released, resolve: release } = Promise.withResolvers<unknown>();
     const respond: Respond = (_seen, res) => {
@@ -110,10 +110,10 @@ describe('what a response holds in memory', () => {
     return { sidecar, release, ask };
   }
 
-  test('is taken from the budget of all requests; beyond it a response streams', async () => {
+  test('is charged to the budget of all requests; beyond it a response streams', async () => {
     const { release, ask } = await startHalving(60_000, 60_000);
     const held = await ask();
-    // Its place in the budget is taken once the core has responded.
+    // Its bytes are charged once the core has responded.
     await new Promise((resolve) => void setTimeout(resolve, 100));
     const streamed = await ask();
     await streamed.untilText('\r\n\r\n');
@@ -136,7 +136,7 @@ describe('what a response holds in memory', () => {
     expect(client.received === '').toBe(how === 'is held');
     release(undefined);
     await client.untilText('"}');
-    // What was held is given back, or the third would find nothing.
+    // The bytes were given back, or the third would find none left.
     for (let i = 0; i < 3; i += 1) {
       expect(
         (await send(sidecar, 'GET /api/s2s/report', { key: keys.acme })).headers['transfer-encoding'],
@@ -144,7 +144,7 @@ describe('what a response holds in memory', () => {
     }
   });
 
-  test('is what it states, however many pieces it comes in', async () => {
+  test('is its stated length, in however many pieces it arrives', async () => {
     const body = '0123456789'.repeat(30);
     const { sidecar } = await startGateway({
       respond: async (_seen, res) => {
@@ -161,7 +161,7 @@ describe('what a response holds in memory', () => {
   });
 });
 
-describe('where there is no body there is nothing to seal', () => {
+describe('a response without a body is not sealed', () => {
   test.each<[string, Respond, string, number]>([
     ['204', (_, res) => res.writeHead(204).end(), 'POST', 204],
     ['205', responding(205), 'POST', 205],
@@ -171,22 +171,22 @@ describe('where there is no body there is nothing to seal', () => {
     ['an empty 500', responding(500, json), 'POST', 500],
     ['an empty 200 that claims to be compressed', responding(200, { 'Content-Encoding': 'gzip' }), 'POST', 200],
     ['HEAD', responding(200, json, '{"ok":true}'), 'HEAD', 200],
-    ['HEAD of what is compressed', responding(200, { 'Content-Encoding': 'gzip' }, 'x'), 'HEAD', 200],
-    ['HEAD of what nobody can decode', responding(200, { 'Content-Encoding': 'aes128gcm' }, 'x'), 'HEAD', 200],
-    ['HEAD of what is missing', responding(404, json, '{"ok":true}'), 'HEAD', 404],
+    ['HEAD of a compressed resource', responding(200, { 'Content-Encoding': 'gzip' }, 'x'), 'HEAD', 200],
+    ['HEAD of an unknown coding', responding(200, { 'Content-Encoding': 'aes128gcm' }, 'x'), 'HEAD', 200],
+    ['HEAD of a missing resource', responding(404, json, '{"ok":true}'), 'HEAD', 404],
   ])('%s', async (_, respond, method, status) => {
     const response = await responseTo(respond, method);
     expect([response.status, response.body]).toEqual([status, '']);
     const told = ['envelope', 'envelope-content-type', 'content-encoding'].filter((name) => name in response.headers);
     expect(told).toEqual([]);
-    // A length would be that of the plaintext.
+    // A Content-Length would be that of the plaintext.
     expect([undefined, '0']).toContain(response.headers['content-length']);
   });
 });
 
 describe('the type', () => {
   test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset=UTF-8'])(
-    '%s needs no word',
+    '%s needs no header',
     async (type) => {
       const response = await responseTo(responding(200, { 'Content-Type': type }, '{}'));
       expect(opened(acmeTest, response)).toBe('{}');
@@ -203,7 +203,7 @@ describe('the type', () => {
     },
   );
 
-  test('is not invented where the upstream has none', async () => {
+  test('is not invented if the upstream sends none', async () => {
     const response = await responseTo(responding(200, {}, '{}'));
     expect(opened(acmeTest, response)).toBe('{}');
     expect(response.headers).not.toHaveProperty('envelope-content-type');
@@ -255,21 +255,21 @@ describe('headers', () => {
     ['no body', 'GET', responding(204, caching)],
     ['no body, to HEAD', 'HEAD', responding(200, caching, '{}')],
     ['an error', 'POST', responding(500, caching, '{}')],
-  ])('say that nothing may keep it, whatever the upstream says, of a response with %s', async (_, method, respond) => {
+  ])('forbid caching, whatever the upstream sends, of a response with %s', async (_, method, respond) => {
     const { headers } = await responseTo(respond, method);
     expect(headers['cache-control']).toBe('no-store');
     const others = Object.keys(caching).filter((name) => name !== 'Cache-Control' && name.toLowerCase() in headers);
     expect(others).toEqual([]);
   });
 
-  test('about keeping a response stay on one that is not sealed', async () => {
+  test('for caches stay on a response that is not sealed', async () => {
     const { sidecar } = await startGateway({ respond: responding(200, caching, '{}') });
     const { headers } = await send(sidecar, 'GET /api/s2s/report', { key: keys.globex });
     const lower = Object.fromEntries(Object.entries(caching).map(([name, value]) => [name.toLowerCase(), value]));
     expect(headers).toMatchObject(lower);
   });
 
-  test('that hold for the envelope, too, are kept', async () => {
+  test('that are right for the envelope, too, are kept', async () => {
     const kept = {
       'Set-Cookie': ['a=1', 'b=2'],
       Location: '/api/s2s/charges/1',
@@ -307,7 +307,7 @@ describe('headers', () => {
 });
 
 describe('a compressed response, although none was asked for,', () => {
-  // What does not get shorter: the decoder has given much of it before the end shows that something is wrong.
+  // Incompressible: the decoder has emitted much of it before the end shows the fault.
   const noise = Buffer.concat(Array.from({ length: 3_000 }, (_, i) => hash('sha256', String(i), 'buffer')));
   const body = JSON.stringify({ items: Array.from({ length: 20_000 }, (_, id) => ({ id })) });
 
@@ -333,14 +333,14 @@ describe('a compressed response, although none was asked for,', () => {
   });
 
   test.each<[string, string, string | Buffer]>([
-    ['of a coding nobody knows', 'aes128gcm', 'plaintext'],
+    ['of an unknown coding', 'aes128gcm', 'plaintext'],
     ['of a coding by the name of a property', 'constructor', 'plaintext'],
     ['of two codings', 'gzip, br', brotliCompressSync(gzipSync('plaintext'))],
-    ['that is plain in truth', 'gzip', 'plaintext'],
+    ['that is not compressed', 'gzip', 'plaintext'],
     ['that is damaged from the first byte', 'br', Buffer.alloc(100, 0xff)],
     ['whose sum is wrong', 'gzip', overwritten(gzipSync('plaintext'), 8)],
     ['that ends before it begins', 'zstd', zstdCompressSync('plaintext').subarray(0, 3)],
-  ])('is withheld where it cannot be decoded: %s', async (_, coding, bytes) => {
+  ])('is withheld if it cannot be decoded: %s', async (_, coding, bytes) => {
     const headers = { 'Content-Type': 'text/plain', 'Content-Encoding': coding, 'X-Plaintext': 'plaintext' };
     for (const respond of [responding(200, headers, bytes), chunked(headers, bytes)]) {
       const { sidecar } = await startGateway({ respond });
@@ -354,11 +354,11 @@ describe('a compressed response, although none was asked for,', () => {
   test.each([
     ['damaged', overwritten(gzipSync(noise), 2_000)],
     ['cut short', gzipSync(noise).subarray(0, -4)],
-  ])('is broken off where it turns out %s after its beginning has gone out', async (_, bytes) => {
+  ])('is broken off if it proves %s after its beginning was sent', async (_, bytes) => {
     await expect(responseTo(responding(200, { 'Content-Encoding': 'gzip' }, bytes))).rejects.toThrow('aborted');
   });
 
-  test('is refused or broken off where the upstream dies in the middle of it, and the sidecar goes on', async () => {
+  test('is refused or broken off if the upstream dies in the middle of it, and the sidecar keeps running', async () => {
     const compressed = gzipSync(noise);
     const { sidecar } = await startGateway({
       respond: (seen, res) => {
@@ -366,7 +366,7 @@ describe('a compressed response, although none was asked for,', () => {
         res.write(compressed.subarray(0, Number(seen.url.split('/').at(-1))), () => res.destroy());
       },
     });
-    // Shorter than any output of the decoder, then so long that its output is on the way when the upstream dies.
+    // First too short for the decoder to emit anything, then so long that its output is on the way when the upstream dies.
     for (const length of [11, ...Array.from({ length: 20 }, (_, i) => 1_000 + i * 4_500)]) {
       const outcome = await send(sidecar, `GET /api/s2s/${length}`, { key: keys.acme }).then(
         (response) => opened(acmeTest, response),

@@ -13,7 +13,7 @@ import { Socket } from 'node:net';
 const routes = [route('/open', { keys: ['public', 'secret'] }), route('/api/s2s/*', { envelope: true })];
 const cors = ['Origin: https://shop.example', 'Access-Control-Request-Method: POST'];
 
-/** A sidecar with 16 slots before an upstream that answers `/now` only. */
+/** A sidecar with 16 slots, and an upstream that responds only to `/now`. */
 async function start(): Promise<TestSidecar> {
   const upstream = await startUpstream((seen, res) => void (seen.url === '/now' && res.end('{"ok":true}')));
   const limits = { inFlight: 16, buffered: 80_000, requestBody: 10_000 };
@@ -70,7 +70,7 @@ describe('slots', () => {
     await expectServed(sidecar);
   });
 
-  test('a head whose buffered body does not come takes none, with or without a key', async () => {
+  test('a request whose buffered body does not arrive takes none, with or without a key', async () => {
     const sidecar = await start();
     const test = ['POST /api/s2s/aes-encrypt HTTP/1.1', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
     const heads = [
@@ -86,7 +86,7 @@ describe('slots', () => {
     await expectPlaced([preflight], 1);
   });
 
-  test('a streamed body has one from its head on', async () => {
+  test('a request with a streamed body takes one at its head', async () => {
     const sidecar = await start();
     const clients = await Promise.all(
       Array.from({ length: 9 }, () =>
@@ -99,7 +99,7 @@ describe('slots', () => {
 });
 
 describe('bytes of bodies', () => {
-  test('an eighth is for requests without a key, so that merchants are served whatever guests send', async () => {
+  test('an eighth is for requests without a key, so that these cannot keep merchants out', async () => {
     const sidecar = await start();
     const test = ['POST /api/s2s/aes-encrypt HTTP/1.1', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
     const body = JSON.stringify('x'.repeat(9_000));
@@ -123,7 +123,7 @@ describe('a budget', () => {
   const limits = { ...configOf('').limits, inFlight: 16 };
   const newReservation = (budgets: Budgets): Reservation => new Reservation(budgets, connectionOf(new Socket()));
 
-  test('never gives more than there is after it was made smaller and larger again', () => {
+  test('is never exceeded after it was made smaller and larger again', () => {
     const budget = new Budget();
     budget.resize(16, 1);
     for (let i = 0; i < 16; i += 1) expect(budget.take(1, 'secret')).toBe(true);
@@ -136,7 +136,7 @@ describe('a budget', () => {
     expect(budget.used).toBe(16);
   });
 
-  test('takes one at least for each kind, and refuses none of nothing', () => {
+  test('has room for one of each kind at least', () => {
     const budget = new Budget();
     budget.resize(1, 1);
     for (const by of ['keyless', 'public', 'secret'] as const) {
@@ -145,7 +145,7 @@ describe('a budget', () => {
     }
   });
 
-  test('gets back what a request has taken once, however often it is given back', () => {
+  test('gets each amount back only once, however often the request releases it', () => {
     const budgets = new Budgets(limits);
     const reservation = newReservation(budgets);
     expect([reservation.takeSlot(), reservation.takeSlot(), reservation.hold(10), reservation.hold(5)]).toEqual([
@@ -155,7 +155,7 @@ describe('a budget', () => {
       true,
     ]);
     expect([budgets.slots.used, budgets.bytes.used]).toEqual([1, 15]);
-    // Whose key it is may become known in between.
+    // The key may be identified in between.
     reservation.identify('secret');
     for (let i = 0; i < 3; i += 1) {
       reservation.leaveSlot();
@@ -168,7 +168,7 @@ describe('a budget', () => {
 });
 
 describe('look-ups', () => {
-  /** A directory that holds one key, and answers for others when it is told to. */
+  /** A directory that holds one key, and finds others when the test says so. */
   class SlowDirectory implements Directory {
     asked = 0;
     readonly #waiting: ((found: Found) => void)[] = [];
@@ -186,7 +186,7 @@ describe('look-ups', () => {
     }
   }
 
-  test('that have to be waited for are bounded, and what is held is found all the same', async () => {
+  test('that are pending are bounded, and a key that the directory holds is found nevertheless', async () => {
     const directory = new SlowDirectory();
     const lookUps = new LookUps(40);
     const waiting = Array.from({ length: 10 }, async (_, i) => lookUps.find(directory, String(i), () => false));
@@ -200,7 +200,7 @@ describe('look-ups', () => {
     expect(await again).toBeUndefined();
   });
 
-  test('of suspects take turns at a few of them, and none is lost', async () => {
+  test('of suspects share a few of them and take turns, and none is lost', async () => {
     const directory = new SlowDirectory();
     const lookUps = new LookUps(64);
     let answered = 0;
@@ -209,7 +209,7 @@ describe('look-ups', () => {
       answered += 1;
     });
     expect(directory.asked).toBe(2);
-    // Others are not kept waiting by them.
+    // They do not delay others.
     void lookUps.find(directory, 'other', () => false);
     expect(directory.asked).toBe(3);
     while (answered < suspects.length) {

@@ -14,7 +14,7 @@ const connections = 60;
 /** More than the kernel takes for a client that does not read. */
 const large = Buffer.alloc(16 << 20, 'x');
 
-/** The tool can send no key, but it takes a header's value as it is, line breaks included. */
+/** The tool has no option for a key, but sends a header's value as it is, line breaks included. */
 function withKey(value: string, key: string): string {
   return `${value}\r\nAuthorization: Bearer ${key}`;
 }
@@ -43,7 +43,7 @@ async function start(): Promise<Serving> {
   return startServe(folder.file('sidecar.yaml'));
 }
 
-/** Sends ordinary requests, sealed and plain, one after the other, until `over` holds; each must be answered as ever. */
+/** Sends ordinary requests, sealed and plain, one after the other, until `over` holds; each must get its usual response. */
 async function serveOthersUntil(over: () => boolean, sidecar: Serving): Promise<void> {
   const body = envelopeOf(acmeTest, '{"amount":1000}');
   do {
@@ -85,13 +85,13 @@ describeWhere(missingTools('slowhttptest'), 'slowhttptest', () => {
       name: 'slow reading with a key',
       path: '/large',
       options: ['-X', '-j', withKey('a=b', keys.globex)],
-      // What it got is part of a response. (The tool's own probes leave by themselves: 499.)
+      // It got a part of a response. (The tool's own probes leave by themselves: 499.)
       ends: ({ status, bytes_out: sent }) => status === 200 && Number(sent) > 1_000 && Number(sent) < large.length,
     },
   ];
 
   test.each(attacks)(
-    'with $name is cut off by the deadlines, and nobody else notices',
+    'with $name is cut off by the deadlines, and other requests are served as usual',
     { timeout: 120_000 },
     async ({ path, options, ends }) => {
       const sidecar = await start();

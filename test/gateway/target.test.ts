@@ -6,7 +6,7 @@ const hex = (octet: number): string => octet.toString(16).padStart(2, '0');
 
 /** RFC 3986 §2.3. */
 const unreserved = /^[A-Za-z0-9._~-]$/;
-/** RFC 3986 §3.3 `pchar` that stands in a path as it is; `;` is left out because some upstreams cut a segment there. */
+/** RFC 3986 §3.3 `pchar` without percent-encodings; `;` is left out because some upstreams cut a segment there. */
 const plainInPath = /^[A-Za-z0-9._~!$&'()*+,=:@-]$/;
 
 describe('a path', () => {
@@ -30,7 +30,7 @@ describe('a path', () => {
     '/a%20b',
     '/a%3Bb',
     '/*',
-  ])('%s is its own only spelling', (path) => {
+  ])('%s has only one spelling', (path) => {
     expect(pathOf(path)).toBe(path);
   });
 
@@ -80,7 +80,7 @@ describe('a path', () => {
     expect(pathOf(`${path}?x=1`)).toBeUndefined();
   });
 
-  test('takes exactly the characters that mean nothing but themselves', () => {
+  test('may have exactly the characters without a special meaning', () => {
     const taken = octets
       .map((octet) => String.fromCharCode(octet))
       .filter((char) => pathOf(`/a${char}b`) !== undefined);
@@ -92,7 +92,7 @@ describe('a path', () => {
   test.each([
     ['lower', hex],
     ['upper', (octet: number) => hex(octet).toUpperCase()],
-  ])('takes an octet encoded in %s case only where its clear form would mean something else', (_case, encode) => {
+  ])('may have an octet encoded in %s case only if the plain character would mean something else', (_case, encode) => {
     const isTaken = (octet: number): boolean => pathOf(`/a%${encode(octet)}b`) !== undefined;
     const isExpected = (octet: number): boolean => {
       const char = String.fromCharCode(octet);

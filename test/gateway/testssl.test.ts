@@ -9,7 +9,7 @@ import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folde
 import { keys } from '../support/sidecar.ts';
 import { missingTools } from '../support/tools.ts';
 
-/** One line of what testssl.sh found out. */
+/** One finding of testssl.sh. */
 interface Finding {
   readonly id: string;
   readonly severity: 'OK' | 'INFO' | 'LOW' | 'MEDIUM' | 'HIGH' | 'CRITICAL' | 'WARN' | 'FATAL' | 'DEBUG';
@@ -31,7 +31,7 @@ async function findings(folder: Folder, port: number, name: string, ...sections:
   const quiet = ['--quiet', '--color', '0', '--warnings', 'batch', '--nodns', 'none'];
   const child = spawn('testssl', [...sections, ...quiet, '--jsonfile', json, `127.0.0.1:${port}`], {
     stdio: 'ignore',
-    // Or it warns of an openssl without the engine for GOST, which is the machine's affair: it tries ciphers by itself.
+    // Otherwise it warns about an openssl without the GOST engine, which it does not need: it tries ciphers by itself.
     env: { ...process.env, NO_ENGINE: 'true' },
   });
   const ended = new Promise((resolve) => void child.once('close', resolve));
@@ -71,7 +71,7 @@ const protocolsAndCiphers = ['-p', '-s', '-f', '-P'];
 
 describeWhere(missingTools('testssl', 'openssl'), 'testssl.sh', () => {
   test(
-    'finds nothing above "low" in protocols, ciphers and vulnerabilities, where it does find a weak listener',
+    'finds nothing above "low" in protocols, ciphers and vulnerabilities, but does find the faults of a weak listener',
     { timeout: 400_000 },
     async () => {
       const folder = new Folder({});
@@ -97,7 +97,7 @@ describeWhere(missingTools('testssl', 'openssl'), 'testssl.sh', () => {
       const found = (id: string): string | undefined => all.find((each) => each.id === id)?.finding;
       for (const old of ['SSLv2', 'SSLv3', 'TLS1', 'TLS1_1']) expect(`${old} ${found(old)}`).toBe(`${old} not offered`);
       for (const version of ['TLS1_2', 'TLS1_3']) expect(found(version)).toMatch(/^offered/);
-      // It looked to the end.
+      // It ran to the end.
       const looked = all.map(({ id }) => id);
       expect(looked).toEqual(
         expect.arrayContaining(['cipherlist_NULL', 'PFS', 'heartbleed', 'ROBOT', 'LUCKY13', 'RC4']),

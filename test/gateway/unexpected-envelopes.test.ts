@@ -21,7 +21,7 @@ test.each([
   ['hex', envelope],
   ['base64', inBase64],
   ['white space', envelope.replace('{', ' {\n ').replace(':', ' : ')],
-])('an envelope of an account that does not encrypt, in %s, is forwarded as it is and counted', async (_, body) => {
+])('an envelope of an account that does not encrypt, in %s, is forwarded unchanged and counted', async (_, body) => {
   const { upstream, sidecar, counted } = await start();
   expect((await send(sidecar, 'POST /api/s2s/charge', { key: keys.globex, body })).status).toBe(200);
   expect(upstream.seen.map((seen) => seen.body)).toEqual([body]);

@@ -10,14 +10,14 @@ const routes = [route('/ws', { upgrade: true, keys: ['public', 'secret'] })];
 const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
 const switching = 'HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n';
 
-/** A sidecar before an upstream that switches protocols whatever it is asked. */
+/** A sidecar and an upstream that switches protocols on every request. */
 async function start() {
   const upstream = await startByteUpstream(({ socket }) => void socket.write(switching));
   const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
   return { upstream, sidecar };
 }
 
-/** How the body goes on behind the head: its framing, then pieces a moment apart. */
+/** The body after the head: its framing, then pieces a moment apart. */
 const bodies: readonly (readonly [name: string, framing: string, ...pieces: readonly string[]])[] = [
   ['with the head', 'Content-Length: 5', 'hello'],
   ['later', 'Content-Length: 5', '', 'hello', 'x'],
@@ -31,7 +31,7 @@ const bodies: readonly (readonly [name: string, framing: string, ...pieces: read
 
 const pause = (): Promise<unknown> => new Promise((resolve) => void setTimeout(resolve, 20));
 
-test('a GET with a body whose Upgrade is not for its neighbour is forwarded without it', async () => {
+test('a GET with a body and an Upgrade that Connection does not nominate is forwarded without the Upgrade', async () => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
   const client = await openConnection(sidecar.port);
@@ -43,7 +43,7 @@ test('a GET with a body whose Upgrade is not for its neighbour is forwarded with
   expect(upstream.seen[0]?.headers).not.toHaveProperty('upgrade');
 });
 
-describe('a WebSocket handshake with a body is refused, and ends nothing but its connection', () => {
+describe('a WebSocket handshake with a body is refused, and only its connection ends', () => {
   describe.each([
     ['without a key', []],
     ['with a key', [authorization]],
@@ -65,7 +65,7 @@ describe('a WebSocket handshake with a body is refused, and ends nothing but its
     });
   });
 
-  test('but an empty one is none', async () => {
+  test('but not if the body is empty', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(request('GET /ws HTTP/1.1', 'Host: localhost', authorization, ...upgrade, 'Content-Length: 0'));
@@ -93,7 +93,7 @@ test('a WebSocket handshake over HTTP/1.0 is an ordinary request', async () => {
   expect(upstream.seen[0]?.headers).not.toHaveProperty('upgrade');
 });
 
-describe('CONNECT with a body is refused, and ends nothing but its connection', () => {
+describe('CONNECT with a body is refused, and only its connection ends', () => {
   test.each(bodies)('and the body comes %s', async (_how, framing, ...pieces) => {
     const { upstream, sidecar } = await start();
     for (const ending of ['reset', 'end'] as const) {

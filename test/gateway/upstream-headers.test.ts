@@ -23,7 +23,7 @@ async function seenBehind(
   return firstSeen(upstream);
 }
 
-/** What reaches the upstream of a client, of headers that say where it comes from. */
+/** The headers that name the client, as the upstream sees them. */
 function forwardedOf({ headers }: SeenRequest): Record<string, unknown> {
   return Object.fromEntries(Object.entries(headers).filter(([name]) => name.includes('forwarded')));
 }
@@ -37,12 +37,12 @@ const continued = {
   forwarded: 'for=203.0.113.7;proto=https',
 };
 
-describe('where a request comes from', () => {
+describe('the origin of a request', () => {
   test.each([
-    ['nobody is trusted', []],
+    ['no proxy is trusted', []],
     ['others are trusted', ['10.0.0.0/8', '::1', '127.0.0.2/32', '2001:db8::/32']],
     ['all global IPv6 is trusted', ['2000::/3']],
-  ])('is the peer, whatever it says, where %s', async (_, trusted) => {
+  ])('is the peer, whatever its headers say, if %s', async (_, trusted) => {
     expect(forwardedOf(await seenBehind(trusted, told))).toEqual(ofThePeer);
   });
 
@@ -51,11 +51,11 @@ describe('where a request comes from', () => {
     ['by its network', ['10.0.0.0/8', '127.0.0.0/8']],
     ['by the network of all', ['0.0.0.0/0']],
     ['by the smallest network', ['127.0.0.1/32']],
-  ])('is continued where the peer is trusted %s', async (_, trusted) => {
+  ])('includes the hops before the peer if the peer is trusted %s', async (_, trusted) => {
     expect(forwardedOf(await seenBehind(trusted, told))).toEqual(continued);
   });
 
-  test('begins with a trusted peer that says nothing', async () => {
+  test('is the peer if a trusted proxy sends no headers', async () => {
     expect(forwardedOf(await seenBehind(['127.0.0.1'], {}))).toEqual(ofThePeer);
   });
 
@@ -69,7 +69,7 @@ describe('where a request comes from', () => {
   test.each([
     ['with underscores', (name: string) => name.replaceAll('-', '_')],
     ['with a dot', (name: string) => name.replace(/-(?=[^-]*$)/, '.')],
-  ])('is not said in another spelling: %s', async (_, spell) => {
+  ])('is not taken from a disguised header: %s', async (_, spell) => {
     const names = ['X-Forwarded-For', 'X-Forwarded-Port', 'X-Forwarded-Prefix'];
     const headers = Object.fromEntries(names.map((name) => [spell(name), 'forged']));
     for (const trusted of [[], ['127.0.0.1']]) {
@@ -77,7 +77,7 @@ describe('where a request comes from', () => {
     }
   });
 
-  test('is not continued with what the connection keeps to itself', async () => {
+  test('does not include headers that Connection nominates', async () => {
     const headers = { ...told, Connection: 'close, X-Forwarded-Port' };
     expect(await seenBehind(['127.0.0.1'], headers)).not.toHaveProperty(['headers', 'x-forwarded-port']);
   });

@@ -31,7 +31,7 @@ describe('Authorization', () => {
   });
 
   test.each([`Bearer ${keys.globex}`, `bearer   ${keys.globex}`])(
-    'is forwarded as it is to a core that checks keys itself: %s',
+    'is forwarded unchanged to a core that checks keys itself: %s',
     async (authorization) => {
       const seen = await seenOf('GET /', { authorization }, { forwardsAuthorization: true });
       expect(seen.headers.authorization).toBe(authorization);
@@ -39,7 +39,7 @@ describe('Authorization', () => {
   );
 
   test.each(['Basic dTpw', 'Bearer core-internal-token', `Bearer ${keys.acme}`])(
-    'of a preflight is never forwarded, whatever it is: %s',
+    'of a preflight is never forwarded, whatever its value: %s',
     async (authorization) => {
       const preflight = { Origin: 'https://shop.example', 'Access-Control-Request-Method': 'POST', authorization };
       const seen = await seenOf(`OPTIONS ${initialize}`, preflight, { forwardsAuthorization: true });
@@ -49,7 +49,7 @@ describe('Authorization', () => {
   );
 });
 
-describe('headers by which cores believe who a client is', () => {
+describe('headers from which cores take the address of a client', () => {
   const names = [
     'X-Real-IP',
     'True-Client-IP',
@@ -82,12 +82,12 @@ test.each([
   'Envelope-Other',
   'ENVELOPE_OTHER',
   'Envelope.X',
-])('what a client says in %s is between it and the sidecar', async (name) => {
+])('a client’s %s is not forwarded', async (name) => {
   const seen = await seenOf('GET /', { Authorization: `Bearer ${keys.globex}`, [name]: 'forged' });
   expect(JSON.stringify(seen.rawHeaders)).not.toContain('forged');
 });
 
-test('names that only look alike go on', async () => {
+test('names that only look alike are forwarded', async () => {
   const alike = { 'X-Envelope': 'a', Envelopes: 'b', 'X-Real-IP-2': 'c' };
   const { rawHeaders } = await seenOf('GET /', { Authorization: `Bearer ${keys.globex}`, ...alike });
   expect(rawHeaders).toEqual(expect.arrayContaining(Object.entries(alike).flat()));
