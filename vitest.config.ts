@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
 /** Functions and files, nothing that waits: seconds, for each save. */
@@ -13,6 +14,8 @@ const unit = [
   'test/upstream/response-parser.test.ts',
   'test/{errors,dependencies,runtime}.test.ts',
 ];
+/** The operators' page in one browser, started once. */
+const console = ['test/console/*.test.ts'];
 /** Merchants' traffic over real sockets, in the tests' own process. */
 const gateway = ['test/{gateway,upstream,admin,operators,telemetry}/**/*.test.ts', 'test/app*.test.ts'];
 
@@ -25,11 +28,17 @@ export default defineConfig({
     // Long enough for a busy machine; no test waits for it to pass.
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    // Programs that tests start are compiled once, not at each start.
+    env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'node_modules/.cache/node') },
     projects: [
       { extends: true, test: { name: 'unit', include: unit } },
       { extends: true, test: { name: 'gateway', include: gateway, exclude: unit } },
-      // All the rest: commands, databases, browsers, containers, documents.
-      { extends: true, test: { name: 'system', include: ['test/**/*.test.ts'], exclude: [...unit, ...gateway] } },
+      { extends: true, test: { name: 'console', include: console, globalSetup: 'test/console/chromium.ts' } },
+      // All the rest: commands, databases, containers, documents.
+      {
+        extends: true,
+        test: { name: 'system', include: ['test/**/*.test.ts'], exclude: [...unit, ...gateway, ...console] },
+      },
     ],
   },
 });

@@ -2,7 +2,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import icon from './icon.svg';
 import { notice } from './notices.ts';
-import { linkTo, path } from './route.ts';
+import { linkTo, path, place } from './route.ts';
 import { AccountPage } from './screens/account.tsx';
 import { Accounts } from './screens/accounts.tsx';
 import { Audit } from './screens/audit.tsx';
@@ -38,15 +38,13 @@ export function Frame() {
 function SignedIn({ session }: { session: Session }) {
   const main = useRef<HTMLElement>(null);
   const [first, ...rest] = path.value;
-  const place = path.value.slice(0, 2).join('/');
   const isFirst = useRef(true);
   // With a keyboard or a screen reader, reading begins at the new page, not behind the link.
   useEffect(() => {
     document.title = `${titleOf(session, path.value)} · ${texts.product}`;
     if (!isFirst.current) main.current?.focus();
     isFirst.current = false;
-    notice.value = undefined;
-  }, [place, session]);
+  }, [place.value, session]);
   return (
     <div class="frame">
       <a

@@ -12,6 +12,9 @@ export const path = computed<readonly string[]>(() => {
   return place.split('/').filter(Boolean).map(decode);
 });
 
+/** The page without its tab: `accounts/acme`. */
+export const place = computed(() => path.value.slice(0, 2).join('/'));
+
 function decode(segment: string): string {
   try {
     return decodeURIComponent(segment);
@@ -25,6 +28,8 @@ export function linkTo(...segments: readonly string[]): string {
   return `#/${segments.map(encodeURIComponent).join('/')}`;
 }
 
+/** Leads to a page, at once: what is told next belongs to it. */
 export function goTo(...segments: readonly string[]): void {
   location.hash = linkTo(...segments);
+  hash.value = location.hash;
 }

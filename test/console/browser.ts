@@ -1,28 +1,10 @@
-import { accessSync, constants } from 'node:fs';
-import { delimiter, join } from 'node:path';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
-import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest';
 import { describeWhere } from '../support/describe-where.ts';
-import { buildConsole } from './build.ts';
-
-/** Debian's Chromium; undefined if there is none. */
-const program = (process.env['PATH'] ?? '')
-  .split(delimiter)
-  .map((folder) => join(folder, 'chromium'))
-  .find((file) => isProgram(file));
-
-function isProgram(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** `describe`, for tests that need Chromium. Without it they are skipped, and say so. */
 export function describeWithChromium(name: string, tests: () => void): void {
-  describeWhere(program === undefined ? 'Chromium not found' : undefined, name, tests);
+  describeWhere(inject('chromium') === null ? 'Chromium not found' : undefined, name, tests);
 }
 
 /** A browser for the tests of one file. */
@@ -37,10 +19,9 @@ interface OpenOptions {
   readonly beside?: Page;
   readonly width?: number;
   readonly height?: number;
-  readonly colorScheme?: 'light' | 'dark';
 }
 
-/** Starts a browser for this file's tests. An error on a page's console, a violated policy among them, fails the test. */
+/** The browser of all files. An error on a page's console, a violated policy among them, fails the test. */
 export function useBrowser(): TestBrowser {
   let browser: Browser | undefined;
   const contexts = new Set<BrowserContext>();
@@ -48,16 +29,9 @@ export function useBrowser(): TestBrowser {
   let expected: RegExp[] = [];
 
   beforeAll(async () => {
-    if (program === undefined) return;
-    await buildConsole();
-    const flags = ['disable-gpu', 'disable-quic', 'no-first-run', 'disable-background-networking', 'disable-sync'];
-    browser = await chromium.launch({
-      executablePath: program,
-      chromiumSandbox: false,
-      args: [...flags, 'disable-component-update', 'force-color-profile=srgb'].map((name) => `--${name}`),
-      timeout: 60_000,
-    });
-  }, 90_000);
+    const endpoint = inject('chromium');
+    if (endpoint !== null) browser = await chromium.connect(endpoint);
+  });
   afterAll(async () => browser?.close());
   afterEach(async () => {
     for (const context of contexts) await context.close();
@@ -68,13 +42,12 @@ export function useBrowser(): TestBrowser {
     expect(unexpected).toEqual([]);
   });
 
-  const contextFor = async ({ beside, width = 1_280, height = 800, colorScheme = 'light' }: OpenOptions) => {
+  const contextFor = async ({ beside, width = 1_280, height = 800 }: OpenOptions) => {
     if (browser === undefined) throw new Error('the browser has not started');
     if (beside !== undefined) return beside.context();
-    const viewport = { width, height };
     const context = await browser.newContext({
-      viewport,
-      colorScheme,
+      viewport: { width, height },
+      colorScheme: 'light',
       ignoreHTTPSErrors: true,
       reducedMotion: 'reduce',
     });

@@ -1,7 +1,10 @@
 import { createServer } from 'node:net';
 import type { Page } from 'playwright-core';
 import { startServe, type Serving } from '../support/command.ts';
+import { fileWide } from '../support/file-wide.ts';
 import { Folder, sidecarFile, type Contents } from '../support/folder.ts';
+import { startUpstream, type TestUpstream } from '../support/upstream.ts';
+import { Merchant } from './merchant.ts';
 
 /** An operator of each role, and a merchant with a token for its own account. */
 export const operators = {
@@ -21,35 +24,53 @@ export type Operator = keyof typeof operators;
 export interface ConsoleSidecar {
   readonly serving: Serving;
   readonly folder: Folder;
+  readonly upstream: TestUpstream;
+  /** Sends to the merchants' listener. */
+  readonly merchant: Merchant;
   /** Of the console. */
   readonly url: string;
-  /** Writes the configuration anew; the sidecar follows it. */
-  readonly configure: (more: Contents) => void;
+  /** Writes the configuration anew and waits until the sidecar works by it. */
+  readonly configure: (more: Contents) => Promise<void>;
 }
 
-/** Starts a sidecar on the file store, or on another if `more` says so. */
-export async function startConsole(
-  upstream: string,
-  { accounts = { accounts: [] }, more = {} }: { accounts?: unknown; more?: Contents } = {},
-): Promise<ConsoleSidecar> {
-  const port = await freePort();
-  const file = (members: Contents): Contents =>
-    sidecarFile(upstream, {
-      operators: { host: '127.0.0.1', port, tokens: Object.values(operators) },
-      routes: [
-        { path: '/api/v1/transactions/initialize', methods: ['POST'], keys: ['public', 'secret'] },
-        { path: '/api/s2s/*', envelope: true },
-      ],
-      ...members,
-    });
-  const folder = new Folder({ 'sidecar.yaml': file(more), 'accounts.yaml': accounts });
-  const serving = await startServe(folder.file('sidecar.yaml'));
-  return {
-    serving,
-    folder,
-    url: `http://127.0.0.1:${port}/console/`,
-    configure: (members) => folder.write({ 'sidecar.yaml': file({ ...more, ...members }) }),
-  };
+/** The accounts to begin with, and other members of the configuration. */
+interface Setup {
+  readonly accounts?: unknown;
+  readonly more?: Contents;
+}
+
+/** One sidecar for all tests of a file, on the file store or, if `setup` says so, on another. */
+export function useConsole(setup: () => Setup | Promise<Setup>): () => ConsoleSidecar {
+  return fileWide(async (defer) => {
+    const { accounts = { accounts: [] }, more = {} } = await setup();
+    const upstream = await startUpstream(undefined, defer);
+    const port = await freePort();
+    const file = (members: Contents): Contents =>
+      sidecarFile(upstream.origin, {
+        operators: { host: '127.0.0.1', port, tokens: Object.values(operators) },
+        routes: [
+          { path: '/api/v1/transactions/initialize', methods: ['POST'], keys: ['public', 'secret'] },
+          { path: '/api/s2s/*', envelope: true },
+        ],
+        ...members,
+      });
+    const folder = new Folder({ 'sidecar.yaml': file(more), 'accounts.yaml': accounts }, defer);
+    const serving = await startServe(folder.file('sidecar.yaml'), { defer });
+    const reloads = (): number =>
+      serving.entries('configuration reloaded').filter(({ files }) => (files as string[]).includes('sidecar')).length;
+    return {
+      serving,
+      folder,
+      upstream,
+      merchant: new Merchant(serving.port),
+      url: `http://127.0.0.1:${port}/console/`,
+      configure: async (members) => {
+        const before = reloads();
+        folder.write({ 'sidecar.yaml': file({ ...more, ...members }) });
+        await serving.until(() => reloads() > before);
+      },
+    };
+  });
 }
 
 /** A port that is free now. */

@@ -2,7 +2,7 @@ import { createCipheriv, createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { Page } from 'playwright-core';
 import { describeWithChromium, useBrowser } from './browser.ts';
-import { signIn, startConsole } from './sidecar.ts';
+import { signIn, useConsole } from './sidecar.ts';
 
 const key = 'demo+key/that+is/base64+too+3232';
 const iv = 'ZGVtby1pdi1vZi0x';
@@ -62,11 +62,10 @@ const slips: readonly (readonly [name: string, sent: string, told: string, cause
 
 describeWithChromium('the tester in the console', () => {
   const browser = useBrowser();
+  const sidecar = useConsole(() => ({ accounts: { accounts: [{ id: 'acme', name: 'A' }] } }));
 
   test('says why an envelope does not open, in the browser and, if asked to, by the sidecar', async () => {
-    const { url, serving } = await startConsole('http://127.0.0.1:1', {
-      accounts: { accounts: [{ id: 'acme', name: 'A' }] },
-    });
+    const { url, serving } = sidecar();
     const page = await browser.open(`${url}#/accounts/acme/encryption`);
     const sent: string[] = [];
     page.on('request', (request) => sent.push(request.url(), request.postData() ?? ''));

@@ -1,48 +1,29 @@
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
-import { startUpstream } from '../support/upstream.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
-import { codeOf, eventually, Merchant, opened, type HandedOver } from './merchant.ts';
-import { signIn, startConsole } from './sidecar.ts';
+import { codeOf, eventually, opened } from './merchant.ts';
+import { signIn, useConsole } from './sidecar.ts';
+import { addAccount, confirm, issueKey, takeCredentials } from './steps.ts';
 
 /** `CONSOLE_PICTURES=docs/console npx vitest run test/console/walk.test.ts` renews those that docs/console.md shows. */
 const pictures = process.env['CONSOLE_PICTURES'] ?? mkdtempSync(join(tmpdir(), 'console-pictures-'));
 
 const masterKey = 'a'.repeat(64);
 
-/** Key and IV as the dialog shows them once. */
-async function handOver(page: Page): Promise<HandedOver> {
-  const dialog = page.getByRole('dialog', { name: /The new key and IV/ });
-  await dialog.waitFor();
-  const [key = '', iv = ''] = await dialog.locator('.secret code').allTextContents();
-  await dialog.getByRole('button', { name: 'Done' }).click();
-  return { key, iv };
-}
-
-async function issueKey(page: Page): Promise<string> {
-  await page.getByRole('button', { name: 'Issue key' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'Issue key' }).click();
-  const key = (await page.locator('.secret code').textContent()) ?? '';
-  await page.getByRole('button', { name: 'Done' }).click();
-  return key;
-}
-
 describeWithChromium('through the page alone', () => {
   describeWithPostgres('with the accounts in PostgreSQL', () => {
     const postgres = usePostgres();
     const browser = useBrowser();
+    const sidecar = useConsole(async () => ({
+      more: { accounts: { postgres: { url: await postgres.createDatabase(), masterKey } } },
+    }));
 
     test('encryption is switched on for a merchant, key and IV are handed over and replaced, the old ones fall out of use, and the grace ends', async () => {
       mkdirSync(pictures, { recursive: true });
-      const upstream = await startUpstream();
-      const { serving, url } = await startConsole(upstream.origin, {
-        more: { accounts: { postgres: { url: await postgres.createDatabase(), masterKey } } },
-      });
-      const merchant = new Merchant(serving.port);
+      const { merchant, upstream, url } = sidecar();
       const page = await browser.open(url, { width: 1_280, height: 860 });
       await page.clock.install();
       const picture = async (name: string): Promise<void> => {
@@ -63,11 +44,7 @@ describeWithChromium('through the page alone', () => {
         ['initech', 'Initech Payments'],
         ['acme', 'Acme Stores'],
       ] as const) {
-        await page.getByRole('button', { name: 'Add account' }).click();
-        await page.getByLabel('Id').fill(id);
-        await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill(name);
-        await page.getByRole('dialog').getByRole('button', { name: 'Add account' }).click();
-        await page.getByRole('heading', { name }).waitFor();
+        await addAccount(page, id, name);
         if (id !== 'acme') await page.getByRole('link', { name: 'Accounts' }).first().click();
       }
       const key = await issueKey(page);
@@ -82,7 +59,7 @@ describeWithChromium('through the page alone', () => {
       await page.getByRole('button', { name: 'Switch on' }).click();
       await page.getByRole('dialog', { name: /The new key and IV/ }).waitFor();
       await picture('5-key-and-iv');
-      const first = await handOver(page);
+      const first = await takeCredentials(page);
       await page.getByText('Plain requests are accepted too.').waitFor();
       await eventually(async () => (await merchant.sealed(key, first)).headers['envelope']).toBe('sealed');
       expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
@@ -100,15 +77,13 @@ describeWithChromium('through the page alone', () => {
       expect(await page.getByLabel('Text', { exact: true }).inputValue()).toBe('{"ok":true}');
 
       // The merchant has switched over: plaintext is refused from now on.
-      await page.getByRole('button', { name: 'End now' }).click();
-      await page.getByRole('dialog').getByRole('button', { name: 'End now' }).click();
+      await confirm(page, 'End now');
       await page.getByText('Plain requests are accepted too.').waitFor({ state: 'detached' });
       await eventually(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
 
       // Replaced: the merchant goes on with the old ones, then takes the new ones.
-      await page.getByRole('button', { name: 'Replace key and IV' }).click();
-      await page.getByRole('dialog').getByRole('button', { name: 'Replace key and IV' }).click();
-      const second = await handOver(page);
+      await confirm(page, 'Replace key and IV');
+      const second = await takeCredentials(page);
       await page.getByText('The previous key and IV are accepted too.').waitFor();
       await eventually(async () => (await merchant.sealed(key, second)).headers['envelope-credentials']).toBe(
         'current',
@@ -151,7 +126,7 @@ describeWithChromium('through the page alone', () => {
       await eventually(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');
       await page.getByRole('switch', { name: 'Encryption in Test' }).click();
       await page.getByRole('button', { name: 'Switch on' }).click();
-      const third = await handOver(page);
+      const third = await takeCredentials(page);
       expect([first, second].map(({ key }) => key)).not.toContain(third.key);
       await eventually(async () => codeOf(await merchant.sealed(key, second))).toBe('decryption_failed');
       expect(opened(await merchant.sealed(key, third), third)).toBe('{"ok":true}');

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
+import type { Defer } from './file-wide.ts';
 
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
@@ -90,17 +91,22 @@ export interface ProcessSetup {
   /** For Node itself, before the program. */
   readonly nodeOptions?: readonly string[];
   readonly cwd?: string;
+  /** When it is ended at the latest; by default with the test. */
+  readonly defer?: Defer;
 }
 
-/** Starts `node src/main.ts` with these arguments; ended with the test at the latest. */
-export function startCommand(args: readonly string[], { env, nodeOptions = [], cwd }: ProcessSetup = {}): Command {
+/** Starts `node src/main.ts` with these arguments. */
+export function startCommand(
+  args: readonly string[],
+  { env, nodeOptions = [], cwd, defer = onTestFinished }: ProcessSetup = {},
+): Command {
   const child = spawn(process.execPath, [...nodeOptions, main, ...args], {
     cwd,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const command = new Command(child);
-  onTestFinished(async () => {
+  defer(async () => {
     child.kill('SIGKILL');
     await command.ended();
   });

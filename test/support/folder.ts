@@ -2,17 +2,18 @@ import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
+import type { Defer } from './file-wide.ts';
 import { acmeTest, keys } from './sidecar.ts';
 
 /** Contents by file name; what is no text is written as JSON, which is YAML. */
 export type Contents = Readonly<Record<string, unknown>>;
 
-/** A folder of configuration files, which goes with the test. */
+/** A folder of configuration files, which goes with the test unless `defer` says otherwise. */
 export class Folder {
   readonly path = mkdtempSync(join(tmpdir(), 'sidecar-test-'));
 
-  constructor(contents: Contents) {
-    onTestFinished(() => rmSync(this.path, { recursive: true, force: true }));
+  constructor(contents: Contents, defer: Defer = onTestFinished) {
+    defer(() => rmSync(this.path, { recursive: true, force: true }));
     this.write(contents);
   }
 

@@ -7,6 +7,7 @@ import {
 } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
+import type { Defer } from './file-wide.ts';
 
 /** A request as the upstream saw it, its body in whole. */
 export interface SeenRequest {
@@ -36,7 +37,7 @@ const ok: Respond = (_seen, res) => {
 };
 
 /** Starts an upstream that reads each request in whole and then responds; closed when the test is over. */
-export async function startUpstream(respond: Respond = ok): Promise<TestUpstream> {
+export async function startUpstream(respond: Respond = ok, defer?: Defer): Promise<TestUpstream> {
   const seen: SeenRequest[] = [];
   const upstream = await startRawUpstream((req, res) => {
     const chunks: Buffer[] = [];
@@ -47,13 +48,14 @@ export async function startUpstream(respond: Respond = ok): Promise<TestUpstream
       seen.push(request);
       respond(request, res, req);
     });
-  });
+  }, defer);
   return { ...upstream, seen };
 }
 
 /** Starts an upstream whose handler gets the request as soon as its head is there. */
 export async function startRawUpstream(
   handler: (req: IncomingMessage, res: ServerResponse) => void,
+  defer: Defer = onTestFinished,
 ): Promise<Omit<TestUpstream, 'seen'>> {
   let heads = 0;
   const server = createServer((req, res) => {
@@ -61,7 +63,7 @@ export async function startRawUpstream(
     handler(req, res);
   });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
+  defer(() => {
     server.closeAllConnections();
     server.close();
   });

@@ -1,11 +1,12 @@
 import { useSignal } from '@preact/signals';
-import { api, ask, type Account } from '../api.ts';
+import { api, ask, Refused, type Account } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { tellChanged } from '../notices.ts';
 import { linkTo } from '../route.ts';
 import { mayChange, session } from '../session.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
+import { Problem } from '../ui/problem.tsx';
 import { Show } from '../ui/states.tsx';
 import { DeactivateAccount, RenameAccount } from './account-dialogs.tsx';
 import { Activity } from './activity.tsx';
@@ -60,6 +61,7 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
 
 function Head({ account, loaded }: OfAccount) {
   const asking = useSignal<'rename' | 'deactivate' | undefined>(undefined);
+  const refused = useSignal<Refused | undefined>(undefined);
   const close = (): void => {
     asking.value = undefined;
   };
@@ -69,9 +71,15 @@ function Head({ account, loaded }: OfAccount) {
   };
   const params = { path: { account: account.id } };
   const activate = async (): Promise<void> => {
-    const changed = await ask(api.POST('/api/v1/accounts/{account}/activate', { params }));
-    loaded.show(changed);
-    tellChanged(say.activated, changed);
+    try {
+      const changed = await ask(api.POST('/api/v1/accounts/{account}/activate', { params }));
+      refused.value = undefined;
+      loaded.show(changed);
+      tellChanged(say.activated, changed);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      refused.value = error;
+    }
   };
   return (
     <>
@@ -106,6 +114,7 @@ function Head({ account, loaded }: OfAccount) {
           </div>
         )}
       </div>
+      <Problem refused={refused.value} />
       {!account.active && <p class="box warn">{say.inactive}</p>}
       {asking.value === 'rename' && <RenameAccount account={account} onClose={close} onDone={changed} />}
       {asking.value === 'deactivate' && <DeactivateAccount account={account} onClose={close} onDone={changed} />}

@@ -142,9 +142,7 @@ async function findKey(key: string): Promise<boolean> {
   try {
     const found = await ask(api.GET('/api/v1/keys/find', { params: { query: { sha256: await sha256(key) } } }));
     goTo('accounts', found.account, 'keys');
-    setTimeout(() => {
-      notice.value = { tone: 'good', text: say.foundKey(found.id) };
-    }, 100);
+    notice.value = { tone: 'good', text: say.foundKey(found.id) };
     return true;
   } catch (error) {
     if (error instanceof Refused) return error.code !== 'key_unknown';

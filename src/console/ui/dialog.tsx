@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { Refused } from '../api.ts';
 import { texts } from '../texts.ts';
 import { Problem } from './problem.tsx';
@@ -13,7 +13,8 @@ import { Problem } from './problem.tsx';
 export function Dialog(props: { title: string; onClose?: (() => void) | undefined; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   const title = useId();
-  useEffect(() => {
+  // At once: a key that is pressed next goes to the dialog, not to the page behind it.
+  useLayoutEffect(() => {
     const dialog = element.current;
     const before = document.activeElement;
     dialog?.showModal();

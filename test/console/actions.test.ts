@@ -1,0 +1,157 @@
+import { describe, expect, test } from 'vitest';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { describeWithChromium, useBrowser, type TestBrowser } from './browser.ts';
+import { codeOf, eventually, opened } from './merchant.ts';
+import { signIn, useConsole, type ConsoleSidecar } from './sidecar.ts';
+import { addAccount, confirm, issueKey, takeCredentials, takeKey } from './steps.ts';
+
+describeWithChromium('every action of the page, as the merchant finds out', () => {
+  const browser = useBrowser();
+
+  describe('with the accounts in a file', () => {
+    actions(
+      browser,
+      useConsole(() => ({})),
+    );
+  });
+
+  describeWithPostgres('with the accounts in PostgreSQL', () => {
+    const postgres = usePostgres();
+    const setup = async () => ({
+      more: { accounts: { postgres: { url: await postgres.createDatabase(), masterKey: 'a'.repeat(64) } } },
+    });
+    actions(browser, useConsole(setup));
+  });
+});
+
+function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
+  test('an account is added, renamed, deactivated and activated', async () => {
+    const { merchant, upstream, url } = sidecar();
+    const page = await browser.open(`${url}#/accounts`);
+    await signIn(page, 'operator');
+    await addAccount(page, 'initech', 'Initech');
+    await page.getByText('Account initech was added.').waitFor();
+    await page.getByRole('button', { name: 'Rename' }).click();
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Initech Payments');
+    await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
+    await page.getByRole('heading', { name: 'Initech Payments' }).waitFor();
+    const key = await issueKey(page);
+    await eventually(async () => (await merchant.charge(key)).status).toBe(200);
+    expect(upstream.seen.at(-1)?.headers).toMatchObject({ 'x-account-id': 'initech', 'x-environment': 'test' });
+
+    await confirm(page, 'Deactivate');
+    await page.getByText('This account is inactive: all its requests are refused.').waitFor();
+    await eventually(async () => codeOf(await merchant.charge(key))).toBe('account_inactive');
+    const seen = upstream.seen.length;
+    await merchant.charge(key);
+    expect(upstream.seen.length).toBe(seen);
+    await page.getByRole('button', { name: 'Activate' }).click();
+    await page.getByText('The account was activated.').waitFor();
+    await eventually(async () => (await merchant.charge(key)).status).toBe(200);
+  });
+
+  test('an API key is issued, rotated with an overlap, and revoked once its id is typed', async () => {
+    const { merchant, url } = sidecar();
+    const page = await browser.open(`${url}#/accounts`);
+    await signIn(page, 'operator');
+    await addAccount(page, 'globex', 'Globex');
+    await page.getByRole('button', { name: 'Issue key' }).click();
+    const issue = page.getByRole('dialog', { name: 'Issue an API key' });
+    await issue.getByLabel('Expires after').selectOption('180 days');
+    await issue.getByRole('button', { name: 'Issue key' }).click();
+    // What is shown once is not closed by a slip.
+    await page.keyboard.press('Escape');
+    await page.keyboard.press('Escape');
+    const key = await takeKey(page);
+    expect(key).toMatch(/^sk_test_/);
+    await eventually(async () => (await merchant.charge(key)).status).toBe(200);
+
+    const row = page.getByRole('row').filter({ hasText: 'Secret' });
+    await row.getByText('in 5 months').waitFor();
+    const id = (await row.getByRole('rowheader').textContent()) ?? '';
+    await row.getByRole('button', { name: 'Rotate' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click();
+    const successor = await takeKey(page);
+    expect(successor).not.toBe(key);
+    await eventually(async () => (await merchant.charge(successor)).status).toBe(200);
+    expect((await merchant.charge(key)).status).toBe(200);
+
+    await page.getByRole('button', { name: `Revoke ${id}` }).click();
+    const revoke = page.getByRole('dialog', { name: `Revoke ${id}?` });
+    const typed = revoke.getByLabel(`Type ${id} to confirm`);
+    await typed.fill(id.slice(1));
+    expect(await revoke.getByRole('button', { name: 'Revoke' }).isDisabled()).toBe(true);
+    await typed.fill(id);
+    await revoke.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByText(`${id} was revoked.`).waitFor();
+    await eventually(async () => codeOf(await merchant.charge(key))).toBe('invalid_api_key');
+    expect((await merchant.charge(successor)).status).toBe(200);
+
+    // Shown once: not in the page any more, nor in what the browser keeps.
+    expect(await page.content()).not.toContain(successor);
+    const kept = 'JSON.stringify([location.href, document.title, localStorage, sessionStorage])';
+    expect(await page.evaluate(kept)).not.toMatch(/sk_test_/);
+  });
+
+  test('encryption is switched on and off and the credentials replaced, with a grace each time', async () => {
+    const { merchant, upstream, url } = sidecar();
+    const page = await browser.open(`${url}#/accounts`);
+    await signIn(page, 'operator');
+    await addAccount(page, 'umbrella', 'Umbrella');
+    const key = await issueKey(page);
+    await page.getByRole('link', { name: 'Encryption Settings' }).click();
+    const toggle = page.getByRole('switch', { name: 'Encryption in Test' });
+    const dialog = page.getByRole('dialog');
+
+    // On. Plain requests are accepted during the grace, whose end is moved, then made now.
+    await toggle.click();
+    await dialog.getByLabel('Plain requests are accepted besides for').selectOption('24 hours');
+    await dialog.getByRole('button', { name: 'Switch on' }).click();
+    const first = await takeCredentials(page);
+    await page.getByText('Plain requests are accepted too.').waitFor();
+    await eventually(async () => (await merchant.sealed(key, first)).headers['envelope']).toBe('sealed');
+    expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
+    expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
+    expect((await merchant.charge(key)).body).toBe('{"ok":true}');
+    await page.getByText('Ends in 23 hours').waitFor();
+    await page.getByRole('button', { name: 'Change the end' }).click();
+    await dialog.getByLabel('The grace ends in').selectOption('7 days');
+    await dialog.getByRole('button', { name: 'Change the end' }).click();
+    await page.getByText('Ends in 6 days').waitFor();
+    await confirm(page, 'End now');
+    await eventually(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
+
+    // Replaced. The old ones work until the grace ends.
+    await confirm(page, 'Replace key and IV');
+    const second = await takeCredentials(page);
+    await page.getByText('The previous key and IV are accepted too.').waitFor();
+    await eventually(async () => (await merchant.sealed(key, second)).headers['envelope-credentials']).toBe('current');
+    expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
+    await confirm(page, 'End now');
+    await eventually(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
+    expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
+
+    // Off. Envelopes are opened and their responses sealed during the grace, passed on as they are afterwards.
+    await toggle.click();
+    await dialog.getByText('The key and the IV are deleted at once.').waitFor();
+    await dialog.getByLabel('Envelopes are still accepted for').selectOption('7 days');
+    await dialog.getByText('Until the grace ends, envelopes are still opened').waitFor();
+    await dialog.getByRole('button', { name: 'Switch off' }).click();
+    await page.getByText('Encryption is off in Test.').waitFor();
+    await eventually(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');
+    expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
+    expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
+    await confirm(page, 'End now');
+    await eventually(async () => (await merchant.sealed(key, second)).headers['envelope']).toBe(undefined);
+    expect(upstream.seen.at(-1)?.body).toMatch(/^{"data":"[0-9a-f]+"}$/);
+
+    // On again: with new ones, in the other encoding.
+    await toggle.click();
+    await dialog.getByLabel('Responses are encoded as').selectOption('Base64');
+    await dialog.getByRole('button', { name: 'Switch on' }).click();
+    const third = await takeCredentials(page);
+    expect([first.key, second.key]).not.toContain(third.key);
+    await eventually(async () => codeOf(await merchant.sealed(key, second))).toBe('decryption_failed');
+    expect(opened(await merchant.sealed(key, third), third)).toBe('{"ok":true}');
+  });
+}

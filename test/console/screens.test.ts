@@ -1,0 +1,175 @@
+import type { Page } from 'playwright-core';
+import { expect, test } from 'vitest';
+import { seriousViolations } from './axe.ts';
+import { describeWithChromium, useBrowser } from './browser.ts';
+import { codeOf } from './merchant.ts';
+import { operators, signIn, useConsole } from './sidecar.ts';
+
+const key = 'sk_test_acmeacmeacmeacme';
+const accounts = {
+  accounts: [
+    {
+      id: 'acme',
+      name: 'Acme Stores',
+      keys: [
+        { id: 'old', key, createdAt: '2025-01-01' },
+        { id: 'gone', key: 'sk_test_gonegonegonegone', createdAt: '2025-01-01', revokedAt: '2025-02-01' },
+      ],
+      encryption: {
+        test: {
+          enabled: true,
+          key: 'k7Jq2vXw9RtB4mNz8LpC1sDfG5hYeU3a',
+          iv: 'Zx9Qw3Er7Ty1Ui5O',
+          previous: { key: 'p4Wn6bVc2KsH8dTf0QaZ5xJm3GyRu7Le', iv: 'Bn4Mx8Cz1Vl6Kj3H', until: '2099-01-01' },
+        },
+      },
+    },
+    { id: 'globex', name: 'Globex' },
+  ],
+};
+
+/** Each screen of an operator, with what must be there before it counts as shown. */
+const screens: readonly (readonly [place: string, shown: RegExp])[] = [
+  ['overview', /envelope_required 1/],
+  ['accounts', /Acme Stores/],
+  ['accounts/acme/keys', /Due/],
+  ['accounts/acme/encryption', /The previous key and IV are accepted too/],
+  ['accounts/acme/activity', /Account renamed/],
+  ['rotation', /Open graces/],
+  ['audit', /Account renamed/],
+  ['system', /limits\.requestBody/],
+];
+
+describeWithChromium('every screen', () => {
+  const browser = useBrowser();
+  const sidecar = useConsole(() => ({ accounts }));
+
+  test('is accessible and fits: axe finds nothing serious, dark and light, at 360 and 1,600 pixels', async () => {
+    const { merchant, url } = sidecar();
+    expect(codeOf(await merchant.charge(key))).toBe('envelope_required');
+    const page = await browser.open(url);
+    await page.getByLabel('Token').waitFor();
+    await expectAccessible(page, 'sign-in');
+    await signIn(page, 'admin');
+    await page.goto(`${url}#/accounts/acme`);
+    await page.getByRole('button', { name: 'Rename' }).click();
+    await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill('Acme Stores Ltd');
+    await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
+    await page.getByText('The account was renamed.').waitFor();
+    await expectAccessible(page, 'a change was made');
+    for (const [place, shown] of screens) {
+      await page.goto(`${url}#/${place}`);
+      await page.getByText(shown).first().waitFor();
+      await expectAccessible(page, place);
+    }
+    await page.goto(`${url}#/accounts/acme/encryption`);
+    await page.getByRole('button', { name: 'Replace key and IV' }).click();
+    await page.getByRole('dialog').waitFor();
+    await expectAccessible(page, 'a dialog');
+  }, 90_000);
+
+  test('is reached by keyboard alone: encryption is switched on, the key copied, the session ended', async () => {
+    const { merchant, url } = sidecar();
+    const page = await browser.open(`${url}#/accounts`);
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+    await page.getByLabel('Token').waitFor();
+    await page.keyboard.type(operators.operator.token);
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Accounts' }).waitFor();
+
+    await tabTo(page, 'Search');
+    await page.keyboard.type('globex');
+    await page.getByRole('link', { name: 'acme' }).waitFor({ state: 'detached' });
+    await tabTo(page, 'globex');
+    await page.keyboard.press('Enter');
+    await page.getByRole('heading', { name: 'Globex' }).waitFor();
+    await tabTo(page, 'Issue key');
+    await page.keyboard.press('Enter');
+    await tabTo(page, 'Issue key');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog', { name: 'The new API key' }).waitFor();
+    await tabTo(page, 'Copy: API key');
+    await page.keyboard.press('Enter');
+    const issued = await clipboard(page);
+    await tabTo(page, 'Done');
+    await page.keyboard.press('Enter');
+    await expectFocus(page, 'Issue key');
+
+    await tabTo(page, 'Encryption Settings');
+    await page.keyboard.press('Enter');
+    await tabTo(page, 'Encryption in Test');
+    await page.keyboard.press('Space');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.press('Escape');
+    await expectFocus(page, 'Encryption in Test');
+    await page.keyboard.press('Space');
+    await tabTo(page, 'Switch on');
+    await page.keyboard.press('Enter');
+    await page.getByRole('dialog', { name: /The new key and IV/ }).waitFor();
+    await tabTo(page, 'Copy: Key');
+    await page.keyboard.press('Enter');
+    const aesKey = await clipboard(page);
+    await tabTo(page, 'Copy: IV');
+    await page.keyboard.press('Enter');
+    const iv = await clipboard(page);
+    await tabTo(page, 'Done');
+    await page.keyboard.press('Enter');
+    await expectFocus(page, 'Encryption in Test');
+    await expect
+      .poll(async () => (await merchant.sealed(issued, { key: aesKey, iv })).headers['envelope'], { timeout: 10_000 })
+      .toBe('sealed');
+
+    await tabTo(page, 'Sign out');
+    await page.keyboard.press('Enter');
+    await page.getByLabel('Token').waitFor();
+  });
+});
+
+/** Looks at what is shown in both themes and at both widths. Nothing may scroll sideways. */
+async function expectAccessible(page: Page, screen: string): Promise<void> {
+  for (const [width, theme, otherTheme] of [
+    [360, 'dark', 'light'],
+    [1_600, 'light', 'dark'],
+  ] as const) {
+    await page.setViewportSize({ width, height: 800 });
+    expect([screen, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([screen, width]);
+    await page.emulateMedia({ colorScheme: theme });
+    expect([screen, width, theme, await seriousViolations(page)]).toEqual([screen, width, theme, []]);
+    // A theme is made of colours alone.
+    await page.emulateMedia({ colorScheme: otherTheme });
+    const found = await seriousViolations(page, 'color-contrast');
+    expect([screen, width, otherTheme, found]).toEqual([screen, width, otherTheme, []]);
+  }
+}
+
+/** The name of what has the focus, and whether that can be seen. */
+const focused = `(() => {
+  const element = document.activeElement;
+  // Between the last control and the first.
+  if (element === document.body) return { name: '', seen: true };
+  const { outlineStyle, outlineWidth } = getComputedStyle(element);
+  const name = element.getAttribute('aria-label') ?? element.labels?.[0]?.textContent ?? element.textContent;
+  return { name, seen: outlineStyle !== 'none' && parseFloat(outlineWidth) > 0 };
+})()`;
+
+/** Presses Tab until what has this name has the focus. Whatever has it on the way must be seen to have it. */
+async function tabTo(page: Page, name: string): Promise<void> {
+  const passed: string[] = [];
+  do {
+    await page.keyboard.press('Tab');
+    const now = (await page.evaluate(focused)) as { readonly name: string; readonly seen: boolean };
+    if (passed.push(now.name) > 100) throw new Error(`Tab does not lead to ${name}: ${passed.join(', ')}`);
+    expect([now.name, now.seen]).toEqual([now.name, true]);
+  } while (passed.at(-1) !== name);
+}
+
+async function expectFocus(page: Page, name: string): Promise<void> {
+  await expect.poll(() => page.evaluate(focused)).toMatchObject({ name });
+}
+
+async function clipboard(page: Page): Promise<string> {
+  await expect.poll(() => page.evaluate('navigator.clipboard.readText()')).not.toBe('');
+  const text = (await page.evaluate('navigator.clipboard.readText()')) as string;
+  await page.evaluate('navigator.clipboard.writeText("")');
+  return text;
+}

@@ -1,0 +1,41 @@
+import type { Page } from 'playwright-core';
+import type { HandedOver } from './merchant.ts';
+
+/** Presses the button of the menu, then the one of the same name in the dialog that it opens. */
+export async function confirm(page: Page, name: string): Promise<void> {
+  await page.getByRole('button', { name, exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
+}
+
+/** Adds an account, from the list of accounts; the page is the new account's then. */
+export async function addAccount(page: Page, id: string, name: string): Promise<void> {
+  await page.getByRole('button', { name: 'Add account' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Id').fill(id);
+  await dialog.getByLabel('Name', { exact: true }).fill(name);
+  await dialog.getByRole('button', { name: 'Add account' }).click();
+  await page.getByRole('heading', { name }).waitFor();
+}
+
+/** Issues a secret test key on the page of an account, and returns it. */
+export async function issueKey(page: Page): Promise<string> {
+  await confirm(page, 'Issue key');
+  return takeKey(page);
+}
+
+/** The key that a dialog shows once. */
+export async function takeKey(page: Page): Promise<string> {
+  const dialog = page.getByRole('dialog', { name: 'The new API key' });
+  const key = (await dialog.locator('.secret code').textContent()) ?? '';
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  return key;
+}
+
+/** The key and the IV that a dialog shows once. */
+export async function takeCredentials(page: Page): Promise<HandedOver> {
+  const dialog = page.getByRole('dialog', { name: /The new key and IV/ });
+  await dialog.waitFor();
+  const [key = '', iv = ''] = await dialog.locator('.secret code').allTextContents();
+  await dialog.getByRole('button', { name: 'Done' }).click();
+  return { key, iv };
+}
