@@ -51,7 +51,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     .action(async (id: string, options: StoreOptions & { name: string }) => {
       await onStore(io, ended, 'accounts add', options, async ({ operations, actor, show }) => {
         const added = await operations.add(id, options.name, { actor });
-        await show(added, () => `Added ${id}.\nNext: keys issue ${id} --environment test --kind secret\n`);
+        await show(added, () => `Added ${id}.\nNext: sidecar keys issue ${id} --environment test --kind secret\n`);
       });
     });
 

@@ -87,7 +87,8 @@ cipherTest: { environments: [test] }
 
 const accountsYaml = `# yaml-language-server: $schema=accounts.schema.json
 #
-# The accounts. Do not write keys by hand: these commands make them, show them once and store only a hash.
+# The accounts. Do not write keys by hand: these commands make them, show them once and store only a hash. They find this file
+# by the configuration that --config or the variable SIDECAR_CONFIG names.
 #
 #   sidecar accounts add acme --name 'Acme Stores'
 #   sidecar keys issue acme --environment test --kind secret

@@ -15,7 +15,7 @@ describe('accounts', () => {
   test('are added, listed and shown', async () => {
     const { run } = await withAcme();
     expect((await run('accounts add globex --name Globex')).stdout).toBe(
-      'Added globex.\nNext: keys issue globex --environment test --kind secret\n',
+      'Added globex.\nNext: sidecar keys issue globex --environment test --kind secret\n',
     );
     expect((await run('accounts list')).stdout).toBe(`ID      NAME         ACTIVE  KEYS  ENCRYPTS
 acme    Acme Stores  yes     0     -

@@ -39,7 +39,12 @@ test('the page leads from an empty store to an encrypted charge', async () => {
   // A process group of its own, so that what the page starts in the background ends with the test.
   const shell = spawn('sh', ['-eu'], {
     cwd: folder.path,
-    env: { ...process.env, PATH: `${folder.path}:${process.env['PATH'] ?? ''}` },
+    env: {
+      ...process.env,
+      PATH: `${folder.path}:${process.env['PATH'] ?? ''}`,
+      // A dozen short commands: each would compile the same sources.
+      NODE_COMPILE_CACHE: folder.file('cache'),
+    },
     stdio: 'pipe',
     detached: true,
   });

@@ -1,10 +1,37 @@
-import { readdirSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { runner } from 'node-pg-migrate';
 import { expect, test } from 'vitest';
+import { hashOf } from '../../../src/accounts/api-key.ts';
+import { inspect } from '../../../src/accounts/postgres/inspect.ts';
 import { migrate } from '../../../src/accounts/postgres/migrate.ts';
+import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
+import { Folder } from '../../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
-import { openStore, put, storedAccount } from './fixtures.ts';
+import { keyNamed, openDirectory, openStore, put, storedAccount } from './fixtures.ts';
 
-const all = readdirSync('src/accounts/postgres/migrations').map((file) => file.replace(/\.sql$/, ''));
+const folder = 'src/accounts/postgres/migrations';
+const all = readdirSync(folder).map((file) => file.replace(/\.sql$/, ''));
+
+/** What a later version may do to the tables: add columns and tables, as docs/runbook.md promises. */
+const nextVersion = `
+  ALTER TABLE accounts ADD COLUMN region text NOT NULL DEFAULT 'eu';
+  ALTER TABLE api_keys ADD COLUMN scopes jsonb NOT NULL DEFAULT '[]';
+  ALTER TABLE encryption ADD COLUMN suite text;
+  ALTER TABLE audit ADD COLUMN source text;
+  CREATE TABLE regions (name text PRIMARY KEY);
+  INSERT INTO regions VALUES ('eu');
+`;
+
+/** The statements of docs/accounts.md that make the index for searches, one by one: the last must not be in a transaction. */
+const searchIndex = (
+  /^### Search\n[^]*?^```sql\n([^]*?)^```$/m.exec(readFileSync('docs/accounts.md', 'utf8'))?.[1] ?? ''
+)
+  .split(/(?<=;\n)/)
+  .filter((statement) => statement !== '');
+
+/** Planning reads a row or two of the primary key as well. */
+const everyRow = expect.closeTo(10_000, -2) as number;
+const fewRows = expect.closeTo(0, -2) as number;
 
 describeWithPostgres('migrations', () => {
   const postgres = usePostgres();
@@ -49,6 +76,68 @@ describeWithPostgres('migrations', () => {
     const outside = `SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'public'`;
     expect(await postgres.psql(url, outside)).toBe('0');
   });
+
+  test('of a later version are ones that this version works on, as during a rollout and after a rollback', async () => {
+    const url = await postgres.createDatabase();
+    await put(openStore(url), storedAccount('acme'));
+    const { directory } = await openDirectory(url);
+    const holderOf = async (id: string, of = directory) => of.find(hashOf(keyNamed(id)));
+    expect(await holderOf('acme')).toMatchObject({ account: { name: 'Account acme' } });
+
+    const next = new Folder({});
+    cpSync(folder, next.path, { recursive: true });
+    writeFileSync(next.file('9999_next.sql'), nextVersion);
+    const options = { schema: 'envelope_sidecar', migrationsTable: 'migrations', log: () => {} };
+    const done = await runner({ ...options, databaseUrl: url, dir: next.path, direction: 'up' });
+    expect(done.map(({ name }) => name)).toEqual(['9999_next']);
+    await postgres.psql(url, "UPDATE envelope_sidecar.accounts SET region = 'us'");
+
+    // One that runs, one that starts, and its commands.
+    const store = openStore(url);
+    await put(store, storedAccount('acme', { name: 'Acme Stores' }), storedAccount('globex'));
+    for (const each of [directory, (await openDirectory(url)).directory]) {
+      await expect.poll(() => holderOf('acme', each)).toMatchObject({ account: { name: 'Acme Stores' } });
+      expect(await holderOf('globex', each)).toMatchObject({ account: { id: 'globex' } });
+    }
+    // The later version's columns are left as they are.
+    expect(await postgres.psql(url, 'SELECT account_id, region FROM envelope_sidecar.accounts ORDER BY 1')).toBe(
+      'acme|us\nglobex|eu',
+    );
+    expect((await inspect(url, 1)).pending).toEqual([]);
+    expect(await migrate(url)).toEqual([]);
+  });
+
+  test('make no index for searches, but the one of docs/accounts.md serves them', async () => {
+    const url = await postgres.createDatabase();
+    const rows = `SELECT 'merchant-' || i, 'Store ' || md5(i::text), true FROM generate_series(1, 10000) AS i`;
+    await postgres.psql(url, `INSERT INTO envelope_sidecar.accounts ${rows}; ANALYZE envelope_sidecar.accounts`);
+    const search = async (text: string): Promise<{ found: string[]; read: number }> => {
+      const before = await rowsRead(url);
+      const store = new PostgresStore(url);
+      const found: string[] = [];
+      for await (const { id } of store.list(undefined, undefined, { search: text, now: 0 })) found.push(id);
+      await store.close();
+      return { found, read: (await rowsRead(url)) - before };
+    };
+
+    expect(await search('CHANT-7777')).toEqual({ found: ['merchant-7777'], read: everyRow });
+    for (const statement of searchIndex) await postgres.psql(url, statement);
+    expect(await search('CHANT-7777')).toEqual({ found: ['merchant-7777'], read: fewRows });
+    // The name of another one: the MD5 of its number.
+    expect(await search('B52340B4DE4566B8')).toEqual({ found: ['merchant-4711'], read: fewRows });
+    expect(await search('not there')).toEqual({ found: [], read: fewRows });
+  });
+
+  /** Rows of the accounts that were read one after the other or along the primary key, by connections that are closed. */
+  async function rowsRead(url: string): Promise<number> {
+    const others =
+      'SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()';
+    await expect.poll(() => postgres.psql(url, others)).toBe('0');
+    const sql = `SELECT t.seq_tup_read + i.idx_tup_read
+      FROM pg_stat_user_tables t JOIN pg_stat_user_indexes i USING (relid)
+      WHERE t.relname = 'accounts' AND i.indexrelname = 'accounts_pkey'`;
+    return Number(await postgres.psql(url, sql));
+  }
 
   test('say what is wrong in one line', async () => {
     await expect(migrate('postgres://postgres:hunter2@127.0.0.1:1/x')).rejects.toMatchObject({
