@@ -171,7 +171,7 @@ export const refusals = {
   upstream_timeout: {
     status: 504,
     title: 'Upstream timeout',
-    detail: 'The payment core did not answer in time. Whether it acted on the request is not known.',
+    detail: 'The payment core did not respond in time. Whether it acted on the request is not known.',
     sealed: true,
   },
   sealing_failed: {

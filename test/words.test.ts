@@ -1,4 +1,4 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
@@ -15,6 +15,12 @@ const retiredWords: readonly RetiredWord[] = [
     pattern: /\bexport\b[^(:=]*\b(?:\w+Answer|[aA]nswer(?!ed)\w*)\b|\b(?:help: |log\.\w+\().*\banswer(?!ed)/,
     instead: 'response',
     examples: ['export function sealAnswer(', '// in answer to'],
+  },
+  {
+    pattern:
+      /\b(?:an?|the|its|their|whose|every|each|no|this|plain|sealed) answers?\b|\b[aA]nswers? (?:of|from|to `)|\bANSWER\b/,
+    instead: 'response',
+    examples: ['an answer of the upstream', 'it is answered at once'],
   },
   {
     pattern: /\b(?:class|interface|type) Share\b/,
@@ -59,6 +65,8 @@ const checked = [
   'scripts',
   'README.md',
   'CONTRIBUTING.md',
+  'SECURITY.md',
+  'Dockerfile',
 ];
 
 /** The rules themselves, and the pairs of examples that CONTRIBUTING.md shows. */
@@ -70,10 +78,10 @@ const notYet: readonly string[] = ['test/accounts'];
 
 function filesBelow(path: string): string[] {
   if (!existsSync(path)) throw new Error(`${path} does not exist`);
-  if (/\.\w+$/.test(path)) return [path];
+  if (statSync(path).isFile()) return [path];
   const below = readdirSync(path, { recursive: true, withFileTypes: true });
   return below
-    .filter((entry) => entry.isFile() && /\.(?:tsx?|md|ya?ml|json|sh)$/.test(entry.name))
+    .filter((entry) => entry.isFile() && /\.(?:tsx?|md|ya?ml|json|sh|sql)$/.test(entry.name))
     .map(({ parentPath, name }) => join(parentPath, name));
 }
 

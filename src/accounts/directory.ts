@@ -8,7 +8,7 @@ export interface KeyHolder {
   readonly key: ApiKey;
 }
 
-/** `unavailable`: the answer is not known at the moment; a wrong 401 would make a merchant's server give up. */
+/** `unavailable`: the store cannot tell at the moment; a wrong 401 would make a merchant's server give up. */
 export type Found = KeyHolder | undefined | 'unavailable';
 
 /** Where API keys are looked up. */

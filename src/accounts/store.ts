@@ -98,7 +98,7 @@ export interface Decision<T> {
   readonly events: readonly AuditEvent[];
   /** For the caller; may hold secrets, which are kept nowhere. */
   readonly result: T;
-  /** What a repeated request is answered with: JSON without any secret. Only read where `once` was given. */
+  /** The response to a repeated request: JSON without any secret. Read only if `once` was given. */
   readonly receipt?: string | undefined;
 }
 
@@ -169,7 +169,7 @@ export interface StoredPrevious {
   readonly credentials: StoredCredentials | undefined;
   /** End of the grace. */
   readonly until: number;
-  /** When a request was last answered with them. As `lastUsedAt` of a key. */
+  /** When a response was last sealed with them, or sent in plain. As `lastUsedAt` of a key. */
   readonly lastUsedAt: number | undefined;
 }
 

@@ -40,7 +40,7 @@ export const encryptionView = z
     account: z.string().describe('The id of its account.'),
     environment: z.enum(environmentNames),
     enabled: z.boolean(),
-    encoding: z.enum(encodings).describe('How answers are encoded.'),
+    encoding: z.enum(encodings).describe('Encoding of sealed responses.'),
     format: z.enum(formatNames).nullable().describe('How key and IV are written; null where it is not enabled.'),
     created_at: date.nullable().describe('When the credentials were made.'),
     previous: z
@@ -79,7 +79,7 @@ export type AuditEventView = z.output<typeof auditEventView>;
 
 const secretShown = z
   .boolean()
-  .describe('True where this answers a repeated request: the secret was shown before and is missing here.');
+  .describe('True for a repeated request: the secret was shown before and is missing here.');
 
 export const issuedKeyView = keyView
   .extend({

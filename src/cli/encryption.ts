@@ -40,7 +40,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
       });
     });
 
-  command('disable', 'accept and answer plaintext; the key and the IV are forgotten')
+  command('disable', 'end encryption: plaintext in both directions; the key and the IV are forgotten')
     .option(
       '--grace <duration>',
       'still open envelopes and seal their responses for this time, such as 24h',

@@ -48,7 +48,7 @@ export type OperatorRole = OperatorsToken['role'];
 type FileEnvironment = NonNullable<File['environments'][EnvironmentName]>;
 export interface Environment extends FileEnvironment {
   readonly name: EnvironmentName;
-  /** Lower case, without port. Empty: answers for every host, which only a sole environment does. */
+  /** Lower case, without port. Empty: every host, which only a sole environment may have. */
   readonly hosts: readonly string[];
 }
 export type UpstreamTarget = FileEnvironment['upstream'];

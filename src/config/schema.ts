@@ -105,7 +105,7 @@ export function sidecarSchema(values: Values) {
         hosts: z
           .array(value(hostName))
           .prefault([])
-          .describe('Host names the listener answers to, besides IP addresses and `localhost`.'),
+          .describe('Host names that the listener accepts, besides IP addresses and `localhost`.'),
         console: z.boolean().default(true).describe('Whether the console is served at `/console/`.'),
         tls: tls.optional().describe('Makes the listener speak TLS only.'),
       })

@@ -244,7 +244,7 @@ export const texts = {
     accepts: {
       credentials: 'The previous key and IV are accepted too.',
       plaintext: 'Plain requests are accepted too.',
-      envelopes: 'Envelopes are still opened, and answered sealed.',
+      envelopes: 'Envelopes are still opened, and their responses sealed.',
     },
     until: (when: string) => `Ends ${when}`,
     ends: { '1': '1 hour', '24': '24 hours', '168': '7 days', '720': '30 days' },

@@ -48,9 +48,9 @@ aes() { openssl enc -aes-256-cbc -K "$KEY_HEX" -iv "$IV_HEX" "$@"; }
 KEY_HEX=$(printf %s '${credentials?.key}' | hex)
 IV_HEX=$(printf %.16s '${credentials?.iv}' | hex)
 DATA=$(printf %s ${payment} | aes | hex)
-ANSWER=$(${post('/api/s2s/charge', secretKey(encrypting), String.raw`"{\"data\":\"$DATA\"}"`)})
-echo "$ANSWER"
-echo "$ANSWER" | perl -ne 'print pack "H*", $1 if /"data":"([0-9a-f]+)"/' \\
+RESPONSE=$(${post('/api/s2s/charge', secretKey(encrypting), String.raw`"{\"data\":\"$DATA\"}"`)})
+echo "$RESPONSE"
+echo "$RESPONSE" | perl -ne 'print pack "H*", $1 if /"data":"([0-9a-f]+)"/' \\
   | aes -d; echo
 
 # ${plain?.id} does not encrypt: the same charge in plain JSON.

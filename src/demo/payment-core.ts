@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { http } from '../http.ts';
 import { Ledger, type Response } from './ledger.ts';
 
-/** Bytes of a body that are read; a longer one is answered with 413. */
+/** Bytes of a body that are read; a longer one gets a 413. */
 const bodyLimit = 1_048_576;
 
 const amount = z.int().positive();

@@ -25,7 +25,7 @@ export function cipherTestOf(path: string): 'encrypt' | 'decrypt' | undefined {
   return endpoints[path.toLowerCase().replace(/\/$/, '')];
 }
 
-/** Answers a test endpoint with the caller's own key, IV and data; nothing is looked up or forwarded. */
+/** Serves a test endpoint with the caller's own key, IV and data; nothing is looked up or forwarded. */
 export async function runCipherTest(
   reply: Reply,
   head: RequestHead,

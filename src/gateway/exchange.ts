@@ -58,7 +58,7 @@ function forwardToBeSealed(
   return forward(reply, head, environment, headers, body, new SealedResponse(reply, sealer, environment.name, metrics));
 }
 
-/** Opens the envelope and settles how it is answered. */
+/** Opens the envelope and decides how the response is sealed. */
 function open(
   reply: Reply,
   environment: ServedEnvironment,

@@ -12,7 +12,7 @@ export interface ServedEnvironment {
   readonly upstream: Upstream;
   /** Whether the upstream gets `Authorization`, because it checks keys itself. */
   readonly forwardsAuthorization: boolean;
-  /** Whether the two test endpoints are answered here. */
+  /** Whether this environment has the two test endpoints. */
   readonly cipherTest: boolean;
 }
 

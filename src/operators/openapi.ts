@@ -33,7 +33,7 @@ const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'A repeat of the request under the same key makes nothing new. It answers with the same object without its secret ' +
+    'A repeat of the request under the same key makes nothing new. It returns the same object without its secret ' +
     'and with `secret_shown: true`.',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7E]*$' },
 };

@@ -21,7 +21,7 @@ export class DirectoryMonitor implements Monitor {
     const registers = [registry];
     this.#lookups = new Counter({
       name: 'envelope_sidecar_accounts_lookups_total',
-      help: 'Look-ups of API keys, by how they were answered: from the cache (cached, cached_unknown, stale), by the database (found, unknown), or not (unavailable).',
+      help: 'Look-ups of API keys, by outcome: from the cache (cached, cached_unknown, stale), from the database (found, unknown), or neither (unavailable).',
       labelNames: ['outcome'],
       registers,
     });
@@ -53,7 +53,7 @@ export class DirectoryMonitor implements Monitor {
     });
     void new Gauge({
       name: 'envelope_sidecar_accounts_age_seconds',
-      help: 'Since the database of the accounts was last heard: what is answered from the cache may be this old.',
+      help: 'When the database of the accounts was last heard from: cached keys may be this old.',
       registers,
       collect() {
         const heardAt = state()?.heardAt;

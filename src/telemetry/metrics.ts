@@ -7,7 +7,7 @@ import { SeriesCounter, SeriesHistogram, type Count, type Distribution } from '.
 export type EnvironmentLabel = EnvironmentName | 'none';
 
 /** What a request came to. Times in seconds. */
-export interface Answered {
+export interface Completed {
   readonly method: string;
   readonly status: number;
   /** From its head to its end. */
@@ -58,7 +58,7 @@ export class Metrics {
   constructor(registry: Registry, inFlight: () => number) {
     this.#requests = new SeriesCounter(registry, {
       name: 'envelope_sidecar_requests_total',
-      help: 'Requests answered. Status 499: the client left before its response, or the end of a drain broke it off.',
+      help: 'Requests, by the status of their response. Status 499: the client disconnected first, or the end of a drain broke the response off.',
       labelNames: ['environment', 'route', 'method', 'status'],
     });
     this.#requestSeconds = new SeriesHistogram(
@@ -98,7 +98,7 @@ export class Metrics {
     });
     this.#refusals = new SeriesCounter(registry, {
       name: 'envelope_sidecar_refusals_total',
-      help: 'Requests the sidecar answered itself with an error, by code.',
+      help: 'Requests that the sidecar refused, by code.',
       labelNames: ['environment', 'code'],
     });
     this.#reported = new SeriesCounter(registry, {
@@ -113,7 +113,7 @@ export class Metrics {
     });
     this.#grace = new SeriesCounter(registry, {
       name: 'envelope_sidecar_grace_requests_total',
-      help: 'Requests of accounts during a grace, by what they were answered with: current, previous or none.',
+      help: 'Requests of accounts during a grace, by the credentials that sealed the response: current, previous or none.',
       labelNames: ['environment', 'credentials'],
     });
     const envelopes = new SeriesCounter(registry, {
@@ -143,9 +143,9 @@ export class Metrics {
   }
 
   /** Records one finished request. */
-  request(environment: EnvironmentLabel, route: string, answered: Answered): void {
-    const { status, seconds, upstreamSeconds, overheadSeconds } = answered;
-    const method = methodLabels.has(answered.method) ? answered.method : 'other';
+  request(environment: EnvironmentLabel, route: string, completed: Completed): void {
+    const { status, seconds, upstreamSeconds, overheadSeconds } = completed;
+    const method = methodLabels.has(completed.method) ? completed.method : 'other';
     const series = this.#routes.get(environment)?.get(route) ?? this.#addRoute(environment, route);
     const count =
       series.requests.get(method)?.get(status) ?? this.#addRequests(series, environment, route, method, status);

@@ -66,7 +66,7 @@ describe('waiting for an account to be in force', () => {
   });
 
   test.each<[string, () => Promise<StoredAccount | undefined>]>([
-    ['has no answer', () => new Promise(() => {})],
+    ['does not respond', () => new Promise(() => {})],
     ['has another version', async () => stored('later')],
     ['has it no longer', async () => undefined],
     ['cannot be read', () => Promise.reject(new AccountsError('store_invalid', 'broken'))],

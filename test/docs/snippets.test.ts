@@ -103,7 +103,7 @@ describe('docs/merchants.md', () => {
     const [open = ''] = blocks('docs/merchants.md', 'sh base64');
     const response = JSON.stringify({ data: encrypted(acmeTest, '{"amount":1500}').toString('base64') });
     const { key: KEY, iv: IV } = acmeTest;
-    expect(await run(`${definitions}\nANSWER='${response}'\n${open}`, 'sh', { KEY, IV })).toBe('{"amount":1500}\n');
+    expect(await run(`${definitions}\nRESPONSE='${response}'\n${open}`, 'sh', { KEY, IV })).toBe('{"amount":1500}\n');
   });
 
   test.each([...sh.map((code) => ['sh', code] as const), ...js.map((code) => ['js', code] as const)])(

@@ -374,7 +374,7 @@ describe('requests in flight', () => {
       expect(refused.headers['retry-after']).toBe('1');
       expect(await inFlight(sidecar)).toBe(3);
 
-      for (const answer of responses.splice(0)) answer();
+      for (const respond of responses.splice(0)) respond();
       for (const client of clients) expect(parseOnly(await client.untilText('}')).status).toBe(200);
       await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
     }

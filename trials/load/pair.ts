@@ -17,7 +17,7 @@ export interface Version {
   readonly credentials: MerchantCredentials;
 }
 
-/** A request, and what is wrong with an answer to it; undefined where nothing is. */
+/** A request, and what is wrong with its response, or undefined. */
 export interface Exchange {
   readonly id: string;
   readonly asked: Asked;

@@ -60,7 +60,7 @@ export function accountsSchema({ value }: Values) {
     iv: value(text).optional().describe('The IV; see `format`. Required if encryption is enabled.'),
     encoding: value(oneOf(encodings))
       .prefault('hex')
-      .describe('How answers are encoded. Requests may come in either encoding.'),
+      .describe('Encoding of sealed responses. Requests may come in either encoding.'),
     format: value(oneOf(formatNames))
       .prefault('text')
       .describe(

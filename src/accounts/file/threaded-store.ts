@@ -72,7 +72,7 @@ export class ThreadedFileStore extends FileStore {
   }
 
   /**
-   * Carries a task out, answering what its thread asks. What `answer` throws ends it and is thrown on.
+   * Carries a task out and replies to what its thread asks. An error that `answer` throws ends it and is thrown on.
    *
    * @param done called where it was carried out, with the receipt of what was not made again
    */

@@ -37,7 +37,7 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['28', 'store_unavailable', 'the database refuses the user or the password'],
   ['3D000', 'store_unavailable', 'there is no database of this name'],
   ['53300', 'store_unavailable', 'the database has no connection left'],
-  ['57014', 'store_unavailable', 'the database did not answer in time'],
+  ['57014', 'store_unavailable', 'the database did not respond in time'],
   ['40', 'store_locked', 'the accounts are being changed by others all the time: try again'],
 ];
 

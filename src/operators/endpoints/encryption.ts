@@ -62,7 +62,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/disable',
     operation: 'disable_encryption',
-    summary: 'Accept and answer plaintext; the key and the IV are forgotten',
+    summary: 'End encryption: plaintext in both directions; the key and the IV are forgotten',
     role: 'operator',
     input: z.strictObject({
       account,

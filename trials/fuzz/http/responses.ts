@@ -31,7 +31,7 @@ export function readResponse(text: string, at: number, bodyless: boolean, ended:
   return typeof read === 'string' ? read : { ...head, status, ...read };
 }
 
-/** Whether the connection ends with this answer. */
+/** Whether the connection ends with this response. */
 export function isLast(response: Response): boolean {
   return valuesOf(response, 'connection').some((value) => /\bclose\b/i.test(value));
 }

@@ -42,7 +42,7 @@ CREATE TABLE encryption (
   CHECK (previous_key IS NULL OR previous_until IS NOT NULL)
 );
 
--- Use is kept apart from what is used: these rows are written often, and nobody is told of it.
+-- Use is kept in tables of its own: these rows are written often, and sidecars are not notified of them.
 CREATE TABLE key_uses (
   key_id text COLLATE "C" PRIMARY KEY REFERENCES api_keys ON DELETE CASCADE,
   used_at timestamptz NOT NULL
@@ -68,7 +68,7 @@ CREATE TABLE audit (
 );
 CREATE INDEX ON audit (account_id, at);
 
--- What a request that was carried out once is answered with when it is repeated.
+-- The response to a request that is repeated under its idempotency key.
 CREATE TABLE receipts (
   idempotency_key text COLLATE "C" PRIMARY KEY,
   request text NOT NULL,
@@ -77,7 +77,7 @@ CREATE TABLE receipts (
 );
 CREATE INDEX ON receipts (made_at);
 
--- Tells all sidecars whose accounts a statement has changed, whoever made it: their ids in one or more notifications,
+-- Tells all sidecars whose accounts a statement has changed, from any client: their ids in one or more notifications,
 -- or "*". A payload must stay below 8000 bytes; an id has up to 64.
 CREATE FUNCTION announce_change() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
