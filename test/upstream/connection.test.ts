@@ -18,7 +18,7 @@ function bodyOf(...parts: readonly string[]): StreamedBody {
   };
 }
 
-test('a body without a stated length is sent in chunks, each of which ends with CRLF, and has an end', async () => {
+test('a body without a stated length is sent in chunks that end with CRLF, and a last chunk', async () => {
   const { origin, connections } = await startByteUpstream((connection) => {
     void vi
       .waitFor(() => expect(connection.received).toMatch(/0\r\n\r\n$/))
@@ -30,7 +30,7 @@ test('a body without a stated length is sent in chunks, each of which ends with 
   );
 });
 
-test('a call that is aborted in the head of its response hears nothing of the body', async () => {
+test('a call that is aborted at the head of its response gets no events of the body', async () => {
   const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(`${ok}{}`));
   const heard: string[] = [];
   const { outcome } = ask(upstreamAt(origin), 'GET', undefined, '/', (event, call) => {
@@ -51,7 +51,7 @@ test('a call whose handler throws ends with its connection', async () => {
   await vi.waitFor(() => expect(connections[0]?.closed).toBe(true));
 });
 
-test('an upstream that ends its side fails the request at once, though it takes no more of it', async () => {
+test('an upstream that ends its side fails the request at once, even while it reads no more of the body', async () => {
   const { origin } = await startByteUpstream(({ socket }) => void socket.pause().end());
   expect(await ask(upstreamAt(origin), 'POST', Buffer.alloc(64 << 20)).outcome).toBe('ECONNCLOSED');
 });
@@ -59,14 +59,25 @@ test('an upstream that ends its side fails the request at once, though it takes 
 test.each([
   ['the end', { onEnd: fail }],
   ['the failure', { onFailure: fail }],
-])('what a handler throws at %s of its response is told to it, and ends nothing else', async (name, throwing) => {
-  const { origin } = await startByteUpstream(({ socket }) => void socket.end(name === 'the end' ? `${ok}{}` : 'none'));
-  const { promise, resolve } = Promise.withResolvers<unknown>();
-  const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {}, onEnd: () => {}, onFailure: () => {} };
-  const request = { method: 'GET', target: '/', headers: [], body: undefined };
-  upstreamAt(origin).send(request, { ...ignored, ...throwing, onError: resolve });
-  expect(await promise).toEqual(new Error('unforeseen'));
-});
+])(
+  'an error thrown by a handler at %s of its response is passed to its onError, and ends only its call',
+  async (name, throwing) => {
+    const { origin } = await startByteUpstream(
+      ({ socket }) => void socket.end(name === 'the end' ? `${ok}{}` : 'none'),
+    );
+    const { promise, resolve } = Promise.withResolvers<unknown>();
+    const ignored = {
+      onInformation: () => {},
+      onHead: () => {},
+      onData: () => {},
+      onEnd: () => {},
+      onFailure: () => {},
+    };
+    const request = { method: 'GET', target: '/', headers: [], body: undefined };
+    upstreamAt(origin).send(request, { ...ignored, ...throwing, onError: resolve });
+    expect(await promise).toEqual(new Error('unforeseen'));
+  },
+);
 
 test('a request without a Host gets that of the upstream', async () => {
   const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(`${ok}{}`));
@@ -79,7 +90,7 @@ test('a request without a Host gets that of the upstream', async () => {
   expect(connections[0]?.received).toBe(`GET / HTTP/1.1\r\nHost: ${new URL(origin).host}\r\n\r\n`);
 });
 
-test('a POST is sent on a new connection if its rested one has died just now', async () => {
+test('a POST is sent on a new connection if the idle one has just died', async () => {
   const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(`${ok}{}`), {
     every: true,
   });
@@ -89,7 +100,7 @@ test('a POST is sent on a new connection if its rested one has died just now', a
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => start + 1_000);
   onTestFinished(() => clock.mockRestore());
   const outcome = await new Promise((resolve) => {
-    // From a timer, the end of the connection is seen before the request is sent.
+    // From a timer, because Node then reports the end of the connection before the request is sent.
     setTimeout(() => {
       connections[0]?.socket.destroy();
       resolve(ask(upstream, 'POST').outcome);

@@ -15,9 +15,9 @@ function linesOf(connections: readonly UpstreamConnection[]): string[][] {
   return connections.map(({ received }) => received.match(/^[A-Z]+ \S+ HTTP\/1\.1$/gm) ?? []);
 }
 
-/** Lets the clock of durations be moved by hand. @returns what sets it, in milliseconds from now */
+/** Replaces the clock of durations. @returns a function that sets it, in milliseconds from now */
 function holdClock(): (milliseconds: number) => void {
-  // Whole milliseconds: sums of others are not exact.
+  // Whole milliseconds, because sums of fractions are not exact.
   const start = Math.ceil(performance.now());
   let offset = 0;
   const spy = vi.spyOn(performance, 'now').mockImplementation(() => start + offset);
@@ -48,7 +48,7 @@ describe('left-over bytes of a response never reach the next request', () => {
       await send(sidecar, `${method} /first`, { key: keys.acme });
       expect((await send(sidecar, 'GET /next', { key: keys.globex })).body).toBe('{}');
     }
-    // Behind a response that must have no body, its connection carries nothing else.
+    // After a response that must have no body, its connection carries nothing else.
     const before = linesOf(connections).flatMap((lines) => lines.slice(0, -1));
     expect(before).not.toContain(`${method} /first HTTP/1.1`);
   });
@@ -78,7 +78,7 @@ describe('a connection that may be in the middle of a request is not used again'
     expect(connections).toHaveLength(2);
   });
 
-  test('and a streamed body is told that no more of it is wanted', async () => {
+  test('and the rest of a streamed body is stopped', async () => {
     const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok));
     const upstream = upstreamAt(origin);
     const stop = vi.fn<() => void>();
@@ -120,7 +120,7 @@ describe('a request on a kept connection that dies', () => {
   });
 
   test.each(cases(['GET', 'HEAD', 'OPTIONS']))(
-    'and %s is sent no third time if it is %s',
+    'and %s is not sent a third time if it is %s',
     async (_how, method, end) => {
       const { upstream, got } = await startMortal(end, '/deadly');
       expect(await ask(upstream).outcome).toBe(200);
@@ -147,7 +147,7 @@ describe('a request on a kept connection that dies', () => {
   });
 
   test.each(['H', 'HTTP/1.1 103 Early Hints\r\n\r\n', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{'])(
-    'is not sent again if %j of a response has come',
+    'is not sent again if %j of a response has arrived',
     async (bytes) => {
       const { upstream, got } = await startMortal((socket) => void socket.end(bytes));
       expect(await ask(upstream).outcome).toBe(200);
@@ -180,7 +180,7 @@ describe('a request on a kept connection that dies', () => {
     const { origin } = await startRawUpstream((req, res) => {
       const id = String(req.headers['x-request-id']);
       got.set(id, (got.get(id) ?? 0) + 1);
-      // From at once to a moment after the next request has been sent.
+      // At times from at once to a moment after the next request is sent.
       delay = (delay + 1) % 9;
       const wait = delay / 2;
       res.end('{}', () => setTimeout(() => req.socket.destroy(), wait));
@@ -201,7 +201,7 @@ describe('a request on a kept connection that dies', () => {
   });
 });
 
-describe('an idle connection is given up', () => {
+describe('an idle connection is closed', () => {
   test.each([
     ['after 4 s', '', 3_999, 4_000],
     ['a second before the upstream says that it closes it', 'Keep-Alive: timeout=3\r\n', 1_999, 2_000],
@@ -237,7 +237,7 @@ describe('an idle connection is given up', () => {
     }
   });
 
-  test('also if no request asks for it', async () => {
+  test('even if no request needs it', async () => {
     const setClock = holdClock();
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok));
     expect(await ask(upstreamAt(origin)).outcome).toBe(200);
@@ -262,7 +262,7 @@ describe('when the upstream client is closed', () => {
     await vi.waitFor(() => expect(connections.map(({ closed }) => closed)).toEqual([true, true]));
   });
 
-  test('a connection that is ready only then ends behind its response', async () => {
+  test('a connection that is established only afterwards ends after its response', async () => {
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok));
     const upstream = upstreamAt(origin);
     const { outcome } = ask(upstream);
@@ -273,7 +273,7 @@ describe('when the upstream client is closed', () => {
 });
 
 describe('a request whose client has left is not sent', () => {
-  test('if its connection was still to be opened, which is given up: there are no more than requests', async () => {
+  test('if its connection was still being opened: the attempt ends, so that there are no more connections than requests', async () => {
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
     const upstream = upstreamAt(origin);
     for (let i = 0; i < 20; i += 1) ask(upstream, 'POST', undefined, '/left').call.abort();
@@ -283,7 +283,7 @@ describe('a request whose client has left is not sent', () => {
     expect(linesOf(connections).flat()).toEqual(['GET /next HTTP/1.1']);
   });
 
-  test('if it was to go out on a connection that has been idle for long, which then serves the next request', async () => {
+  test('if it was to be sent on a connection that has been idle for long, which then serves the next request', async () => {
     const setClock = holdClock();
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
     const upstream = upstreamAt(origin);
@@ -294,7 +294,7 @@ describe('a request whose client has left is not sent', () => {
     expect(await ask(upstream, 'GET', undefined, '/next').outcome).toBe(200);
     expect(linesOf(connections)).toEqual([['GET /first HTTP/1.1', 'GET /next HTTP/1.1']]);
 
-    // It does not count as used by what was not sent.
+    // A request that was not sent does not count as a use of the connection.
     setClock(6_000);
     ask(upstream, 'POST', undefined, '/left').call.abort();
     await new Promise((resolve) => void setImmediate(resolve));

@@ -2,13 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { ResponseParser, type ResponseFault } from '../../src/upstream/response-parser.ts';
 
-/** What was understood of some bytes. */
+/** The events of some bytes, and the outcome. */
 interface Understood {
   information: number[];
   status: number | undefined;
   headers: readonly string[];
   body: string;
-  /** Whether the connection may carry on; undefined while the response is not complete. */
+  /** Whether the connection may be used again; undefined while the response is not complete. */
   reusable: boolean | undefined;
   fault: ResponseFault | undefined;
 }
@@ -46,7 +46,7 @@ function cut(text: string, places: readonly number[]): string[] {
 const ok = 'HTTP/1.1 200 OK\r\n';
 const chunked = `${ok}Transfer-Encoding: chunked\r\n\r\n`;
 
-describe('a response is understood', () => {
+describe('a response is parsed', () => {
   test.each([
     ['with a length', `${ok}Content-Length: 5\r\n\r\nhello`, { status: 200, body: 'hello', reusable: true }],
     ['of no bytes', `${ok}Content-Length: 0\r\n\r\n`, { status: 200, body: '', reusable: true }],
@@ -58,13 +58,9 @@ describe('a response is understood', () => {
     ['without a body by its status', 'HTTP/1.1 204 No Content\r\n\r\n', { status: 204, body: '' }],
     ['that closes', `${ok}Connection: close\r\nContent-Length: 2\r\n\r\nok`, { body: 'ok', reusable: false }],
     ['of HTTP/1.0 with a length', 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', { body: 'ok', reusable: false }],
+    ['after 100, which is dropped', `HTTP/1.1 100 Continue\r\n\r\n${ok}Content-Length: 0\r\n\r\n`, { information: [] }],
     [
-      'behind 100, which is dropped',
-      `HTTP/1.1 100 Continue\r\n\r\n${ok}Content-Length: 0\r\n\r\n`,
-      { information: [] },
-    ],
-    [
-      'behind 103',
+      'after 103',
       `HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${ok}Content-Length: 0\r\n\r\n`,
       { information: [103] },
     ],
@@ -83,7 +79,7 @@ describe('a response is understood', () => {
     expect(headers).toEqual(['X-B', 'two', 'x-a', '', 'X-B', '\xe9', 'Content-Length', '0']);
   });
 
-  /** A head of so many bytes, without the empty line behind it. */
+  /** A head of so many bytes, without the empty line after it. */
   const headOf = (length: number): string => {
     const start = `${ok}Content-Length: 0\r\nX: `;
     return `${start}${'a'.repeat(length - start.length)}\r\n\r\n`;
@@ -100,7 +96,7 @@ describe('a response is understood', () => {
     expect(parse([text.slice(0, 100), text.slice(100)]).fault).toBe(fault);
   });
 
-  test('in copies, because what was read from is written over', () => {
+  test('in copies, because the read buffer is overwritten', () => {
     const parts: Buffer[] = [];
     const parser = new ResponseParser();
     const onData = (part: Buffer): void => void parts.push(part);
@@ -118,7 +114,7 @@ describe('a response is understood', () => {
     },
   );
 
-  test('with the time for which its own connection is kept, and not that of the response before', () => {
+  test('with the keep-alive time of its own head, and not that of the response before', () => {
     const parser = new ResponseParser();
     const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {} };
     for (const [header, seconds] of [
@@ -131,8 +127,8 @@ describe('a response is understood', () => {
     }
   });
 
-  test('in linear time, whatever it has many of', () => {
-    // 30,000 of each; by a quadratic expression or loop this takes minutes.
+  test('in linear time, however often any part is repeated', () => {
+    // 30,000 of each: a quadratic expression or loop would take minutes.
     for (const many of [' ', 'a ', '\t ', ',', 'close', 'timeout=', ';']) {
       const value = many.repeat(30_000 / many.length);
       for (const name of ['X', 'Connection', 'Keep-Alive']) {
@@ -146,7 +142,7 @@ describe('a response is understood', () => {
     for (let i = 0; i < 20; i += 1) expect(parse(head.split('')).status).toBe(200);
   });
 
-  test('alike however the bytes are cut', () => {
+  test('the same however the bytes are cut', () => {
     const body = fc.array(fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 40 }), { maxLength: 5 });
     fc.assert(
       fc.property(body, fc.boolean(), fc.array(fc.nat(), { maxLength: 12 }), (parts, inChunks, places) => {
@@ -161,14 +157,14 @@ describe('a response is understood', () => {
   });
 });
 
-describe('a connection is of no more use', () => {
+describe('a connection cannot be used again', () => {
   test.each([
-    ['behind a response that is longer than it says', `${ok}Content-Length: 2\r\n\r\nok`, 'POST'],
-    ['behind a chunked response', `${chunked}2\r\nok\r\n0\r\n\r\n`, 'POST'],
-    ['behind 204', 'HTTP/1.1 204 No Content\r\n\r\n', 'POST'],
-    ['behind 304', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n', 'GET'],
-    ['behind a response to HEAD', `${ok}Content-Length: 2\r\n\r\n`, 'HEAD'],
-  ])('if something comes %s', (_name, text, method) => {
+    ['after a response that is longer than it says', `${ok}Content-Length: 2\r\n\r\nok`, 'POST'],
+    ['after a chunked response', `${chunked}2\r\nok\r\n0\r\n\r\n`, 'POST'],
+    ['after 204', 'HTTP/1.1 204 No Content\r\n\r\n', 'POST'],
+    ['after 304', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n', 'GET'],
+    ['after a response to HEAD', `${ok}Content-Length: 2\r\n\r\n`, 'HEAD'],
+  ])('if bytes arrive %s', (_name, text, method) => {
     expect(parse([`${text}x`], method)).toMatchObject({ reusable: false, fault: undefined });
     expect(parse([text, 'x'], method)).toMatchObject({ fault: 'UNEXPECTED_DATA' });
   });
@@ -177,12 +173,12 @@ describe('a connection is of no more use', () => {
     ['204', 'HTTP/1.1 204 No Content\r\n\r\n', 'POST'],
     ['304', 'HTTP/1.1 304 Not Modified\r\n\r\n', 'GET'],
     ['a response to HEAD', `${ok}Content-Length: 2\r\n\r\n`, 'HEAD'],
-  ])('behind %s, because a body may come later all the same', (_name, text, method) => {
+  ])('after %s, because a body may follow nevertheless', (_name, text, method) => {
     expect(parse([text], method).reusable).toBe(false);
   });
 });
 
-describe('what is no plain response is refused', () => {
+describe('bytes that are not an unambiguous response are refused', () => {
   test.each<[string, string, ResponseFault]>([
     ['without a length', `${ok}\r\nhello`, 'NO_LENGTH'],
     ['with two lengths', `${ok}Content-Length: 2\r\nContent-Length: 2\r\n\r\nok`, 'BAD_LENGTH'],
@@ -233,11 +229,11 @@ describe('what is no plain response is refused', () => {
     ['with endless trailers', `${chunked}0\r\n${`X: ${'a'.repeat(200)}\r\n`.repeat(200)}`, 'HEAD_TOO_LARGE'],
   ])('%s', (_name, text, fault) => {
     expect(parse([text]).fault).toBe(fault);
-    // However it is cut, nothing else becomes of it.
+    // However it is cut, the outcome is the same.
     expect(parse(text.split('')).fault).toBe(fault);
   });
 
-  test('and bytes of no form at all neither throw nor count as a response', () => {
+  test('and random bytes neither throw nor count as a response', () => {
     fc.assert(
       fc.property(fc.array(fc.string({ unit: 'binary-ascii' })), (pieces) => {
         expect(parse(pieces).reusable).toBeUndefined();

@@ -32,7 +32,7 @@ function settings(more: Parameters<typeof configOf>[1] = {}): Parameters<typeof 
   return { routes: [...routes, webSocketRoute], ...more };
 }
 
-/** An upstream that takes WebSockets and echoes; what is no handshake gets `respond`. */
+/** An upstream that accepts WebSockets and echoes; requests that are not a handshake get `respond`. */
 async function startEcho(
   server: Server = createServer(),
   respond: RequestListener = (_req, res) => void res.end('{}'),
@@ -107,7 +107,7 @@ describe('a WebSocket on a route that has them', () => {
     expect(String((await pushed)[0])).toBe('unasked');
   });
 
-  test('is introduced to the upstream, and not by what the client says of itself', async () => {
+  test('has the identity headers of the sidecar, not those of the client', async () => {
     const upstream = await startEcho();
     const sidecar = await startSidecar(configOf(upstream.origin, settings()));
     const socket = connect(sidecar, '/ws/feed', {
@@ -135,7 +135,7 @@ describe('a WebSocket on a route that has them', () => {
     expect(seen).not.toHaveProperty('authorization');
   });
 
-  test('gets of a 101 what is between the two ends, and nothing that only the sidecar may say', async () => {
+  test('gets the end-to-end headers of a 101, without those that only the sidecar may send', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       const lines = [
         'HTTP/1.1 101 Switching Protocols',
@@ -191,7 +191,7 @@ describe('a WebSocket on a route that has them', () => {
     '/ws/',
     '/ws',
     '/ws/x?to=http://a//b/../c&d=%2F',
-  ])('reaches the upstream under the path it was asked for: %s', async (path) => {
+  ])('reaches the upstream with its path unchanged: %s', async (path) => {
     const upstream = await startEcho();
     const sidecar = await startSidecar(configOf(upstream.origin, settings()));
     const socket = connect(sidecar, path);
@@ -199,7 +199,7 @@ describe('a WebSocket on a route that has them', () => {
     expect(upstream.handshakes[0]?.url).toBe(path);
   });
 
-  test('gets what the client sent right behind the handshake', async () => {
+  test('gets the bytes that the client sent right after the handshake', async () => {
     const upstream = await startEcho();
     const sidecar = await startSidecar(configOf(upstream.origin, settings()));
     const client = await openConnection(sidecar.port);
@@ -208,7 +208,7 @@ describe('a WebSocket on a route that has them', () => {
     expect(await client.untilText('\x81\x02hi')).toMatch(/^HTTP\/1\.1 101 /);
   });
 
-  test('may be asked for in any spelling', async () => {
+  test('may be requested in any letter case', async () => {
     const upstream = await startEcho();
     const sidecar = await startSidecar(configOf(upstream.origin, settings()));
     const client = await openConnection(sidecar.port);
@@ -220,7 +220,7 @@ describe('a WebSocket on a route that has them', () => {
     expect(await client.untilText('\r\n\r\n')).toMatch(/^HTTP\/1\.1 101 /);
   });
 
-  test('passes headers on whatever they are called', async () => {
+  test('forwards headers of any name', async () => {
     const upstream = await startEcho();
     const sidecar = await startSidecar(configOf(upstream.origin, settings()));
     const client = await openConnection(sidecar.port);
@@ -234,7 +234,7 @@ describe('a WebSocket on a route that has them', () => {
     expect(odd.toSorted()).toEqual(['constructor: a', 'tostring: b', 'x-twice: d', 'x-twice: e']);
   });
 
-  test('goes to an upstream with TLS by the name that is configured, and to no other', async () => {
+  test('goes to an upstream with TLS under the configured name, and to no other', async () => {
     const authority = createAuthority();
     const { cert, key } = authority.issue('DNS:localhost', 'IP:127.0.0.1');
     const upstream = await startEcho(createHttpsServer({ cert, key }));
@@ -313,7 +313,7 @@ describe('a handshake that is refused', () => {
     ['with an ambiguous path', '/ws//feed', { Authorization: `Bearer ${keys.globex}` }, 'ambiguous_request'],
   ];
   test.each(cases)(
-    '%s is answered on the socket, and the upstream sees nothing',
+    '%s gets its refusal on the socket, and the upstream sees nothing',
     async (_name, path, headers, code) => {
       const upstream = await startEcho();
       const sidecar = await startSidecar(configOf(upstream.origin, settings()));
@@ -330,7 +330,7 @@ describe('a handshake that is refused', () => {
     },
   );
 
-  test('because too many are in flight gives its place to nobody', async () => {
+  test('because too many are in flight occupies no slot', async () => {
     const upstream = await startEcho();
     const sidecar = await startSidecar(configOf(upstream.origin, settings({ limits: { inFlight: 1 } })));
     const first = connect(sidecar);
@@ -361,7 +361,7 @@ describe('an upstream that does not switch', () => {
       '',
     ],
   ];
-  test.each(responses)('and %s is heard, in good form', async (_name, bytes, status, body) => {
+  test.each(responses)('and %s reaches the client, well framed', async (_name, bytes, status, body) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes));
     const sidecar = await startSidecar(configOf(upstream.origin, settings()));
     const client = await openConnection(sidecar.port);
@@ -427,7 +427,7 @@ describe('an upstream that does not switch', () => {
   test.each([
     ['chunks', 'HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n'],
     ['a length', 'HTTP/1.1 403 Forbidden\r\nContent-Length: 10\r\n\r\nno'],
-  ])('and breaks its refusal off in %s is seen to be broken', async (_name, bytes) => {
+  ])('and breaks its refusal off in %s leaves a response that is visibly broken', async (_name, bytes) => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write(bytes);
       setTimeout(() => socket.resetAndDestroy(), 20);
@@ -441,7 +441,7 @@ describe('an upstream that does not switch', () => {
   });
 });
 
-describe('when one side vanishes, the other is let go', () => {
+describe('when one side vanishes, the other is closed', () => {
   test.each([
     ['closes', (socket: WebSocket) => socket.terminate()],
     ['resets', (socket: WebSocket) => void (socket as unknown as { _socket: Socket })._socket.resetAndDestroy()],
@@ -473,7 +473,7 @@ describe('when one side vanishes, the other is let go', () => {
   test.each([
     ['closes', (socket: Socket) => void socket.destroy()],
     ['resets', (socket: Socket) => void socket.resetAndDestroy()],
-  ])('a client that %s while the upstream is still thinking', async (_name, vanish) => {
+  ])('a client that %s while the upstream has not responded', async (_name, vanish) => {
     const upstream = await startByteUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin, settings({ timeouts: { upstream: 1_000 } })));
     const client = await openConnection(sidecar.port);
@@ -484,7 +484,7 @@ describe('when one side vanishes, the other is let go', () => {
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
   });
 
-  test('both are let go that have been quiet for too long', async () => {
+  test('both are closed if neither has sent anything for too long', async () => {
     const upstream = await startEcho();
     const sidecar = await startSidecar(configOf(upstream.origin, settings({ timeouts: { idle: 300 } })));
     const socket = connect(sidecar);
@@ -496,7 +496,7 @@ describe('when one side vanishes, the other is let go', () => {
   });
 });
 
-describe('an Upgrade that is not asked for by a route', () => {
+describe('an Upgrade on a route without `upgrade`', () => {
   test.each([
     [
       'h2c, as Java clients send it',
@@ -526,7 +526,7 @@ describe('an Upgrade that is not asked for by a route', () => {
     expect(upstream.seen[0]?.headers).not.toHaveProperty('http2-settings');
   });
 
-  test('is ignored behind a request that is not answered yet, and harms nobody', async () => {
+  test('is ignored after a request without its response yet, and harms no other request', async () => {
     let release: (() => void) | undefined;
     const upstream = await startEcho(createServer(), (req, res) => {
       if (req.url === '/slow') release = () => void res.end('slow');
@@ -553,23 +553,32 @@ test.each([
   ['its body', { onData: fail }, true],
   ['its end', { onEnd: fail }, true],
   ['a failure', { onFailure: fail }, false],
-])('what a handler throws at %s is told to it, and does not end the process', async (_, throwing, answers) => {
-  const response = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
-  const { origin } = await startByteUpstream(
-    ({ socket }) => void (answers ? socket.write(response) : socket.destroy()),
-  );
-  const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
-  const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {}, onEnd: () => {}, onFailure: () => {} };
-  const server = createServer().on('upgrade', (req, socket, firstBytes) => {
-    const request = { req, socket: socket as Socket, firstBytes, target: '/', headers: [] };
-    upgrade(addressOf(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
-  });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
-  const client = await openConnection((server.address() as AddressInfo).port);
-  client.send(handshake('/'));
-  expect(await error).toEqual(new Error('unforeseen'));
-});
+])(
+  'an error thrown by a handler at %s is passed to its onError, and does not end the process',
+  async (_, throwing, answers) => {
+    const response = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
+    const { origin } = await startByteUpstream(
+      ({ socket }) => void (answers ? socket.write(response) : socket.destroy()),
+    );
+    const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
+    const ignored = {
+      onInformation: () => {},
+      onHead: () => {},
+      onData: () => {},
+      onEnd: () => {},
+      onFailure: () => {},
+    };
+    const server = createServer().on('upgrade', (req, socket, firstBytes) => {
+      const request = { req, socket: socket as Socket, firstBytes, target: '/', headers: [] };
+      upgrade(addressOf(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
+    });
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    const client = await openConnection((server.address() as AddressInfo).port);
+    client.send(handshake('/'));
+    expect(await error).toEqual(new Error('unforeseen'));
+  },
+);
 
 function fail(): never {
   throw new Error('unforeseen');

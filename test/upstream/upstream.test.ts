@@ -64,7 +64,7 @@ describe('an upstream with TLS', () => {
   const forAnother = authority.issue('DNS:core.internal');
   const client = authority.issue('DNS:sidecar');
 
-  /** Starts one; `names` are the server names that were asked for. */
+  /** Starts one; `names` are the server names of its handshakes. */
   async function startTls(
     options: ServerOptions,
     respond: RequestListener = (_req, res) => void res.end('{}'),
@@ -93,7 +93,7 @@ describe('an upstream with TLS', () => {
     const upstream = await startTls(forAddress);
     const sidecar = await sidecarBefore({ origin: `https://127.0.0.1:${upstream.port}`, ca: authority.cert });
     expect((await send(sidecar, 'GET /', { key, headers: { Host: 'core.internal' } })).status).toBe(200);
-    // An address is no server name.
+    // An address cannot be a server name.
     expect(upstream.names).toEqual([false]);
   });
 
@@ -120,7 +120,7 @@ describe('an upstream with TLS', () => {
     expect(upstream.heads()).toBe(0);
   });
 
-  test('may ask for a certificate of ours', async () => {
+  test('may ask for a client certificate', async () => {
     const upstream = await startTls({ ...forName, ca: authority.cert, requestCert: true, rejectUnauthorized: true });
     const origin = `https://localhost:${upstream.port}`;
     const known = await sidecarBefore({ origin, ca: authority.cert, ...client });
@@ -187,14 +187,14 @@ describe('connections', () => {
     ['speaks HTTP/1.0', 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}'],
     ['says more than it stated', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n'],
     ['says more than no body', 'HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'],
-  ])('are not used again where the upstream %s', async (_name, bytes) => {
+  ])('are not used again if the upstream %s', async (_name, bytes) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes), { every: true });
     const sidecar = await startSidecar(configOf(upstream.origin));
     for (let i = 0; i < 3; i += 1) expect((await send(sidecar, 'GET /', { key })).body).not.toContain('evil');
     expect(upstream.connections).toHaveLength(3);
   });
 
-  test('are not used again where the upstream spoke unasked', async () => {
+  test('are not used again if the upstream sent bytes without a request', async () => {
     const upstream = await startByteUpstream(
       ({ socket }) => {
         socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}');
@@ -208,7 +208,7 @@ describe('connections', () => {
     expect((await send(sidecar, 'GET /', { key })).body).toBe('{}');
   });
 
-  test('that the upstream has closed meanwhile are replaced without anybody noticing', async () => {
+  test('that the upstream has closed meanwhile are replaced without a failed request', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}');
       setTimeout(() => socket.end(), 10);
@@ -221,7 +221,7 @@ describe('connections', () => {
   });
 
   test('that failed before anything was sent are tried once more, and no more than once', async () => {
-    // Ends each connection before its TLS is up, after what the client says first.
+    // Ends each connection before its TLS handshake is complete.
     const upstream = await startByteUpstream(() => {});
     for (const body of ['text', 'x'.repeat(100_000)]) {
       const before = upstream.connections.length;
@@ -248,7 +248,7 @@ describe('connections', () => {
 });
 
 describe('a request is never sent twice', () => {
-  /** An upstream that counts what it gets by a header, and ends its connections when it is least convenient. */
+  /** An upstream that counts requests by a header, and ends its connections at the worst moments. */
   async function startUnkind(end: (socket: Socket, nth: number) => void) {
     const counts = new Map<string, number>();
     const served = new WeakMap<Socket, number>();
@@ -270,7 +270,7 @@ describe('a request is never sent twice', () => {
       const ids = [0, 1, 2].map((i) => `${method}-${round}-${i}`);
       const responses = await Promise.all(
         ids.map((id, i) => {
-          // Every other one without a body.
+          // Every other request has no body.
           const body = i % 2 === 0 ? 'pay' : '';
           return send(sidecar, `${method} /`, { key, headers: { 'X-Request-Id': id }, body });
         }),
@@ -278,7 +278,7 @@ describe('a request is never sent twice', () => {
       for (const [i, id] of ids.entries()) {
         const status = responses[i]?.status ?? 0;
         statuses.push(status);
-        // What has no response may have arrived or not, but only a GET without a body may have arrived twice.
+        // A request without a response may have arrived or not, but only a GET without a body may have arrived twice.
         const most = method === 'GET' && i % 2 === 1 ? 2 : 1;
         expect(counts.get(id) ?? 0).toBeLessThanOrEqual(most);
         if (status === 200) expect(counts.get(id)).toBeGreaterThanOrEqual(1);
@@ -288,11 +288,11 @@ describe('a request is never sent twice', () => {
   }
 
   test.each(['POST', 'GET'])(
-    'although the upstream closes connections while they are taken up again (%s)',
+    'although the upstream closes idle connections just as they are used again (%s)',
     async (method) => {
       let delay = 0;
       const { upstream, counts } = await startUnkind((socket) => {
-        // From at once to a moment after the next request has been sent.
+        // At times from at once to a moment after the next request is sent.
         delay = (delay + 1) % 7;
         setTimeout(() => socket.destroy(), delay / 2);
       });
@@ -303,7 +303,7 @@ describe('a request is never sent twice', () => {
     },
   );
 
-  test('although the upstream resets the connection when it has got it', async () => {
+  test('although the upstream resets the connection after it has read the request', async () => {
     const counts = new Map<string, number>();
     const sockets = new Set<Socket>();
     const upstream = await startRawUpstream((req, res) => {
@@ -347,7 +347,7 @@ describe('a response that is held back', () => {
     });
   }
 
-  test('and yet completes leaves its connection usable', async () => {
+  test('but completes leaves its connection usable', async () => {
     const { origin } = await startUpstream((_seen, res) => {
       res.write('held');
       res.end();
@@ -359,7 +359,7 @@ describe('a response that is held back', () => {
       calls.push(call);
       call.pause();
     });
-    // The rest may have been in the same piece, or it waits.
+    // The rest may have been in the same piece, or it arrives later.
     await Promise.race([first, new Promise((resolve) => void setTimeout(resolve, 100))]);
     calls[0]?.resume();
     expect(await first).toBe('held');
@@ -378,7 +378,7 @@ describe('a response that is held back', () => {
   });
 });
 
-test('a handler that throws ends its own call, and neither the process nor the connections of others', async () => {
+test('a handler that throws ends its own call, but neither the process nor other connections', async () => {
   const { origin } = await startUpstream();
   const upstream = new Upstream(targetOf(origin), 1_000);
   onTestFinished(() => upstream.close());

@@ -10,7 +10,7 @@ test.each<[string, Config, boolean]>([
   ['another origin', configOf('http://127.0.0.1:2'), false],
   ['another time to connect', configOf('http://127.0.0.1:1', { timeouts: { connect: 1 } }), false],
   [
-    'a certificate of ours',
+    'a client certificate',
     configOf('', {
       environments: [{ name: 'test', hosts: [], upstream: targetOf('http://127.0.0.1:1', { cert: 'x' }) }],
     }),

@@ -21,7 +21,7 @@ vi.mock('../../src/accounts/file/directory.ts', async (load) => {
   };
 });
 
-test('a WebSocket stays open while the accounts cannot be asked', async () => {
+test('a WebSocket stays open while the accounts are unavailable', async () => {
   const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
   onTestFinished(() => server.close());
   await once(server, 'listening');
