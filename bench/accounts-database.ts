@@ -35,7 +35,7 @@ export class AccountsDatabase {
     this.#pool = pool;
   }
 
-  /** @param url of an empty database, which is left full @throws where it is not empty */
+  /** @param url of an empty database, which is left full @throws if it is not empty */
   static async open(url: string): Promise<AccountsDatabase> {
     await migrate(url);
     const database = new AccountsDatabase(url, await changePool(url, 1));

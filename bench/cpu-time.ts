@@ -61,7 +61,7 @@ function threadsOf(pid: number): string[] {
   }
 }
 
-/** A file of /proc; empty where the process has just ended. */
+/** A file of /proc; empty if the process has just ended. */
 function read(path: string): string {
   try {
     return readFileSync(path, 'utf8');

@@ -16,7 +16,7 @@ export interface Expected {
   readonly contentType: string;
   readonly sealed: boolean;
   readonly body: Buffer;
-  /** Whose request it is, and the SHA-256 of what the upstream gets; undefined where it gets nothing. */
+  /** Whose request it is, and the SHA-256 of what the upstream gets; undefined if it gets nothing. */
   readonly forwarded: { readonly account: string; readonly sha256: string } | undefined;
 }
 
@@ -89,7 +89,7 @@ export function brokenRequests(): { readonly fault: string; readonly request: Bu
   }));
 }
 
-/** The same request from each merchant: with a document of so many bytes, sealed where the merchant encrypts, or without a body. */
+/** The same request from each merchant: with a document of so many bytes, sealed if the merchant encrypts, or without a body. */
 export function requestsOf(merchants: readonly Merchant[], path: string, sent?: number): Buffer[] {
   const plaintext = sent === undefined ? undefined : documentOf(sent);
   return merchants.map((merchant, i) =>

@@ -11,7 +11,7 @@ const tried = 5;
  * against what they must be.
  *
  * @param identifies whether the server knows API keys, and so tells the upstream whose request it is
- * @returns what is wrong, nothing where all is right
+ * @returns what is wrong, nothing if all is right
  */
 export async function faultsOf(port: number, workload: Workload, identifies: boolean): Promise<string[]> {
   const faults: string[] = [];

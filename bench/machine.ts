@@ -46,7 +46,7 @@ export interface Cores {
   readonly others: string;
 }
 
-/** @throws where there is only one core to use */
+/** @throws if there is only one core to use */
 export function chooseCores(): Cores {
   const allowed = /^Cpus_allowed_list:\s*(\S+)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1] ?? '0';
   const cores = allowed.split(',').flatMap((range) => {

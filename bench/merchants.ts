@@ -5,7 +5,7 @@ import type { PeerAccount } from './peers/settings.ts';
 export interface Merchant {
   readonly id: string;
   readonly apiKey: string;
-  /** Absent where the account does not encrypt. */
+  /** Absent if the account does not encrypt. */
   readonly encryption?: { readonly key: string; readonly iv: string };
 }
 

@@ -39,7 +39,7 @@ export interface Options {
   readonly writeDocs: boolean;
 }
 
-/** @throws where the command line is wrong */
+/** @throws if the command line is wrong */
 export function parseOptions(args: readonly string[]): Options {
   const { values, positionals } = parseArgs({
     args: [...args],

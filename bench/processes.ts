@@ -21,7 +21,7 @@ interface Settings {
 /** A program that runs. */
 export interface Running {
   readonly pid: number;
-  /** The exit code; null where a signal ended it. */
+  /** The exit code; null if a signal ended it. */
   readonly ended: Promise<number | null>;
   /** Ends it, by force if it takes longer than five seconds. */
   stop(): Promise<void>;

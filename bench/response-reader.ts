@@ -20,7 +20,7 @@ export class ResponseReader {
     this.#keepsBodies = keepsBodies;
   }
 
-  /** @throws where a response does not state its length */
+  /** @throws if a response does not state its length */
   push(chunk: Buffer): void {
     let rest = chunk;
     while (rest.length > 0) {

@@ -16,7 +16,7 @@ export interface Sample {
   readonly requestsPerSecond: number;
   /** How much of its core it was seen to use: below 0.9 it waited for the load. */
   readonly busy: number;
-  /** At a fixed rate; absent where the workload has none. */
+  /** At a fixed rate; absent if the workload has none. */
   readonly latency?: Latency & { readonly rate: number };
 }
 
@@ -114,7 +114,7 @@ async function sample({ peer, port, process }: Server, workload: Workload, file:
   return { ...throughput, latency: { rate, ...(await runFixedRate(port, file, rate, pace.seconds)) } };
 }
 
-/** @throws where a peer did not do what it was measured for */
+/** @throws if a peer did not do what it was measured for */
 function complain(peer: Peer, workload: Workload, { requests, refused, failed }: Load): void {
   const expected = workload.kind === 'refused' ? requests : 0;
   if (requests === 0 || failed > 0 || refused !== expected) {

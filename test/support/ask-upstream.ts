@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest';
 import type { UpstreamCall, UpstreamRequest } from '../../src/upstream/call.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
 
-/** An upstream's client, closed with the test. */
+/** An upstream client, closed after the test. */
 export function upstreamAt(origin: string): Upstream {
   const upstream = new Upstream(
     { origin, socketPath: undefined, ca: undefined, cert: undefined, key: undefined, forwardsAuthorization: false },
@@ -18,7 +18,7 @@ export interface Asked {
   readonly outcome: Promise<number | string>;
 }
 
-/** Sends a request straight to the client. @param heard gets the events of the response as they come */
+/** Sends a request with the upstream client alone. @param heard gets the events of the response as they come */
 export function ask(
   upstream: Upstream,
   method = 'GET',

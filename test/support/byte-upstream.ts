@@ -1,26 +1,26 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** A connection as the upstream has it. */
+/** A connection, seen from the upstream. */
 export interface UpstreamConnection {
   readonly socket: Socket;
-  /** All that came so far, a character a byte. */
+  /** All bytes received so far, one character each. */
   received: string;
-  /** Whether it is over, no matter which side ended it. */
+  /** Whether it is closed, by either side. */
   closed: boolean;
 }
 
-/** An upstream that is nothing but bytes. */
+/** An upstream that reads and writes raw bytes. */
 export interface ByteUpstream {
   readonly origin: string;
   readonly port: number;
-  /** In the order they came. */
+  /** In the order in which they were opened. */
   readonly connections: readonly UpstreamConnection[];
 }
 
 /**
- * Starts an upstream that can say anything. `onHead` is called for the first head of each connection, and with `every`
- * for all further ones too (whose requests must have no body then).
+ * Starts an upstream that can send any bytes. `onHead` is called for the first head of each connection, and with `every` for all
+ * later ones too, whose requests must then have no body.
  */
 export async function startByteUpstream(
   onHead: (connection: UpstreamConnection) => void,

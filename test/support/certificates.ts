@@ -11,7 +11,7 @@ export interface Certificate {
 
 /** A certification authority, made with the openssl command line. */
 export interface Authority extends Certificate {
-  /** Issues a certificate for names as they stand in a certificate: `DNS:localhost`, `IP:127.0.0.1`. */
+  /** Issues a certificate for subject alternative names: `DNS:localhost`, `IP:127.0.0.1`. */
   issue(...names: readonly string[]): Certificate;
 }
 
@@ -45,7 +45,7 @@ export function createAuthority(): Authority {
   };
 }
 
-/** Lets openssl leave a certificate and its key in a directory of their own. */
+/** Has openssl write a certificate and its key into a folder of their own. */
 function inDirectory(
   work: (openssl: (...args: readonly string[]) => void, write: (file: string, text: string) => void) => void,
 ): Certificate {

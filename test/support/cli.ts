@@ -3,7 +3,7 @@ import { Output } from '../../src/cli/output.ts';
 import { run } from '../../src/cli/run.ts';
 import type { CliIo } from '../../src/cli/io.ts';
 
-/** What a command left behind. */
+/** The outcome of a command. */
 export interface Ended {
   readonly code: number;
   readonly stdout: string;

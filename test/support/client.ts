@@ -3,13 +3,13 @@ import { request, type IncomingHttpHeaders } from 'node:http';
 import { expect } from 'vitest';
 import { refusalOf, type RefusalCode } from '../../src/errors.ts';
 
-/** Where a request goes: on 127.0.0.1, if nothing else is said. */
+/** The address that a request is sent to; 127.0.0.1 by default. */
 interface Listener {
   readonly host?: string;
   readonly port: number;
 }
 
-/** What goes with a request line. */
+/** The rest of a request, after its request line. */
 export interface Sent {
   /** Sent as `Authorization: Bearer …`. */
   readonly key?: string;
@@ -19,7 +19,7 @@ export interface Sent {
   readonly chunked?: boolean;
 }
 
-/** A response that has arrived in whole. */
+/** A complete response. */
 export interface Response {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -27,7 +27,7 @@ export interface Response {
   readonly body: string;
 }
 
-/** Sends `'METHOD /path'` on a connection of its own; rejects where the connection ends before the response is whole. */
+/** Sends `'METHOD /path'` on a connection of its own; rejects if the connection ends before the response is whole. */
 export function send(to: Listener, line: string, sent: Sent = {}): Promise<Response> {
   const [method = '', path = ''] = line.split(' ');
   const headers: Record<string, string | string[]> = {};
@@ -53,7 +53,7 @@ export function send(to: Listener, line: string, sent: Sent = {}): Promise<Respo
   });
 }
 
-/** The key and IV of merchants, as they are given them. */
+/** The keys and IVs of merchants, as handed out. */
 interface Credentials {
   readonly key: string;
   readonly iv: string;
@@ -72,7 +72,7 @@ export function encrypted(credentials: Credentials, plaintext: string | Buffer, 
   return openssl(credentials, Buffer.from(plaintext), ...args);
 }
 
-/** The plaintext of `ciphertext` by openssl's command line; throws where key or padding is wrong. */
+/** The plaintext of `ciphertext` by openssl's command line; throws if key or padding is wrong. */
 export function decrypted(credentials: Credentials, ciphertext: Buffer): Buffer {
   return openssl(credentials, ciphertext, '-d');
 }
@@ -82,7 +82,7 @@ export function envelopeOf(credentials: Credentials, plaintext: string | Buffer)
   return JSON.stringify({ data: encrypted(credentials, plaintext).toString('hex') });
 }
 
-/** Opens a sealed response without the sidecar's code, and expects of it all that a sealed response is. */
+/** Opens a sealed response without the sidecar's code, and checks every property of a sealed response. */
 export function opened(credentials: Credentials, response: Response, encoding: 'hex' | 'base64' = 'hex'): string {
   expect(response.headers).toMatchObject({ envelope: 'sealed', 'content-type': 'application/json' });
   const data = /^\{"data":"([^"]*)"\}$/.exec(response.body)?.[1] ?? '';
@@ -91,7 +91,7 @@ export function opened(credentials: Credentials, response: Response, encoding: '
   return decrypted(credentials, ciphertext).toString();
 }
 
-/** Expects a refusal that anybody can read, exactly as the table has it. */
+/** Expects a plain refusal, exactly as in the table. */
 export function expectPlainRefusal(response: Response, code: RefusalCode, hint?: string): void {
   expect(response.headers).not.toHaveProperty('envelope');
   expect(response.headers).not.toHaveProperty('envelope-content-type');
@@ -99,7 +99,7 @@ export function expectPlainRefusal(response: Response, code: RefusalCode, hint?:
   expectProblem(response, response.body, code, hint);
 }
 
-/** Expects a refusal that only the holder of the credentials can read. */
+/** Expects a refusal that is sealed with these credentials. */
 export function expectSealedRefusal(credentials: Credentials, response: Response, code: RefusalCode): void {
   expect(response.headers['envelope-content-type']).toBe('application/problem+json');
   expectProblem(response, opened(credentials, response), code);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { runCommand, type CommandSetup, type Ended } from './cli.ts';
 import { Folder, sidecarFile } from './folder.ts';
 
-/** When all commands run. */
+/** The time at which all commands run. */
 const now = Date.parse('2026-11-21T10:00:59Z');
 
 /** A configuration without accounts, and the commands on it. */
@@ -21,7 +21,7 @@ export function commandLine(accounts: unknown = 'accounts: []\n', setup: Command
   return { folder, run, json, file: () => readFileSync(folder.file('accounts.yaml'), 'utf8') };
 }
 
-/** With an account that has nothing yet. */
+/** With an account without keys and encryption. */
 export async function withAcme(): Promise<ReturnType<typeof commandLine>> {
   const acme = commandLine();
   await acme.run('accounts add acme --name', 'Acme Stores');

@@ -10,7 +10,7 @@ export type LogEntry = Readonly<Record<string, unknown>>;
 
 /** How a process has ended. */
 export interface Ending {
-  /** Null where a signal that it did not handle has ended it. */
+  /** Null if a signal that it did not handle has ended it. */
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
@@ -55,7 +55,7 @@ export class Command {
     return this.log.filter((entry) => entry['msg'] === msg);
   }
 
-  /** Resolves as soon as `test` holds for what was written; rejects where the process ends before. */
+  /** Resolves as soon as `test` holds for what was written; rejects if the process ends before. */
   until(test: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#changed = () => {
@@ -79,13 +79,13 @@ export class Command {
     return this;
   }
 
-  /** Resolves when the process has ended and all its output is here. */
+  /** Resolves when the process has ended and all its output has arrived. */
   ended(): Promise<Ending> {
     return this.#ended;
   }
 }
 
-/** What a process is started with, beside its arguments. */
+/** How a process is started, besides its arguments. */
 export interface ProcessSetup {
   readonly env?: Readonly<Record<string, string>>;
   /** For Node itself, before the program. */

@@ -1,12 +1,12 @@
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
-/** A client that is nothing but a connection: it sends bytes as they are, and shows what came and how it ended. */
+/** A client that sends raw bytes, and shows the bytes it received and how the connection ended. */
 export class Connection {
   readonly socket: Socket;
-  /** All that came so far, a character a byte. */
+  /** All bytes received so far, one character each. */
   received = '';
-  /** How the other side has ended the connection: in good order, or by a reset. */
+  /** How the other side has ended the connection: by FIN (`end`) or by a reset. */
   ending: 'open' | 'end' | 'reset' = 'open';
   #changed: () => void = () => {};
 
@@ -17,7 +17,7 @@ export class Connection {
       this.#changed();
     });
     socket.on('end', () => this.#end('end'));
-    // What is sent after the other side has closed comes back as a reset (or as a broken pipe, which is the same).
+    // After the other side has closed, a write fails with a reset or with a broken pipe, which mean the same.
     socket.on('error', () => this.#end('reset'));
     socket.on('close', () => this.#end('end'));
     onTestFinished(() => void socket.destroy());
@@ -29,7 +29,7 @@ export class Connection {
     return this;
   }
 
-  /** Resolves with all that was received as soon as it satisfies `test`; rejects where the connection ends before. */
+  /** Resolves with all that was received as soon as it satisfies `test`; rejects if the connection ends before. */
   until(test: (received: string) => boolean): Promise<string> {
     return new Promise((resolve, reject) => {
       this.#changed = () => {
@@ -65,7 +65,7 @@ export class Connection {
 /** Opens a connection that is closed when the test is over. */
 export function openConnection(port: number): Promise<Connection> {
   return new Promise((resolve, reject) => {
-    // Half open, so that a test says itself when its side ends.
+    // Half open, so that each test decides when its side ends.
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true }, () => {
       socket.off('error', reject);
       resolve(new Connection(socket));
@@ -74,7 +74,7 @@ export function openConnection(port: number): Promise<Connection> {
   });
 }
 
-/** A raw answer taken apart; throws where it is not one whole answer with a stated length or in chunks. */
+/** The parts of a raw response; throws unless it is one complete response with a stated length or in chunks. */
 export interface RawResponse {
   readonly status: number;
   /** By lower-case name; several of one name are joined by `, `. */
@@ -82,7 +82,7 @@ export interface RawResponse {
   readonly body: string;
 }
 
-/** Takes apart all responses to requests other than HEAD that `raw` consists of, and nothing else. */
+/** Parses `raw`, which must consist of complete responses to requests other than HEAD. */
 export function parseResponses(raw: string): RawResponse[] {
   const responses: RawResponse[] = [];
   let rest = raw;
@@ -113,7 +113,7 @@ export function parseResponses(raw: string): RawResponse[] {
   return responses;
 }
 
-/** Takes a chunked body off the front. */
+/** Splits a chunked body from the bytes after it. */
 function takeChunks(raw: string): [body: string, rest: string] {
   let body = '';
   let at = 0;

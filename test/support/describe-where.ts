@@ -1,9 +1,9 @@
 import { describe } from 'vitest';
 
 /**
- * Describes tests that need something of the machine. Where it is missing they are skipped, and it is said why.
+ * Describes tests that need a tool or a right on the machine. If it is missing they are skipped, with the reason.
  *
- * @param missing what is not there; undefined where nothing is missing
+ * @param missing the reason to skip; undefined if nothing is missing
  */
 export function describeWhere(missing: string | undefined, name: string, tests: () => void): void {
   if (missing !== undefined) console.warn(`Skipped: ${name}: ${missing}`);

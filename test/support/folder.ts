@@ -5,10 +5,10 @@ import { onTestFinished } from 'vitest';
 import type { Defer } from './file-wide.ts';
 import { acmeTest, keys } from './sidecar.ts';
 
-/** Contents by file name; what is no text is written as JSON, which is YAML. */
+/** Contents by file name; values other than texts are written as JSON, which is YAML. */
 export type Contents = Readonly<Record<string, unknown>>;
 
-/** A folder of configuration files, which goes with the test unless `defer` says otherwise. */
+/** A folder of configuration files, removed after the test unless `defer` says otherwise. */
 export class Folder {
   readonly path = mkdtempSync(join(tmpdir(), 'sidecar-test-'));
 
@@ -21,7 +21,7 @@ export class Folder {
     return join(this.path, name);
   }
 
-  /** Writes into the files themselves. */
+  /** Writes into the existing files. */
   write(contents: Contents): void {
     writeAll(this.path, contents);
   }
@@ -76,7 +76,7 @@ export function sidecarFile(upstream: string, more: Contents = {}): Contents {
     environments: { test: { upstream } },
     accounts: { file: 'accounts.yaml' },
     routes: [{ path: '/api/s2s/*', envelope: true }],
-    // Tests try a key until it works, which is not to count as an attack.
+    // Tests try a key until it works, which must not be limited as guessing.
     limits: { failedKeys: '100000/1m' },
     ...more,
   };

@@ -3,16 +3,16 @@ import type { Environment } from '../../src/config/config.ts';
 import { acme, configOf, startSidecar, type TestSidecar } from './sidecar.ts';
 import { startUpstream, type Respond, type SeenRequest, type TestUpstream } from './upstream.ts';
 
-/** A configuration's members, as `configOf` takes them, and what stands around the sidecar. */
+/** Members of the configuration, as `configOf` takes them, and the setup around the sidecar. */
 type Setting = Parameters<typeof configOf>[1] & {
-  /** `test` or `live` alone answers for every host; of both, `sandbox.pay.example` is test and `api.pay.example` live. */
+  /** `test` or `live` alone serves every host; with both, `sandbox.pay.example` is test and `api.pay.example` live. */
   readonly serves?: 'test' | 'live' | 'both';
   readonly respond?: Respond;
   /** Epoch milliseconds. */
   readonly clock?: () => number;
 };
 
-/** A sidecar before an upstream that answers whole requests; both are closed when the test is over. */
+/** A sidecar and an upstream that responds to complete requests; both are closed after the test. */
 export async function startGateway({ respond, clock, serves = 'test', ...config }: Setting = {}): Promise<{
   readonly sidecar: TestSidecar;
   readonly upstream: TestUpstream;

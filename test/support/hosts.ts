@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** How one name is written, or something that looks like it. */
+/** Spellings of a host name, and strings that look like it. */
 const spellings: readonly ((host: string) => string)[] = [
   (host) => host,
   (host) => host,
@@ -58,7 +58,7 @@ const pairs: readonly ((one: string, other: string) => string)[] = [
   (one, other) => `${one}.${other}`,
 ];
 
-/** Says the host in the usual header, and perhaps another one in another way. */
+/** Names the host in `Host`, and perhaps another host in another way. */
 const heads: readonly ((one: string, other: string) => { line: string; headers: readonly string[] })[] = [
   ...['GET / HTTP/1.1', 'GET / HTTP/1.1', 'GET / HTTP/1.1', 'GET / HTTP/1.0'].map((line) => (one: string) => ({
     line,
@@ -91,7 +91,7 @@ const heads: readonly ((one: string, other: string) => { line: string; headers: 
   }),
 ];
 
-/** Heads of requests that name these hosts, in all the ways that are known to be read differently. */
+/** Heads of requests that name these hosts, in all ways that servers are known to read differently. */
 export function headsNaming(hosts: readonly string[]): fc.Arbitrary<string> {
   const spelt = fc.tuple(fc.constantFrom(...hosts), fc.constantFrom(...spellings)).map(([host, spell]) => spell(host));
   const value = fc.oneof(

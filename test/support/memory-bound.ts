@@ -1,7 +1,7 @@
 const kib = 1_024;
 const mib = 1_024 * kib;
 
-/** What decides how much memory the sidecar may need: its limits, and how many clients and accounts there are. Bytes. */
+/** The factors of the sidecar's memory: its limits, and the numbers of clients and accounts. Sizes in bytes. */
 interface MemoryTerms {
   /** Of Node's flag `--max-semi-space-size`. */
   readonly semiSpace: number;

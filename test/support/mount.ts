@@ -7,13 +7,13 @@ import { Folder, type Contents } from './folder.ts';
 export const mayMount = process.getuid?.() === 0;
 if (!mayMount) console.warn('SKIPPED: tests of full and read-only file systems, which only root may mount');
 
-/** A file system of its own, in memory; gone when the test is over. */
+/** A file system in memory, unmounted after the test. */
 export class Mount extends Folder {
   /** @param options of tmpfs, such as `size=64k` */
   constructor(contents: Contents, options: string) {
     super({});
     execFileSync('mount', ['-t', 'tmpfs', '-o', `${options},mode=0755`, 'tmpfs', this.path]);
-    // Hooks run from the last one on: unmounted before the folder is removed.
+    // Hooks run in reverse order: it is unmounted before the folder is removed.
     onTestFinished(() => void execFileSync('umount', ['--lazy', this.path]));
     this.write(contents);
   }

@@ -5,19 +5,19 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
-/** An nginx of the test's own, on a socket in a folder of its own: no port can be taken by somebody else. */
+/** An nginx of the test's own, on a socket in a folder of its own, so that no port can be in use. */
 export interface Nginx {
   readonly socketPath: string;
-  /** The lines of the access log so far, one for each request nginx has answered, whatever with. */
+  /** The lines of the access log so far, one for each response of nginx. */
   readonly accessLines: () => string[];
 }
 
-// Debian keeps the server's programs out of the way of the PATH.
+// Debian has nginx in a folder that is not in every user's PATH.
 const program = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin']
   .map((folder) => join(folder, 'nginx'))
   .find((file) => existsSync(file));
 
-/** Why there can be no nginx on this machine; undefined where there can. */
+/** Why nginx cannot run on this machine; undefined if it can. */
 export const nginxMissing = program === undefined ? 'nginx not found' : undefined;
 
 /**

@@ -21,7 +21,7 @@ export interface ReceivedSpan {
 export interface OtlpReceiver {
   readonly origin: string;
   readonly spans: ReceivedSpan[];
-  /** Everything that was received, as text in which what stands in it can be found. */
+  /** All bytes received, as a text that can be searched. */
   text(): string;
 }
 

@@ -10,10 +10,10 @@ import { describeWhere } from './describe-where.ts';
 
 const run = promisify(execFile);
 
-/** Where Debian keeps the server's programs, the newest version last. */
+/** Debian's folders of the server's programs, the newest version last. */
 const versions = '/usr/lib/postgresql';
 
-/** The folder of the server's programs; undefined where there is no PostgreSQL. */
+/** The folder of the server's programs; undefined if there is no PostgreSQL. */
 export const postgresPrograms = [
   ...(process.env['PATH'] ?? '').split(delimiter),
   ...(existsSync(versions) ? readdirSync(versions).toSorted((a, b) => Number(a) - Number(b)) : []).map((version) =>
@@ -29,7 +29,7 @@ function idOf(flag: '-u' | '-g'): number {
   return Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));
 }
 
-/** `describe`, for tests that need PostgreSQL. Where there is none they are skipped, and say so. */
+/** `describe` for tests that need PostgreSQL. Without it they are skipped, with the reason. */
 export function describeWithPostgres(name: string, tests: () => void): void {
   describeWhere(postgresPrograms === undefined ? 'PostgreSQL not found' : undefined, name, tests);
 }
@@ -40,7 +40,7 @@ export interface TestPostgres {
   createDatabase(): Promise<string>;
   /** Carries out SQL as the owner, by psql, and returns what it prints: unaligned rows. */
   psql(url: string, sql: string): Promise<string>;
-  /** Stops the server as if it had crashed: whatever is under way is broken off. */
+  /** Stops the server as a crash would: statements in progress are broken off. */
   stop(): Promise<void>;
   start(): Promise<void>;
   /** Listens on a port and passes on what comes. */
@@ -53,24 +53,24 @@ export interface TestProxy {
   readonly url: string;
   /** Ends all connections and takes no new ones, until `mend`. */
   cut(): void;
-  /** Passes nothing on any more, as if cables were pulled; new connections get no response either. */
+  /** Forwards nothing any more, as if the cable were pulled; new connections get no response either. */
   freeze(): void;
-  /** Passes on what clients send, but not what the server answers. */
+  /** Forwards the clients' bytes, but not the server's. */
   mute(): void;
-  /** Keeps back what the server answers, until `release` passes it on in one piece. */
+  /** Holds the server's bytes back until `release` forwards them in one piece. */
   hold(): void;
   release(): void;
-  /** What is kept back. */
+  /** The bytes held back. */
   readonly held: string;
-  /** Passes everything on but notifications, as a pooler does that has lent the connection to somebody else. */
+  /** Forwards everything except notifications, like a pooler that has lent the connection to another client. */
   swallowNotifications(): void;
-  /** Ends all connections, and passes everything on from now on. */
+  /** Ends all connections, and forwards everything from now on. */
   mend(): void;
-  /** Connections taken so far. */
+  /** Connections accepted so far. */
   readonly connections: number;
   /** Connections open at the moment. */
   readonly open: number;
-  /** Is shown what clients send, before it is passed on. */
+  /** Called with the clients' bytes before they are forwarded. */
   onSent: ((data: Buffer) => void) | undefined;
 }
 
@@ -141,7 +141,7 @@ export function usePostgres(): TestPostgres {
 }
 
 async function asPostgres(program: string, ...args: readonly string[]): Promise<void> {
-  // Not where the tests stand: its user may not be allowed to look there.
+  // Not in the repository: the server's user may not be allowed to read it.
   await run(join(postgresPrograms ?? '', program), args, { cwd: tmpdir(), ...owner });
 }
 

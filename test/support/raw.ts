@@ -1,9 +1,9 @@
 import { connect, type NetConnectOpts, type Socket } from 'node:net';
 
 /**
- * Sends bytes as they are and gives back all that comes until the other side closes, or `until` is satisfied.
+ * Sends raw bytes and resolves with all bytes received until the other side closes, or `until` is satisfied.
  *
- * @param to a port of loopback, or where else
+ * @param to a port on loopback, or another address
  */
 export function exchangeRaw(
   to: number | NetConnectOpts,
@@ -37,7 +37,7 @@ export function rawRequest(
   return exchangeRaw(port, [requestLine, 'Host: localhost', 'Connection: close', ...headers, '', body].join('\r\n'));
 }
 
-/** The parts of a raw answer. */
+/** The parts of a raw response. */
 export function parseResponse(raw: string): { status: number; headers: Record<string, string>; body: string } {
   const end = raw.indexOf('\r\n\r\n');
   const [statusLine = '', ...lines] = raw.slice(0, end).split('\r\n');

@@ -4,12 +4,12 @@ import { openConnection, parseOnly, type Connection, type RawResponse } from './
 import { configOf, keys, startSidecar, type TestSidecar } from './sidecar.ts';
 import { startUpstream, type TestUpstream } from './upstream.ts';
 
-/** Of an account that does not encrypt. */
+/** The header of an account that does not encrypt. */
 export const authorization = `Authorization: Bearer ${keys.globex}`;
-/** What would be served if it stood alone. */
+/** A request that would be served on its own. */
 export const valid = `GET /behind HTTP/1.1\r\nHost: localhost\r\n${authorization}\r\n\r\n`;
 
-/** A sidecar before an upstream that answers whole requests, with these limits and timeouts. */
+/** A sidecar with these limits and timeouts, and an upstream that responds to complete requests. */
 export async function start(
   limits: { header?: number; headers?: number; inFlight?: number } = {},
   timeouts: { header?: number } = {},
@@ -29,7 +29,7 @@ export function post(...headers: readonly string[]): string {
   return request('POST / HTTP/1.1', 'Host: localhost', authorization, ...headers);
 }
 
-/** A refusal on a connection without a request id to keep: its body, a fresh id, and word that the connection closes. */
+/** Expects a refusal of a request without an id: its body, a new id, and `Connection: close`. */
 export function expectRefusal(response: RawResponse, code: RefusalCode): void {
   const { status, title, detail } = refusalOf(code);
   expect(response.status).toBe(status);
@@ -49,7 +49,7 @@ export function expectRefusal(response: RawResponse, code: RefusalCode): void {
   });
 }
 
-/** Sends what is to be refused with a good request behind it, and expects one refusal, then the connection's end. */
+/** Sends bytes that must be refused, followed by a good request, and expects one refusal, then the connection's end. */
 export async function expectOnlyRefused(
   sidecar: TestSidecar,
   upstream: TestUpstream,
@@ -65,7 +65,7 @@ export async function expectOnlyRefused(
   expect(sidecar.accessLines()[0]).toMatchObject({ status: refusalOf(code).status, code, route: 'none' });
 }
 
-/** The same for a request without a known end: it is read on for a while, until its client has the response. */
+/** The same for a request without a known end: it is read and discarded until its client has the response. */
 export async function expectRefusedOnceRead(
   sidecar: TestSidecar,
   upstream: TestUpstream,
@@ -84,7 +84,7 @@ export async function expectRefusedOnceRead(
   expect(sidecar.accessLines()[0]).toMatchObject({ status: refusalOf(code).status, code });
 }
 
-/** Waits until the other end has closed the connection: what is sent comes back as a reset. */
+/** Waits until the other end has closed the connection, which further bytes show by a reset. */
 export async function untilGone(client: Connection): Promise<void> {
   const drip = setInterval(() => client.send('x'), 50);
   await new Promise((resolve) => void client.socket.once('close', resolve));

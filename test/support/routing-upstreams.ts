@@ -3,10 +3,10 @@ import fastify, { type FastifyReply, type FastifyRequest } from 'fastify';
 import { onTestFinished } from 'vitest';
 import { startNginx } from './nginx.ts';
 
-/** What a resource asks for: whether its responses are to be sealed, and whether a public key is enough. */
+/** The kind of a resource: whether its responses are sealed, and whether a public key suffices. */
 export type Kind = 'sealed secret' | 'sealed public' | 'plain secret' | 'plain public';
 
-/** The resources that are not `plain secret`, by the path as an upstream understands it. The first that fits. */
+/** The resources that are not `plain secret`, by the path as an upstream reads it. The first match counts. */
 const resources: readonly (readonly [pattern: string, kind: Kind])[] = [
   ['^/api/v1/transactions/initialize/?$', 'plain public'],
   ['^/api/s2s/checkout/[^/]+/?$', 'sealed public'],
@@ -16,7 +16,7 @@ const resources: readonly (readonly [pattern: string, kind: Kind])[] = [
 const otherwise: Kind = 'plain secret';
 
 /**
- * A real upstream whose responses say what it routed on: `X-Resource` the kind of the resource, `X-Target` the target as it
+ * A real upstream whose responses show how it routed: `X-Resource` has the kind of the resource, `X-Target` the target as it
  * was sent.
  */
 export interface RoutingUpstream {
@@ -49,7 +49,7 @@ export async function startRoutingNginx(): Promise<RoutingUpstream> {
   return { address: { path: nginx.socketPath }, seen: nginx.accessLines };
 }
 
-/** Fastify, as forgiving as it can be told to be. */
+/** Fastify with its most lenient options. */
 export async function startRoutingFastify(): Promise<RoutingUpstream> {
   const seen: string[] = [];
   const core = fastify({
@@ -76,15 +76,15 @@ export async function startRoutingFastify(): Promise<RoutingUpstream> {
   return { address: { host: '127.0.0.1', port }, seen: () => seen };
 }
 
-/** The kind of the resource that has this path, understood already. */
+/** The kind of the resource with this path, which is already normalised. */
 export function kindAt(path: string): Kind {
   return resources.find(([pattern]) => new RegExp(pattern, 'i').test(path))?.[1] ?? otherwise;
 }
 
-/** The path without what stands behind the first of these characters, if there is one. */
+/** The path up to the first of these characters. */
 const before = (characters: RegExp, target: string): string => target.split(characters, 1)[0] ?? '';
 
-/** How programs get from a target to a path, each in the most forgiving way that is known of its kind. */
+/** Ways in which programs get from a target to a path, each the most lenient one known of its kind. */
 export const readings: Readonly<Record<string, (target: string) => string>> = {
   'the URL parser of browsers and Node': (target) => decodeURIComponent(new URL(target, 'http://core').pathname),
   'decoding, then resolving dots and slashes': (target) => posix.normalize(decodeURIComponent(before(/\?/, target))),

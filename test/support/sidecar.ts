@@ -86,7 +86,7 @@ export const routes: readonly Route[] = [
   route('/api/s2s/*', { envelope: true }),
 ];
 
-/** An upstream at `origin`, of which more may be said. */
+/** An upstream at `origin`, with further settings. */
 export function targetOf(origin: string, more: Partial<UpstreamTarget> = {}): UpstreamTarget {
   return {
     origin,
@@ -104,7 +104,7 @@ export function admin(name: string, token: string): OperatorsToken {
   return { name, role: 'admin', account: undefined, hash: hashOf(token) };
 }
 
-/** The operators' listener on a free port, of which more may be said. */
+/** The operators' listener on a free port, with further settings. */
 export function operatorsOf(
   tokens: readonly OperatorsToken[],
   more: Partial<OperatorsListener> = {},
@@ -171,7 +171,7 @@ export interface TestSidecar {
   readonly url: string;
   readonly port: number;
   readonly adminUrl: string;
-  /** All metrics as they are: what the admin listener says may be a second old. */
+  /** All metrics as they are now: those of the admin listener may be a second old. */
   readonly registry: Registry;
   /** The log's lines so far, parsed. */
   readonly log: readonly Record<string, unknown>[];

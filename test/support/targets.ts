@@ -7,7 +7,7 @@ function mostly<T>(weight: number, usual: T, ...others: readonly T[]): fc.Arbitr
 
 const hex = (char: string): string => char.charCodeAt(0).toString(16).padStart(2, '0');
 
-/** Ways in which a character of ASCII is written by those who want it read by one side only. */
+/** Ways to write an ASCII character so that only some programs decode it. */
 const encodings: readonly ((char: string) => string)[] = [
   (char) => `%${hex(char)}`,
   (char) => `%${hex(char).toUpperCase()}`,
@@ -18,11 +18,11 @@ const encodings: readonly ((char: string) => string)[] = [
   (char) => `%${(0xc0 | (char.charCodeAt(0) >> 6)).toString(16)}%${(0x80 | (char.charCodeAt(0) & 0x3f)).toString(16)}`,
   (char) =>
     `%e0%${(0x80 | (char.charCodeAt(0) >> 6)).toString(16)}%${(0x80 | (char.charCodeAt(0) & 0x3f)).toString(16)}`,
-  // Its wide form, which some fold into the narrow one.
+  // Its full-width form, which some programs fold into ASCII.
   (char) => encodeURIComponent(String.fromCharCode(char.charCodeAt(0) + 0xfee0)),
 ];
 
-/** A segment as it is, in other letters, or with one character encoded. */
+/** A segment unchanged, in another letter case, or with one character encoded. */
 function spelt(segment: string): fc.Arbitrary<string> {
   const other = fc.oneof(
     fc.constantFrom(segment.toUpperCase(), segment.slice(0, 1).toUpperCase() + segment.slice(1)),
@@ -35,7 +35,7 @@ function spelt(segment: string): fc.Arbitrary<string> {
 }
 
 const dots = ['.', '..', '%2e', '%2E%2e', '.%2e', '%252e%252e', '%c0%ae%c0%ae', '...', '..;', '..%00', '%2e%2e%2f'];
-/** Segments beside those of routes: dots, nothing, harmless and other characters. */
+/** Segments besides those of routes: dots, empty ones, harmless and other characters. */
 const odd = [
   ...dots,
   ...dots,
@@ -101,7 +101,7 @@ const moreFronts = ['user@evil.example', '*', '?', '.', '/.', '/..;', '/%2e%2e',
 export function targetsAround(paths: readonly string[]): fc.Arbitrary<string> {
   const path = fc.constantFrom(...paths).map((text) => text.split('/').slice(1));
   const names = paths.flatMap((text) => text.split('/').slice(1));
-  // One path, or the beginning of one, something between, and the end of another.
+  // One path or the start of one, something in between, and the end of another.
   const crossed = fc
     .tuple(path, fc.nat(4), fc.array(fc.constantFrom(...odd, ...names), { maxLength: 3 }), path, fc.nat(4))
     .map(([from, end, between, to, begin]) => from.slice(0, end).concat(between, to.slice(begin)));

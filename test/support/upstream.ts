@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
 import type { Defer } from './file-wide.ts';
 
-/** A request as the upstream saw it, its body in whole. */
+/** A request as the upstream saw it, with its complete body. */
 export interface SeenRequest {
   readonly method: string;
   readonly url: string;
@@ -18,25 +18,25 @@ export interface SeenRequest {
   readonly body: string;
 }
 
-/** A real upstream that remembers what it saw. */
+/** A real upstream that records its requests. */
 export interface TestUpstream {
   readonly origin: string;
   readonly port: number;
   readonly server: Server;
-  /** Requests that arrived in whole. */
+  /** Requests that arrived completely. */
   readonly seen: readonly SeenRequest[];
   /** Requests of which at least the head arrived. */
   readonly heads: () => number;
 }
 
-/** Responses each whole request; by default with `{"ok":true}`. */
+/** Responds to a complete request; by default with `{"ok":true}`. */
 export type Respond = (seen: SeenRequest, res: ServerResponse, req: IncomingMessage) => void;
 
 const ok: Respond = (_seen, res) => {
   res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': 11 }).end('{"ok":true}');
 };
 
-/** Starts an upstream that reads each request in whole and then responds; closed when the test is over. */
+/** Starts an upstream that reads each request completely and then responds; closed when the test is over. */
 export async function startUpstream(respond: Respond = ok, defer?: Defer): Promise<TestUpstream> {
   const seen: SeenRequest[] = [];
   const upstream = await startRawUpstream((req, res) => {

@@ -8,7 +8,7 @@ export interface PartReport {
   readonly cases: number;
   readonly seconds: number;
   readonly counts: ReadonlyMap<string, number>;
-  /** What was violated and by which case, as small as it could be made; undefined where all properties hold. */
+  /** What was violated and by which case, as small as it could be made; undefined if all properties hold. */
   readonly failure: string | undefined;
 }
 

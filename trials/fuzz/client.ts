@@ -8,7 +8,7 @@ const patience = 30_000;
 /** What came back on a connection. */
 export interface Received {
   readonly text: string;
-  /** How it ended: `open` where it is still there, `hung` where nothing came for so long that something is wrong. */
+  /** How it ended: `open` if it is still there, `hung` if nothing came for so long that something is wrong. */
   readonly ending: 'open' | 'end' | 'reset' | 'hung';
 }
 

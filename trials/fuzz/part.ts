@@ -25,7 +25,7 @@ export interface OpenPart<Case> {
   /**
    * @param lane  which of those that run beside each other; has one case at a time
    * @param alone whether no other lane runs: what goes wrong inside, even later, is this case's
-   * @throws where a property does not hold
+   * @throws if a property does not hold
    */
   check(this: void, one: Case, lane: number, alone: boolean): void | Promise<void>;
   close(this: void): Promise<void>;

@@ -6,7 +6,7 @@ import { onStage, type Defer } from './stage.ts';
 export interface Findings {
   readonly title: string;
   readonly tables: readonly Table[];
-  /** What should not have been; empty where all is well. */
+  /** What should not have been; empty if all is well. */
   readonly problems: readonly string[];
 }
 

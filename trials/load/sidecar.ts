@@ -14,7 +14,7 @@ export interface LoadedSidecar {
   /** Of the merchants' listener. */
   readonly port: number;
   readonly adminUrl: string;
-  /** Undefined where the configuration has none. */
+  /** Undefined if the configuration has none. */
   readonly operatorsUrl: string | undefined;
   /** What it has logged, the access lines left out. */
   readonly log: readonly LogEntry[];
@@ -26,7 +26,7 @@ export interface LoadedSidecar {
   signal(name: NodeJS.Signals): void;
   /** Resolves when it has ended, and the log is whole. */
   readonly ended: Promise<Ending>;
-  /** Waits until there are so many entries with this message. @throws where it ends before */
+  /** Waits until there are so many entries with this message. @throws if it ends before */
   untilEntries(msg: string, count: number): Promise<void>;
 }
 

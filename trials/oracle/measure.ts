@@ -10,7 +10,7 @@ export type Times = Readonly<Record<ClassName, readonly number[]>>;
  * Sends so many requests of each class in random order, one at a time on one connection, and takes the time of each
  * from its first byte to the last of its response. A tenth as many go before, which are not counted.
  *
- * @throws where one response differs from another in more than its request id
+ * @throws if one response differs from another in more than its request id
  */
 export async function measure(port: number, ofEach: number, random: Random): Promise<Times> {
   const times: Record<ClassName, number[]> = {

@@ -39,7 +39,7 @@ export class Wire {
     });
   }
 
-  /** Writes before it returns. Resolves with the response, or undefined where the connection ended before it was whole. */
+  /** Writes before it returns. Resolves with the response, or undefined if the connection ended before it was whole. */
   send(request: string): Promise<RawResponse | undefined> {
     this.#received = '';
     const response = new Promise<RawResponse | undefined>((resolve) => {

@@ -79,7 +79,7 @@ export class Sampler {
   }
 }
 
-/** Empty where the file was closed in the meantime. */
+/** Empty if the file was closed in the meantime. */
 function linkOf(path: string): string {
   try {
     return readlinkSync(path);

@@ -8,7 +8,7 @@ export interface Point {
 export interface Series {
   readonly name: string;
   readonly points: readonly Point[];
-  /** What it may grow by in the second half of the time, by its median; undefined where that is not judged. */
+  /** What it may grow by in the second half of the time, by its median; undefined if that is not judged. */
   readonly allowed: ((median: number) => number) | undefined;
 }
 
@@ -60,7 +60,7 @@ function slope(points: readonly Point[]): number {
   return median(slopes);
 }
 
-/** The middle value; not a number where there are none. */
+/** The middle value; not a number if there are none. */
 function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }

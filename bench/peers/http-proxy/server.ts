@@ -10,7 +10,7 @@ import type { PeerSettings } from '../settings.ts';
 /** A reverse proxy of http-proxy with handlers that open and seal envelopes: `node server.ts SETTINGS`. */
 interface Account {
   readonly id: string;
-  /** Absent where the account does not encrypt. */
+  /** Absent if the account does not encrypt. */
   readonly encryption?: { readonly key: KeyObject; readonly iv: Buffer };
 }
 

@@ -19,7 +19,7 @@ const hex = /^(?:[0-9A-Fa-f]{2})*$/;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The text of a JSON document in bytes; undefined where they are none. */
+/** The text of a JSON document in bytes; undefined if they are none. */
 function jsonOf(bytes: Buffer): { readonly text: string; readonly value: unknown } | undefined {
   try {
     const text = utf8.decode(bytes);
@@ -88,7 +88,7 @@ export function shapeOf(body: Buffer): { readonly shape: boolean; readonly whole
   };
 }
 
-/** Opens what the sidecar has sealed, in exactly the form in which it seals; undefined where that is not what it is. */
+/** Opens what the sidecar has sealed, in exactly the form in which it seals; undefined if that is not what it is. */
 export function unsealed(body: string, secrets: Secrets, encoding: 'hex' | 'base64'): string | undefined {
   const data = /^\{"data":"([0-9A-Za-z+/=]+)"\}$/.exec(body)?.[1];
   if (data === undefined) return undefined;

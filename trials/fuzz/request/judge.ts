@@ -172,7 +172,7 @@ function judgeForwarded(request: Request, forwarded: Request, address: string): 
   ensure(body === forwarded.body, 'the body is the plaintext, or untouched', ...shown);
 }
 
-/** What must come to the upstream of a body on an enveloped route; undefined where nothing may. */
+/** What must come to the upstream of a body on an enveloped route; undefined if nothing may. */
 function plaintextOf(request: Request, key: KnownKey | undefined): string | undefined {
   const verdict = verdictOf(Buffer.from(request.body, 'latin1'), secretsOf(key));
   if ('plaintext' in verdict) return verdict.plaintext.toString('latin1');

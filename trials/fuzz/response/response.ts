@@ -101,7 +101,7 @@ async function say(one: ResponseCase, socket: Socket): Promise<void> {
   else if (one.ending === 'end') socket.end();
 }
 
-/** What a strict reader makes of the upstream's response; undefined where it is none, or not whole. */
+/** What a strict reader makes of the upstream's response; undefined if it is none, or not whole. */
 function modelOf({ bytes, method, ending }: ResponseCase): Response | undefined {
   const response = finalIn(bytes, method, ending === 'end');
   return typeof response === 'string' ? undefined : response;
@@ -174,7 +174,7 @@ function judgeRefusal({ one, heard }: Asked, response: Response, tally: Tally): 
   tally.count(code);
 }
 
-/** The body without its content coding; undefined where that is unknown, or the body not of it. */
+/** The body without its content coding; undefined if that is unknown, or the body not of it. */
 function decoded(response: Response): string | undefined {
   const coding = valuesOf(response, 'content-encoding').join(', ').toLowerCase();
   if (response.body === '' || coding === '' || coding === 'identity') return response.body;
