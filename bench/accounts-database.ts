@@ -72,7 +72,7 @@ export class AccountsDatabase {
       vault: this.#vault,
       cache: lookedUp * (figures + 1),
       staleFor: 60_000,
-      uses: { key: ignore, previous: ignore },
+      uses: { key: ignore, previous: ignore, unexpected: ignore },
       stopwatch: () => performance.now(),
       monitor: {
         lookup: ignore,

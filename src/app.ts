@@ -2,12 +2,9 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
-import type { Directory, VersionedDirectory } from './accounts/directory.ts';
-import { memoryDirectory } from './accounts/file/directory.ts';
-import type { DirectoryState } from './accounts/postgres/directory.ts';
-import { PostgresAccounts } from './accounts/postgres/accounts.ts';
+import type { Directory } from './accounts/directory.ts';
+import type { OpenAccounts } from './accounts/open-accounts.ts';
 import { sampleOf } from './accounts/sealed-sample.ts';
-import { tallyOf, type Tally } from './accounts/tally.ts';
 import { createAdminListener } from './admin/admin.ts';
 import { Drain } from './admin/drain.ts';
 import { Readiness } from './admin/readiness.ts';
@@ -16,6 +13,7 @@ import type { Config, Listener, Settings, StoreSettings } from './config/config.
 import { InForce } from './config/in-force.ts';
 import type { LoadedFiles } from './config/loaded.ts';
 import { inForceOf, needsRestart } from './config/needs-restart.ts';
+import { openStores } from './config/open-stores.ts';
 import { Gateway } from './gateway/gateway.ts';
 import { createListener, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
@@ -62,8 +60,6 @@ export class App {
   readonly #adminListener: Server;
   readonly #upstreams = new Upstreams();
   readonly #registry: Registry;
-  /** Undefined if the accounts are in a file. */
-  #database: { readonly settings: StoreSettings; readonly accounts: PostgresAccounts } | undefined;
   #monitor: DirectoryMonitor | undefined;
   #operators: OperatorsApi | undefined;
   #operatorsListener: Server | undefined;
@@ -72,8 +68,7 @@ export class App {
   readonly #started: Settings;
   readonly #inForce: InForce;
   #config: Config;
-  /** Looks up the keys of new requests. */
-  #directory: VersionedDirectory;
+  #accounts: OpenAccounts;
   readonly #readiness: Readiness;
   readonly #drain: Drain;
 
@@ -88,9 +83,9 @@ export class App {
     this.#registry = registry;
     this.#recorder = new TrafficRecorder(registry, log, clock, version, () => this.#gateway.inFlight.size);
     this.#version = version;
-    this.#operation = new OperationMetrics(registry, version, () => this.#tally());
+    this.#operation = new OperationMetrics(registry, version, () => this.#accounts.tally());
     this.#inForce = new InForce(config, { log, observer: this.#operation, clock });
-    this.#directory = this.#directoryOf(config);
+    this.#accounts = this.#openStores(config);
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchantsListener = createListener(config, this.#gateway);
     this.#merchantsTls = TlsRenewal.of(this.#merchantsListener, config.listen.tls);
@@ -125,13 +120,12 @@ export class App {
         this.#operatorsTls = TlsRenewal.of(this.#operatorsListener, operators.tls);
         await open('operators', this.#operatorsListener, operators, this.#log);
       }
-      await this.#openDatabase();
+      await this.#openAccounts();
       await open('merchants', this.#merchantsListener, this.#config.listen, this.#log);
     } catch (error) {
       this.#adminListener.close();
       this.#operatorsListener?.close();
-      await this.#operators?.close();
-      await this.#database?.accounts.close();
+      await this.#accounts.close();
       throw error;
     }
     this.#logExpiredCertificates(this.#config);
@@ -160,15 +154,15 @@ export class App {
   /** Replaces the configuration as a whole; requests in flight finish under the one they began with. */
   apply(config: Config): void {
     const upstreamsBefore = this.#upstreams.all();
-    const databaseBefore = this.#database;
+    const before = this.#accounts;
     const { store: storeBefore, accounts: accountsBefore } = this.#config;
     this.#config = config;
-    this.#directory = this.#directoryOf(config);
+    if (isDeepStrictEqual(storeBefore, config.store)) before.take(config.accounts);
+    else this.#accounts = this.#openStores(config);
     this.#gateway.configure(this.#rulesOf(config));
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
     void this.#recorder.configure(config);
-    if (config.store.kind === 'file') this.#readiness.report(sampleOf(config.accounts));
     // Accounts that move between a file and a database do not change.
     if (config.store.kind === storeBefore.kind) void logChanges(this.#log, accountsBefore, config.accounts);
     const { timeouts, limits, listen, operators } = config;
@@ -182,10 +176,11 @@ export class App {
       this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
     for (const old of upstreamsBefore) if (!this.#upstreams.all().includes(old)) void this.#closeWhenUnused(old, old);
-    if (this.#database !== databaseBefore) {
-      void this.#openDatabase();
-      const before = databaseBefore?.accounts;
-      if (before !== undefined) void this.#closeWhenUnused(before.directory, before);
+    if (this.#accounts !== before) {
+      void this.#openAccounts();
+      void this.#closeWhenUnused(before.directory, before);
+    } else if (config.store.kind === 'file') {
+      this.#readiness.report(sampleOf(config.accounts));
     }
   }
 
@@ -201,9 +196,8 @@ export class App {
       other?.close();
       other?.closeAllConnections();
     }
-    await this.#operators?.close();
     for (const upstream of this.#upstreams.all()) upstream.close();
-    await this.#database?.accounts.close();
+    await this.#accounts.close();
     await this.#recorder.stop();
     this.#log.info('stopped');
   }
@@ -215,20 +209,16 @@ export class App {
     }
   }
 
-  async #openDatabase(): Promise<void> {
-    const accounts = this.#database?.accounts;
-    if (accounts === undefined) {
+  async #openAccounts(): Promise<void> {
+    const { database } = this.#accounts;
+    if (database === undefined) {
       this.#readiness.report(sampleOf(this.#config.accounts));
       return;
     }
-    await accounts.open();
-    const tried = this.#readiness.tryMasterKey(() => accounts.sealedSample());
+    await database.open();
+    const tried = this.#readiness.tryMasterKey(() => database.sealedSample());
     // If the database cannot be reached, the start does not wait for it.
-    if (accounts.directory.state.connected) await tried;
-  }
-
-  #tally(): Tally | undefined {
-    return this.#database ? this.#database.accounts.tally() : tallyOf(this.#config.accounts, this.#clock());
+    if (database.state.connected) await tried;
   }
 
   async #limits(): Promise<LimitUse> {
@@ -243,9 +233,9 @@ export class App {
       settings: inForceOf(this.#started, this.#config),
       inForce: this.#inForce,
       needsRestart: needsRestart(this.#started, this.#config),
-      database: this.#database?.accounts.directory.state,
+      database: this.#accounts.database?.state,
       limits: await this.#limits(),
-      tally: this.#tally(),
+      tally: this.#accounts.tally(),
     };
   }
 
@@ -257,30 +247,30 @@ export class App {
       count: operatorsMetrics(this.#registry),
       recent: this.#recorder.recent,
       sidecar: () => this.#state(),
-      directory: () => this.#directory,
+      accounts: () => this.#accounts,
       clock: this.#clock,
-      env: this.#env,
     });
   }
 
   /** The rules of a configuration. An upstream with unchanged settings keeps its connections. */
   #rulesOf(config: Config): Rules {
-    return new Rules(config, this.#directory, this.#upstreams.configure(config));
+    return new Rules(config, this.#accounts.directory, this.#upstreams.configure(config));
   }
 
-  /** The directory of a configuration. A database with unchanged settings keeps its connections and its cache. */
-  #directoryOf({ store, accounts }: Config): VersionedDirectory {
-    if (store.kind === 'file') {
-      this.#database = undefined;
-      return memoryDirectory(accounts);
-    }
-    if (this.#database === undefined || !isDeepStrictEqual(this.#database.settings, store)) {
-      const state = (): DirectoryState | undefined => this.#database?.accounts.directory.state;
-      this.#monitor ??= new DirectoryMonitor(this.#registry, this.#log, state, monotonic);
-      const database = new PostgresAccounts(store, this.#clock, monotonic, this.#monitor);
-      this.#database = { settings: store, accounts: database };
-    }
-    return this.#database.accounts.directory;
+  #openStores(config: Config): OpenAccounts {
+    return openStores(config, {
+      env: this.#env,
+      clock: this.#clock,
+      stopwatch: monotonic,
+      unrecorded: (err) => this.#log.warn({ err }, 'unexpected envelopes cannot be recorded beside the accounts file'),
+      monitor: () =>
+        (this.#monitor ??= new DirectoryMonitor(
+          this.#registry,
+          this.#log,
+          () => this.#accounts.database?.state,
+          monotonic,
+        )),
+    });
   }
 
   /** Closes a part that was replaced, after the last request that began with it. */

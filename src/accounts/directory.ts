@@ -25,6 +25,9 @@ export interface Directory {
 
   /** Where use is recorded: is told of every request that was let in. */
   readonly uses?: Uses;
+
+  /** Where envelopes of accounts that do not encrypt are recorded. */
+  readonly unexpected?: UnexpectedEnvelopes;
 }
 
 /** A directory that knows which version of an account it works by. */
@@ -33,9 +36,26 @@ export interface VersionedDirectory extends Directory {
   isInForce(account: Account): boolean;
 }
 
+/** The state of a directory that looks keys up in a database. */
+export interface DirectoryState {
+  readonly connected: boolean;
+  /** When the database was last heard, monotonic milliseconds; undefined: never. */
+  readonly heardAt: number | undefined;
+  /** Keys held that exist. */
+  readonly known: number;
+  /** Keys held that do not exist. */
+  readonly unknown: number;
+}
+
 /** Takes note of uses, at next to no cost, to write them down now and then. Times are epoch milliseconds. */
 export interface Uses {
   key(id: string, at: number): void;
   /** What a grace accepts besides the current credentials. @param until the end of the grace */
   previous(account: string, environment: EnvironmentName, until: number, at: number): void;
+}
+
+/** Takes note of envelopes that accounts send although they do not encrypt. */
+export interface UnexpectedEnvelopes {
+  /** @param at epoch milliseconds */
+  unexpected(account: string, environment: EnvironmentName, at: number): void;
 }

@@ -3,8 +3,8 @@ import { environmentNames, type EnvironmentName } from './api-key.ts';
 import { existing } from './changes.ts';
 import { isSelected } from './conditions.ts';
 import type { EventFilter, Selection, Store, StoredAccount, Unreadable } from './store.ts';
-import { viewAccount, viewEncryption, viewEvent, viewKey } from './views.ts';
-import type { AccountView, AuditEventView, EncryptionView, KeyView, Viewing } from './views.ts';
+import { viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
+import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncryptionView, Viewing } from './views.ts';
 
 /** Which accounts are looked at. */
 export interface Scope {
@@ -69,8 +69,10 @@ export class Queries {
     return viewAccount(account, this.viewing());
   }
 
-  async showEncryption(id: string, environment: EnvironmentName): Promise<EncryptionView> {
-    return (await this.show(id)).encryption[environment];
+  async showEncryption(id: string, environment: EnvironmentName): Promise<ShownEncryptionView> {
+    const { encryption } = await this.show(id);
+    const unexpectedAt = await this.#store.lastUnexpectedEnvelope(id, environment);
+    return viewShownEncryption(encryption[environment], unexpectedAt);
   }
 
   /** The audit trail, the oldest event first. @param unreadable as of a store's events */

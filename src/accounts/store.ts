@@ -59,6 +59,9 @@ export interface Store {
    */
   events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent>;
 
+  /** When the account last sent an envelope in an environment in which it does not encrypt. Undefined: not on record. */
+  lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined>;
+
   /** Lets go of connections and the like. Not to be used afterwards. */
   close(): Promise<void>;
 }

@@ -55,6 +55,15 @@ export const encryptionView = z
   .describe('How an account encrypts in one environment. No secret.');
 export type EncryptionView = z.output<typeof encryptionView>;
 
+export const shownEncryptionView = encryptionView.extend({
+  unexpected_envelope_at: date
+    .nullable()
+    .describe(
+      'When the account last sent an envelope although it does not encrypt, within a minute; null: none is on record, or it encrypts.',
+    ),
+});
+export type ShownEncryptionView = z.output<typeof shownEncryptionView>;
+
 export const accountView = z
   .object({
     id: z.string(),
@@ -167,6 +176,11 @@ export function viewEncryption(
 
 export function viewEvent({ at, account, ...event }: AuditEvent): AuditEventView {
   return { at: rfc3339(at), account: account ?? null, ...event };
+}
+
+/** @param unexpectedAt when the account last sent an envelope although it does not encrypt, epoch milliseconds */
+export function viewShownEncryption(view: EncryptionView, unexpectedAt: number | undefined): ShownEncryptionView {
+  return { ...view, unexpected_envelope_at: view.enabled ? null : dateOrNull(unexpectedAt) };
 }
 
 /** Encryption where it was never enabled. */

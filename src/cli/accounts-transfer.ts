@@ -9,7 +9,7 @@ import { Importer } from '../accounts/transfer/importer.ts';
 import { linesOf } from '../accounts/transfer/lines.ts';
 import { Vault, parseMasterKeys } from '../accounts/vault.ts';
 import { loadConfig } from '../config/load.ts';
-import { openStore } from '../config/open-store.ts';
+import { openStore } from '../config/open-stores.ts';
 import { formatProblem } from '../yaml/problem.ts';
 import { CommandFailed } from './command-failed.ts';
 import { complain } from './complain.ts';
@@ -80,7 +80,7 @@ async function copyTo(session: StoreSession, configFile: string): Promise<void> 
   if (!loaded.ok) {
     throw new CommandFailed(loaded.problems.map(formatProblem).join('\n'), exitCodes.configuration);
   }
-  const { store, vault } = openStore(loaded.config.store, session.io.env, { besideTraffic: false });
+  const { store, vault } = openStore(loaded.config.store, session.io.env);
   try {
     const importer = new Importer({ ...session, store, vault }, session.vault, session.actor);
     await transfer(session, importer, storedIn(session), () => undefined);

@@ -77,7 +77,10 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
   command('show', 'show how an account encrypts, without the key').action(async (id: string, options: Options) => {
     await onStore(io, ended, 'encryption show', options, async ({ operations, show }) => {
       const view = await operations.showEncryption(id, options.environment);
-      await show(view, () => members(pairsOf(view)));
+      const unexpectedAt = view.unexpected_envelope_at;
+      const pairs = pairsOf(view);
+      if (unexpectedAt !== null) pairs.push(['envelopes', `still come, the last at ${minute(unexpectedAt)}`]);
+      await show(view, () => members(pairs));
     });
   });
 }

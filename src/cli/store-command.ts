@@ -4,7 +4,7 @@ import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-erro
 import { Operations, type OperationsOptions } from '../accounts/operations.ts';
 import type { StoreSettings } from '../config/config.ts';
 import { loadConfig } from '../config/load.ts';
-import { openStore } from '../config/open-store.ts';
+import { openStore } from '../config/open-stores.ts';
 import { auditTo } from '../telemetry/audit.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { CommandFailed } from './command-failed.ts';
@@ -80,7 +80,7 @@ async function carryOut(
   const loaded = loadConfig(options.config, io.env);
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const settings = loaded.config.store;
-  const { store, vault } = openStore(settings, io.env, { besideTraffic: false });
+  const { store, vault } = openStore(settings, io.env);
   const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
   const show = (result: unknown, lines: () => string): Promise<void> =>

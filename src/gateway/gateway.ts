@@ -250,12 +250,14 @@ export class Gateway {
     this.#noteUse(reply);
   }
 
-  /** Records the use of the API key, and of what a grace accepts, if the directory keeps such records. */
+  /** Records the use of the API key and of what a grace accepts, and unexpected envelopes, if the directory keeps such records. */
   #noteUse({ request, refusal, sealing }: Reply): void {
-    const { rules, holder, environment, encryption } = request;
-    const { uses } = rules.directory;
-    if (uses === undefined || holder?.account.active !== true || environment === undefined) return;
+    const { rules, holder, environment, encryption, stats } = request;
+    const { uses, unexpected } = rules.directory;
+    if (holder?.account.active !== true || environment === undefined) return;
     const now = this.#clock();
+    if (stats.unexpectedEnvelope) unexpected?.unexpected(holder.account.id, environment, now);
+    if (uses === undefined) return;
     uses.key(holder.key.id, now);
     if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
     if (sealing.sealer !== encryption.current) {

@@ -1,6 +1,14 @@
 import { z } from 'zod';
 import { environmentNames } from '../accounts/api-key.ts';
-import { accountView, auditEventView, enabledView, encryptionView, issuedKeyView, keyView } from '../accounts/views.ts';
+import {
+  accountView,
+  auditEventView,
+  enabledView,
+  encryptionView,
+  issuedKeyView,
+  keyView,
+  shownEncryptionView,
+} from '../accounts/views.ts';
 import { refusals, type RefusalCode } from '../errors.ts';
 import { operatorRoles } from '../config/choices.ts';
 
@@ -110,7 +118,7 @@ export const views = {
     .describe('Keys with warnings, in the order of the ids of their accounts.'),
   IssuedKey: issuedKeyView.extend(change).describe('A key that was just made.'),
   Encryption: encryptionView,
-  ShownEncryption: encryptionView
+  ShownEncryption: shownEncryptionView
     .extend({
       unexpected_envelopes: z
         .int()

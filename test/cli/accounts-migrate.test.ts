@@ -39,7 +39,11 @@ describeWithPostgres('accounts migrate', () => {
   test('makes the tables, and says so', async () => {
     const config = configFor(inDatabase(await emptyDatabase()));
     const first = await run(config, 'accounts', 'migrate');
-    expect([first.code, first.stdout, first.stderr]).toEqual([0, 'Carried out 0001_accounts.\n', '']);
+    expect([first.code, first.stdout, first.stderr]).toEqual([
+      0,
+      'Carried out 0001_accounts, 0002_unexpected_envelopes.\n',
+      '',
+    ]);
     expect((await run(config, 'accounts', 'migrate')).stdout).toBe('The tables are up to date.\n');
     expect((await run(config, 'accounts', 'migrate', '--json')).stdout).toBe('{"migrations":[]}\n');
   });

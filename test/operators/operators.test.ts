@@ -66,7 +66,11 @@ describe('the operations', () => {
       body: { encoding: 'base64', previous: { accepts: 'credentials', until: '2026-11-22T10:00:00Z' } },
     });
     const { key: _, iv: __, secret_shown: ___, in_force: ____, ...shown } = again.body;
-    expect((await ask(`GET ${path}`)).body).toEqual({ ...shown, unexpected_envelopes: 0 });
+    expect((await ask(`GET ${path}`)).body).toEqual({
+      ...shown,
+      unexpected_envelopes: 0,
+      unexpected_envelope_at: null,
+    });
     expectProblem(await ask(`POST ${path}/disable`, { body: { grace: '1h' } }), 409, 'grace_running');
     await ask(`POST ${path}/grace/end`);
     expect(await ask(`POST ${path}/disable`, { body: { grace: '1h' } })).toMatchObject({

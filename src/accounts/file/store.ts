@@ -15,6 +15,8 @@ import { lockFile } from './lock.ts';
 import { Receipts } from './receipts.ts';
 import { replaceFile, versionOf, type Companion } from './replace.ts';
 import { Trail } from './trail.ts';
+import { lastUnexpectedEnvelope } from './unexpected-envelopes.ts';
+import type { EnvironmentName } from '../api-key.ts';
 import type {
   AuditEvent,
   Changed,
@@ -111,6 +113,14 @@ export class FileStore implements Store {
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
     try {
       yield* new Trail(this.#target()).read(filter, unreadable);
+    } catch (error) {
+      throw this.#failure(error);
+    }
+  }
+
+  async lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
+    try {
+      return lastUnexpectedEnvelope(this.#target(), account, environment);
     } catch (error) {
       throw this.#failure(error);
     }

@@ -1,13 +1,18 @@
 import type { KeyObject } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
+import type { Account } from '../account.ts';
+import type { DirectoryState } from '../directory.ts';
+import type { AccountsDatabase, OpenAccounts } from '../open-accounts.ts';
 import type { SealedSample } from '../sealed-sample.ts';
+import type { Store } from '../store.ts';
 import type { Tally } from '../tally.ts';
 import { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
 import { PostgresDirectory } from './directory.ts';
 import { inspect, openSample } from './inspect.ts';
 import type { Monitor } from './monitor.ts';
+import { PostgresStore } from './store.ts';
 import { TallyKeeper } from './tally-keeper.ts';
 import { UseRecorder } from './use-recorder.ts';
 
@@ -29,11 +34,12 @@ export interface PostgresSettings {
   readonly staleFor: number;
 }
 
-/** What a running sidecar has of a database: the directory on a connection of its own, and what is not urgent on another. */
-export class PostgresAccounts {
+/** The accounts in a database: the directory has a connection of its own, and what is not urgent another. */
+export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
   readonly directory: PostgresDirectory;
+  readonly store: Store;
+  readonly vault: Vault;
   readonly #url: string;
-  readonly #vault: Vault;
   readonly #uses: UseRecorder;
   readonly #tally: TallyKeeper;
   #pool: Promise<Pool> | undefined;
@@ -49,10 +55,11 @@ export class PostgresAccounts {
     this.#uses = new UseRecorder(pool);
     this.#tally = new TallyKeeper(pool, clock, stopwatch);
     this.#url = url;
-    this.#vault = new Vault(masterKeys);
+    this.vault = new Vault(masterKeys);
+    this.store = new PostgresStore(url);
     this.directory = new PostgresDirectory({
       url,
-      vault: this.#vault,
+      vault: this.vault,
       cache,
       staleFor,
       uses: this.#uses,
@@ -61,19 +68,23 @@ export class PostgresAccounts {
     });
   }
 
-  /** Connects; resolves when the first attempt has succeeded or failed. Both are fine to go on with. */
+  get database(): AccountsDatabase {
+    return this;
+  }
+
+  get state(): DirectoryState {
+    return this.directory.state;
+  }
+
   async open(): Promise<void> {
     this.#uses.start();
     await this.directory.open();
   }
 
-  /**
-   * Opens the credentials of some accounts, chosen at random.
-   *
-   * @throws AccountsError the database cannot be asked
-   */
+  take(_accounts: readonly Account[]): void {}
+
   async sealedSample(): Promise<SealedSample> {
-    return openSample(await inspect(this.#url, sampleSize), this.#vault);
+    return openSample(await inspect(this.#url, sampleSize), this.vault);
   }
 
   /** The latest numbers of accounts, keys and credentials; undefined before the first. */
@@ -87,7 +98,7 @@ export class PostgresAccounts {
     if (this.directory.state.connected) {
       await Promise.race([this.#uses.write(), delay(lastWrite, undefined, { ref: false })]);
     }
-    await this.directory.close();
+    await Promise.all([this.directory.close(), this.store.close()]);
     const pool = this.#pool;
     this.#pool = undefined;
     void (await pool)?.end();

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Account } from '../account.ts';
-import type { VersionedDirectory, Found, KeyHolder, Uses } from '../directory.ts';
+import type { DirectoryState, Found, KeyHolder, UnexpectedEnvelopes, Uses, VersionedDirectory } from '../directory.ts';
 import { differencesButKeys, keyDifferences } from '../differences.ts';
 import { openAccount } from '../open-account.ts';
 import type { Vault } from '../vault.ts';
@@ -24,21 +24,10 @@ export interface PostgresDirectoryOptions {
   readonly cache: number;
   /** How long known keys go on working while the database cannot be asked. Milliseconds. */
   readonly staleFor: number;
-  readonly uses: Uses;
+  readonly uses: Uses & UnexpectedEnvelopes;
   /** Monotonic milliseconds: a wall clock that is put back must not lengthen `staleFor`. */
   readonly stopwatch: () => number;
   readonly monitor: Monitor;
-}
-
-/** How a directory is at the moment. */
-export interface DirectoryState {
-  readonly connected: boolean;
-  /** When the database was last heard, monotonic milliseconds; undefined: never. */
-  readonly heardAt: number | undefined;
-  /** Keys held that exist. */
-  readonly known: number;
-  /** Keys held that do not exist. */
-  readonly unknown: number;
 }
 
 /**
@@ -61,6 +50,7 @@ interface Entry {
 /** Looks API keys up in PostgreSQL and keeps those in use at hand. Decision 0006 tells why it works as it does. */
 export class PostgresDirectory implements VersionedDirectory {
   readonly uses: Uses;
+  readonly unexpected: UnexpectedEnvelopes;
   readonly #vault: Vault;
   readonly #staleFor: number;
   readonly #stopwatch: () => number;
@@ -88,6 +78,7 @@ export class PostgresDirectory implements VersionedDirectory {
 
   constructor({ url, vault, cache, staleFor, uses, stopwatch, monitor }: PostgresDirectoryOptions) {
     this.uses = uses;
+    this.unexpected = uses;
     this.#vault = vault;
     this.#staleFor = staleFor;
     this.#stopwatch = stopwatch;

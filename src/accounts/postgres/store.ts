@@ -1,5 +1,6 @@
 import type { Pool } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
+import type { EnvironmentName } from '../api-key.ts';
 import type {
   AuditEvent,
   Changed,
@@ -47,6 +48,16 @@ export class PostgresStore implements Store {
       [Buffer.from(hash, 'hex')],
     );
     return rows.map(accountOf)[0];
+  }
+
+  async lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
+    const rows = await query<{ at: number }>(
+      await this.#connections(),
+      `SELECT (extract(epoch FROM seen_at) * 1000)::float8 AS at FROM envelope_sidecar.unexpected_envelopes
+        WHERE account_id = $1 AND environment = $2 AND isfinite(seen_at)`,
+      [account, environment],
+    );
+    return rows.map(({ at }) => Math.round(at))[0];
   }
 
   async *list(after = '', unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount> {

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { EnvironmentName } from '../api-key.ts';
-import type { Uses } from '../directory.ts';
+import type { UnexpectedEnvelopes, Uses } from '../directory.ts';
 
 /** How often uses are written down, and with that how old a `last used` may be. Milliseconds. */
 const interval = 60_000;
@@ -18,14 +18,21 @@ interface PreviousUse {
   readonly at: number;
 }
 
+interface UnexpectedEnvelope {
+  readonly account: string;
+  readonly environment: EnvironmentName;
+  readonly at: number;
+}
+
 /**
- * Records when keys and previous credentials were last used: remembered here, written down once a minute, and only where
+ * Records when keys and previous credentials were last used, and when accounts that do not encrypt last sent an envelope: remembered here, written down once a minute, and only where
  * no other sidecar has done so within the last minute. A key in use costs one write a minute, however busy it is.
  */
-export class UseRecorder implements Uses {
+export class UseRecorder implements Uses, UnexpectedEnvelopes {
   readonly #pool: () => Promise<Pool>;
   #keys = new Map<string, number>();
   #previous = new Map<string, PreviousUse>();
+  #unexpected = new Map<string, UnexpectedEnvelope>();
   #timer: NodeJS.Timeout | undefined;
 
   constructor(pool: () => Promise<Pool>) {
@@ -43,6 +50,13 @@ export class UseRecorder implements Uses {
     }
   }
 
+  unexpected(account: string, environment: EnvironmentName, at: number): void {
+    const id = `${account} ${environment}`;
+    if (this.#unexpected.size < most || this.#unexpected.has(id)) {
+      this.#unexpected.set(id, { account, environment, at });
+    }
+  }
+
   start(): void {
     this.#timer = setInterval(() => void this.write(), interval);
   }
@@ -51,8 +65,10 @@ export class UseRecorder implements Uses {
   async write(): Promise<void> {
     const keys = this.#keys;
     const previous = this.#previous;
+    const unexpected = this.#unexpected;
     this.#keys = new Map();
     this.#previous = new Map();
+    this.#unexpected = new Map();
     const keyRows = [...keys].map(([key_id, at]) => ({ key_id, used_at: timestamp(at) }));
     const previousRows = [...previous.values()].map(({ account, environment, until, at }) => ({
       account_id: account,
@@ -60,13 +76,20 @@ export class UseRecorder implements Uses {
       until: timestamp(until),
       used_at: timestamp(at),
     }));
+    const unexpectedRows = [...unexpected.values()].map(({ account, environment, at }) => ({
+      account_id: account,
+      environment,
+      seen_at: timestamp(at),
+    }));
     try {
       await this.#write(writeKeys, keyRows);
       await this.#write(writePrevious, previousRows);
+      await this.#write(writeUnexpected, unexpectedRows);
     } catch {
       // The database is away, which the directory tells. Later uses count, these where there were none.
       this.#keys = new Map([...keys, ...this.#keys]);
       this.#previous = new Map([...previous, ...this.#previous]);
+      this.#unexpected = new Map([...unexpected, ...this.#unexpected]);
     }
   }
 
@@ -107,3 +130,12 @@ const writePrevious = `
   ORDER BY account_id, environment
   ON CONFLICT (account_id, environment) DO UPDATE SET until = excluded.until, used_at = excluded.used_at
   WHERE stored.until <> excluded.until OR stored.used_at <= excluded.used_at - interval '1 minute'`;
+
+const writeUnexpected = `
+  INSERT INTO envelope_sidecar.unexpected_envelopes AS stored (account_id, environment, seen_at)
+  SELECT account_id, environment, given.seen_at
+  FROM json_to_recordset($1) AS given (account_id text, environment text, seen_at timestamptz)
+  JOIN envelope_sidecar.accounts USING (account_id)
+  ORDER BY account_id, environment
+  ON CONFLICT (account_id, environment) DO UPDATE SET seen_at = excluded.seen_at
+  WHERE stored.seen_at <= excluded.seen_at - interval '1 minute'`;

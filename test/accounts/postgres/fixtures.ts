@@ -112,7 +112,7 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
     vault,
     cache: 100,
     staleFor: 60_000,
-    uses: { key: () => {}, previous: () => {} },
+    uses: { key: () => {}, previous: () => {}, unexpected: () => {} },
     stopwatch: () => performance.now(),
     monitor,
     ...more,

@@ -55,6 +55,10 @@ class MarkingStore implements Store {
     return this.#store.events(filter);
   }
 
+  lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
+    return this.#store.lastUnexpectedEnvelope(account, environment);
+  }
+
   close(): Promise<void> {
     return this.#store.close();
   }

@@ -1,0 +1,114 @@
+import { chmod, chown, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { realpathSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { z } from 'zod';
+import { readRegularFile } from '../../yaml/files.ts';
+import type { EnvironmentName } from '../api-key.ts';
+import type { UnexpectedEnvelopes } from '../directory.ts';
+
+/** How long after a note the file is written: the first time, and from then on. Milliseconds. */
+const firstDelay = 1_000;
+const interval = 60_000;
+
+/** Accounts remembered at most while they cannot be written; others are left out. */
+const most = 100_000;
+
+/** Epoch milliseconds, by account and environment. */
+const form = z.record(z.string(), z.int());
+
+/**
+ * When accounts that do not encrypt last sent an envelope, in a file beside the accounts' file, so that the command line can
+ * show it. It has one entry for each account and environment. Two sidecars that write at the same moment may lose a note; while
+ * envelopes still come, the next minute brings another.
+ */
+export class UnexpectedEnvelopesFile implements UnexpectedEnvelopes {
+  readonly #accounts: string;
+  readonly #failed: (error: unknown) => void;
+  #noted = new Map<string, number>();
+  #delay = firstDelay;
+  #timer: NodeJS.Timeout | undefined;
+  #failing = false;
+
+  /**
+   * @param accounts the path of the accounts' file, or of a symbolic link to it
+   * @param failed   told the first time that the file cannot be written
+   */
+  constructor(accounts: string, failed: (error: unknown) => void) {
+    this.#accounts = accounts;
+    this.#failed = failed;
+  }
+
+  unexpected(account: string, environment: EnvironmentName, at: number): void {
+    const id = idOf(account, environment);
+    if (this.#noted.size < most || this.#noted.has(id)) this.#noted.set(id, at);
+    this.#timer ??= setTimeout(() => void this.write(), this.#delay).unref();
+  }
+
+  /** Writes what was noted. What cannot be written is noted on. */
+  async write(): Promise<void> {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#delay = interval;
+    if (this.#noted.size === 0) return;
+    const noted = this.#noted;
+    this.#noted = new Map();
+    try {
+      const model = realpathSync(this.#accounts);
+      const all = new Map(Object.entries(read(pathOf(model))));
+      for (const [id, at] of noted) all.set(id, Math.max(at, all.get(id) ?? 0));
+      await replace(pathOf(model), JSON.stringify(Object.fromEntries(all)), model);
+      this.#failing = false;
+    } catch (error) {
+      this.#noted = new Map([...noted, ...this.#noted]);
+      if (!this.#failing) this.#failed(error);
+      this.#failing = true;
+    }
+  }
+}
+
+/**
+ * When an account that does not encrypt last sent an envelope, epoch milliseconds; undefined if none is on record.
+ *
+ * @param accounts the path of the accounts' file, not of a symbolic link to it
+ * @throws the file system's error
+ */
+export function lastUnexpectedEnvelope(
+  accounts: string,
+  account: string,
+  environment: EnvironmentName,
+): number | undefined {
+  return read(pathOf(accounts))[idOf(account, environment)];
+}
+
+function idOf(account: string, environment: EnvironmentName): string {
+  return `${account} ${environment}`;
+}
+
+function pathOf(accounts: string): string {
+  return join(dirname(accounts), `.${basename(accounts)}.unexpected`);
+}
+
+/** Something else in its place counts as no notes: they are no reason to refuse anything. */
+function read(path: string): Readonly<Record<string, number>> {
+  try {
+    return form.parse(JSON.parse(readRegularFile(path).toString()));
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code !== 'ENOENT') throw error;
+    return {};
+  }
+}
+
+/** The mode and the owner are those of the accounts' file. */
+async function replace(path: string, text: string, model: string): Promise<void> {
+  const written = `${path}.${process.pid}.new`;
+  try {
+    await writeFile(written, text, { mode: 0o600 });
+    const { mode, uid, gid } = await stat(model);
+    const own = await stat(written);
+    if (own.uid !== uid || own.gid !== gid) await chown(written, uid, gid);
+    await chmod(written, mode);
+    await rename(written, path);
+  } finally {
+    await rm(written, { force: true });
+  }
+}

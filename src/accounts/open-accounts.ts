@@ -1,0 +1,32 @@
+import type { Account } from './account.ts';
+import type { DirectoryState, VersionedDirectory } from './directory.ts';
+import type { SealedSample } from './sealed-sample.ts';
+import type { Store } from './store.ts';
+import type { Tally } from './tally.ts';
+import type { Vault } from './vault.ts';
+
+/** The accounts of a running sidecar, in a file or in a database. */
+export interface OpenAccounts {
+  /** Looks keys up for requests. */
+  readonly directory: VersionedDirectory;
+  /** For operators, who change accounts beside the traffic. */
+  readonly store: Store;
+  /** Opens the credentials of accounts in the store. */
+  readonly vault: Vault;
+  /** Undefined if the accounts are in a file. */
+  readonly database: AccountsDatabase | undefined;
+  /** Puts the accounts of a file that was read again in force. A database has its own. */
+  take(accounts: readonly Account[]): void;
+  /** The latest numbers of accounts, keys and credentials; undefined before the first. */
+  tally(): Tally | undefined;
+  close(): Promise<void>;
+}
+
+/** The connection of a running sidecar to its database. */
+export interface AccountsDatabase {
+  readonly state: DirectoryState;
+  /** Connects; resolves when the first attempt has succeeded or failed. Both are fine to go on with. */
+  open(): Promise<void>;
+  /** Opens the sealed credentials of some accounts, chosen at random. @throws AccountsError the database cannot be asked */
+  sealedSample(): Promise<SealedSample>;
+}
