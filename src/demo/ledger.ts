@@ -4,7 +4,7 @@ export interface Response {
   readonly body: unknown;
 }
 
-/** What is asked to be paid. `amount` in minor units. */
+/** A requested payment. `amount` in minor units. */
 interface Payment {
   readonly amount: number;
   readonly currency: string;
@@ -28,13 +28,13 @@ interface Webhook {
   readonly events: readonly string[];
 }
 
-/** The oldest are forgotten beyond this, so that a long demo (or a load test) does not fill the memory. */
-const kept = 10_000;
+/** The oldest items are dropped beyond this number, so that a long demo (or a load test) does not fill the memory. */
+const maxKept = 10_000;
 
-/** How many the lists show. */
-const listed = 100;
+/** The maximum of items in a list. */
+const maxListed = 100;
 
-/** The books of the stand-in core. An account sees what is its own; what is another's does not exist for it. */
+/** The books of the stand-in core. An account sees only its own items; those of others get a 404. */
 export class Ledger {
   readonly #transactions = new Map<string, Transaction>();
   readonly #webhooks = new Map<string, Webhook>();
@@ -100,7 +100,7 @@ export class Ledger {
 function keep<T extends { readonly id: string }>(items: Map<string, T>, item: T): void {
   items.set(item.id, item);
   const [oldest] = items.keys();
-  if (items.size > kept && oldest !== undefined) items.delete(oldest);
+  if (items.size > maxKept && oldest !== undefined) items.delete(oldest);
 }
 
 function transactionBody({ id, status, amount, amountRefunded, currency, reference }: Transaction): object {
@@ -117,8 +117,8 @@ function created(body: object): Response {
 
 /** The newest first. */
 function list(items: readonly object[]): Response {
-  const data = items.slice(-listed).toReversed();
-  return { status: 200, body: { object: 'list', data, has_more: items.length > listed } };
+  const data = items.slice(-maxListed).toReversed();
+  return { status: 200, body: { object: 'list', data, has_more: items.length > maxListed } };
 }
 
 function notFound(id: string): Response {

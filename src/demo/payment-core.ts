@@ -14,7 +14,7 @@ const payment = z.object({ amount, currency, reference });
 const refund = z.object({ transaction: z.string().max(100), amount: amount.optional() });
 const webhook = z.object({ url: z.url({ protocol: /^https?$/ }), events: z.array(z.string()).min(1).default(['*']) });
 
-/** What a request asks for: the account the sidecar found, the last part of the path, and the JSON of the body. */
+/** The input of an operation: the account that the sidecar found, the last part of the path, and the JSON of the body. */
 interface Call {
   readonly account: string;
   readonly id: string;
@@ -22,10 +22,10 @@ interface Call {
 }
 
 /**
- * A stand-in payment core: what the sidecar of a demo stands in front of. It keeps everything in memory, believes the
- * `X-Account-Id` it gets and knows nothing of envelopes.
+ * A stand-in payment core, the upstream of the demo. It keeps everything in memory, trusts `X-Account-Id` and knows nothing of
+ * envelopes.
  *
- * @param log gets one line for each request, its JSON body included: a demo is there to show what arrived.
+ * @param log gets one line for each request, with its JSON body: the demo shows what reached the core
  */
 export function createPaymentCore(log: (line: string) => void): Server {
   const ledger = new Ledger();
@@ -65,7 +65,7 @@ export function createPaymentCore(log: (line: string) => void): Server {
   };
 
   return http.createServer((request, response) => {
-    // Reading fails when the client leaves: there is no one left to respond to.
+    // Reading fails if the client leaves, so there is nothing to respond to.
     handle(request, response).catch(() => response.destroy());
   });
 }
@@ -87,7 +87,7 @@ function accountOf(request: IncomingMessage): string | undefined {
   return typeof account === 'string' && account !== '' ? account : undefined;
 }
 
-/** The whole body, undefined when it is too long. It is read to its end all the same, so that the response can be. */
+/** The whole body; undefined if it is too long. It is read to its end nevertheless, so that the client reads the response. */
 async function readText(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;
@@ -98,7 +98,7 @@ async function readText(request: IncomingMessage): Promise<string | undefined> {
   return size <= bodyLimit ? Buffer.concat(chunks).toString() : undefined;
 }
 
-/** Undefined for what is not JSON: no JSON document is undefined. */
+/** Undefined if the text is not JSON, which no JSON document is. */
 function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
@@ -125,7 +125,7 @@ function allowBrowsers(response: ServerResponse): void {
   response.setHeader('Access-Control-Allow-Headers', 'Authorization, Content-Type');
 }
 
-/** One line whatever a client sent: control characters could break the line or steer the terminal it is shown on. */
+/** A single line: control characters from a client could break the line or control the terminal. */
 function printable(text: string): string {
   return text
     .slice(0, 2_000)

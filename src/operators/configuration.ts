@@ -23,17 +23,16 @@ interface Row {
   readonly value: string | undefined;
   /** Whether `value` is the placeholder. */
   readonly secret?: true;
-  /** Whether a change takes a restart. */
+  /** Whether a change needs a restart. */
   readonly fixed?: true;
-  /** The member that the source is noted under; by default `member`. */
+  /** The member under which the source is recorded; by default `member`. */
   readonly writtenAt?: string;
-  /** Where the value comes from if the file does not say. */
+  /** The source of a value that the file does not set. */
   readonly defaultSource?: string;
 }
 
 /**
- * The configuration in force without its secrets. Every value that is shown is named here, so that a member that is
- * added later is not shown until it gets a row here.
+ * The running configuration without its secrets. This is an allow-list: a new member is not shown until it gets a row here.
  */
 export function configurationOf(settings: Settings): z.output<typeof views.Configuration> {
   const { listen, admin, operators, environments, store, routes, limits, timeouts, tracing } = settings;
@@ -79,7 +78,7 @@ function memberOf({ member, value, secret, fixed, defaultSource, writtenAt = mem
   };
 }
 
-/** A list is noted by its items, and an upstream in short form as a whole. */
+/** The source of a list is recorded for its items, that of an upstream in short form for the whole. */
 function sourceOf(member: string, sources: Sources): string | undefined {
   return sources[member] ?? sources[`${member}[0]`] ?? sources[member.replace(/\.url$/, '')];
 }
@@ -95,7 +94,7 @@ function addressRows(member: string, { host, port }: Listener): Row[] {
   ];
 }
 
-/** A certificate is not secret, but long: its source says enough. */
+/** A certificate is not secret, but too long to show: its source is enough. */
 function tlsRows(listener: string, tls: ServerTls | undefined): Row[] {
   if (tls === undefined) return [{ member: `${listener}.tls`, value: undefined, fixed: true }];
   return [
@@ -175,15 +174,15 @@ function list(items: readonly string[]): string {
 }
 
 /**
- * Where a database is, without user, password and options. A password with a slash that is not percent-encoded would end up
- * in the path: only a plain name is shown.
+ * The address of a database, without user, password and options. A password with an unencoded slash would end up in the path, so
+ * only a plain name is shown.
  */
 function databaseOf(url: string): string {
   const { protocol, host, pathname } = new URL(url);
   return /^\/[A-Za-z0-9_.-]+$/.test(pathname) ? `${protocol}//${host}${pathname}` : `${protocol}//…`;
 }
 
-/** Vendors of tracing put keys into the path. */
+/** Without the path: vendors of tracing put keys into it. */
 function otlpWithoutPath(url: string): string {
   const { origin, pathname } = new URL(url);
   return pathname === '/' ? origin : `${origin}/…`;

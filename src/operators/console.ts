@@ -14,10 +14,10 @@ import { Sessions, type OpenSession } from './sessions.ts';
 import { findToken } from './tokens.ts';
 import { isWritable } from './writable.ts';
 
-/** Where the page is built to, from the sources and from the compiled code alike. */
+/** The folder of the built page, for the sources and the compiled code alike. */
 const built = fileURLToPath(new URL('../../dist/console/', import.meta.url));
 
-/** Where the console is on the listener. */
+/** The path of the console on the listener. */
 const consoleRoot = '/console/';
 
 /** Whether a route, by its pattern, is the console's: its files and its sign-in need no token. */
@@ -59,7 +59,7 @@ export interface ConsoleDependencies {
   readonly clock: () => number;
   /** Whether the listener speaks TLS. */
   readonly secure: boolean;
-  /** Names who has signed in, for the log. */
+  /** Sets the actor that has signed in, for the log. */
   readonly noteToken: (request: FastifyRequest, token: OperatorsToken) => void;
 }
 
@@ -88,7 +88,7 @@ export class Console {
       page.get(consoleRoot.slice(0, -1), async (_request, reply) => reply.redirect(consoleRoot));
       this.#serveSessions(page);
       if (existsSync(`${built}index.html`)) {
-        // Not cached: after an update the page must fit the API.
+        // Not cached: after an update the page must match the API.
         const caching = { cacheControl: false, etag: false, lastModified: false };
         await page.register(fastifyStatic, { root: built, prefix: consoleRoot, ...caching });
       } else {
@@ -101,7 +101,7 @@ export class Console {
     const url = `${consoleRoot}session`;
     page.get(url, { config: { operation: 'show_console_session' } }, async (request, reply) => {
       const session = this.#sessionOf(request);
-      // To be signed out is no error.
+      // Signing out without a session is not an error.
       return session === undefined ? reply.code(204).send() : this.#viewOf(session);
     });
     const onRequest = async (request: FastifyRequest): Promise<void> => this.#expectOwnPage(request);

@@ -9,13 +9,13 @@ import { textValue } from '../input/text-value.ts';
 import type { SidecarState } from './overview.ts';
 import type { ViewName } from './views.ts';
 
-/** What endpoints work with. */
+/** The dependencies of endpoints. */
 export interface Parts {
   readonly operations: Operations;
-  /** Whether this sidecar works by the account as it is stored, after waiting for it. @param account its id */
+  /** Waits until this sidecar serves the account as it is stored; false if that takes too long. @param account its id */
   readonly isInForce: (account: string) => Promise<boolean>;
   readonly recent: RecentTraffic;
-  /** How this sidecar is at the moment. */
+  /** The present state of this sidecar. */
   readonly sidecar: () => Promise<SidecarState>;
 }
 
@@ -30,29 +30,29 @@ export interface Endpoint {
   readonly method: 'GET' | 'POST';
   /** Below the API's root, with `{parameters}` as OpenAPI writes them. */
   readonly path: string;
-  /** Names it in the log, in metrics and in the API's description. */
+  /** Its name in the log, in metrics and in the API's description. */
   readonly operation: string;
   readonly summary: string;
   /**
-   * The role that is needed; the roles above it may use the endpoint too. What a viewer may not do changes one account, named as
-   * `account` or `id` in the input; the response says `in_force`.
+   * The least role that may use it. An endpoint that needs more than `viewer` changes one account, named as `account` or `id` in
+   * the input, and its response has `in_force`.
    */
   readonly role: OperatorRole;
   /**
-   * What a token of one account gets from an endpoint without `{account}` in its path. `own`: `run` looks only at the
-   * account of the token. Undefined: nothing, it is forbidden.
+   * Whether a token of one account may use an endpoint without `{account}` in its path. `own`: yes, because `run` reads only the
+   * account of the token. Undefined: no.
    */
   readonly accountToken?: 'own';
   /** Path, query and body in one: no name occurs twice. */
   readonly input: z.ZodObject;
   readonly response: { readonly status: 200 | 201; readonly view: ViewName };
-  /** Whether it makes a secret, so that an `Idempotency-Key` is heeded. */
+  /** Whether it makes a secret, so that `Idempotency-Key` applies. */
   readonly makesSecret?: true;
   /** @param input of this endpoint's schema */
   readonly run: (parts: Parts, input: never, caller: Caller) => Promise<object>;
 }
 
-/** Keeps an endpoint's function to the type of its input. */
+/** Ties the type of `run` to the input schema. */
 export function endpoint<Input extends z.ZodObject>(
   row: Omit<Endpoint, 'input' | 'run'> & {
     readonly input: Input;

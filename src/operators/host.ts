@@ -9,7 +9,7 @@ const hostAndPort = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^:]+))(?::[0-9]*)?$/;
  * `localhost`.
  *
  * @param fields the request's `Host` header fields: there must be one
- * @param names lower-case names that operators use besides
+ * @param names further names that operators use, in lower case
  */
 export function isKnownHost(fields: readonly string[] = [], names: readonly string[]): boolean {
   const [host, ...others] = fields;

@@ -8,10 +8,9 @@ import { ApiProblem, type MemberProblem } from './problems.ts';
 type Members = Readonly<Record<string, unknown>>;
 
 /**
- * Puts the parameters of the path and the members of the body, or of the query, together, and holds them against the
- * schema.
+ * Merges the parameters of the path with the members of the body, or of the query, and validates them by the schema.
  *
- * @throws ApiProblem `invalid_request`, with everything that is wrong
+ * @throws ApiProblem `invalid_request`, with every mistake
  */
 export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Members {
   const wrong: MemberProblem[] = [];
@@ -29,7 +28,7 @@ export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Me
 }
 
 /**
- * Makes of an `Idempotency-Key` what a store remembers a request by.
+ * Turns an `Idempotency-Key` into the key under which a store records the request.
  *
  * @throws ApiProblem `invalid_request`
  */

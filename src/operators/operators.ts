@@ -19,30 +19,30 @@ import { checkPermission } from './permission.ts';
 import { ApiProblem, problemBody, problems, type ProblemCode } from './problems.ts';
 import { findToken } from './tokens.ts';
 
-/** No request of the API needs more, in bytes. */
+/** Bytes of a body; no request of the API needs more. */
 const bodyLimit = 16_384;
 
-/** What a client that has not sent a token yet can take up. Times are milliseconds. */
+/** Limits for clients that have not sent a token yet. Times are milliseconds. */
 const limits = {
   maxHeaderSize: 8_192,
   handshakeTimeout: 5_000,
   headersTimeout: 5_000,
   requestTimeout: 10_000,
-  // Node's default is 30 s: the two limits before would be looked at that rarely.
+  // By default Node checks the two timeouts above only every 30 s.
   connectionsCheckingInterval: 1_000,
 };
-const mostConnections = 100;
-/** How long neither side may send anything: longer than any operation takes. */
-const silence = 60_000;
+const maxConnections = 100;
+/** An idle connection is closed after this time, which is longer than any operation takes. */
+const idleTimeout = 60_000;
 
-/** What the API works with. It may change between two requests. */
+/** The configuration of the API. It may change between two requests. */
 export interface OperatorsState extends Parts {
   readonly tokens: readonly OperatorsToken[];
-  /** Names that the listener serves besides IP addresses and `localhost`. */
+  /** The hosts that the listener serves besides IP addresses and `localhost`. */
   readonly hosts: readonly string[];
   /** Whether the console is served. */
   readonly console: boolean;
-  /** Where the codes of problems are explained. */
+  /** The address of the page that explains the codes of problems. */
   readonly problemsPage: string;
 }
 
@@ -69,7 +69,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   const { state, log, count, clock, tls } = dependencies;
   const app = fastify({
     serverFactory: (handle) => {
-      // What is asked for in advance would be worked on and held at once: no browser does it.
+      // Pipelined requests would all be processed and held at once, and no browser sends them.
       const inTurn: RequestListener = (req, res) =>
         void (res.socket === null ? req.socket.destroy() : handle(req, res));
       return tls === undefined ? http.createServer(limits, inTurn) : createTlsServer({ ...limits, ...tls }, inTurn);
@@ -157,12 +157,12 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   await console.serve(app);
   await app.ready();
   stopAtDestroyed(app.server);
-  app.server.maxConnections = mostConnections;
-  app.server.setTimeout(silence);
+  app.server.maxConnections = maxConnections;
+  app.server.setTimeout(idleTimeout);
   return app.server;
 }
 
-/** What a route carries along, for log and metrics. */
+/** The data of a route, for log and metrics. */
 interface Named {
   readonly operation: string;
 }
@@ -209,7 +209,7 @@ function requestIdOf(sent: unknown): string {
   return typeof sent === 'string' && /^[A-Za-z0-9._-]{1,128}$/.test(sent) ? sent : randomUUID();
 }
 
-/** What an operator is told of an error. */
+/** The problem that an operator gets for an error. */
 function problemOf(error: unknown): ApiProblem {
   if (error instanceof ApiProblem) return error;
   if (error instanceof AccountsError) return new ApiProblem(error.code, sentence(error.message));

@@ -18,7 +18,7 @@ export const after = textValue(identifier).optional().describe('Begins behind th
 /** How many items a page has at most. */
 const longestPage = 1_000;
 
-/** The size of a page, as a query has it. */
+/** The size of a page, from the query. */
 export const pageSize = z
   .string({ error: `expected a number from 1 to ${longestPage}` })
   .transform((text, context) => {
@@ -34,14 +34,14 @@ export const pageSize = z
 /** A page of a list, and what comes after it. */
 interface Page<T> {
   readonly items: readonly T[];
-  /** The account to begin behind; null on the last page. */
+  /** The account after which the next page begins; null on the last page. */
   readonly next: string | null;
   /** Problems of the accounts that are left out. */
   readonly unreadable: readonly string[];
 }
 
 /**
- * Reads a page. What belongs to one account is not divided: a page that is full grows until the next account begins.
+ * Reads a page. The items of one account are not split: a full page grows until the next account begins.
  *
  * @param accountOf the id of the account that an item belongs to
  */

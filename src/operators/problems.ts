@@ -18,11 +18,11 @@ interface Row {
   readonly status: number;
   /** RFC 9457 `title`: the same words at every occurrence. */
   readonly title: string;
-  /** Seconds for `Retry-After`, on what passes by itself. */
+  /** Seconds for `Retry-After`, on temporary problems. */
   readonly retryAfter?: number;
 }
 
-/** Every error of the operators' API; held against docs/accounts.md by a test. */
+/** Every error of the operators' API; a test compares them with docs/accounts.md. */
 export const problems: Readonly<Record<ProblemCode, Row>> = {
   invalid_request: { status: 400, title: 'Request invalid' },
   malformed_body: { status: 400, title: 'Body is not JSON' },
@@ -61,7 +61,7 @@ export const problems: Readonly<Record<ProblemCode, Row>> = {
 
 /** A problem of one member of a request. */
 export interface MemberProblem {
-  /** As in `keys[0].id`; `.` is the whole. */
+  /** The path of the member, such as `keys[0].id`; `.` is the whole input. */
   readonly path: string;
   readonly message: string;
 }

@@ -5,7 +5,7 @@ import type { OperatorsToken } from '../config/config.ts';
 /** How long a session lasts, in milliseconds: a working day. */
 export const sessionLength = 8 * 3_600_000;
 
-/** More sessions than operators have browsers; beyond it the oldest ends. */
+/** The maximum of sessions, more than operators have browsers; beyond it the oldest ends. */
 const most = 1_000;
 
 interface Session {
@@ -24,7 +24,7 @@ export interface OpenSession {
 /** The console's sessions, in memory: a restart ends them. */
 export class Sessions {
   readonly #clock: () => number;
-  /** By the hash of the id, so that a dump of the memory opens none. In the order of their begin. */
+  /** By the hash of the id, so that a dump of the memory opens none. In the order in which they began. */
   readonly #sessions = new Map<string, Session>();
 
   /** @param clock epoch milliseconds */
@@ -48,7 +48,7 @@ export class Sessions {
   /**
    * The session that an id opens; undefined: none.
    *
-   * @param tokens those that the configuration has now
+   * @param tokens those of the running configuration
    */
   find(id: string | undefined, tokens: readonly OperatorsToken[]): OpenSession | undefined {
     if (id === undefined) return undefined;

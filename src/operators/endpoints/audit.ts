@@ -6,11 +6,11 @@ import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { pageSize } from '../paging.ts';
 
-/** A place in the trail. Many events may have the same time, after an import for instance. */
+/** A position in the trail. Many events may have the same time, for instance after an import. */
 interface Place {
   /** Epoch milliseconds. */
   readonly at: number;
-  /** How many events of this time come before it. */
+  /** The number of events of this time before it. */
   readonly skip: number;
 }
 

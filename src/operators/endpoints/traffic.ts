@@ -3,7 +3,7 @@ import { rfc3339 } from '../../accounts/dates.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { overviewOf } from '../overview.ts';
 
-/** What this sidecar has seen of merchants' traffic. Others know of theirs. */
+/** Merchants' traffic through this sidecar. Each sidecar knows only its own. */
 export const trafficEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'GET',
