@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { Mount, mayMount } from '../support/mount.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
+import { eventually } from './merchant.ts';
 import { operators, signIn, useConsole, type Operator } from './sidecar.ts';
-import { confirm } from './steps.ts';
+import { confirm, issueKey } from './steps.ts';
 
 const entry = (id: string, name: string) => ({
   id,
@@ -34,6 +35,48 @@ describeWithChromium('the console', () => {
     expect(await offered('operator')).toEqual([1, 1, 1, 1, 2]);
     expect(await offered('admin')).toEqual([1, 1, 1, 1, 2]);
     expect(await offered('merchant')).toEqual([1, 1, 1, 1, 0]);
+  });
+
+  test('is the page of one account for its own token: others are neither offered nor allowed', async () => {
+    const { merchant, url } = sidecar();
+    const page = await browser.open(`${url}#/accounts/globex`);
+    await signIn(page, 'merchant');
+    for (const place of ['accounts/globex', 'accounts', 'overview', 'rotation', 'audit', 'system', '']) {
+      await page.goto(`${url}#/${place}`);
+      await page.getByRole('heading', { name: 'Acme Stores' }).waitFor();
+      expect(await page.getByRole('navigation', { name: 'Pages' }).getByRole('link').count()).toBe(0);
+      expect(await page.getByText(/globex/i).count()).toBe(0);
+    }
+    const issued = await issueKey(page);
+    await eventually(async () => (await merchant.charge(issued)).status).toBe(200);
+    for (const tab of ['Encryption Settings', 'Activity']) {
+      await page.getByRole('link', { name: tab }).click();
+      await page.getByRole('region', { name: tab }).waitFor();
+    }
+    await page.getByText('API key issued').waitFor();
+
+    browser.expectComplaint(/403/);
+    const statusOf = (line: string): Promise<unknown> => {
+      const [method, path] = line.split(' ');
+      return page.evaluate(`fetch('/api/v1/${path}', { method: '${method}' }).then(({ status }) => status)`);
+    };
+    for (const line of [
+      'GET accounts/globex',
+      'POST accounts/globex/deactivate',
+      'POST accounts/globex/keys',
+      'POST accounts/globex/keys/globex-old/revoke',
+      'POST accounts/globex/encryption/test/enable',
+      'GET activity?account=globex',
+      'GET audit?account=globex',
+      'GET overview',
+      'GET configuration',
+      'GET failures',
+    ]) {
+      expect([line, await statusOf(line)]).toEqual([line, 403]);
+    }
+    expect(await statusOf('GET accounts/acme')).toBe(200);
+    expect(await page.evaluate("fetch('/api/v1/accounts').then((response) => response.text())")).not.toMatch(/globex/i);
+    expect((await merchant.charge('sk_test_globexxxxxxxxxxxxxxxxx')).status).toBe(200);
   });
 
   test('two windows that change the same account see each other’s changes, and a late one is refused', async () => {

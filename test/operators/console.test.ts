@@ -76,6 +76,8 @@ describe('the page', () => {
         'cache-control': 'no-store',
         'x-content-type-options': 'nosniff',
         'referrer-policy': 'no-referrer',
+        'cross-origin-opener-policy': 'same-origin',
+        'cross-origin-resource-policy': 'same-origin',
       });
       expect(headers).not.toHaveProperty('etag');
       expect(headers).not.toHaveProperty('last-modified');
@@ -153,8 +155,16 @@ describe('a session', () => {
     const port = api.sidecar.app.addresses.operators?.port ?? 0;
     const asked = { headers: { origin: `https://127.0.0.1:${port}` }, body: { token } };
     const { headers } = await askAt(port, session, asked, authority.cert);
-    expect(headers['set-cookie']?.[0]).toMatch(new RegExp(`^__Host-sidecar-session${port}=.*; Path=/;.*; Secure`));
-    expect(headers['set-cookie']?.[0]).not.toContain('Domain');
+    const [cookie = '', ...attributes] = headers['set-cookie']?.[0]?.split('; ') ?? [];
+    expect(cookie).toMatch(new RegExp(`^__Host-sidecar-session${port}=[A-Za-z0-9_-]{43}$`));
+    // Without Domain, or the prefix would not count.
+    expect(attributes.map((attribute) => attribute.replace(/^Expires=.*/, 'Expires')).toSorted()).toEqual([
+      'Expires',
+      'HttpOnly',
+      'Path=/',
+      'SameSite=Strict',
+      'Secure',
+    ]);
   });
 
   test('is not given for a wrong token', async () => {

@@ -2,6 +2,7 @@ import { accountsFileMutants } from './accounts-file.ts';
 import { accountsMutants } from './accounts.ts';
 import { admissionMutants } from './admission.ts';
 import { connectionMutants } from './connections.ts';
+import { consoleMutants } from './console.ts';
 import { envelopeMutants } from './envelope.ts';
 import { exchangeMutants } from './exchange.ts';
 import type { Mutant } from './mutant.ts';
@@ -25,5 +26,6 @@ export const all: readonly Mutant[] = [
   ...exchangeMutants,
   ...responseMutants,
   ...connectionMutants,
+  ...consoleMutants,
   ...otherMutants,
 ];
