@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
 import { z } from 'zod';
@@ -8,7 +8,7 @@ import { openApi } from '../src/operators/openapi.ts';
 import { Files } from '../src/yaml/files.ts';
 import { valuesIn } from '../src/yaml/values.ts';
 import { configurationPage } from './configuration-page.ts';
-import type { JsonSchema } from './schema-tables.ts';
+import type { JsonSchema } from './schema-lists.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 
@@ -17,11 +17,7 @@ export async function generate(): Promise<ReadonlyMap<string, string>> {
   const values = valuesIn({ directory: '', files: new Files() }, {});
   const sidecar = jsonSchema('sidecar', 'The file of envelope-sidecar', sidecarSchema(values));
   const accounts = jsonSchema('accounts', 'The accounts of envelope-sidecar', accountsSchema(values));
-  const example = (name: string): string => readFileSync(`${root}config/${name}`, 'utf8');
-  const page = configurationPage({
-    sidecar: { schema: sidecar, example: example('sidecar.yaml') },
-    accounts: { schema: accounts, example: example('accounts.yaml') },
-  });
+  const page = configurationPage({ sidecar, accounts });
   return new Map([
     ['config/sidecar.schema.json', await formatted('config/sidecar.schema.json', JSON.stringify(sidecar))],
     ['config/accounts.schema.json', await formatted('config/accounts.schema.json', JSON.stringify(accounts))],

@@ -50,6 +50,6 @@ test.each([
 test('the page names every member of both files', () => {
   const page = generated.get('docs/configuration.md') ?? '';
   const members = ['clientCa', 'upstream', 'upgrade', 'failedKeys', 'drain', 'sha256', 'revokedAt', 'until'];
-  for (const member of members) expect(page).toContain(`| \`${member}\` `);
+  for (const member of members) expect(page).toContain(`- \`${member}\` `);
   expect(page).not.toContain('undefined');
 });

@@ -58,7 +58,7 @@ test('the page leads from an empty store to an encrypted charge', async () => {
   const response = JSON.parse(stdout.slice(stdout.lastIndexOf('\n{') + 1)) as object;
   expect(response).toMatchObject({ object: 'transaction', status: 'succeeded', amount: 1250, currency: 'EUR' });
   expect(seen).toEqual(['201 POST /api/s2s/charge acme {"amount":1250,"currency":"EUR"}']);
-  expect(readFileSync(folder.file('answer.json'), 'utf8')).toMatch(/^\{"data":"[0-9a-f]+"\}$/);
+  expect(readFileSync(folder.file('response.json'), 'utf8')).toMatch(/^\{"data":"[0-9a-f]+"\}$/);
   expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toContain('sealed:v1:');
 });
 

@@ -1,4 +1,4 @@
-/** What `z.toJSONSchema` says of one member, as far as the tables need it. */
+/** What `z.toJSONSchema` says of one member, as far as the page needs it. */
 export interface JsonSchema {
   readonly type?: string;
   readonly title?: string;
@@ -10,21 +10,21 @@ export interface JsonSchema {
   readonly anyOf?: readonly JsonSchema[];
 }
 
-/** The tables of a schema in Markdown: one for each object, in the order of the file, under headings with its path. */
-export function tables(schema: JsonSchema, path = '', level = 3): string {
+/** The members of a schema in Markdown: a list for each object, in the order of the file, under headings with its path. */
+export function memberLists(schema: JsonSchema, path = '', level = 3): string {
   const members = Object.entries(schema.properties ?? {});
-  const rows = members.map(([name, member]) => {
+  const list = members.map(([name, member]) => {
     const presence = schema.required?.includes(name) === true ? 'required' : defaultOf(member);
-    return `| \`${name}\` | ${typeOf(member)} | ${presence} | ${(member.description ?? '').replaceAll('|', '\\|')} |`;
+    const facts = [typeOf(member), presence].filter((fact) => fact !== '').join('; ');
+    return `- \`${name}\`${facts === '' ? '' : ` (${facts})`}: ${member.description ?? ''}`;
   });
-  const table = ['| Member | Type | Default | Meaning |', '| --- | --- | --- | --- |', ...rows].join('\n');
   const sections = bySchema(members).map(([names, object, suffix]) => {
     const paths = names.map((name) => `${path}${name}`);
     const heading = paths.map((each) => `\`${each}\``).join(', ');
-    // Objects that look alike share a table, under the name of the first.
-    return `${'#'.repeat(level)} ${heading}\n\n${tables(object, `${paths[0]}${suffix}.`, level + 1)}`;
+    // Objects that look alike share a list, under the name of the first.
+    return `${'#'.repeat(level)} ${heading}\n\n${memberLists(object, `${paths[0]}${suffix}.`, level + 1)}`;
   });
-  return [table, ...sections].join('\n\n');
+  return [list.join('\n'), ...sections].join('\n\n');
 }
 
 /** The members that are objects, or lists of them; those with the same members together. */
@@ -46,15 +46,15 @@ function objectIn(schema: JsonSchema): JsonSchema | undefined {
 }
 
 function typeOf({ type, title, items, anyOf, properties }: JsonSchema): string {
-  if (items !== undefined) return `list: ${typeOf(items)}`;
+  if (items !== undefined) return typeOf(items) === '' ? 'list' : `list: ${typeOf(items)}`;
   if (title !== undefined) return title;
-  if (properties !== undefined) return 'members';
-  if (anyOf !== undefined) return anyOf.map(typeOf).join(' or ');
+  if (properties !== undefined) return '';
+  if (anyOf !== undefined) return anyOf.map((way) => typeOf(way) || 'members').join(' or ');
   return { boolean: '`true`, `false`', integer: 'whole number' }[type ?? ''] ?? type ?? '';
 }
 
 function defaultOf(member: JsonSchema): string {
   const { default: value } = member;
   if (value === undefined || objectIn(member.items ?? member) !== undefined) return '';
-  return `\`${Array.isArray(value) ? `[${value.join(', ')}]` : JSON.stringify(value).replaceAll('"', '')}\``;
+  return `default \`${Array.isArray(value) ? `[${value.join(', ')}]` : JSON.stringify(value).replaceAll('"', '')}\``;
 }
