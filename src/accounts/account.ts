@@ -9,9 +9,9 @@ export interface EncryptionOn {
   readonly kind: 'on';
   /** Seals and opens with the current credentials. */
   readonly current: EnvelopeCodec;
-  /** When the credentials were made, epoch milliseconds; undefined where the file does not say. */
+  /** When the credentials were made, epoch milliseconds; undefined if the file does not say. */
   readonly createdAt: number | undefined;
-  /** What is accepted besides, for a stated time after a change. */
+  /** What is also accepted, for a stated time after a change. */
   readonly grace: Grace | undefined;
 }
 

@@ -1,6 +1,6 @@
 /** Why a look at the accounts, or a change of them, was refused or failed. A closed set: programs may rely on it. */
 export type AccountsErrorCode =
-  // What was asked for does not fit what is there.
+  // The request conflicts with the stored state.
   | 'account_unknown'
   | 'account_exists'
   | 'account_differs'
@@ -28,7 +28,7 @@ export type AccountsErrorCode =
   | 'store_unavailable'
   | 'disk_full';
 
-/** The message is one line for people: it says what would be right, and never contains a secret. */
+/** The message is one line for people: it says how to correct the mistake, and never contains a secret. */
 export class AccountsError extends Error {
   override readonly name = 'AccountsError';
   readonly code: AccountsErrorCode;

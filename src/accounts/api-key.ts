@@ -4,11 +4,11 @@ import { hash } from 'node:crypto';
 export const environmentNames = ['test', 'live'] as const;
 export type EnvironmentName = (typeof environmentNames)[number];
 
-/** A `public` key may stand in a browser and use only the routes that list it; a `secret` key stays on a server. */
+/** A `public` key may be used in browsers, on routes that list it; a `secret` key stays on a server. */
 export const keyKinds = ['public', 'secret'] as const;
 export type KeyKind = (typeof keyKinds)[number];
 
-/** What an API key says of itself in its first eight characters. */
+/** The first eight characters of an API key: its kind and environment. */
 export const keyPrefixes = ['pk_test_', 'pk_live_', 'sk_test_', 'sk_live_'] as const;
 export type KeyPrefix = (typeof keyPrefixes)[number];
 
@@ -22,7 +22,7 @@ export interface ApiKey {
   readonly createdAt: number;
   /** Refused from then on. */
   readonly expiresAt: number | undefined;
-  /** Refused whatever the date: a revocation does not wait for a clock that is behind. */
+  /** A revoked key is refused whatever the time, so that a slow clock does not delay the revocation. */
   readonly revokedAt: number | undefined;
 }
 

@@ -102,7 +102,7 @@ export function revokeKey(account: StoredAccount, keyId: string, now: number): S
 export interface EnableOptions {
   /** Undefined: as it was, or hex. */
   readonly encoding: Encoding | undefined;
-  /** How long what was valid before is accepted besides, in milliseconds; undefined: it stops at once. */
+  /** How long the previous credentials, or plaintext, are also accepted, in milliseconds; undefined: not at all. */
   readonly grace: number | undefined;
   /** Whether credentials in use may be replaced. */
   readonly replace: boolean;
@@ -149,7 +149,7 @@ export function enableEncryption(
 /**
  * Puts the end of a running grace to another time, or ends the grace.
  *
- * @param until epoch milliseconds; undefined: what was valid before is forgotten at once
+ * @param until epoch milliseconds; undefined: the grace ends at once
  * @throws `grace_not_running`, `until_not_allowed`
  */
 export function changeGrace(
@@ -249,7 +249,7 @@ export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAc
   return { ...account, encryption };
 }
 
-/** What a grace accepts: the credentials that were in use, or plaintext where there were none. */
+/** What a grace accepts: the credentials that were in use, or plaintext if there were none. */
 function previousOf(before: StoredEncryption | undefined, until: number): StoredPrevious {
   const credentials = before?.enabled ? before.credentials : undefined;
   return { credentials: credentials && { ...credentials, createdAt: undefined }, until, lastUsedAt: undefined };

@@ -7,7 +7,7 @@ const day = 86_400_000;
 /** How long a key that is not used may be idle before it counts as unused, in milliseconds. */
 export const idleTime = 30 * day;
 
-/** What a list of accounts can be filtered by. */
+/** The filters of a list of accounts. */
 export const accountFilters = [
   'inactive',
   'encrypting',
@@ -26,14 +26,14 @@ function isValid({ expiresAt, revokedAt }: StoredKey, now: number): boolean {
   return revokedAt === undefined && now < (expiresAt ?? Infinity);
 }
 
-/** What a key needs attention for. A key that is no longer valid needs none. @param now epoch milliseconds */
+/** The reasons why a key needs attention; none if it is no longer valid. @param now epoch milliseconds */
 export function warningsOf(key: StoredKey, now: number): KeyWarning[] {
   if (!isValid(key, now)) return [];
   const holds = { due: isOld(key.createdAt, now), expiring: (key.expiresAt ?? Infinity) <= now + expiryNotice };
   return keyWarnings.filter((warning) => holds[warning]);
 }
 
-/** Whether what was valid before a change of the encryption is still accepted. @param now epoch milliseconds */
+/** Whether a grace is running. @param now epoch milliseconds */
 export function isInGrace({ previous }: StoredEncryption, now: number): boolean {
   return previous !== undefined && now < previous.until;
 }

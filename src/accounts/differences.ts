@@ -99,7 +99,7 @@ function encryptionChange(
   return isDeepStrictEqual(one.grace, other.grace) ? 'encryption_changed' : 'grace_changed';
 }
 
-/** What is compared. Codecs keep their credentials in private fields, which a comparison does not see. */
+/** The comparable parts of an account. A codec keeps its credentials in private fields, which a deep comparison ignores. */
 function partsOf(encryption: Encryption | undefined): Readonly<Record<'current' | 'grace' | 'rest', unknown>> {
   if (encryption === undefined) return { current: undefined, grace: undefined, rest: undefined };
   if (encryption.kind === 'ending') {

@@ -11,28 +11,28 @@ export interface KeyHolder {
 /** `unavailable`: the store cannot tell at the moment; a wrong 401 would make a merchant's server give up. */
 export type Found = KeyHolder | undefined | 'unavailable';
 
-/** Where API keys are looked up. */
+/** Looks up API keys. */
 export interface Directory {
   /**
-   * Finds the holder of the key with this hash (lower-case hex SHA-256). Looking up by hash makes an unknown key cost
-   * what a known one costs, and leaves nothing to compare byte by byte that a clock could tell apart. A promise only
-   * where somebody else has to be asked.
+   * Finds the holder of the key with this hash (lower-case hex SHA-256). A look-up by hash takes the same time for known and
+   * unknown keys, and compares no key byte by byte, so that its duration reveals nothing. A promise only if the database must be
+   * asked.
    */
   find(hash: string): Found | Promise<Found>;
 
-  /** Whether `find` can tell at once. Looks only: the database is not asked, and nothing counts as used. */
+  /** Whether `find` returns at once. Does not ask the database, and does not count as a use. */
   holds(hash: string): boolean;
 
-  /** Where use is recorded: is told of every request that was let in. */
+  /** Records every admitted request. */
   readonly uses?: Uses;
 
-  /** Where envelopes of accounts that do not encrypt are recorded. */
+  /** Records envelopes of accounts that do not encrypt. */
   readonly unexpected?: UnexpectedEnvelopes;
 }
 
 /** A directory that knows which version of an account it works by. */
 export interface VersionedDirectory extends Directory {
-  /** Whether requests with keys of this account are decided by what it says, and no longer by an earlier version of it. */
+  /** Whether requests with keys of this account are decided by this version of it, not by an earlier one. */
   isInForce(account: Account): boolean;
 }
 
@@ -50,7 +50,7 @@ export interface DirectoryState {
 /** Takes note of uses, at next to no cost, to write them down now and then. Times are epoch milliseconds. */
 export interface Uses {
   key(id: string, at: number): void;
-  /** What a grace accepts besides the current credentials. @param until the end of the grace */
+  /** Records the use of what a grace accepts. @param until the end of the grace */
   previous(account: string, environment: EnvironmentName, until: number, at: number): void;
 }
 

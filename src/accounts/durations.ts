@@ -10,5 +10,5 @@ export const lifetime = within(duration, 1_000, 3_650 * day, 'from 1s to 3650d')
 export const overlap = within(duration, 0, 365 * day, 'up to 365d');
 /** The longest grace, in milliseconds. */
 export const longestGrace = 365 * day;
-/** How long what was valid before is accepted beside new credentials. */
+/** How long the previous credentials, or plaintext, are accepted beside new credentials. */
 export const grace = within(duration, 1_000, longestGrace, 'from 1s to 365d');

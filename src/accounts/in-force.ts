@@ -18,11 +18,11 @@ export interface InForceDependencies {
 }
 
 /**
- * Waits until requests are decided by what the store says of an account. The account is read again now and then, because
- * another change may follow the one that the caller made.
+ * Waits until requests are decided by the stored version of an account. The account is read repeatedly, because another change
+ * may follow the caller's.
  *
- * @param patience how long to wait at most, in milliseconds
- * @returns false if it is not so by then, or cannot be told because the store cannot be read
+ * @param patience the longest wait, in milliseconds
+ * @returns false after the longest wait, or if the store cannot be read
  */
 export async function untilInForce(id: string, dependencies: InForceDependencies, patience: number): Promise<boolean> {
   let isOver = false;

@@ -18,7 +18,7 @@ export interface OperationsOptions {
   readonly audit: (event: AuditEvent) => void;
 }
 
-/** Who asks for a change, and under which idempotency key. */
+/** The actor of a change, and its idempotency key. */
 export interface Request {
   /** As in `AuditEvent`. */
   readonly actor: string;
@@ -32,12 +32,11 @@ export interface KeyOptions {
   readonly lifetime: number | undefined;
 }
 
-/** What a decision says of the change it made. */
+/** The details of a change, for the audit trail. */
 type Details = AuditEvent['details'];
 
 /**
- * What operators do with accounts, on the command line and through their API alike. What is refused is thrown as an
- * `AccountsError`.
+ * The operations on accounts, for the command line and the operators' API alike. A refused operation throws an `AccountsError`.
  */
 export class Operations extends Queries {
   readonly #store: Store;
@@ -70,7 +69,7 @@ export class Operations extends Queries {
     });
   }
 
-  /** To activate what is active changes nothing. */
+  /** Activating an active account changes nothing. */
   async setActive(id: string, active: boolean, request: Request): Promise<AccountView> {
     return this.#change(id, request, active ? 'account_activated' : 'account_deactivated', (found, viewing) => {
       const before = changes.existing(found, id);
@@ -212,11 +211,11 @@ export class Operations extends Queries {
 
 /** A change that was decided on. */
 interface Made<View, Secret> {
-  /** As it shall be; undefined where it is so already. */
+  /** The new version; undefined if nothing changes. */
   readonly account: StoredAccount | undefined;
-  /** What is shown of it, now and when the request is repeated. */
+  /** The result for the caller, also if the request is repeated. */
   readonly view: View;
-  /** What is shown only now. */
+  /** The part of the result that is shown only once. */
   readonly secret?: Secret;
   readonly details: Details;
 }

@@ -8,7 +8,7 @@ import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncrypt
 
 /** Which accounts are looked at. */
 export interface Scope {
-  /** Begins behind the account with this id. */
+  /** Begins after the account with this id. */
   readonly after?: string | undefined;
   /** The id of the only account that may be looked at. */
   readonly only?: string | undefined;
@@ -19,7 +19,7 @@ export interface Scope {
 /** Which accounts are listed. */
 export interface ListQuery extends Scope, Omit<Selection, 'now'> {}
 
-/** What operators can ask of accounts. It changes nothing. What is refused is thrown as an `AccountsError`. */
+/** The queries on accounts, which change nothing. A refused query throws an `AccountsError`. */
 export class Queries {
   readonly #store: Store;
   readonly #clock: () => number;

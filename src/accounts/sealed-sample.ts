@@ -8,7 +8,7 @@ export interface SealedSample {
   readonly failures: readonly string[];
 }
 
-/** What became of the credentials of a file, all of which were tried when it was read. */
+/** The sample of a file: all its credentials were opened when it was read. */
 export function sampleOf(accounts: readonly Account[]): SealedSample {
   const tried = accounts.filter(
     ({ encryption, unopened }) => unopened !== undefined || Object.keys(encryption).length > 0,

@@ -4,26 +4,26 @@ import type { AccountsError } from './accounts-error.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 
 /**
- * Where accounts are kept: a YAML file or PostgreSQL. A store finds, locks and writes; it knows no rules. Those live
- * once, in changes.ts, as functions from what is stored to what shall be. Nor does it know the master key: texts are
+ * A store of accounts: a YAML file or PostgreSQL. A store finds, locks and writes; it knows no rules. These are in
+ * changes.ts, as functions from the stored account to the new one. Nor does it know the master key: texts are
  * sealed before they come and opened after they leave (vault.ts).
  *
  * Every method rejects with an `AccountsError`: `store_unavailable`, `store_read_only`, `disk_full`, `store_locked`,
- * `store_changed`, `store_invalid`. Where it rejects, nothing was changed.
+ * `store_changed`, `store_invalid`. If it rejects, nothing was changed.
  */
 export interface Store {
-  /** Whether `lastUsedAt` is kept. Where it is not, use stands in the log and in the metrics only. */
+  /** Whether `lastUsedAt` is kept. If not, only the log and the metrics show use. */
   readonly recordsUse: boolean;
 
-  /** One account as it is now; undefined where there is none with this id. */
+  /** One account as it is now; undefined if none has this id. */
   read(id: string): Promise<StoredAccount | undefined>;
 
   /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
   findByKey(hash: string): Promise<StoredAccount | undefined>;
 
   /**
-   * The accounts in the order of their ids (as bytes), from the first one behind `after`. Memory stays bounded in a
-   * database, however many there are; an iteration may stop early. What is changed meanwhile may be seen or not.
+   * The accounts in the order of their ids (as bytes), from the first one after `after`. Memory stays bounded in a
+   * database, however many there are; an iteration may stop early. Changes made meanwhile may be seen or not.
    *
    * @param unreadable gets a `store_invalid` for each account in a database that cannot be read, in place of the account;
    *   without it the first one ends the list
@@ -35,14 +35,14 @@ export interface Store {
    * Changes the accounts with these ids, all or none, so that no other change comes between reading and writing.
    *
    * `decide` gets those of them that exist, by id, and returns those to be written, new or replaced in whole; it may
-   * only return accounts with ids asked for. What it throws aborts the change and is thrown on. It is pure but for
-   * randomness and is called again where the attempt lost a race, so only the last response counts.
+   * only return accounts with ids asked for. An error that it throws aborts the change and is rethrown. It is pure except
+   * for randomness, and is called again if the attempt lost a race, so only its last result counts.
    *
    * With `once`, a change that was made under the same idempotency key is not made again: its receipt is returned,
    * and `decide` is not called. Receipt and change are kept together or not at all.
    *
-   * Rejects with `key_exists` where a key's id or hash belongs to another account already, and with
-   * `idempotency_key_reused` where `once.key` stands for another request.
+   * Rejects with `key_exists` if a key's id or hash belongs to another account already, and with
+   * `idempotency_key_reused` if `once.key` was used for another request.
    */
   change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>>;
 
@@ -62,11 +62,11 @@ export interface Store {
   /** When the account last sent an envelope in an environment in which it does not encrypt. Undefined: not on record. */
   lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined>;
 
-  /** Lets go of connections and the like. Not to be used afterwards. */
+  /** Releases connections and files. The store must not be used afterwards. */
   close(): Promise<void>;
 }
 
-/** Which events are asked for. */
+/** Selects events. */
 export interface EventFilter {
   /** Of this account only. */
   readonly account?: string | undefined;
@@ -74,10 +74,10 @@ export interface EventFilter {
   readonly since?: number | undefined;
 }
 
-/** Is told of an account, or an event, that is left out because it cannot be read. */
+/** Called for an account, or an event, that is left out because it cannot be read. */
 export type Unreadable = (error: AccountsError) => void;
 
-/** What accounts are selected by; conditions.ts says what each means. */
+/** A condition by which accounts are selected; conditions.ts defines each. */
 export type Condition = 'inactive' | 'encrypting' | 'due' | 'expiring' | 'unused' | 'in_grace';
 
 /** Which accounts are listed: those to which every member applies. */
@@ -90,10 +90,10 @@ export interface Selection {
   readonly now: number;
 }
 
-/** Decides what becomes of accounts. `existing` has only those that exist. */
+/** Decides on a change. `existing` has only the accounts that exist. */
 export type Decide<T> = (existing: ReadonlyMap<string, StoredAccount>) => Decision<T>;
 
-/** What shall be written, together or not at all. */
+/** A decided change, which is written as a whole or not at all. */
 export interface Decision<T> {
   /** Whole accounts, in the order in which new ones are to be added. An empty list changes nothing. */
   readonly accounts: readonly StoredAccount[];
@@ -163,7 +163,7 @@ export interface StoredCredentials {
   readonly key: string;
   readonly iv: string;
   readonly format: FormatName;
-  /** Undefined where a file does not say. */
+  /** Undefined if a file does not say. */
   readonly createdAt: number | undefined;
 }
 
@@ -193,15 +193,15 @@ export const auditActions = [
 ] as const;
 export type AuditAction = (typeof auditActions)[number];
 
-/** Who did what, when. Never a secret. */
+/** An entry of the audit trail. Never has a secret. */
 export interface AuditEvent {
   /** Epoch milliseconds. */
   readonly at: number;
   /** `user:<name>` of the operating system, or `token:<name>` of the operators' API. */
   readonly actor: string;
   readonly action: AuditAction;
-  /** Undefined where all accounts are concerned. */
+  /** Undefined if it concerns all accounts. */
   readonly account: string | undefined;
-  /** What it was about: ids, the environment, ends of overlap and grace. Names in snake_case. */
+  /** Ids, the environment, ends of overlap and grace. Names in snake_case. */
   readonly details: Readonly<Record<string, string | number | boolean>>;
 }

@@ -32,7 +32,7 @@ export interface Tally {
   readonly credentials: readonly { environment: EnvironmentName; rotation: Rotation; count: number }[];
 }
 
-/** Counts by their labels; what is missing is none. */
+/** Counts by their labels; a missing one is 0. */
 export interface Counts {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
   readonly apiKeys: ReadonlyMap<KeyLabel, number>;

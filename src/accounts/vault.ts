@@ -4,7 +4,7 @@ import { decodeBase64 } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName } from './api-key.ts';
 
-/** Where a wrapped text belongs: it unwraps nowhere else. Previous credentials unwrap where they once were current. */
+/** The place of a wrapped text: it unwraps only there. Previous credentials keep the place they had as current ones. */
 export interface Place {
   readonly account: string;
   readonly environment: EnvironmentName;
@@ -85,7 +85,7 @@ export class Vault {
     }
     const written = text.slice(marker.length);
     const bytes = Buffer.from(written, 'base64url');
-    // Node's decoder skips what it does not know.
+    // Node's decoder skips unknown characters.
     const isWhole = bytes.toString('base64url') === written;
     for (const key of this.#keys) {
       const unwrapped = isWhole ? unwrapWith(key, bytes, place) : undefined;

@@ -183,7 +183,7 @@ export function viewShownEncryption(view: EncryptionView, unexpectedAt: number |
   return { ...view, unexpected_envelope_at: view.enabled ? null : dateOrNull(unexpectedAt) };
 }
 
-/** Encryption where it was never enabled. */
+/** The view of an environment in which encryption was never enabled. */
 const never: StoredEncryption = { enabled: false, encoding: 'hex', credentials: undefined, previous: undefined };
 
 function dateOrNull(time: number | undefined): string | null {

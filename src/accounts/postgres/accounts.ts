@@ -16,7 +16,7 @@ import { PostgresStore } from './store.ts';
 import { TallyKeeper } from './tally-keeper.ts';
 import { UseRecorder } from './use-recorder.ts';
 
-/** What the last uses have to be written down. Milliseconds. */
+/** The time for the last write of uses when it closes. Milliseconds. */
 const lastWrite = 2_000;
 
 /** Accounts whose credentials are opened to try the master key. */
@@ -34,7 +34,7 @@ export interface PostgresSettings {
   readonly staleFor: number;
 }
 
-/** The accounts in a database: the directory has a connection of its own, and what is not urgent another. */
+/** The accounts in a database: the directory has a connection of its own, and less urgent work another. */
 export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
   readonly directory: PostgresDirectory;
   readonly store: Store;
@@ -92,7 +92,7 @@ export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
     return this.#tally.latest();
   }
 
-  /** Writes down what is left to be written, if that does not take long, and closes the connections. */
+  /** Writes the remaining uses, if that does not take long, and closes the connections. */
   async close(): Promise<void> {
     this.#uses.stop();
     if (this.directory.state.connected) {

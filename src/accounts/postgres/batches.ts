@@ -7,9 +7,8 @@ const largest = 250;
 const interval = 5;
 
 /**
- * Asks for values by key, one query at a time: what is asked for while one is under way waits and goes together with the
- * next. However many keys are asked for, and be they guessed, there is never more than one query, nor are there more
- * than 200 a second.
+ * Looks up values by key, one query at a time: look-ups that come during a query wait and share the next one. However many keys
+ * are looked up, even guessed ones, there is one query at a time, and there are at most 200 a second.
  */
 export class Batches<T> {
   readonly #query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
@@ -17,12 +16,12 @@ export class Batches<T> {
   #underWay: ReadonlyMap<string, Question<T>> = new Map();
   #running = false;
 
-  /** @param query answers with the values it finds */
+  /** @param query resolves with the values it finds */
   constructor(query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>) {
     this.#query = query;
   }
 
-  /** The value of a key, undefined where there is none; rejects as the query does. */
+  /** The value of a key, undefined if there is none; rejects as the query does. */
   ask(key: string): Promise<T | undefined> {
     let question = this.#underWay.get(key) ?? this.#waiting.get(key);
     if (question === undefined) {

@@ -8,7 +8,7 @@ interface Patience {
   readonly connect: number;
   /** For one statement, held by the server. */
   readonly statement: number;
-  /** For one statement, held here: for a server that does not even say that it gives up. */
+  /** For one statement, enforced here: for a server that does not even report its own timeout. */
   readonly response: number;
 }
 
@@ -22,8 +22,7 @@ const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 
 const lockTimeout = 5_000;
 
 /*
- * The driver takes 12 MB and 60 ms: who keeps accounts in a file does not pay for it. So it is loaded where the first
- * connection is made.
+ * The driver takes 12 MB and 60 ms, so it is loaded with the first connection: a sidecar with an accounts' file never loads it.
  */
 
 /** A single connection for look-ups, not connected yet. */
@@ -50,14 +49,14 @@ export async function changePool(url: string, size: number): Promise<Pool> {
   const pool = new pg.Pool({
     ...optionsFor(url, changes),
     lock_timeout: lockTimeout,
-    // A sidecar that hangs must not keep others from an account.
+    // A sidecar that hangs must not keep others from changing an account.
     idle_in_transaction_session_timeout: changes.statement,
     max: size,
     idleTimeoutMillis: 30_000,
     // A command that has done its work ends, whatever is still open.
     allowExitOnIdle: true,
   });
-  // An idle connection that is lost is no loss: the next one who needs one gets a new one.
+  // An idle connection that is lost needs no handling: the pool opens a new one on demand.
   pool.on('error', () => {});
   return pool;
 }

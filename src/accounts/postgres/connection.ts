@@ -10,7 +10,7 @@ const channel = 'envelope_sidecar_accounts';
 const firstPause = 100;
 const longestPause = 5_000;
 
-/** What a connection tells. */
+/** The events of a connection. */
 interface News {
   connected(): void;
   /** The connection is lost, or an attempt to make it has failed. */
@@ -20,8 +20,8 @@ interface News {
 }
 
 /**
- * One connection for queries and for news of changes alike, made again whenever it is lost. What the database tells
- * comes in the order in which it happened: while this connection stands no change goes unnoticed.
+ * One connection for both queries and notifications of changes, reopened whenever it is lost. Results and notifications arrive in
+ * the order of events in the database, so no change is missed while the connection is open.
  */
 export class Connection {
   readonly #url: string;
@@ -50,7 +50,7 @@ export class Connection {
     await this.#attempt;
   }
 
-  /** Carries out one query; not to be called while another is under way, nor where there is no connection. */
+  /** Runs one query; must not be called during another one, nor without a connection. */
   async query<R extends QueryResultRow>(config: QueryConfig): Promise<R[]> {
     const client = this.#client;
     if (client === undefined) throw new Error('not connected to the database');

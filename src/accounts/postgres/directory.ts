@@ -11,10 +11,10 @@ import { LastKnown } from './last-known.ts';
 import type { LookupOutcome, Monitor } from './monitor.ts';
 import { accountOf, selectHolders, type HolderRow } from './rows.ts';
 
-/** How often the database is asked for a sign of life, at least. Milliseconds. */
+/** The interval of heartbeats if there are no other queries. Milliseconds. */
 const heartbeat = 1_000;
 
-/** No key has this hash: asking for it is asking for a sign of life. */
+/** The hash of no key: a look-up of it is a heartbeat. */
 const noHash = '';
 
 export interface PostgresDirectoryOptions {
@@ -31,23 +31,23 @@ export interface PostgresDirectoryOptions {
 }
 
 /**
- * A time in which every change is heard of: it begins when a connection is made and ends when that is lost. What was
- * read in it holds to its end, unless a change is heard of.
+ * A period in which no notification of a change is missed: from the start of a connection to its loss. Entries read in it are valid
+ * to its end, unless a change is notified.
  */
 interface Span {
-  /** When the database was last heard in it. */
+  /** When the database last responded in it. */
   heardAt: number;
 }
 
 interface Entry {
   readonly account: string;
-  /** `unavailable`: there is such a key, but what the database has of its account cannot be used. */
+  /** `unavailable`: the key exists, but the database's row of its account cannot be used. */
   readonly found: KeyHolder | 'unavailable';
   /** When it was read. */
   readonly span: Span;
 }
 
-/** Looks API keys up in PostgreSQL and keeps those in use at hand. Decision 0006 tells why it works as it does. */
+/** Looks up API keys in PostgreSQL and caches those in use. Decision 0006 has the reasons for the design. */
 export class PostgresDirectory implements VersionedDirectory {
   readonly uses: Uses;
   readonly unexpected: UnexpectedEnvelopes;
@@ -58,20 +58,20 @@ export class PostgresDirectory implements VersionedDirectory {
   readonly #connection: Connection;
   readonly #batches = new Batches<Entry>((hashes) => this.#query(hashes));
   readonly #known: LRUCache<string, Entry>;
-  /** Keys that do not exist have room of their own: however many are guessed, no known one has to go. */
+  /** Unknown keys have a cache of their own, so that guesses evict no known key. */
   readonly #unknown: LRUCache<string, Span>;
   readonly #lastKnown = new LastKnown();
   /** The hashes in `#known`, by account. */
   readonly #hashes = new Map<string, Set<string>>();
-  /** The present one; undefined while there is no connection. */
+  /** The present span; undefined without a connection. */
   #span: Span | undefined;
-  /** The present one, or the last there was. */
+  /** The present span, or the last one. */
   #latest: Span | undefined;
-  /** Counts what was heard. */
+  /** Counts notifications. */
   #changes = 0;
-  /** What was heard and is not forgotten yet. */
+  /** The notified accounts whose entries are not dropped yet. */
   readonly #heard = new Set<string>();
-  /** Whether the last query, or the last attempt to connect, went wrong in a way that was told. */
+  /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
   #unconnected = false;
   #heartbeat: NodeJS.Timeout | undefined;
@@ -153,7 +153,7 @@ export class PostgresDirectory implements VersionedDirectory {
       const entry = await this.#batches.ask(hash);
       return entry === undefined ? this.#answered('unknown', undefined) : this.#answered('found', entry.found);
     } catch {
-      // Told to the monitor where it happened, once for all who wait.
+      // Reported to the monitor by the query, once for all that wait for it.
       const entry = this.#known.get(hash);
       return this.#isUsable(entry)
         ? this.#answered('stale', entry.found)
@@ -166,7 +166,7 @@ export class PostgresDirectory implements VersionedDirectory {
     return found;
   }
 
-  /** Whether what was once read may still be used although it cannot be asked whether it holds. */
+  /** Whether an entry may be used although the database cannot confirm it. */
   #isUsable(entry: Entry | undefined): entry is Entry {
     return entry !== undefined && this.#stopwatch() - entry.span.heardAt < this.#staleFor;
   }
@@ -187,7 +187,7 @@ export class PostgresDirectory implements VersionedDirectory {
     this.#failing = false;
     span.heardAt = this.#stopwatch();
     const entries = new Map(rows.map((row) => [row.key.hash, this.#entryOf(row, span)] as const));
-    // What has changed meanwhile may have been read before it did: it answers who asked before, and is not kept.
+    // If a change was notified meanwhile, the rows may be older than it: they serve the look-ups that wait, but are not cached.
     if (span === this.#span && changes === this.#changes) {
       for (const hash of hashes) this.#keep(hash, entries.get(hash), span);
     }
@@ -202,7 +202,7 @@ export class PostgresDirectory implements VersionedDirectory {
       if (key === undefined) throw new Error('a look-up by key returned none');
       return { account, found: { account: openAccount(stored, this.#vault), key }, span };
     } catch (error) {
-      // The other accounts are no worse off for it, and this one must not be taken for one that does not encrypt.
+      // Other accounts are not affected, and this one must not be taken for one that does not encrypt.
       this.#monitor.failed(error);
       return { account, found: 'unavailable', span };
     }
@@ -233,13 +233,13 @@ export class PostgresDirectory implements VersionedDirectory {
   }
 
   #connected(): void {
-    // Since the last connection changes may have gone unheard.
+    // Notifications since the last connection may have been missed.
     this.#begin();
     this.#unconnected = false;
     this.#monitor.connected();
   }
 
-  /** Begins a span: all that is held is from an earlier one, and counts only where the database cannot be asked. */
+  /** Begins a span: all cached entries are of earlier ones, and are used only if the database cannot be asked. */
   #begin(): void {
     this.#span = { heardAt: this.#stopwatch() };
     this.#latest = this.#span;
@@ -254,14 +254,14 @@ export class PostgresDirectory implements VersionedDirectory {
   #changed(accounts: string): void {
     this.#changes += 1;
     this.#batches.outdate();
-    // All that one read of the socket brought is forgotten at once, before anything else runs: every role of the database
-    // may notify, as often as it likes.
+    // The notifications of one read of the socket are handled together, before anything else runs: every role of the database may
+    // notify, as often as it likes.
     if (this.#heard.size === 0) queueMicrotask(() => this.#forgetHeard());
     this.#heard.add(accounts);
   }
 
   #forgetHeard(): void {
-    // Emptying it costs as much as it has room.
+    // Clearing the cache costs as much as its capacity, even if it is empty.
     if (this.#unknown.size > 0) this.#unknown.clear();
     if (this.#heard.has('*')) this.#begin();
     for (const accounts of this.#heard) {
@@ -276,16 +276,16 @@ export class PostgresDirectory implements VersionedDirectory {
   }
 
   #failed(error: unknown): never {
-    // A lost connection is told as such.
+    // A lost connection is reported as such.
     if (this.#span !== undefined && !this.#failing) this.#monitor.failed(accountsError(error));
     this.#failing = true;
     throw error;
   }
 
-  /** Asks for a sign of life where there was none for a while. A connection that gives none is taken for lost. */
+  /** Sends a heartbeat if the database has not responded for a while. A connection that does not respond is taken for lost. */
   #listen(): void {
     if (this.#span === undefined || this.#stopwatch() - this.#span.heardAt < heartbeat) return;
-    // What goes wrong is told where it does.
+    // The query reports its failure itself.
     this.#batches.ask(noHash).catch(() => {});
   }
 }

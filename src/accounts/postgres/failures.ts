@@ -1,6 +1,6 @@
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 
-/** The server's code of an error (PostgreSQL, appendix A); undefined where the server said nothing. */
+/** The server's code of an error (PostgreSQL, appendix A); undefined if the error is not from the server. */
 function sqlState(error: unknown): string | undefined {
   const { severity, code } = Object(error) as { severity?: unknown; code?: unknown };
   // Failures of sockets have codes too, but no severity.
@@ -23,7 +23,7 @@ export function isLostRace(error: unknown): boolean {
 
 const migrate = 'run "accounts migrate"';
 
-/** By the server's code, or the first characters of it. The server's own messages may repeat what it was sent. */
+/** By the server's code or its first characters. The server's own messages may repeat the values that it was sent. */
 const meanings: readonly (readonly [state: string, code: AccountsErrorCode, message: string])[] = [
   ['25006', 'store_read_only', 'the database is read-only at the moment'],
   ['42501', 'store_read_only', 'the user of the database may not do this'],
@@ -41,7 +41,7 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['40', 'store_locked', 'the accounts are being changed by others all the time: try again'],
 ];
 
-/** What the failure of a statement means for who asked. */
+/** The failure of a statement, as an error for the caller. */
 export function accountsError(error: unknown): AccountsError {
   if (error instanceof AccountsError) return error;
   const constraint = violatedConstraint(error);
@@ -60,7 +60,7 @@ export function accountsError(error: unknown): AccountsError {
   return new AccountsError(code, message, error);
 }
 
-/** What the system calls a failure of the network, such as ECONNREFUSED, or in what words the driver gave up. */
+/** The system's code of a network failure, such as ECONNREFUSED, or else the driver's message. */
 function reason(error: unknown): string {
   const { code, message } = Object(error) as { code?: unknown; message?: unknown };
   return String(code ?? message);

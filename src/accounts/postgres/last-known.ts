@@ -3,7 +3,7 @@ import type { ApiKey } from '../api-key.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
 import type { KeyHolder } from '../directory.ts';
 
-/** Accounts remembered at most. Of others a change is taken in without a line in the log. */
+/** Accounts remembered at most. A change of any other one is applied without a line in the log. */
 const most = 1_000;
 
 /** The versions of accounts that were in the cache before they changed, to tell what changed when they are read again. */
@@ -12,14 +12,14 @@ export class LastKnown {
     max: most,
   });
 
-  /** Remembers what is about to be forgotten or replaced. */
+  /** Remembers an entry of the cache that is about to be dropped or replaced. */
   remember({ account, key }: KeyHolder): void {
     const known = this.#accounts.get(account.id);
     if (known === undefined) this.#accounts.set(account.id, { account, keys: new Map([[key.hash, key]]) });
     else known.keys.set(key.hash, key);
   }
 
-  /** How a holder that was just read differs from what was remembered; each difference once, however many keys there are. */
+  /** The differences between a holder that was just read and the remembered one; each once, whatever the number of keys. */
   differences({ account, key }: KeyHolder): readonly Difference[] {
     const known = this.#accounts.get(account.id);
     if (known === undefined) return [];

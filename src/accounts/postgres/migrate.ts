@@ -5,7 +5,7 @@ import { accountsError } from './failures.ts';
 /** The schema of all tables. */
 const schema = 'envelope_sidecar';
 
-/** Where the migrations are, one file of SQL each. */
+/** The folder of the migrations, one SQL file each. */
 export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.url));
 
 /**
@@ -18,7 +18,7 @@ export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.
 export async function migrate(url: string): Promise<string[]> {
   const { runner } = await import('node-pg-migrate');
   const client = await migrationClient(url);
-  // A connection that is lost fails the statement under way; without a listener it would end the process besides.
+  // A lost connection fails the statement in progress; without a listener it would end the process, too.
   client.on('error', () => {});
   try {
     await client.connect();

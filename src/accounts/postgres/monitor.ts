@@ -1,9 +1,9 @@
 import type { AccountsError } from '../accounts-error.ts';
 import type { Difference } from '../differences.ts';
 
-/** How a look-up was answered. */
+/** The outcome of a look-up. */
 export const lookupOutcomes = [
-  // From the cache, known to be what the database has: a key, or that there is none.
+  // From the cache, known to be up to date: a key, or that there is none.
   'cached',
   'cached_unknown',
   // By the database.
@@ -15,16 +15,16 @@ export const lookupOutcomes = [
 ] as const;
 export type LookupOutcome = (typeof lookupOutcomes)[number];
 
-/** Is told how the directory works, for metrics and the log. */
+/** Receives the events of the directory, for metrics and the log. */
 export interface Monitor {
   lookup(outcome: LookupOutcome): void;
-  /** A query begins; what is returned is called at its end. */
+  /** A query begins; the returned function is called at its end. */
   query(): () => void;
   connected(): void;
-  /** The connection is lost, or cannot be made to begin with; told once. */
+  /** The connection is lost, or the first attempt has failed; called once. */
   disconnected(error: AccountsError): void;
   /** An account that was in the cache was read again, and is different. */
   changed(differences: readonly Difference[]): void;
-  /** Something else failed that an operator has to put right. Never with a secret. */
+  /** Another failure, which an operator has to correct. Never with a secret. */
   failed(error: unknown): void;
 }

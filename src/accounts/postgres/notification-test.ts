@@ -8,10 +8,10 @@ const patience = 2_000;
 
 /**
  * Sends a notification through a connection of its own and waits for it on `client`. A pooler that gives each
- * transaction another connection lets look-ups pass but swallows the news of changes: keys that were revoked would go
- * on working, and the loss would go unnoticed.
+ * transaction another connection lets look-ups pass but loses the notifications: revoked keys would keep working, and
+ * the loss would go unnoticed.
  *
- * @throws AccountsError `store_unavailable` where it does not arrive
+ * @throws AccountsError `store_unavailable` if it does not arrive
  */
 export async function expectNotifications(client: Client, url: string): Promise<void> {
   const channel = `envelope_sidecar_test_${randomBytes(8).toString('hex')}`;
@@ -37,7 +37,7 @@ export async function expectNotifications(client: Client, url: string): Promise<
 
 async function notify(url: string, channel: string): Promise<void> {
   const sender = await lookUpClient(url);
-  // What is lost here is noticed where the notification does not arrive.
+  // If this connection is lost, the notification does not arrive, which is the test's failure.
   sender.on('error', () => {});
   try {
     await sender.connect();

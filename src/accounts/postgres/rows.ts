@@ -130,7 +130,7 @@ function encryptionOf(row: EncryptionJson, account: Owner): StoredEncryption {
   return { enabled: true, encoding, credentials: current ?? account.refuse(named('key')), previous };
 }
 
-/** Undefined if all three are null; one without the others is a mistake and not plaintext. */
+/** Undefined if all three are null; one without the others is a mistake, not plaintext. */
 function credentialsOf(
   account: Owner,
   name: string,
@@ -146,7 +146,7 @@ function credentialsOf(
 /** Times that a `Date` can hold. ECMA-262 §21.4.1.1. */
 const latest = 8.64e15;
 
-/** Whose row it is: refuses what is odd in it by the account's name, and never with its value. */
+/** Reads the values of an account's row. Refuses a bad value under the account's id, never with the value itself. */
 class Owner {
   readonly #id: string;
 

@@ -19,7 +19,7 @@ import { readTrail, record } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { writeAccounts } from './write.ts';
 
-/** Accounts read at once where all are gone through. */
+/** Accounts in one query when all are read. */
 const page = 500;
 
 /** Connections at most, for one process. Changes are few; the rest wait. */
@@ -80,7 +80,7 @@ export class PostgresStore implements Store {
       const receipt = once === undefined ? undefined : await claim(run, once);
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
 
-      // Locks first, then reads in a statement of its own, which sees what was committed while the lock was waited for.
+      // Locks first, then reads in a statement of its own, which sees the changes committed while it waited for the lock.
       // In the order of the ids, so that two changes never wait for each other.
       await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR UPDATE', [
         ids,
@@ -105,7 +105,7 @@ export class PostgresStore implements Store {
 
   async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
     return transaction(await this.#connections(), async (run) => {
-      // Reading goes on; what wants to lock an account waits, because it would decide on what is about to be replaced.
+      // Reads continue, but changes wait: they would be decided on accounts that are about to be replaced.
       await run('LOCK TABLE envelope_sidecar.accounts IN EXCLUSIVE MODE');
       let different = 0;
       for (let last = ''; ;) {
@@ -149,14 +149,14 @@ function read(row: AccountRow, unreadable: Unreadable | undefined): StoredAccoun
 
 const all = { conditions: '', values: [] };
 
-/** The next accounts behind $1, $2 at most. */
+/** The next accounts after $1, $2 at most. */
 function pageOf(conditions: string): string {
   return `${selectAccounts} WHERE a.account_id > $1${conditions} ORDER BY a.account_id LIMIT $2`;
 }
 
 /**
- * Claims an idempotency key for this transaction: undefined where it was free. Waits for another transaction that has
- * just claimed the same one.
+ * Claims an idempotency key for this transaction: undefined if it was free, otherwise its receipt. Waits for another transaction
+ * that has just claimed the same one.
  */
 async function claim(run: Query, once: IdempotencyKey): Promise<string | undefined> {
   await run(

@@ -11,13 +11,13 @@ import {
   type Tally,
 } from '../tally.ts';
 
-/** How old the numbers are at least before they are counted again. Milliseconds. */
+/** The least age of the numbers before they are counted again. Milliseconds. */
 const shortestAge = 10_000;
 
 /** Counting may take one hundredth of a connection's time. */
 const share = 100;
 
-/** Keeps the numbers that operators watch. Counting a million accounts takes a second or so, and no scrape waits for it. */
+/** Keeps the counts for the metrics. Counting a million accounts takes about a second, and no scrape waits for it. */
 export class TallyKeeper {
   readonly #pool: () => Promise<Pool>;
   readonly #clock: () => number;
@@ -33,20 +33,20 @@ export class TallyKeeper {
     this.#stopwatch = stopwatch;
   }
 
-  /** The latest numbers, undefined before the first; has them counted again where they are old. */
+  /** The latest counts, undefined before the first; starts a new count if they are old. */
   latest(): Tally | undefined {
     if (!this.#counting && this.#stopwatch() >= this.#dueAt) void this.refresh();
     return this.#latest;
   }
 
-  /** Counts. Where the database is away the numbers before stay. */
+  /** Counts. If the database cannot be reached, the previous counts stay. */
   async refresh(): Promise<void> {
     this.#counting = true;
     const begin = this.#stopwatch();
     try {
       this.#latest = await this.#count(this.#clock());
     } catch {
-      // The directory tells that the database is away.
+      // The directory reports that the database cannot be reached.
     }
     this.#dueAt = this.#stopwatch() + Math.max(shortestAge, share * (this.#stopwatch() - begin));
     this.#counting = false;
@@ -87,7 +87,7 @@ export class TallyKeeper {
   }
 }
 
-/** Accounts by where they encrypt; those that do nowhere are the rest of all. */
+/** Accounts by the environments in which they encrypt; the rest of all encrypts in none. */
 const countAccounts = `
   WITH encrypting AS (
     SELECT test, live, count(*) AS count

@@ -6,14 +6,14 @@ import { accountsError, isConnectionLost, isLostRace } from './failures.ts';
 /** Carries out one statement and returns its rows. */
 export type Query = <R extends QueryResultRow>(text: string, values?: readonly unknown[]) => Promise<R[]>;
 
-/** How often a change is tried that others get in the way of. */
+/** Attempts at a change that conflicts with others. */
 const attempts = 5;
 
-/** How often, and after how many milliseconds each, it is asked what became of a commit whose response was lost. */
+/** The number of inquiries about a commit whose response was lost, and the milliseconds between them. */
 const inquiries = 50;
 const inquiryInterval = 100;
 
-/** Carries out a statement by itself. @throws AccountsError */
+/** Runs a statement outside a transaction. @throws AccountsError */
 export async function query<R extends QueryResultRow>(
   pool: Pool,
   text: string,
@@ -27,8 +27,8 @@ export async function query<R extends QueryResultRow>(
 }
 
 /**
- * Carries out `work` in a transaction, again from the start where it lost a race. What it throws itself aborts the
- * transaction and is thrown on.
+ * Runs `work` in a transaction, again from the start if it lost a race. An error that `work` itself throws aborts the transaction
+ * and is rethrown.
  *
  * @throws AccountsError nothing was changed then, unless the message says that this is not known
  */
@@ -43,7 +43,7 @@ export async function transaction<T>(pool: Pool, work: (query: Query) => Promise
   }
 }
 
-/** What the database or the way to it failed with, told from what `work` throws itself. */
+/** An error of the database or its connection, as opposed to one that `work` itself throws. */
 class Failure extends Error {
   constructor(cause: unknown) {
     super('the database failed', { cause });
@@ -88,9 +88,9 @@ async function connect(pool: Pool): Promise<PoolClient> {
   }
 }
 
-/** Commits; returns whether the connection was lost over it, which is of no use then. */
+/** Commits; returns whether the connection was lost meanwhile, and cannot be used again. */
 async function commit(client: ClientBase, pool: Pool, run: Query): Promise<boolean> {
-  // Null where nothing was written: there is nothing to lose then.
+  // Null if nothing was written: then a lost response does not matter.
   const [{ id } = { id: null }] = await run<{ id: string | null }>(
     'SELECT pg_current_xact_id_if_assigned()::text AS id',
   );
@@ -104,7 +104,7 @@ async function commit(client: ClientBase, pool: Pool, run: Query): Promise<boole
   }
 }
 
-/** Asks on other connections what became of a commit whose response did not arrive. */
+/** Asks on other connections whether a commit took place whose response did not arrive. */
 async function wasCommitted(pool: Pool, id: string, cause: unknown): Promise<boolean> {
   for (let inquiry = 1; inquiry <= inquiries; inquiry += 1) {
     const status = await pool.query<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]).then(

@@ -25,8 +25,9 @@ interface UnexpectedEnvelope {
 }
 
 /**
- * Records when keys and previous credentials were last used, and when accounts that do not encrypt last sent an envelope: remembered here, written down once a minute, and only where
- * no other sidecar has done so within the last minute. A key in use costs one write a minute, however busy it is.
+ * Records when keys and previous credentials were last used, and when accounts that do not encrypt last sent an envelope. Uses
+ * are written once a minute, and only if no other sidecar has done so within the last minute: a key in use costs one write a
+ * minute, however busy it is.
  */
 export class UseRecorder implements Uses, UnexpectedEnvelopes {
   readonly #pool: () => Promise<Pool>;
@@ -61,7 +62,7 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
     this.#timer = setInterval(() => void this.write(), interval);
   }
 
-  /** Writes down what is remembered. What cannot be written is remembered on. */
+  /** Writes the recorded uses. If that fails, they are kept for the next attempt. */
   async write(): Promise<void> {
     const keys = this.#keys;
     const previous = this.#previous;
@@ -86,7 +87,7 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
       await this.#write(writePrevious, previousRows);
       await this.#write(writeUnexpected, unexpectedRows);
     } catch {
-      // The database is away, which the directory tells. Later uses count, these where there were none.
+      // The directory reports that the database cannot be reached. Later uses take precedence over these.
       this.#keys = new Map([...keys, ...this.#keys]);
       this.#previous = new Map([...previous, ...this.#previous]);
       this.#unexpected = new Map([...unexpected, ...this.#unexpected]);

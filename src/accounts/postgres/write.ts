@@ -5,7 +5,7 @@ import type { Query } from './transaction.ts';
 /** A row to be written; times as RFC 3339. */
 type Row = Readonly<Record<string, string | boolean | null>>;
 
-/** Rows of one table, each behind its primary key, in the order in which they are to be inserted. */
+/** Rows of one table, each with its primary key, in the order of insertion. */
 type Rows = readonly (readonly [key: string, row: Row])[];
 
 interface Table {
@@ -96,7 +96,7 @@ function timestamp(milliseconds: number | undefined): string | null {
   return milliseconds === undefined ? null : new Date(milliseconds).toISOString();
 }
 
-/** Makes the rows of accounts those of `after`, where they are those of `before`; leaves equal ones alone. */
+/** Replaces the rows of `before` by those of `after`; equal rows are not written. */
 export async function writeAccounts(
   query: Query,
   before: readonly StoredAccount[],
@@ -104,7 +104,7 @@ export async function writeAccounts(
 ): Promise<void> {
   const changes = tables.map((table) => {
     const old = new Map(rowsOf(table, before));
-    // Not by its key: where one is wanted twice, the database has to refuse it.
+    // Not a map by key: if a key occurs twice, the database must refuse it.
     const wanted = rowsOf(table, after);
     const kept = new Set(wanted.map(([key]) => key));
     const changed = wanted.filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
@@ -115,7 +115,7 @@ export async function writeAccounts(
       inserted: changed.filter(([key]) => !old.has(key)).map(([, row]) => row),
     };
   });
-  // What hangs on an account goes before it and comes after it.
+  // Rows that reference an account are deleted before it and inserted after it.
   for (const { table, removed } of changes.toReversed()) await write(query, removeFrom(table), removed);
   for (const { table, updated, inserted } of changes) {
     await write(query, update(table), updated);
