@@ -30,7 +30,7 @@ async function run(options: Options): Promise<Report> {
     if (!hasCommand(tool))
       throw new Error(`${tool} is missing: apt-get install ${tool === 'wrk' ? 'wrk' : 'util-linux'}`);
   }
-  buildSidecar();
+  await buildSidecar();
   const report = { date: new Date().toISOString().slice(0, 10), machine: describeMachine() };
   return onStage(async (stage) => {
     if (options.command === 'growth') return { ...report, growth: await grow(stage, options) };

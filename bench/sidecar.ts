@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { bakeCompileCache, shippedFlags } from '../scripts/bake-compile-cache.ts';
 import { accountsYaml, type Merchant } from './merchants.ts';
 import type { Command } from './processes.ts';
 
@@ -19,6 +20,8 @@ export interface SidecarSetup {
   readonly routes?: readonly Readonly<Record<string, unknown>>[];
   readonly requestBody?: string;
 }
+
+const compileCache = (checkout: string): string => join(checkout, 'dist/compile-cache');
 
 export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
 
@@ -43,19 +46,14 @@ export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags:
   writeFileSync(join(directory, 'sidecar.yaml'), JSON.stringify(configuration));
   const serve = [join(checkout, 'dist/main.js'), 'serve', '--config', join(directory, 'sidecar.yaml')];
   const args = [...shippedFlags(checkout), ...nodeFlags, ...serve];
-  return { command: process.execPath, args, env: { MALLOC_ARENA_MAX: '1' } };
+  const env = { MALLOC_ARENA_MAX: '1', NODE_COMPILE_CACHE: compileCache(checkout) };
+  return { command: process.execPath, args, env };
 }
 
-/** The flags between `node` and the program in the image's entry point. */
-function shippedFlags(checkout: string): string[] {
-  const dockerfile = readFileSync(join(checkout, 'Dockerfile'), 'utf8');
-  const entry = JSON.parse(/^ENTRYPOINT (\[.*\])$/m.exec(dockerfile)?.[1] ?? '[]') as string[];
-  const program = entry.findIndex((argument) => argument.endsWith('/main.js'));
-  return entry.slice(entry.indexOf('node') + 1, program);
-}
-
-/** Compiles the project as its image does. @throws with what the compiler says */
-export function buildSidecar(): void {
+/** Builds the project as its image does. @throws with what the build says */
+export async function buildSidecar(): Promise<void> {
   const { status, stdout, stderr } = spawnSync('npm', ['run', 'build'], { cwd: project, encoding: 'utf8' });
   if (status !== 0) throw new Error(`npm run build failed:\n${stdout}${stderr}`);
+  const built = { program: join(project, 'dist/main.js'), flags: shippedFlags(project) };
+  await bakeCompileCache(built, compileCache(project));
 }

@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { completeStream, Output } from './cli/output.ts';
 import { run } from './cli/run.ts';
+import { packageFile } from './package-file.ts';
 import { LogOutput } from './telemetry/log-output.ts';
 
-const { version } = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as {
+const { version } = JSON.parse(readFileSync(packageFile('package.json'), 'utf8')) as {
   version: string;
 };
 const log = new LogOutput(1);

@@ -3,21 +3,21 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from '
 import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { parse } from 'yaml';
 import { operatorRoles } from '../config/choices.ts';
 import { loadConfig } from '../config/load.ts';
 import { Reloader } from '../config/reload.ts';
 import { demoCommands, type DemoAccounts, type DemoOperator } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
+import { packageFile } from '../package-file.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { complain } from './complain.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { startApp, stopSignals, untilStopped } from './serve.ts';
 
-const shipped = join(dirname(fileURLToPath(import.meta.url)), '../../config');
+const shipped = packageFile('config');
 
 /** What a demo changes of the shipped configuration. */
 interface ShippedFile {

@@ -1,6 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { packageFile } from '../package-file.ts';
 import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
@@ -11,7 +11,7 @@ const schemas = ['sidecar.schema.json', 'accounts.schema.json'];
  * editors complete and check it. Never overwrites a file. Returns the exit code.
  */
 export async function init(io: Pick<CliIo, 'stdout' | 'stderr'>, folder: string): Promise<number> {
-  const shipped = schemas.map((name) => [name, readFileSync(shippedFile(name), 'utf8')] as const);
+  const shipped = schemas.map((name) => [name, readFileSync(packageFile(`config/${name}`), 'utf8')] as const);
   const written: string[] = [];
   try {
     mkdirSync(folder, { recursive: true });
@@ -30,11 +30,6 @@ export async function init(io: Pick<CliIo, 'stdout' | 'stderr'>, folder: string)
   }
   await io.stdout.write(`Wrote ${written.join(', ')}.\nNext: sidecar check --config ${join(folder, 'sidecar.yaml')}\n`);
   return exitCodes.done;
-}
-
-/** In the same place in a checkout and in the image. */
-function shippedFile(name: string): string {
-  return fileURLToPath(new URL(`../../config/${name}`, import.meta.url));
 }
 
 const sidecarYaml = `# yaml-language-server: $schema=sidecar.schema.json

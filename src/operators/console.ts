@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { rfc3339 } from '../accounts/dates.ts';
 import type { OperatorsToken } from '../config/config.ts';
+import { packageFile } from '../package-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { readInput } from './input.ts';
 import type { SidecarState } from './overview.ts';
@@ -14,8 +14,8 @@ import { Sessions, type OpenSession } from './sessions.ts';
 import { findToken } from './tokens.ts';
 import { isWritable } from './writable.ts';
 
-/** The folder of the built page, for the sources and the compiled code alike. */
-const built = fileURLToPath(new URL('../../dist/console/', import.meta.url));
+/** The folder of the built page. */
+const built = packageFile('dist/console/');
 
 /** The path of the console on the listener. */
 const consoleRoot = '/console/';

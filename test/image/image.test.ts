@@ -145,6 +145,15 @@ describeWhere(await missingEngine(), 'the image', () => {
     expect(output).toContain('EROFS');
   });
 
+  test('starts from what V8 has compiled when the image was built', async () => {
+    const command = 'NODE_DEBUG_NATIVE=COMPILE_CACHE exec "$@"';
+    const { Config: settings } = await imageConfig();
+    expect(settings.Env).toContain('NODE_COMPILE_CACHE=/app/compile-cache');
+    const entry = [settings.Entrypoint ?? []].flat();
+    const { output } = await sidecar.exec(['sh', '-c', command, 'sh', ...entry, '--version']);
+    expect(output).toMatch(/\/app\/dist\/serve\.js was accepted/);
+  });
+
   test('checks its configuration without options', async () => {
     expect(await sidecar.exec(['sidecar', 'check'])).toMatchObject({
       exitCode: 0,

@@ -1,0 +1,14 @@
+import { findPackageJSON } from 'node:module';
+import { dirname, join } from 'node:path';
+
+/**
+ * The absolute path of a file that is shipped with the code, for instance `config/sidecar.schema.json`. It is found from the
+ * package's manifest, because compiled code is in other folders than its sources.
+ *
+ * @param path from the folder of `package.json`
+ */
+export function packageFile(path: string): string {
+  const manifest = findPackageJSON(import.meta.url);
+  if (manifest === undefined) throw new Error('package.json is missing');
+  return join(dirname(manifest), path);
+}
