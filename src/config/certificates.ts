@@ -9,7 +9,7 @@ export interface ConfiguredCertificate {
   readonly expiresAt: number;
 }
 
-/** When the certificates of a configuration end: a chain with its first one, a bundle of authorities with its last. */
+/** When the certificates of a configuration expire: a chain with its first certificate, a bundle of authorities with its last. */
 export function certificatesOf({ listen, operators, environments }: Settings): ConfiguredCertificate[] {
   return [
     ...expiry('listen.tls.cert', listen.tls?.cert, Math.min),

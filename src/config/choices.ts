@@ -1,6 +1,6 @@
 import type { RefusalCode } from '../errors.ts';
 
-/** The texts that members of the configuration choose from. */
+/** The choices that members of the configuration have. */
 
 export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const;
 

@@ -37,7 +37,7 @@ export type ReportableCode = File['report'][number];
 export type Route = File['routes'][number];
 export type HttpMethod = Route['methods'][number];
 
-/** Listens on loopback only, or with TLS. */
+/** Listens on loopback, or with TLS. */
 export interface OperatorsListener extends Omit<File['operators'], 'token' | 'tokens'> {
   /** At least one. */
   readonly tokens: NonNullable<File['operators']['token']>;

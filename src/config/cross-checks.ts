@@ -13,7 +13,7 @@ import type { SidecarFile } from './schema.ts';
 
 type Content = Partly<SidecarFile>;
 
-/** Reports what is wrong between members that are right each for itself. */
+/** Reports members that are valid on their own and contradict each other. */
 export function crossCheck(file: YamlFile, content: Content): void {
   checkListeners(file, content);
   checkEnvironments(file, content.environments);
@@ -37,7 +37,7 @@ function checkListeners(file: YamlFile, { listen, admin, operators }: Content): 
   }
 }
 
-/** A token means one operator, and a name is one operator's. */
+/** A token identifies one operator, and so does a name. */
 function checkOperators(file: YamlFile, operators: Content['operators']): void {
   if (operators?.tokens === undefined) return;
   if (operators.token !== undefined) file.report(['operators', 'tokens'], 'not beside "token": remove one of them');
@@ -83,7 +83,7 @@ function checkCertificate(
   try {
     createSecureContext({ cert: tls.cert, key: tls.key });
   } catch (error) {
-    // What parses may still be too weak for a listener, which would only show when it begins to use it.
+    // A certificate may parse and still be too weak for a listener, which would only show when it is used.
     file.report([...path, 'cert'], `OpenSSL rejects it: ${(error as { reason?: string }).reason ?? 'unusable'}`);
   }
 }
@@ -161,7 +161,7 @@ function checkRoutes(file: YamlFile, routes: NonNullable<Content['routes']>): vo
   }
 }
 
-/** The methods a route has: all where none is listed, `HEAD` with `GET`. Undefined where none of those listed is right. */
+/** The methods of a route: all if none is listed, `HEAD` with `GET`. Undefined if every listed one is invalid. */
 function methodsOf(listed: readonly (HttpMethod | undefined)[] = []): ReadonlySet<HttpMethod> | undefined {
   if (listed.length === 0) return new Set(httpMethods);
   const methods = new Set(listed.filter((method) => method !== undefined));

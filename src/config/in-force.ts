@@ -3,11 +3,11 @@ import { formatProblem } from '../yaml/problem.ts';
 import type { Config } from './config.ts';
 import type { ConfigFile, LoadedFiles } from './loaded.ts';
 
-/** Whether what a file says is in force. */
+/** Whether the content of a file is in force. */
 export interface FileState {
   /** When the content in force was loaded. Epoch milliseconds. */
   readonly loadedAt: number;
-  /** Why the file's present content is not in force, one `file:line:column  path  message` each; empty: it is. */
+  /** Why the present content is not in force, one `file:line:column  path  message` each; empty if it is. */
   readonly problems: readonly string[];
 }
 
@@ -28,12 +28,12 @@ export interface InForceDependencies {
   readonly clock: () => number;
 }
 
-/** What of the two files is in force, and why the rest is not. */
+/** Knows which content of the two files is in force, and why newer content is not. */
 export class InForce {
   readonly #dependencies: InForceDependencies;
   readonly #states = new Map<ConfigFile, FileState>();
 
-  /** @param config what the process starts with */
+  /** @param config the one that the process starts with */
   constructor({ store }: Config, dependencies: InForceDependencies) {
     this.#dependencies = dependencies;
     const now = dependencies.clock();
@@ -50,9 +50,9 @@ export class InForce {
   }
 
   /**
-   * Puts in place what is valid of the files that were read again; what is not stays as it was.
+   * Applies the valid ones of the files that were read again. The current content of an invalid one is kept.
    *
-   * @param apply puts a configuration in place, or throws and leaves the running one
+   * @param apply puts a configuration in force, or throws and leaves the current one
    */
   take(loaded: LoadedFiles, running: Config, apply: (config: Config) => void): void {
     const { log, observer, clock } = this.#dependencies;
@@ -90,7 +90,7 @@ export class InForce {
   }
 }
 
-/** What is valid of the files, and for the rest what runs. */
+/** The new content of valid files, and the current content of the others. */
 function configOf({ sidecar, accounts }: LoadedFiles, running: Config): Config {
   const settings = sidecar.ok ? sidecar.value : running;
   if (settings.store.kind === 'postgres') return { ...settings, accounts: [] };

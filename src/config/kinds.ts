@@ -8,7 +8,7 @@ import type { Kind } from '../input/kinds.ts';
 import { WrongValue } from '../input/wrong-value.ts';
 import type { operatorRoles } from './choices.ts';
 
-/** What a listener binds to. */
+/** The address of a listener. */
 export const address: Kind<string> = {
   name: 'address',
   expected: 'an IP address or a host name',
@@ -31,7 +31,7 @@ interface UpstreamAddress {
   readonly socketPath: string | undefined;
 }
 
-/** Where the payment core listens. */
+/** The address of the payment core. */
 export const upstreamUrl: Kind<UpstreamAddress> = {
   name: 'URL',
   expected: 'http://host:port, https://host:port or unix:/path.sock, without path, query and user',
@@ -56,7 +56,7 @@ export const network: Kind<string> = {
 
 /**
  * The path of a route: literal segments, `:parameter` segments and a trailing `/*`. Literals consist of unreserved
- * characters (RFC 3986 §2.3): a request with one of these percent-encoded is refused, so that a path can be spelt in one way only.
+ * characters (RFC 3986 §2.3): a request with one of these percent-encoded is refused, so that each path has one spelling.
  */
 export const routePath: Kind<string> = {
   name: 'path',
@@ -84,7 +84,7 @@ export const rate: Kind<{ readonly attempts: number; readonly window: number }> 
 /** A duration that a timer can run: Node fires one of 25 days or more at once. */
 export const timeLimit = within(duration, 1, 24 * 86_400_000, 'from 1ms to 24d');
 
-/** Where accounts in PostgreSQL are. */
+/** The database of accounts in PostgreSQL. */
 export const postgresUrl: Kind<string> = {
   name: 'URL',
   expected: 'postgres://user:password@host:port/database, special characters of the password percent-encoded',
@@ -92,7 +92,7 @@ export const postgresUrl: Kind<string> = {
   read: (text) => (URL.canParse(text) && new URL(text).pathname.length > 1 ? text : undefined),
 };
 
-/** What key material is sealed with: one key a line, the first seals, each opens. */
+/** The keys that wrap key material: one a line, the first wraps, each unwraps. */
 export const masterKeys: Kind<readonly KeyObject[]> = {
   name: 'master key',
   expected: '32 bytes in base64 or hex; further lines are older keys that still open',
@@ -119,7 +119,7 @@ interface OperatorsToken {
   readonly role: (typeof operatorRoles)[number];
   /** The id of the only account that the operator may see and change. Undefined: all accounts. */
   readonly account: string | undefined;
-  /** Lower-case hex SHA-256 of the token, which itself is not kept. */
+  /** Lower-case hex SHA-256 of the token, which is not kept itself. */
   readonly hash: string;
 }
 

@@ -9,15 +9,15 @@ import type { LoadedFiles } from './loaded.ts';
 const deadline = 300_000;
 
 /**
- * `loadFiles` on a thread of its own: requests are served meanwhile, and the memory that reading took, most of it for
- * libraries and text, goes with the thread. Never rejects: a thread that breaks off is a problem of both files.
+ * `loadFiles` on another thread: requests are served meanwhile, and the memory for libraries and text is freed with the
+ * thread. Never rejects: if the thread dies, both files have a problem.
  *
- * @param watched the files to name if reading broke off
+ * @param watched the files to name if the thread dies
  */
 export function loadInThread(task: WorkerTask, watched: readonly string[]): Promise<LoadedFiles> {
   return new Promise((resolve) => {
     const accounts: Account[] = [];
-    // Whatever the files do to the thread that reads them, this one goes on. The error's message could quote them.
+    // No file can stop this thread. The message of the error is left out because it could quote a file.
     const brokenOff = (cause: string): void => {
       const message =
         cause === 'ERR_WORKER_OUT_OF_MEMORY'
@@ -36,7 +36,7 @@ export function loadInThread(task: WorkerTask, watched: readonly string[]): Prom
       void worker.terminate();
     }, deadline).unref();
     worker.on('message', (message: WorkerMessage) => {
-      // Whatever else waits comes first: messages that are there already are taken in without a pause.
+      // Other events come first: messages that have arrived are delivered without a pause.
       setImmediate(() => worker.postMessage('next'));
       if (message.kind === 'accounts') {
         accounts.push(...message.accounts.map(unpackAccount));
@@ -53,7 +53,7 @@ export function loadInThread(task: WorkerTask, watched: readonly string[]): Prom
   });
 }
 
-/** The thread, or why there can be none: a process may have as many as the system lets it have. */
+/** The thread, or the error if the system allows the process no more threads. */
 function startWorker(workerData: WorkerTask): Worker | Error {
   try {
     return new Worker(new URL(`./load-worker${extname(import.meta.url)}`, import.meta.url), { workerData });

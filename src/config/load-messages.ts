@@ -29,12 +29,12 @@ type PackedAccount = Omit<Account, 'encryption'> & {
   readonly encryption: Partial<Record<string, EncryptionBy<PackedCodec>>>;
 };
 
-/** Makes an account fit for the way between threads. */
+/** An account in the form that can be sent to another thread. */
 export function packAccount(account: Account): PackedAccount {
   return { ...account, encryption: mapEncryption(account.encryption, (codec) => codec.pack()) };
 }
 
-/** The account again, on the other side. */
+/** The account that was packed on another thread. */
 export function unpackAccount(account: PackedAccount): Account {
   return { ...account, encryption: mapEncryption(account.encryption, unpackCodec) };
 }

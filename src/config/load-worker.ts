@@ -3,15 +3,15 @@ import { loadFiles } from './load.ts';
 import type { FileContent } from './loaded.ts';
 import { packAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 
-/** Problems of a file that are handed over at a reload. */
-const mostProblems = 100;
+/** Problems of a file that are sent at a reload. */
+const maxProblems = 100;
 
-/** Accounts in one message: few enough that taking them in never holds the request thread up. */
+/** Accounts in one message: few enough that receiving them never blocks the request thread. */
 const batch = 100;
 
 const messages = messagesOf(workerData as WorkerTask);
 
-// One message at a time, and the next one when it is asked for: a whole queue would be taken in without a pause.
+// The next message is sent on request: a queue of them would be delivered without a pause.
 parentPort?.on('message', send);
 send();
 
@@ -23,7 +23,7 @@ function send(): void {
 
 function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessage> {
   const loaded = loadFiles(file, env, running);
-  // The thread that takes them in serves requests, and logs each problem.
+  // The thread that receives them serves requests, and logs each problem.
   const accounts = loaded.accounts && (running === undefined ? loaded.accounts : shortened(loaded.accounts));
   const sidecar = running === undefined ? loaded.sidecar : shortened(loaded.sidecar);
   const all = accounts?.ok === true ? accounts.value : [];
@@ -40,8 +40,8 @@ function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessag
 
 /** The first problems, and how many more there are. */
 function shortened<T>(content: FileContent<T>): FileContent<T> {
-  const next = content.ok ? undefined : content.problems[mostProblems];
+  const next = content.ok ? undefined : content.problems[maxProblems];
   if (content.ok || next === undefined) return content;
-  const more = { ...next, message: `and ${content.problems.length - mostProblems} more problems from here on` };
-  return { ok: false, problems: [...content.problems.slice(0, mostProblems), more] };
+  const more = { ...next, message: `and ${content.problems.length - maxProblems} more problems from here on` };
+  return { ok: false, problems: [...content.problems.slice(0, maxProblems), more] };
 }

@@ -29,11 +29,11 @@ export function loadConfig(path: string, env: Env): LoadResult {
 }
 
 /**
- * Reads the two files, each of which counts by itself: if one is not valid, the other is taken in all the same. Settings that
- * change where the accounts are count only together with the accounts they name.
+ * Reads the two files. Each counts by itself: if one is invalid, the other is applied all the same. Settings that name another
+ * store count only together with its accounts.
  *
- * @param running where the accounts in force are; undefined at the start. They are read if the settings do not count, so that a
- *   key that was revoked among them stops working.
+ * @param running the store in force; undefined at the start. Its accounts are read if the settings do not count, so that a key
+ *   that was revoked there stops working.
  */
 export function loadFiles(path: string, env: Env, running?: StoreSettings): LoadedFiles {
   const files = new Files();
@@ -54,7 +54,7 @@ export function loadFiles(path: string, env: Env, running?: StoreSettings): Load
 
 interface ReadSidecar {
   readonly sidecar: FileContent<Settings>;
-  /** Where the accounts are, even if the rest is not valid; undefined if that is not known. */
+  /** The store, even if other members are invalid; undefined if it is not known. */
   readonly store: StoreSettings | undefined;
   /** A problem at a place of the file. */
   readonly problemWith: ProblemWith;
@@ -76,7 +76,7 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
     const store = named === undefined ? undefined : fileStore(resolve(file.directory, named), keys);
     return { sidecar: { ok: false, problems: file.problems }, store, problemWith };
   }
-  // Without a problem nothing is missing.
+  // Without a problem no member is missing.
   const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: sourcesOf(file.value) };
   return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, problemWith };
 }
@@ -100,8 +100,8 @@ function readAccountsOf(
 }
 
 /**
- * The address of the admin listener, or the mistakes in it. Mistakes elsewhere in the file, and in others, do not
- * matter: the caller wants to reach a sidecar that still runs on an earlier, valid configuration.
+ * The address of the admin listener, or the problems with it. Other problems do not matter: the caller wants to reach a
+ * sidecar that may run on an earlier, valid configuration.
  */
 export function loadAdmin(path: string, env: Env): Listener | readonly Problem[] {
   const file = open(path, new Files());
@@ -110,7 +110,7 @@ export function loadAdmin(path: string, env: Env): Listener | readonly Problem[]
   return host === undefined || port === undefined ? file.problems : { host, port };
 }
 
-/** The master keys: those the file names, or else those of the environment. A database is not without. */
+/** The master keys that the file names, or else those of the environment. A database requires one. */
 function keysOf(file: YamlFile, accounts: Partly<SidecarFile>['accounts'], env: Env): readonly KeyObject[] {
   const inDatabase = accounts?.postgres !== undefined;
   const path = inDatabase ? ['accounts', 'postgres', 'masterKey'] : ['accounts', 'masterKey'];
@@ -135,7 +135,7 @@ function open(path: string, files: Files): YamlFile | Problem {
   }
 }
 
-/** A problem with a file of which no more is known. */
+/** A problem with a file that could not be parsed. */
 function problemIn(path: string): ProblemWith {
   return (at, message) => ({ file: displayName(path), line: 1, column: 1, path: formatPath(at), message });
 }

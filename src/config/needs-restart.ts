@@ -8,7 +8,7 @@ export function needsRestart(started: Settings, settings: Settings): readonly st
     .map(([member]) => member);
 }
 
-/** The settings that a process works by: those of `settings`, but for what cannot change while it runs. */
+/** The settings of a running process: `settings`, except for members that cannot change while it runs. */
 export function inForceOf(started: Settings, settings: Settings): Settings {
   const { listen, operators } = settings;
   return {
@@ -25,7 +25,7 @@ export function inForceOf(started: Settings, settings: Settings): Settings {
   };
 }
 
-/** Certificates and keys are renewed; whether there is TLS, and whether clients must have certificates, stays. */
+/** Certificates and keys are renewed. TLS and the demand for client certificates stay on or off. */
 function tlsInForce(started: ServerTls | undefined, tls: ServerTls | undefined): ServerTls | undefined {
   if (started === undefined || tls === undefined) return started;
   const isFixed = (started.clientCa === undefined) !== (tls.clientCa === undefined);

@@ -5,13 +5,13 @@ import { loadInThread } from './load-in-thread.ts';
 import type { StoreSettings } from './config.ts';
 import type { LoadedFiles } from './loaded.ts';
 
-/** A file is often written in several steps; so long after the last one it is read. Milliseconds. */
+/** A file is often written in several steps: it is read so long after the last one. Milliseconds. */
 const settleTime = 100;
 
-/** A file that never rests is read all the same, so long after the first step. Milliseconds. */
-const longestSettleTime = 500;
+/** A file that is written all the time is read so long after the first step. Milliseconds. */
+const maxSettleTime = 500;
 
-/** A folder under watch. It may come to be another one under the same name. */
+/** A watched folder. Another one may replace it under the same name. */
 interface Watched {
   readonly watcher: FSWatcher;
   readonly identity: string;
@@ -21,14 +21,14 @@ export interface ReloaderOptions {
   /** The sidecar's file. */
   readonly file: string;
   readonly env: Env;
-  /** Epoch milliseconds: what tells whether a file has changed since it was read. */
+  /** Epoch milliseconds: compared with the times of files. */
   readonly clock: () => number;
-  /** Where the accounts in force are. */
+  /** The store in force. */
   readonly running: () => StoreSettings;
   readonly apply: (loaded: LoadedFiles) => void;
 }
 
-/** Follows the configuration's files and hands what they say to `apply`, read and validated off the request thread. */
+/** Watches the files of the configuration and passes their content to `apply`, read and validated on another thread. */
 export class Reloader {
   readonly #file: string;
   readonly #env: Env;
@@ -52,15 +52,15 @@ export class Reloader {
   }
 
   /**
-   * Watches `files` (absolute paths), and no others any more.
+   * Watches `files` (absolute paths) and no others.
    *
-   * @param readSince when reading them began, epoch milliseconds: what has changed from then on is read again
+   * @param readSince when reading them began, epoch milliseconds: a file that has changed since is read again
    */
   watch(files: readonly string[], readSince: number): void {
     this.#files = new Set(files);
     const folders = new Set(files.map((file) => dirname(file)));
     for (const [folder, { watcher, identity }] of this.#watched) {
-      // One that goes on being needed stays: what it has seen but not told yet would be lost.
+      // A watch that is still needed is kept: a pending event of it would be lost.
       if (folders.has(folder) && identityOf(folder) === identity) continue;
       watcher.close();
       this.#watched.delete(folder);
@@ -71,7 +71,7 @@ export class Reloader {
     if (unwatched.some((path) => changedSince(path, readSince))) this.#changed();
   }
 
-  /** Loads now; if that is under way, once more afterwards. */
+  /** Loads now, or once more after the load in progress. */
   reload(): void {
     clearTimeout(this.#settling);
     clearTimeout(this.#settlingAtMost);
@@ -83,7 +83,7 @@ export class Reloader {
     void this.#loadAndApply();
   }
 
-  /** From now on nothing is applied any more. */
+  /** From now on no change is applied. */
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#settling);
@@ -106,8 +106,8 @@ export class Reloader {
 
   #watchFolder(folder: string): void {
     try {
-      // The folder, not the file: Kubernetes swaps the symlink `..data`, and editors rename; either ends a watch on the
-      // file itself.
+      // The folder, not the file: Kubernetes swaps the symlink `..data` and editors rename, which would end a watch on the
+      // file.
       const watcher = watch(folder, { persistent: false }, (_event, name) => {
         if (name === null || name === '..data' || this.#files.has(join(folder, name))) this.#changed();
       });
@@ -117,7 +117,7 @@ export class Reloader {
         this.#watched.delete(folder);
       });
     } catch {
-      // A folder that is not there: loading has reported it, and watching is tried again after the next reload.
+      // The folder does not exist: loading has reported it, and the watch is tried again after the next reload.
     }
   }
 
@@ -125,22 +125,22 @@ export class Reloader {
     clearTimeout(this.#settling);
     const reload = (): void => this.reload();
     this.#settling = setTimeout(reload, settleTime).unref();
-    this.#settlingAtMost ??= setTimeout(reload, longestSettleTime).unref();
+    this.#settlingAtMost ??= setTimeout(reload, maxSettleTime).unref();
   }
 }
 
-/** What distinguishes a folder from another one of the same name; empty where there is none. */
+/** Distinguishes a folder from another one of the same name; empty if there is none. */
 function identityOf(folder: string): string {
   const stats = statsOf(folder);
   return stats === undefined ? '' : `${stats.dev}:${stats.ino}`;
 }
 
-/** Whether a file's content, or what is in a folder, has changed. @param time epoch milliseconds */
+/** Whether a file, or a folder's list of entries, has changed. @param time epoch milliseconds */
 function changedSince(path: string, time: number): boolean {
   return (statsOf(path)?.ctimeMs ?? 0) >= time;
 }
 
-/** Undefined where there is nothing, or nothing that may be looked at: loading reports that. */
+/** Undefined if there is no file, or no access to it: loading reports that. */
 function statsOf(path: string): Stats | undefined {
   try {
     return statSync(path);

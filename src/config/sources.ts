@@ -6,7 +6,7 @@ export type Sources = Readonly<Record<string, string>>;
 /** Members whose text is the path of a PEM file, unless it is PEM itself. */
 const pemMembers: ReadonlySet<string | number | undefined> = new Set(['cert', 'key', 'ca', 'clientCa']);
 
-/** Where each value of a valid file comes from. No value is in it. */
+/** The source of each value of a valid file, without the values. */
 export function sourcesOf(value: unknown): Sources {
   const sources: Record<string, string> = {};
   collect(value, [], sources);
@@ -25,7 +25,7 @@ function collect(value: unknown, path: MemberPath, into: Record<string, string>)
   }
 }
 
-/** Undefined: the value has members of its own. */
+/** Undefined if the value has members. */
 function sourceOf(value: unknown, member: string | number | undefined): string | undefined {
   if (typeof value === 'object' && value !== null) {
     const { file } = value as { readonly file?: unknown };

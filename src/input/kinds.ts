@@ -1,29 +1,29 @@
 import { WrongValue } from './wrong-value.ts';
 
-/** A kind of value that is written as text: what is right, and what the text means. */
+/** A kind of value that is written as text: its form and its meaning. */
 export interface Kind<T> {
   /** Its name in the documentation. */
   readonly name: string;
   /** Completes "expected …" in problems. */
   readonly expected: string;
-  /** What every right text matches. */
+  /** Matches every valid text. */
   readonly pattern: RegExp;
-  /** The right texts, where they can be listed. */
+  /** All valid texts, if they can be listed. */
   readonly choices?: readonly string[];
-  /** Whether a number is taken for its digits. */
+  /** Whether a number is accepted, as its digits. */
   readonly numbers?: true;
-  /** The meaning of a text that matches; undefined for one that is not as expected after all. */
+  /** The value of a text that matches the pattern; undefined if it is invalid all the same. */
   readonly read: (text: string) => T | undefined;
 }
 
-/** What a text means. Throws `WrongValue` for one that is not as expected. */
+/** The value of a text. Throws `WrongValue` if it is invalid. */
 export function parseAs<T>(kind: Kind<T>, text: string): T {
   const value = kind.pattern.test(text) ? kind.read(text) : undefined;
   if (value === undefined) throw new WrongValue(`expected ${kind.expected}`);
   return value;
 }
 
-/** Any text but an empty one. */
+/** Any text that is not empty. */
 export const text: Kind<string> = {
   name: 'text',
   expected: 'text',
@@ -82,7 +82,7 @@ export const instant: Kind<number> = {
     /^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))?$/,
   read: (text) => {
     const day = text.slice(0, 10);
-    // Some impossible days are taken for one of the next month; only a real one comes out as it went in.
+    // Impossible days are read as days of the next month; only a real one is the same after reading and writing.
     const midnight = Date.parse(`${day}T00:00:00Z`);
     if (Number.isNaN(midnight) || !new Date(midnight).toISOString().startsWith(day)) {
       throw new WrongValue('expected a day that exists');
@@ -91,17 +91,17 @@ export const instant: Kind<number> = {
   },
 };
 
-/** Writes milliseconds as a file would have them: `90s`. */
+/** Writes milliseconds as in a file: `90s`. */
 export function formatDuration(milliseconds: number): string {
   return inLargest(milliseconds, durationUnits);
 }
 
-/** Writes bytes as a file would have them: `64KiB`. */
+/** Writes bytes as in a file: `64KiB`. */
 export function formatSize(bytes: number): string {
   return inLargest(bytes, sizeUnits);
 }
 
-/** In the largest unit that leaves a whole number. */
+/** In the largest unit of which it is a whole number. */
 function inLargest(amount: number, units: Readonly<Record<string, number>>): string {
   const [unit = '', size = 1] = Object.entries(units).findLast(([, size]) => amount > 0 && amount % size === 0) ?? [
     Object.keys(units)[0],

@@ -1,4 +1,4 @@
-/** Where a member stands: names of members and indexes of list items, from the root of the file. */
+/** The position of a member: names of members and indexes of list items, from the root of the file. */
 export type MemberPath = readonly (string | number)[];
 
 /** Writes a path as in `routes[1].methods[0]`; `.` is the file as a whole. */
@@ -11,19 +11,19 @@ export function formatPath(path: MemberPath): string {
   return text || '.';
 }
 
-/** What to do about a member that the schema does not have. */
+/** The message for a member that the schema does not have. */
 export function unknownMember(name: string, known: readonly string[]): string {
   const unknown = isPrintable(name) ? `unknown member "${name}"` : 'unknown member';
   const nearest = nearestName(name, known);
   return nearest === undefined ? `${unknown}: expected ${known.join(', ')}` : `${unknown}: did you mean "${nearest}"?`;
 }
 
-/** A secret whose `name:` was forgotten stands where a name belongs. Only what looks like a name is ever repeated. */
+/** A secret without its `name:` is parsed as a name. Only a text that looks like a name is repeated. */
 function isPrintable(name: string): boolean {
   return /^[A-Za-z_-]{1,20}[0-9]{0,3}$/.test(name);
 }
 
-/** The known name that was probably meant: at most two letters differ, and at most half of them. */
+/** The known name that was probably meant: at most two letters, and at most half of them, differ. */
 function nearestName(name: string, known: readonly string[]): string | undefined {
   let nearest: string | undefined;
   let least = Math.min(2, Math.floor(name.length / 2)) + 1;

@@ -11,7 +11,7 @@ export type Partly<T> = T extends readonly (infer Item)[]
 
 /** Input to be validated: a file, or the members of a request. */
 export interface Input {
-  /** Plain values as parsed; undefined if there are none, which was reported by the parser. */
+  /** Plain values as parsed; undefined if the parser has reported that there are none. */
   readonly value: unknown;
   /** Notes a mistake in the member at `path`, or in its name. */
   report(path: MemberPath, message: string, part?: 'name' | 'value'): void;

@@ -1,2 +1,2 @@
-/** Thrown while a value is read: the message says what would be right, and never repeats the value. */
+/** Thrown for an invalid value: the message says what is expected, and never quotes the value. */
 export class WrongValue extends Error {}

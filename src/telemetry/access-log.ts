@@ -2,7 +2,7 @@ import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
 import type { Logger } from './logger.ts';
 
-/** What the log says of a request: these members and no others. No path, query, header, body, address or key. */
+/** The members of an access line: an allow-list without path, query, header, body, address and key. */
 export interface AccessLine {
   /** `[A-Za-z0-9._-]` only, as are `account` and `api_key`. */
   readonly request_id: string;
@@ -11,11 +11,11 @@ export interface AccessLine {
   readonly environment: EnvironmentName | undefined;
   /** A configured pattern, `unlisted` or `none`: nothing in it needs an escape in JSON. */
   readonly route: string;
-  /** One of those that Node's parser knows. */
+  /** One of the methods that Node's parser knows. */
   readonly method: string | undefined;
   readonly status: number;
   readonly code: RefusalCode | undefined;
-  /** Refusals that were only reported, joined by commas. */
+  /** Refusals that were only reported, separated by commas. */
   readonly reported: string | undefined;
   readonly account: string | undefined;
   readonly api_key: string | undefined;
@@ -34,12 +34,12 @@ export interface AccessLine {
 /** Level numbers of pino. */
 const levels = { info: 30, warn: 40, error: 50 } as const;
 
-/** The digits behind the decimal point of a number of thousandths, as JSON writes them: `''`, `.001` … `.999`. */
+/** The decimal places of a number of thousandths, as JSON writes them: `''`, `.001` … `.999`. */
 const fractions = Array.from({ length: 1_000 }, (_, thousandths) => String(thousandths / 1_000).slice(1));
 
 /**
- * Writes access lines. A line is what pino would have written, byte for byte, but is built in one expression: pino walks
- * and escapes the members of each line, which costs more than the rest of a request's bookkeeping.
+ * Writes access lines, byte for byte as pino would. pino walks and escapes the members of each line, which costs more than the
+ * rest of a request's bookkeeping; here a line is one expression.
  */
 export class AccessLog {
   readonly #log: Logger;
@@ -51,7 +51,7 @@ export class AccessLog {
   }
 
   /**
-   * Writes the line of a request that is over: a 5xx status at the level `error`, another refusal at `warn`, all else at `info`.
+   * Writes the line of a completed request: at the level `error` for a status of 5xx, `warn` for other refusals, otherwise `info`.
    *
    * @param now epoch milliseconds
    */
@@ -68,7 +68,7 @@ export class AccessLog {
 
 /** @param start up to the value of `request_id` */
 function format(line: AccessLine, start: string): string {
-  // The sidecar, Node or a schema has made sure that these values need no escaping; an upstream's error comes from elsewhere.
+  // The sidecar, Node or a schema guarantees that these values need no escaping; only an upstream's error may.
   return (
     start +
     line.request_id +

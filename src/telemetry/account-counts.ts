@@ -1,6 +1,6 @@
 import { MinuteRing } from './minute-ring.ts';
 
-/** What one account did in the last ten minutes in one environment. */
+/** Counts of one account in one environment over the last ten minutes. */
 export interface AccountCount {
   readonly account: string;
   readonly requests: number;
@@ -13,10 +13,10 @@ export interface AccountCount {
 
 const minutes = 10;
 
-/** How many accounts are counted at a time; those that come when so many are in use are not. */
-const mostAccounts = 10_000;
+/** How many accounts are counted at a time; further ones are not. */
+const maxAccounts = 10_000;
 
-/** The counters of an account, with one number for each minute. */
+/** The counters of an account, with one count for each minute. */
 const counted = ['requests', 'refusals', 'opened', 'unopened', 'unexpected'] as const;
 type Counted = (typeof counted)[number];
 
@@ -40,7 +40,7 @@ export class AccountCounts {
     const slot = this.#ring.at(now);
     let counts = this.#byAccount.get(account);
     if (counts === undefined) {
-      if (this.#byAccount.size === mostAccounts) return;
+      if (this.#byAccount.size === maxAccounts) return;
       counts = { requests: zeros(), refusals: zeros(), opened: zeros(), unopened: zeros(), unexpected: zeros() };
       this.#byAccount.set(account, counts);
     }
@@ -49,7 +49,7 @@ export class AccountCounts {
     if (envelope !== undefined) increment(counts[envelope], slot);
   }
 
-  /** What each account did until now, in no order. @param now epoch milliseconds */
+  /** The counts of all accounts, in no order. @param now epoch milliseconds */
   all(now: number): readonly AccountCount[] {
     this.#ring.at(now);
     return [...this.#byAccount].map(([account, { requests, refusals, opened, unopened }]) => ({
@@ -61,7 +61,7 @@ export class AccountCounts {
     }));
   }
 
-  /** The accounts that sent envelopes although they do not encrypt, with the number of these. @param now epoch milliseconds */
+  /** The accounts that sent envelopes although they do not encrypt, with their number. @param now epoch milliseconds */
   unexpected(now: number): ReadonlyMap<string, number> {
     this.#ring.at(now);
     const numbers = [...this.#byAccount].map(([account, counts]) => [account, sum(counts.unexpected)] as const);

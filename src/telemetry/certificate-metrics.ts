@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 
-/** @param certificates asked at each scrape: those in use, by the member of the configuration; times in epoch milliseconds */
+/** @param certificates called at each scrape: those in use, by the member of the configuration; times in epoch milliseconds */
 export function certificateMetrics(
   registry: Registry,
   certificates: () => readonly { readonly certificate: string; readonly expiresAt: number }[],
@@ -11,7 +11,7 @@ export function certificateMetrics(
     labelNames: ['certificate'],
     registers: [registry],
     collect() {
-      // One that was taken out of the configuration goes.
+      // Drops those that were removed from the configuration.
       this.reset();
       for (const { certificate, expiresAt } of certificates()) this.set({ certificate }, expiresAt / 1_000);
     },

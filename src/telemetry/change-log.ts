@@ -3,8 +3,8 @@ import type { Account } from '../accounts/account.ts';
 import { differences, type Difference } from '../accounts/differences.ts';
 import type { Logger } from './logger.ts';
 
-/** Lines for one reload at most: a new file may change everything. */
-export const mostChanges = 100;
+/** The most lines of one reload: a new file may change everything. */
+export const maxChanges = 100;
 
 /** Accounts compared at a time. */
 const batch = 100;
@@ -15,8 +15,8 @@ export function logChange(log: Logger, difference: Difference): void {
 }
 
 /**
- * Logs how the accounts in force differ from those before: the first changes, then how many more accounts changed. Requests
- * are served in between.
+ * Logs how the accounts in force differ from the previous ones: the first changes, then how many more accounts changed.
+ * Requests are served in between.
  */
 export async function logChanges(log: Logger, before: readonly Account[], after: readonly Account[]): Promise<void> {
   const earlier = new Map(before.map((account) => [account.id, account]));
@@ -31,7 +31,7 @@ export async function logChanges(log: Logger, before: readonly Account[], after:
     if (i % batch === batch - 1) await nextTurn();
     const found = differences(one, other);
     if (found.length === 0) continue;
-    if (logged + found.length > mostChanges) {
+    if (logged + found.length > maxChanges) {
       more += 1;
       continue;
     }

@@ -13,7 +13,7 @@ export class DirectoryMonitor implements Monitor {
   readonly #querySeconds: Histogram;
 
   /**
-   * @param state asked at each scrape; undefined while the accounts are not in a database
+   * @param state called at each scrape; undefined while the accounts are not in a database
    * @param clock monotonic milliseconds
    */
   constructor(registry: Registry, log: Logger, state: () => DirectoryState | undefined, clock: () => number) {
@@ -45,7 +45,7 @@ export class DirectoryMonitor implements Monitor {
     });
     void new Gauge({
       name: 'envelope_sidecar_accounts_connected',
-      help: 'Whether the sidecar is connected to the database of the accounts, and hears of changes: 1 or 0.',
+      help: 'Whether the sidecar is connected to the database of the accounts, and gets its notifications: 1 or 0.',
       registers,
       collect() {
         this.set(state()?.connected === true ? 1 : 0);

@@ -1,12 +1,12 @@
 import type { RefusalCode } from '../errors.ts';
 import { MinuteRing } from './minute-ring.ts';
 
-/** What was counted in one minute. */
+/** The counts of one minute. */
 export interface Minute {
   /** Its start, epoch milliseconds. */
   readonly time: number;
   readonly requests: number;
-  /** Refusals by code; a code without any is missing. */
+  /** Refusals by code, without zeros. */
   readonly refusals: ReadonlyMap<RefusalCode, number>;
   /** Envelopes that did not open, and bodies in place of one. */
   readonly unopened: number;
@@ -34,7 +34,7 @@ export class LastHour {
     if (unopened) counts.unopened++;
   }
 
-  /** The last sixty minutes, oldest first; the last one is not over yet. @param now epoch milliseconds */
+  /** The last sixty minutes, oldest first; the last one is not complete. @param now epoch milliseconds */
   byMinute(now: number): readonly Minute[] {
     const current = this.#ring.at(now);
     return this.#slots.map((_, i) => {

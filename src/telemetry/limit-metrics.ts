@@ -6,7 +6,7 @@ export interface LimitUse {
   readonly used: LimitUse['limits'];
 }
 
-/** How near the sidecar is to its limits. @param use asked at each scrape, by either metric */
+/** The limits and their use. @param use called at each scrape, by either metric */
 export function limitMetrics(registry: Registry, use: () => LimitUse | Promise<LimitUse>): void {
   const gauge = (name: string, help: string, which: keyof LimitUse): void => {
     void new Gauge({

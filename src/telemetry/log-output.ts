@@ -3,24 +3,24 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { createLogger } from './logger.ts';
 
-/** How long the log's reader may take for the last lines before the process ends without them. Milliseconds. */
+/** How long the process waits at its end until the last lines are read. Milliseconds. */
 const lastLinesTime = 2_000;
 
-/** Milliseconds between two attempts to write while the reader takes nothing. */
+/** Milliseconds between two attempts to write while the reader is stalled. */
 const pause = 100;
 
-/** How much is gathered, in characters, and how long, in milliseconds: a write for each line costs a tenth of a request. */
+/** How many characters are gathered, and for how many milliseconds: a write for each line costs a tenth of a request. */
 const gathered = 65_536;
 const gatheringTime = 100;
 
-/** How much may wait for the log's reader. Bytes; lines beyond it are lost, and counted. */
+/** How many bytes may wait for the log's reader; further lines are dropped and counted. */
 const mostWaiting = 4 * 1_048_576;
 
-/** The destination of log lines: a file descriptor whose reader may be slow or gone, or whose disk may be full. */
+/** The destination of log lines: a file descriptor whose reader may stall or exit, or whose disk may be full. */
 export class LogOutput {
   readonly #fd: number;
   readonly #destination: ReturnType<typeof pino.destination>;
-  /** Gathered here: pino's own destination looks at all it has gathered again for each line. */
+  /** Gathered here: pino's own destination scans all gathered text for each line. */
   readonly #lines: string[] = [];
   #length = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -34,7 +34,7 @@ export class LogOutput {
     this.#destination = pino.destination({
       dest: fd,
       sync: false,
-      // What could not be written is tried again then; only with a minimum length is there such a time.
+      // A failed write is tried again after this time, which needs a minimum length.
       periodicFlush: pause,
       minLength: 1,
       maxWrite: 2 * gathered,
@@ -44,7 +44,7 @@ export class LogOutput {
     this.#destination.on('drop', (lines: string) => (this.#lost += lines.split('\n').length - 1));
     this.#destination.on('drain', () => this.#tellLost());
     this.#destination.on('write', () => (this.#failing = false));
-    // What could not be written stays and is tried again; traffic matters more than its log.
+    // Lines that could not be written are kept and tried again: traffic is more important than its log.
     this.#destination.on('error', () => (this.#failing = true));
   }
 
@@ -65,7 +65,7 @@ export class LogOutput {
     this.#length = 0;
   }
 
-  /** Resolves when all lines are written, or when the reader has had its time. What comes now is not written any more. */
+  /** Resolves when all lines are written, or after the time for that. Later lines are dropped. */
   async end(): Promise<void> {
     this.#tellLost();
     this.#passOn();
@@ -77,8 +77,8 @@ export class LogOutput {
   }
 
   /**
-   * The line of a crash, at once and before all that waits: a queue that is full would drop it, and a disk that is full
-   * would be tried for ever. If that succeeds, the lines that wait follow.
+   * Writes the line of a crash at once, before the queue: a full queue would drop it, and a full disk would be tried forever. If
+   * that succeeds, the queue follows.
    */
   crash(error: Error): void {
     this.#ended = true;
@@ -111,7 +111,7 @@ export class LogOutput {
     createLogger('warn', this).warn({ lines }, 'lines of the log were lost');
   }
 
-  /** Or its own last attempt to write would wait for the reader for ever. */
+  /** Without this, its own last attempt to write would wait for the reader forever. */
   #destroy(): void {
     this.#destination.destroy();
   }

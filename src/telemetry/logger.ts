@@ -11,7 +11,7 @@ export function createLogger(level: string, destination: DestinationStream): Log
       base: null,
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
-      // An error's own members may carry what a library put there (addresses, input): only these leave.
+      // Other members of an error may hold what a library put there, such as addresses or input.
       serializers: {
         err: (error: unknown) =>
           error instanceof Error

@@ -6,7 +6,7 @@ import { SeriesCounter, SeriesHistogram, type Count, type Distribution } from '.
 /** A request's environment; `none` until its host is known. */
 export type EnvironmentLabel = EnvironmentName | 'none';
 
-/** What a request came to. Times in seconds. */
+/** The outcome of a request. Times in seconds. */
 export interface Completed {
   readonly method: string;
   readonly status: number;
@@ -18,7 +18,7 @@ export interface Completed {
   readonly overheadSeconds: number | undefined;
 }
 
-/** The series of one route in one environment, found once. Those that are undefined have nothing to expose yet. */
+/** The series of one route in one environment, looked up once. Undefined ones have no value yet. */
 interface RouteSeries {
   readonly requests: Map<string, Map<number, Count>>;
   readonly seconds: Distribution;
@@ -29,9 +29,9 @@ interface RouteSeries {
 type Operation = 'open' | 'seal';
 type Outcome = 'ok' | 'failed';
 
-/** Seconds: from half a millisecond, so that the sidecar's own part shows, to the longest wait for an upstream. */
+/** Seconds: from half a millisecond, the sidecar's own part, to the longest wait for an upstream. */
 const requestBuckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
-/** Seconds: a request takes tens of microseconds, a look-up in a database milliseconds, one that waits for it up to a second. */
+/** Seconds: tens of microseconds for most requests, milliseconds with a look-up in a database, up to a second in its queue. */
 const overheadBuckets = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1];
 const envelopeBuckets = [0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05];
 
@@ -54,7 +54,7 @@ export class Metrics {
   readonly #envelopeSeconds;
   readonly #routes = new Map<EnvironmentLabel, Map<string, RouteSeries>>();
 
-  /** @param inFlight asked at each scrape: the requests whose response is not complete */
+  /** @param inFlight called at each scrape: the requests whose response is not complete */
   constructor(registry: Registry, inFlight: () => number) {
     this.#requests = new SeriesCounter(registry, {
       name: 'envelope_sidecar_requests_total',
@@ -103,7 +103,7 @@ export class Metrics {
     });
     this.#reported = new SeriesCounter(registry, {
       name: 'envelope_sidecar_reported_total',
-      help: 'Requests that were let through although a rule refuses them, by the code of the refusal that is only reported.',
+      help: 'Requests that were forwarded although a rule refuses them, by the code of the refusal that is only reported.',
       labelNames: ['environment', 'code'],
     });
     this.#unexpectedEnvelopes = new SeriesCounter(registry, {
@@ -170,7 +170,7 @@ export class Metrics {
     this.#reported.count(environment, code);
   }
 
-  /** `previous`, and `none` for plaintext: the account still uses what a grace accepts besides. */
+  /** `previous`, or `none` for plaintext: the account has not switched to the current credentials yet. */
   grace(environment: EnvironmentLabel, credentials: 'current' | 'previous' | 'none'): void {
     this.#grace.count(environment, credentials);
   }

@@ -1,6 +1,6 @@
 const minuteLength = 60_000;
 
-/** The slots of a sliding window of minutes: each minute has one, which is emptied when its turn comes again. */
+/** A sliding window of minutes: each minute has a slot, which is emptied when it is used again. */
 export class MinuteRing {
   readonly #size: number;
   readonly #empty: (slot: number) => void;
@@ -13,8 +13,8 @@ export class MinuteRing {
   }
 
   /**
-   * The slot of the current minute. A clock that goes back by less than a minute or two stays in the minute it was in; one that is
-   * put back further begins anew.
+   * The slot of the current minute. A clock that is set back by less than a minute or two stays in its minute; one that is set
+   * back further empties the window.
    *
    * @param now epoch milliseconds
    */

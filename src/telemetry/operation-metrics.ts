@@ -1,13 +1,13 @@
 import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-client';
 import type { Tally } from '../accounts/tally.ts';
 
-/** The files of a configuration, as labels have them. */
+/** The files of a configuration, as labels. */
 type ConfigFile = 'sidecar' | 'accounts';
 
-/** Gauges of prom-client whose names end in `_total`, which only a counter's may. */
+/** Gauges of prom-client whose names end in `_total`, which is reserved for counters. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
 
-/** What operators watch beside the traffic: reloads, accounts, keys and credentials, the build, Node itself. */
+/** Metrics besides those of traffic: reloads, accounts, keys and credentials, the build, Node itself. */
 export class OperationMetrics {
   readonly #reloads: Counter<'file' | 'outcome'>;
   readonly #lastSuccess: Gauge<'file'>;
@@ -15,7 +15,7 @@ export class OperationMetrics {
 
   /**
    * @param version of the sidecar
-   * @param tally   asked at each scrape; undefined while nothing has been counted yet
+   * @param tally   called at each scrape; undefined while nothing has been counted yet
    */
   constructor(registry: Registry, version: string, tally: () => Tally | undefined) {
     const registers = [registry];
@@ -44,7 +44,7 @@ export class OperationMetrics {
       help: 'Accounts, by the environments in which they encrypt: none, test, live or both.',
       labelNames: ['encryption'],
       registers,
-      // A scrape asks the metrics in their order: the first of these five counts for all of them.
+      // A scrape calls the metrics in their order: the first of these five sets all of them.
       collect() {
         const counted = tally();
         if (counted === undefined) return;
@@ -84,7 +84,7 @@ export class OperationMetrics {
     });
     const build = new Gauge({
       name: 'envelope_sidecar_build_info',
-      help: 'Always 1; the labels tell the version of the sidecar and of Node.',
+      help: 'Always 1; the labels are the versions of the sidecar and of Node.',
       labelNames: ['version', 'node'],
       registers,
     });

@@ -7,7 +7,7 @@ import { LastHour, type Minute } from './last-hour.ts';
 import type { Logger } from './logger.ts';
 import { RefusalLog, type RefusedRequest } from './refusal-log.ts';
 
-/** An account with refusals, and what it did in the last ten minutes. */
+/** An account with refusals, and its counts of the last ten minutes. */
 export interface AccountFailures extends AccountCount {
   readonly environment: EnvironmentName;
 }
@@ -23,8 +23,7 @@ const unopenedCodes: ReadonlySet<RefusalCode> = new Set([
 ]);
 
 /**
- * Recent traffic of this process, in bounded memory: facts that metrics cannot have,
- * because an account is never a label.
+ * Recent traffic of this process by account, in bounded memory. Metrics cannot tell this, because an account is never a label.
  */
 export class RecentTraffic {
   readonly #clock: () => number;
@@ -41,7 +40,7 @@ export class RecentTraffic {
   }
 
   /**
-   * Takes note of a request that is over.
+   * Records a completed request.
    *
    * @param opened     whether its envelope was opened
    * @param unexpected whether its body begins like an envelope although the account does not encrypt
@@ -59,7 +58,7 @@ export class RecentTraffic {
     this.#refused.add({ time: now, environment, account, apiKey, requestId, route, code, reason });
   }
 
-  /** Recent refusals of known accounts, newest first: 50 of each and 1,000 in all at most. @param account only of this one */
+  /** Recent refusals of known accounts, newest first: at most 50 of each and 1,000 in all. @param account only of this one */
   activity(account?: string): readonly RefusedRequest[] {
     return this.#refused.recent(account);
   }
@@ -87,7 +86,7 @@ export class RecentTraffic {
       .slice(0, mostNamed);
   }
 
-  /** Requests and refusals of the last sixty minutes, oldest first, known accounts' and others'. */
+  /** Requests and refusals of the last sixty minutes, oldest first, of known accounts and others. */
   lastHour(): readonly Minute[] {
     return this.#lastHour.byMinute(this.#clock());
   }
@@ -126,7 +125,7 @@ function failsAlways({ opened, unopened }: AccountCount): boolean {
   return opened === 0 && unopened > 0;
 }
 
-/** One number for an alert on merchants that fail always, however small they are. */
+/** For an alert on merchants whose requests always fail, however small they are. */
 export function recentTrafficMetrics(registry: Registry, recent: RecentTraffic): void {
   void new Gauge({
     name: 'envelope_sidecar_accounts_failing_ratio',

@@ -3,7 +3,7 @@ import type { RefusalCode } from '../errors.ts';
 
 /** One refused request of a known account. */
 export interface RefusedRequest {
-  /** When the request was over, epoch milliseconds. */
+  /** When the request was completed, epoch milliseconds. */
   readonly time: number;
   readonly environment: EnvironmentName;
   readonly account: string;
@@ -16,7 +16,7 @@ export interface RefusedRequest {
   readonly reason: string | undefined;
 }
 
-/** How many are kept of one account, and of all. */
+/** The most refusals kept of one account, and of all. */
 const mostOfOne = 50;
 const mostOfAll = 1_000;
 

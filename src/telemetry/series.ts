@@ -19,16 +19,16 @@ interface Sample {
 /** The values of a metric's labels, one for each name. */
 type ValuesOf<Names extends readonly string[]> = { readonly [I in keyof Names]: LabelValue };
 
-/** What label values lead to: a series at the last one. */
+/** A tree of label values, with a series at the last one. */
 interface Branch<Series> {
   readonly next: Map<LabelValue, Branch<Series>>;
   series: Series | undefined;
 }
 
 /**
- * A metric as prom-client's registry asks for it. prom-client's own hash all labels at each recording; these find a series
- * by maps from one label value to the next, add to plain numbers, and are exposed byte for byte alike. What is recorded for
- * every request keeps the series that it has found.
+ * A metric for prom-client's registry. prom-client's own metrics hash all labels at each recording; these find a series by maps
+ * from one label value to the next, add to plain numbers, and are exposed byte for byte alike. Code that runs for every request
+ * keeps the series that it has found.
  */
 abstract class SeriesMetric<Names extends readonly string[], Series> {
   abstract readonly type: 'counter' | 'histogram';
@@ -36,7 +36,7 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
   readonly help: string;
   readonly labelNames: Names;
   readonly aggregator = 'sum';
-  /** In the order in which they came to be. */
+  /** In the order of their creation. */
   protected readonly all: Series[] = [];
   readonly #root: Branch<Series> = { next: new Map(), series: undefined };
 
@@ -44,7 +44,7 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
     this.name = name;
     this.help = help;
     this.labelNames = labelNames;
-    // The type of the parameter names prom-client's own classes; what is called of them is `get`.
+    // The parameter has the type of prom-client's own classes, of which only `get` is called.
     registry.registerMetric(this as unknown as Metric);
   }
 
@@ -54,7 +54,7 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
     return Promise.resolve({ name, help, type, aggregator, values: this.samples() });
   }
 
-  /** The series with these label values, in the order of the label names; made, and exposed from then on, if there is none yet. */
+  /** The series with these label values, in the order of the label names; created, and exposed from then on, if it does not exist. */
   at(...values: ValuesOf<Names>): Series {
     let branch = this.#root;
     for (const value of values) {

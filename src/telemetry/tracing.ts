@@ -38,16 +38,16 @@ export interface TracingSettings {
   readonly sample: number;
 }
 
-/** How long the last traces may take on shutdown. Milliseconds. */
+/** How long the delivery of the last traces may take on shutdown. Milliseconds. */
 const lastTracesTime = 3_000;
 
-/** How long one delivery may take, tries included. Milliseconds. */
+/** How long one delivery may take, retries included. Milliseconds. */
 const deliveryTime = 2_000;
 
 /** W3C Trace Context §3.2: the trace id, the parent's span id and the flags. */
 const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 
-/** What was decided for a request, and holds for all its spans. */
+/** The sampling decision for a request, which holds for all its spans. */
 const sampled = createContextKey('sampled');
 
 /** Traces of requests, by OpenTelemetry's SDK. Loaded only if traces are configured. */
@@ -74,8 +74,8 @@ export class Tracing {
   }
 
   /**
-   * Begins the trace of a request, or continues the client's. Whether it is sampled a trusted proxy may have decided. What
-   * others say does not count, nor does a ratio of the trace id, which they choose: a stranger must not switch tracing on.
+   * Begins the trace of a request, or continues the client's. A trusted proxy may have decided whether it is sampled. Others
+   * cannot decide that, nor influence it by the trace id, which they choose: a stranger must not switch tracing on.
    *
    * @param traceparent as received
    * @param trusted     whether it comes from a trusted proxy
@@ -100,7 +100,7 @@ export class Tracing {
 
 /** The spans of one request: the sidecar's own, and within it that of the request to the upstream. */
 export class RequestTrace {
-  /** Whether a client's trace goes on: then its `tracestate` does, too. */
+  /** Whether it continues a client's trace: then `tracestate` is forwarded, too. */
   readonly continues: boolean;
   readonly #tracer: Tracer;
   readonly #context: Context;
@@ -135,7 +135,7 @@ export class RequestTrace {
     return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
   }
 
-  /** Ends the spans with what the access line says: no path, no query, no header, no body. */
+  /** Ends the spans, with the members of the access line: no path, query, header or body. */
   end(line: AccessLine): void {
     const end = this.#epoch + (line.duration_ms ?? 0);
     const { method = '', route, status, code, upstream_error: failure, upstream_ms } = line;
@@ -165,7 +165,7 @@ export class RequestTrace {
   }
 }
 
-/** Says once that traces cannot be delivered, and once that they can again: requests go on either way. */
+/** Logs once that traces cannot be delivered, and once that they can again. Requests are served either way. */
 class WatchedExporter implements SpanExporter {
   readonly #exporter: SpanExporter;
   readonly #log: Logger;

@@ -9,7 +9,7 @@ import type { RequestTrace, Tracing, TracingSettings } from './tracing.ts';
 /** How often the log names the accounts with the most refusals. Milliseconds. */
 const reportInterval = 600_000;
 
-/** Facts of a request besides its access line. */
+/** Facts of a request that its access line does not have. */
 interface Unlogged {
   /**
    * `opened`: whether its envelope was opened. `overhead`: the sidecar's own part of the time to the head of the response, in
@@ -38,7 +38,7 @@ export class TrafficRecorder {
   /**
    * @param clock    epoch milliseconds
    * @param version  of the sidecar
-   * @param inFlight asked at each scrape: the requests whose response is not complete
+   * @param inFlight called at each scrape: the requests whose response is not complete
    */
   constructor(registry: Registry, log: Logger, clock: () => number, version: string, inFlight: () => number) {
     this.#clock = clock;
@@ -51,7 +51,7 @@ export class TrafficRecorder {
     this.#reports = setInterval(() => this.recent.report(log), reportInterval).unref();
   }
 
-  /** Takes down a request that is over. @param request missing if it never came to be one */
+  /** Records a completed request. @param request missing if the head was not valid */
   record(line: AccessLine, request?: Unlogged): void {
     const { environment = 'none', route, method = '', status, code, credentials, upstream_ms, duration_ms = 0 } = line;
     const now = this.#clock();
@@ -75,7 +75,7 @@ export class TrafficRecorder {
   /**
    * Begins the trace of a request, if traces are configured.
    *
-   * @param isTrusted   asked whether it comes from a trusted proxy
+   * @param isTrusted   whether it comes from a trusted proxy
    * @param startedAt   of the request, on the scale of `performance.now()`
    */
   trace(
@@ -86,21 +86,21 @@ export class TrafficRecorder {
     return this.#tracing?.begin(traceparent, isTrusted(), startedAt, this.#clock());
   }
 
-  /** From now on requests are traced as the configuration says. */
+  /** Applies the tracing of a new configuration. */
   async configure({ tracing: settings }: { readonly tracing?: TracingSettings | undefined }): Promise<void> {
     if (isDeepStrictEqual(settings, this.#tracingSettings)) return;
     const before = this.#tracing;
     this.#tracingSettings = settings;
     this.#tracing = undefined;
     if (settings !== undefined) {
-      // Loaded here: it takes memory and time that a sidecar without traces does not need.
+      // Loaded only here: a sidecar without traces saves the memory and the time.
       const { Tracing } = await import('./tracing.ts');
       if (this.#tracingSettings === settings) this.#tracing = new Tracing(settings, this.#version, this.#log);
     }
     await before?.close();
   }
 
-  /** Ends the reports to the log, and delivers the traces that are left. */
+  /** Ends the reports to the log, and delivers the remaining traces. */
   async stop(): Promise<void> {
     clearInterval(this.#reports);
     await this.#tracing?.close();

@@ -9,7 +9,7 @@ const reasons: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
 };
 
-/** Reads the files of one configuration and remembers which. */
+/** Reads the files of one configuration and remembers their paths. */
 export class Files {
   /** Absolute paths of all files read or tried, for watching. */
   readonly seen = new Set<string>();
@@ -19,7 +19,7 @@ export class Files {
     const absolute = resolve(path);
     this.seen.add(absolute);
     const bytes = readBytes(absolute);
-    // What a symbolic link leads to may be replaced in its own folder, where nothing of the link is to be seen.
+    // The target of a symbolic link may be replaced in its own folder, which the folder of the link does not show.
     this.seen.add(realPathOf(absolute));
     if (!isUtf8(bytes)) throw new WrongValue('cannot read the file: it is not UTF-8');
     return bytes.toString();
@@ -27,15 +27,15 @@ export class Files {
 }
 
 /**
- * The bytes of a regular file. Anything else is not read: a FIFO or a device could block for ever.
+ * The bytes of a regular file. Anything else is not read: a FIFO or a device could block forever.
  *
- * @throws WrongValue if the path leads to something else
+ * @throws WrongValue if it is not a regular file
  * @throws the system's error if the file cannot be read
  */
 export function readRegularFile(path: string): Buffer {
-  // Before it is opened, because opening a device may already change something.
+  // Checked before it is opened: opening a device may have side effects.
   expectRegular(statSync(path));
-  // A FIFO put there in the meantime must not block the call.
+  // A FIFO that has replaced it since must not block the call.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
     expectRegular(fstatSync(file));
@@ -64,12 +64,12 @@ function realPathOf(path: string): string {
   try {
     return realpathSync(path);
   } catch {
-    // Gone since it was read: that is a change which will be seen.
+    // It was removed after it was read: the watch will see that.
     return path;
   }
 }
 
-/** How a path is shown: relative to the working directory where it is below it, otherwise as it is. */
+/** A path as messages show it: relative to the working directory if it is below it. */
 export function displayName(path: string): string {
   const name = relative('', path);
   return name === '' || name.startsWith('..') || isAbsolute(name) ? path : name;

@@ -1,13 +1,13 @@
 /** Something wrong with a file, at the place to correct. Never contains a value, which could be a secret. */
 export interface Problem {
-  /** As given on the command line or in the configuration, relative to the working directory where it is below it. */
+  /** Relative to the working directory if it is below it. */
   readonly file: string;
   /** From 1, like `column`. */
   readonly line: number;
   readonly column: number;
   /** The member concerned, as in `routes[1].methods[0]`; `.` for the file as a whole. */
   readonly path: string;
-  /** What is wrong and what would be right. */
+  /** Says what is wrong and what is expected. */
   readonly message: string;
 }
 

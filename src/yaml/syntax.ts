@@ -2,7 +2,7 @@ import { LineCounter, isAlias, isMap, isNode, isScalar, isSeq, parseDocument } f
 import type { Document, ErrorCode } from 'yaml';
 import type { MemberPath } from '../input/member-path.ts';
 
-/** Something that is wrong with the text as YAML, at an offset into it. */
+/** A mistake in the syntax of the text, at an offset. */
 interface SyntaxProblem {
   readonly offset: number;
   readonly path: MemberPath;
@@ -11,16 +11,16 @@ interface SyntaxProblem {
 
 /** A text read as one YAML document. */
 export interface ParsedYaml {
-  /** The content as plain values; undefined where the text has none or cannot be understood. */
+  /** The content as plain values; undefined if the text is empty or broken. */
   readonly value: unknown;
   readonly problems: readonly SyntaxProblem[];
-  /** The offset of the member at `path`: of its value or its name, and of its parent's name where it is missing. */
+  /** The offset of the member at `path`: of its value or its name, or of its parent's name if it is missing. */
   offsetOf(path: MemberPath, part: 'name' | 'value'): number;
   /** Line and column of an offset, both from 1. */
   positionOf(offset: number): { line: number; col: number };
 }
 
-/** The parser's own messages quote the text, which may be a secret: these do not. */
+/** Unlike the parser's own messages, these do not quote the text, which may be a secret. */
 const messages: Partial<Record<ErrorCode, string>> = {
   BAD_DQ_ESCAPE: 'an unknown escape sequence in double quotes: double the backslash or use single quotes',
   BAD_INDENT: 'wrong indentation, or an unclosed quote, bracket or brace before it',
@@ -35,17 +35,17 @@ const messages: Partial<Record<ErrorCode, string>> = {
   UNEXPECTED_TOKEN: 'unexpected here: a quote, bracket, brace or comma may be missing before it',
 };
 
-/** Errors that leave the rest of the document as it was meant, so that it can be checked further. */
+/** Errors that leave the rest of the document intact, so that it can be checked further. */
 const harmless: ReadonlySet<ErrorCode> = new Set(['MULTIPLE_DOCS', 'TAG_RESOLVE_FAILED']);
 
-/** Parses YAML 1.2 (core schema): one document, no member twice, no tags, no merge keys. */
+/** Parses YAML 1.2 (core schema): one document, no duplicate members, no tags, no merge keys. */
 export function parseYaml(text: string): ParsedYaml {
   const lines = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: lines,
     prettyErrors: false,
     stringKeys: true,
-    // Looked for below: the parser would compare each name with all before it, and say only roughly where.
+    // Found below: the parser would compare each name with all before it, and report only a rough position.
     uniqueKeys: false,
     schema: 'core',
     resolveKnownTags: false,
@@ -60,7 +60,7 @@ export function parseYaml(text: string): ParsedYaml {
       value = document.toJS() ?? undefined;
       if (value === undefined) problems.push(whole('the file is empty'));
     } catch {
-      // Thrown where an alias has no anchor, which was reported, or where aliases of aliases would fill the memory.
+      // Thrown for an alias without an anchor, which was reported, and for aliases of aliases that would fill the memory.
       if (problems.length === 0) problems.push(whole('aliases (*name) expand to too much: write the values out'));
     }
   }
@@ -76,7 +76,7 @@ function whole(message: string, offset = 0): SyntaxProblem {
   return { offset, path: [], message };
 }
 
-/** Members that stand twice in a mapping, and aliases without an anchor before them. */
+/** Duplicate members of a mapping, and aliases without an anchor before them. */
 function flaws(root: unknown): SyntaxProblem[] {
   const found: SyntaxProblem[] = [];
   const path: (string | number)[] = [];
@@ -139,7 +139,7 @@ function nameOf(key: unknown): string {
   return isScalar(key) ? String(key.value) : String(key);
 }
 
-/** Where a node begins; undefined where nothing is written, as after `port:`. */
+/** The offset of a node; undefined if nothing is written, as after `port:`. */
 function startOf(node: unknown): number | undefined {
   if (!isNode(node) || node.range == null) return undefined;
   return node.range[0] < node.range[1] ? node.range[0] : undefined;

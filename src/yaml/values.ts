@@ -7,7 +7,7 @@ import { WrongValue } from '../input/wrong-value.ts';
 /** Environment variables, as in `process.env`. */
 export type Env = Readonly<Record<string, string | undefined>>;
 
-/** Makes the schemas of values that are written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
+/** Schemas of values that are written as text, as `"${ENV_NAME}"` or as `{ file: path }`. */
 export type Values = ReturnType<typeof valuesIn>;
 
 type Written = string | number | { file: string };
@@ -18,7 +18,7 @@ const fileReference = z
 const environmentReference = /^\$\{([^{}]*)\}$/;
 
 /**
- * @param file the file the values stand in: what its paths are relative to, and what reads other files
+ * @param file the file with the values: its folder, and the reader of the files that it names
  */
 export function valuesIn({ directory, files }: { directory: string; files: Files }, env: Env) {
   function readFile(path: string): string {
@@ -52,7 +52,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Files
       .meta({ title: kind.name });
   }
 
-  /** What a file of this kind holds: the value is the file's path, or the PEM text itself. */
+  /** A file of this kind: the value is its path, or the PEM text itself. */
   function pem<T>(kind: Kind<T>) {
     return value({ ...kind, read: (text) => kind.read(text.startsWith('-----BEGIN') ? text : readFile(text)) });
   }
@@ -60,7 +60,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Files
   return { value, pem };
 }
 
-/** As an editor sees it: a text that looks right, or a reference. */
+/** The schema for editors: a text that matches, or a reference. */
 function waysToWrite({ choices, pattern, numbers }: Kind<unknown>): readonly z.ZodType<Written, Written>[] {
   const patterns = choices === undefined ? [pattern, environmentReference] : [environmentReference];
   const text = z.string().meta({ pattern: patterns.map(({ source }) => source).join('|') });
@@ -70,7 +70,7 @@ function waysToWrite({ choices, pattern, numbers }: Kind<unknown>): readonly z.Z
   return ways;
 }
 
-/** What to say of a value of the wrong type. The value itself stays unsaid: it could be a secret. */
+/** The message for a value of the wrong type. It does not quote the value, which could be a secret. */
 function mismatch(input: unknown, { expected, pattern }: Kind<unknown>): string {
   if (input === undefined) return `missing: expected ${expected}`;
   const isText = (typeof input === 'number' || typeof input === 'boolean') && pattern.test(String(input));

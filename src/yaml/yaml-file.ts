@@ -7,9 +7,9 @@ import type { Problem } from './problem.ts';
 import { parseYaml } from './syntax.ts';
 import type { ParsedYaml } from './syntax.ts';
 
-/** A YAML file and everything that is found to be wrong with it. */
+/** A YAML file and its problems. */
 export class YamlFile {
-  /** What the paths in the file are relative to. */
+  /** The folder that paths in the file are relative to. */
   readonly directory: string;
   readonly files: Files;
   readonly text: string;
@@ -19,7 +19,7 @@ export class YamlFile {
   readonly #warnings: Problem[] = [];
   readonly #reported = new Set<string>();
 
-  /** Reads and parses the file. Throws `WrongValue` where it cannot be read. */
+  /** Reads and parses the file. Throws `WrongValue` if it cannot be read. */
   constructor(path: string, files: Files, directory: string = dirname(path)) {
     this.directory = directory;
     this.files = files;
@@ -32,7 +32,7 @@ export class YamlFile {
     }
   }
 
-  /** The content as plain values; undefined where the file is empty or broken. */
+  /** The content as plain values; undefined if the file is empty or broken. */
   get value(): unknown {
     return this.#parsed.value;
   }
@@ -42,20 +42,20 @@ export class YamlFile {
     return inOrder(this.#problems);
   }
 
-  /** What is allowed and probably not meant. */
+  /** Valid, but probably a mistake. */
   get warnings(): readonly Problem[] {
     return inOrder(this.#warnings);
   }
 
   /** Notes a problem with the member at `path`, or with its name. */
   report(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): void {
-    // What else is wrong with a member that is wrong already only follows from the first problem.
+    // Further problems with the same member only follow from the first.
     if (this.isWrong(path)) return;
     this.#reported.add(JSON.stringify(path));
     this.#problems.push(this.problemAt(path, message, part));
   }
 
-  /** Whether a problem was reported with this very member, so that its absence says nothing. */
+  /** Whether a problem with this member was reported, so that its absence means nothing. */
   isWrong(path: MemberPath): boolean {
     return this.#reported.has(JSON.stringify(path));
   }
@@ -65,7 +65,7 @@ export class YamlFile {
     this.#warnings.push(this.problemAt(path, `warning: ${message}`));
   }
 
-  /** A problem with the member at `path`, which does not count as one of the file. */
+  /** A problem with the member at `path`, which is not added to those of the file. */
   problemAt(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): Problem {
     return this.#problemFrom(this.#parsed.offsetOf(path, part), path, message);
   }
