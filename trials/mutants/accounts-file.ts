@@ -39,7 +39,11 @@ export const accountsFileMutants: readonly Mutant[] = [
       'a lock that was not taken is let go of',
       'the database is closed with the object, at some time; no test can wait for that',
     ],
-    ['    // It would keep out those who may.\n    rmSync(lock);\n', '', 'a lock with wrong rights is taken away'],
+    [
+      '    // A lock with the wrong rights would keep out users who may write the file.\n    rmSync(lock);\n',
+      '',
+      'a lock with wrong rights is taken away',
+    ],
   ]),
   ...mutantsOf('src/accounts/file/store.ts', store, [
     [

@@ -21,7 +21,7 @@ export class FileAccounts implements OpenAccounts {
 
   /**
    * @param clock      epoch milliseconds
-   * @param unrecorded told the first time that something cannot be recorded beside the file
+   * @param unrecorded called the first time that the file beside it cannot be written
    */
   constructor(
     options: FileStoreOptions,

@@ -11,9 +11,9 @@ type Members = Readonly<Record<string, Plain | undefined>>;
 const layout = { lineWidth: 0 } as const;
 
 /**
- * The text of an accounts' file in which accounts are changed. Only what differs is touched, so that references, comments
- * and the order of the rest stay. Where the accounts are a block list, as they usually are, all other accounts stay as
- * they are to the byte; else the file is laid out anew.
+ * The text of an accounts' file with some accounts changed. Only the members that differ are touched, so that references,
+ * comments and the order of the rest stay. If the accounts are a block list, as they usually are, all other accounts keep every
+ * byte; otherwise the file is formatted anew.
  *
  * @param before  the accounts of the text, in its order
  * @param changed accounts to be written; those with a new id come last
@@ -100,7 +100,7 @@ function defined(members: Members): Members {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }
 
-/** Makes of `collection[step]`, which says `before`, what says `after`. */
+/** Changes `collection[step]` from `before` to `after`. */
 function change(
   document: Document,
   collection: YAMLMap | YAMLSeq,
@@ -153,7 +153,7 @@ function hasAliases(document: Document): boolean {
   return found;
 }
 
-/** The text with these items of the list written anew, each in its place; new ones behind the last. */
+/** The text with these items of the list rewritten in place, and new ones after the last. */
 function spliced(text: string, list: YAMLSeq, spans: readonly Span[], changed: readonly number[]): string {
   const [first, second] = spans;
   const last = list.items[spans.length - 1];
@@ -176,7 +176,7 @@ function spliced(text: string, list: YAMLSeq, spans: readonly Span[], changed: r
   return result;
 }
 
-/** Where an item stands in the text. */
+/** The position of an item in the text. */
 interface Span {
   readonly from: number;
   /** The end of its last line that is not a comment only. */
@@ -184,8 +184,8 @@ interface Span {
 }
 
 /**
- * Where an item stands, without the comments before and behind it. Those behind are taken off the nodes they were
- * given to, however deep, because they stay in the text.
+ * The position of an item, without the comments before and after it. The parser attaches those after it to a node inside, however
+ * deep; they are removed there, because they stay in the text.
  */
 function spanOf(text: string, item: unknown): Span {
   if (!hasRange(item)) throw new Error('an item that was read stands nowhere');

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 
-/** How often a taken lock is tried again, in milliseconds. */
+/** The time between attempts at a lock that is taken, in milliseconds. */
 const interval = 20;
 /** SQLITE_BUSY. */
 const busy = 5;
@@ -14,10 +14,10 @@ const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
 
 /**
  * Takes the lock of a file in order to rewrite it, and returns a function that releases it. The lock is an empty SQLite
- * database beside the file, and an exclusive transaction on it: a lock of the kernel, which ends with its process however
- * that ends. A lock that is a file itself would have to be told from one that a killed process left behind.
+ * database beside the file, and an exclusive transaction on it: a lock of the kernel, which ends with its process in any
+ * case. A lock file could not be told from one that a killed process left behind.
  *
- * @param patience how long to wait for another writer, in milliseconds
+ * @param patience the longest wait for another writer, in milliseconds
  * @throws AccountsError `store_locked`, `store_invalid` if something else lies in the lock's place; the file system's error
  *   if the lock cannot be made
  */
@@ -62,9 +62,9 @@ function taken(database: DatabaseSync): boolean {
   }
 }
 
-/** The lock may be taken by exactly those users who may write the file. */
+/** Creates a lock that exactly the users who may write the file can take. */
 function makeLock(lock: string, path: string): void {
-  // A file that may not be written could still be replaced by a user who may write its folder.
+  // Without write access to the file, a user with write access to its folder could still replace it.
   accessSync(path, constants.W_OK);
   try {
     closeSync(openSync(lock, 'wx', 0o600));
@@ -78,7 +78,7 @@ function makeLock(lock: string, path: string): void {
     const own = statSync(lock);
     if (own.uid !== uid || own.gid !== gid) chownSync(lock, uid, gid);
   } catch (error) {
-    // It would keep out those who may.
+    // A lock with the wrong rights would keep out users who may write the file.
     rmSync(lock);
     throw error;
   }

@@ -1,7 +1,7 @@
 import type { AccountsErrorCode } from '../accounts-error.ts';
 import type { AuditEvent, IdempotencyKey, Selection, StoredAccount } from '../store.ts';
 
-/** What a thread is asked to do. */
+/** A task for the thread. */
 export type FileTask =
   | { readonly kind: 'read'; readonly id: string }
   | { readonly kind: 'find_by_key'; readonly hash: string }
@@ -9,8 +9,8 @@ export type FileTask =
   | { readonly kind: 'change'; readonly ids: readonly string[]; readonly once: IdempotencyKey | undefined };
 
 /**
- * What the thread tells. After `accounts` it waits for a reply: they are what was read, some of what is listed, or those
- * about to be changed. After the other two it waits for the next task.
+ * A message of the thread. `accounts` has the result of a read, a part of a list, or the accounts about to be changed; the thread
+ * then waits for a reply. After the other two it waits for the next task.
  */
 export type FileMessage =
   | { readonly kind: 'accounts'; readonly accounts: readonly StoredAccount[] }
@@ -18,7 +18,7 @@ export type FileMessage =
   | { readonly kind: 'done'; readonly receipt: string | undefined }
   | { readonly kind: 'failed'; readonly code: AccountsErrorCode; readonly message: string };
 
-/** Goes on, with the accounts to be written if it is a change, or gives up. */
+/** The reply to `accounts`: the accounts to be written if it is a change, or `enough` to stop. */
 export type FileReply =
   | {
       readonly accounts: readonly StoredAccount[];

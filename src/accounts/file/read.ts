@@ -20,10 +20,10 @@ type AccountEntry = Partly<AccountsFile['accounts'][number]>;
 type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;
 type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encryption']['test']>>;
 
-/** A file with accounts, or something that stands for one. */
+/** A file with accounts, or a substitute for one. */
 export type AccountsSource = Input & Pick<YamlFile, 'isWrong' | 'warn'>;
 
-/** Credentials, the texts they were made of, and where their key stands. */
+/** Credentials, the texts they were parsed from, and the position of their key. */
 interface Placed {
   readonly credentials: Credentials;
   readonly stored: StoredCredentials;
@@ -31,10 +31,10 @@ interface Placed {
 }
 
 /**
- * Reads the accounts of their file, in its order. What is wrong is reported to the file; an account is complete where
- * nothing was. Sealed texts stay sealed in what is returned.
+ * Reads the accounts of their file, in its order. Mistakes are reported to the file, and an account with a mistake is left out.
+ * Sealed texts are returned sealed.
  *
- * A sealed text that does not open is a warning as long as others do: it costs its own account alone.
+ * A sealed text that does not open is a warning as long as others do, because it affects only its own account.
  *
  * @param vault opens them to be checked; undefined: they are not checked
  */
@@ -42,7 +42,7 @@ export function readAccounts(file: YamlFile, env: Env, vault: Vault | undefined)
   return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning');
 }
 
-/** Reads accounts of anything that is written as their file is; see `readAccounts`. @param unopened what a text is that does not open */
+/** Reads accounts from any input with the members of their file; see `readAccounts`. @param unopened how a text that does not open is reported */
 export function accountsIn(
   file: AccountsSource,
   schema: ReturnType<typeof accountsSchema>,
@@ -60,7 +60,7 @@ export function accountsIn(
   return accounts;
 }
 
-/** Whose credentials they are; the account's id may be what is wrong with the file. */
+/** The owner of credentials; the id is undefined if it is itself a mistake in the file. */
 interface Owner {
   readonly account: string | undefined;
   readonly environment: EnvironmentName;
@@ -105,7 +105,7 @@ class AccountsReader {
     return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
   }
 
-  /** Reports what did not open. With the wrong master key nothing does: once is enough to say it. */
+  /** Reports the texts that did not open. With the wrong master key none does, which is reported once. */
   end(unopened: 'warning' | 'problem'): void {
     const failed = this.#sealed.filter(({ error }) => error !== undefined);
     const [first] = failed;
@@ -176,7 +176,7 @@ class AccountsReader {
     return { stored, placed };
   }
 
-  /** The credentials of a key and an IV, of which neither may be missing. */
+  /** The credentials of a key and an IV; both are needed. */
   #credentials(
     { key, iv, format, createdAt }: Pick<EncryptionEntry, 'key' | 'iv' | 'format' | 'createdAt'>,
     path: MemberPath,
@@ -214,7 +214,7 @@ class AccountsReader {
     }
   }
 
-  /** Reports a text that must stand once in the file. */
+  /** Reports a text that must be unique in the file. */
   #once(seen: Map<string, MemberPath>, text: string | undefined, path: MemberPath, what: string): void {
     if (text === undefined) return;
     const first = seen.get(text);

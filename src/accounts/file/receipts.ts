@@ -14,8 +14,8 @@ const keptForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), re
 type Kept = Map<string, { request: string; receipt: string }>;
 
 /**
- * Receipts of changes that must be made once only, in a file beside the accounts' file: so that all who change that file
- * know them, and still do when they were started again. The caller holds the file's lock.
+ * Receipts of changes that must be made only once, in a file beside the accounts' file, so that all programs that change that
+ * file know them, even after a restart. The caller holds the file's lock.
  */
 export class Receipts {
   readonly #path: string;

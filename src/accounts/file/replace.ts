@@ -12,13 +12,13 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-/** A version of a file: any change of it by anybody changes this. */
+/** A version of a file: any change of the file, by any program, changes it. */
 export function versionOf(path: string): string {
   const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
-/** Another file beside the one that is replaced, and what it shall hold. */
+/** Another file that is replaced at the same time, and its new text. */
 export interface Companion {
   readonly path: string;
   readonly text: string;
@@ -31,9 +31,9 @@ export interface Companion {
  * @param path    not a symbolic link: that would be replaced itself
  * @param version the version that the new text was made from
  * @param check   looks at the new file before it takes the old one's place, and throws to keep it from doing so
- * @param companion replaced, or made, with it; only where the process is killed, or the disk fails, in that very moment it
- *   keeps its old text
- * @returns false, with nothing changed, where the file is not that version any more
+ * @param companion replaced, or created, with it; it keeps its old text only if the process is killed, or the disk fails, between
+ *   the two
+ * @returns false, with nothing changed, if the file is no longer that version
  * @throws the file system's error, with nothing changed
  */
 export function replaceFile(
@@ -57,7 +57,7 @@ export function replaceFile(
   return true;
 }
 
-/** There is one writer at a time, so that a name will do that never leaves more than one file behind. */
+/** A fixed name suffices, because there is one writer at a time; a crash leaves at most one such file. */
 function newNameOf(path: string): string {
   return join(dirname(path), `.${basename(path)}.new`);
 }

@@ -6,7 +6,7 @@ import type { Kind } from '../../input/kinds.ts';
 import type { Values } from '../../yaml/values.ts';
 import { isWellFormed, keyPrefixes } from '../api-key.ts';
 
-/** The ids of accounts and API keys: they travel in headers and stand in logs. In paths, "." and ".." mean folders. */
+/** The ids of accounts and API keys, which are sent in headers and logged. Not `.` and `..`, which paths read as folders. */
 export const identifier: Kind<string> = {
   name: 'id',
   expected: '1 to 64 letters, digits, ".", "_" or "-"',

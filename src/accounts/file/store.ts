@@ -36,7 +36,7 @@ const patience = 10_000;
 const attempts = 3;
 
 export interface FileStoreOptions {
-  /** Of the accounts' file. May be a symbolic link: what it leads to is rewritten. */
+  /** Of the accounts' file. May be a symbolic link, whose target is then rewritten. */
   readonly file: string;
   /** For references in the file. */
   readonly env: Env;
@@ -47,7 +47,7 @@ export interface FileStoreOptions {
 /** As `Decide`, and perhaps with a promise. */
 type Deciding<T> = (...existing: Parameters<Decide<T>>) => ReturnType<Decide<T>> | Promise<ReturnType<Decide<T>>>;
 
-/** The accounts' file as a store. It is read whole each time, so that it is always what is there. */
+/** The accounts' file as a store. Each operation reads the whole file, so that it is never out of date. */
 export class FileStore implements Store {
   readonly recordsUse = false;
   readonly #file: string;
@@ -128,7 +128,7 @@ export class FileStore implements Store {
 
   async close(): Promise<void> {}
 
-  /** What the path leads to: replacing a symbolic link would leave the file itself as it is. */
+  /** The target of the path: replacing a symbolic link would leave the file itself unchanged. */
   #target(): string {
     try {
       return realpathSync(this.#file);
@@ -170,14 +170,14 @@ export class FileStore implements Store {
     return { text: file.text, accounts, problems: file.problems };
   }
 
-  /** Returns false where the file was changed meanwhile, as often as it is worth trying again. */
+  /** Returns false if the file was changed meanwhile, and another attempt is worth it. */
   #write(path: string, read: Read, { accounts: changed, events, receipts }: Written, attempt: number): boolean {
     if (changed.length === 0 && receipts === undefined && events.length === 0) return true;
     const wanted = [...new Map([...read.accounts, ...changed].map((account) => [account.id, account])).values()];
     refuseDuplicates(wanted);
     const text = changed.length === 0 ? read.text : changedText(read.text, read.accounts, changed);
     const check = (candidate: string): void => {
-      // Without opening what is sealed: it may be with another master key from now on.
+      // Sealed texts are not opened: they may be sealed with another master key from now on.
       const { accounts, problems } = this.#parse(candidate);
       if (problems.length === 0 && isDeepStrictEqual(accounts.map(membersOf), wanted.map(membersOf))) return;
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
@@ -210,7 +210,7 @@ export class FileStore implements Store {
   }
 }
 
-/** What is to be written together. */
+/** The parts of a change that are written together. */
 interface Written {
   readonly accounts: readonly StoredAccount[];
   readonly events: readonly AuditEvent[];
@@ -242,7 +242,7 @@ const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> =
   ENOENT: ['store_unavailable', 'does not exist'],
 };
 
-/** @throws AccountsError `key_exists` where two keys would have the same id, or be the same key */
+/** @throws AccountsError `key_exists` if two keys would have the same id or the same hash */
 function refuseDuplicates(accounts: readonly StoredAccount[]): void {
   const seen = new Set<string>();
   for (const account of accounts) {

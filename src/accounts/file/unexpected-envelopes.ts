@@ -31,7 +31,7 @@ export class UnexpectedEnvelopesFile implements UnexpectedEnvelopes {
 
   /**
    * @param accounts the path of the accounts' file, or of a symbolic link to it
-   * @param failed   told the first time that the file cannot be written
+   * @param failed   called the first time that the file cannot be written
    */
   constructor(accounts: string, failed: (error: unknown) => void) {
     this.#accounts = accounts;
@@ -44,7 +44,7 @@ export class UnexpectedEnvelopesFile implements UnexpectedEnvelopes {
     this.#timer ??= setTimeout(() => void this.write(), this.#delay).unref();
   }
 
-  /** Writes what was noted. What cannot be written is noted on. */
+  /** Writes the notes. If that fails, they are kept for the next attempt. */
   async write(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

@@ -5,10 +5,10 @@ import type { FileMessage, FileReply, FileTask } from './messages.ts';
 import { FileStore, type FileStoreOptions } from './store.ts';
 import type { StoredAccount } from '../store.ts';
 
-/** Accounts in one message: few enough that taking them in never holds the other thread up. */
+/** Accounts in one message: so few that receiving them does not delay the other thread. */
 const batch = 100;
 
-/** Thrown where the other thread wants no more. */
+/** Thrown if the other thread replies `enough`. */
 class Enough extends Error {}
 
 const port = parentPort;
@@ -53,7 +53,7 @@ async function carryOut(task: FileTask, store: FileStore): Promise<string | unde
   return undefined;
 }
 
-/** Shows accounts to the other thread and waits for what it makes of them. */
+/** Sends accounts to the other thread and waits for its reply. */
 async function asked(accounts: readonly StoredAccount[]): Promise<Exclude<FileReply, 'enough'>> {
   post({ kind: 'accounts', accounts });
   const [reply] = (await once(port as NonNullable<typeof port>, 'message')) as [FileReply];

@@ -102,7 +102,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
   };
 }
 
-/** What is wrong with the first line; undefined: nothing. Its cells are not repeated: it may be an account instead. */
+/** The mistake in the header line; undefined if it is right. Its cells are not repeated: it may be an account instead. */
 function problemOf(names: readonly string[]): string | undefined {
   const wrong = names.findIndex((name) => !memberPath.test(name));
   if (wrong !== -1) return `.  column ${wrong + 1}: expected the path of a member`;
@@ -129,7 +129,7 @@ interface Members {
   [name: string]: unknown;
 }
 
-/** An object with members at these paths, none of which lies inside another. */
+/** An object with members at these paths; no path is inside another. */
 function nested(paths: readonly (readonly string[])[], cells: readonly string[]): Members {
   const root: Members = {};
   for (const [i, path] of paths.entries()) {

@@ -3,7 +3,7 @@ import { longestLine, tooLong } from './lines.ts';
 /** Records of a CSV text (RFC 4180): cells in quotes may hold commas, quotes written twice, and newlines. */
 export type CsvRecord =
   | { readonly line: number; readonly cells: readonly string[] }
-  /** `isLast`: it is not known where the next record begins. */
+  /** `isLast`: no further record can be read, because its start is not known. */
   | { readonly line: number; readonly problem: string; readonly isLast: boolean };
 
 /** Cells of a record at most, and characters of a cell. */
@@ -24,7 +24,7 @@ export async function* csvRecords(lines: AsyncIterable<string | undefined>): Asy
       return;
     }
     begun.parts.push(text);
-    // Of this line only: a quote that is never closed would have everything behind it counted again for each line.
+    // Only of this line: with a quote that is never closed, the whole rest would be counted again for each line.
     const isOpen = text.split('"').length % 2 === (begun.parts.length === 1 ? 0 : 1);
     if (isOpen) continue;
     const record = begun.parts.join('\n');
@@ -54,7 +54,7 @@ function cellsOf(text: string): Cells {
   }
 }
 
-/** Where a cell without quotes ends; undefined if there is one in it. */
+/** The end of a cell without quotes; undefined if it has a quote in it. */
 function endOfPlain(text: string, from: number): number | undefined {
   const comma = text.indexOf(',', from);
   const end = comma === -1 ? text.length : comma;

@@ -5,7 +5,7 @@ import type { OperationsOptions } from '../operations.ts';
 import type { AuditEvent, StoredAccount } from '../store.ts';
 import { Vault } from '../vault.ts';
 
-/** What became of an account: `unchanged` where it was there already, the same in everything. */
+/** The outcome of an account: `unchanged` if the store has an equal one already. */
 export type Imported = 'added' | 'unchanged' | AccountsError;
 
 const inTheClear = new Vault([]);
@@ -19,14 +19,14 @@ export class Importer {
   readonly #from: Vault;
   readonly #actor: string;
 
-  /** @param from opens what the accounts to import are sealed with */
+  /** @param from opens the sealed texts of the accounts to import */
   constructor(options: OperationsOptions, from: Vault, actor: string) {
     this.#options = options;
     this.#from = from;
     this.#actor = actor;
   }
 
-  /** Adds accounts, together; what became of each, in their order. @throws AccountsError where the store fails */
+  /** Adds accounts together; resolves with the outcome of each, in their order. @throws AccountsError if the store fails */
   async add(accounts: readonly StoredAccount[]): Promise<readonly Imported[]> {
     const { store, clock } = this.#options;
     const ids = accounts.map(({ id }) => id);
@@ -50,7 +50,7 @@ export class Importer {
       if (!(error instanceof AccountsError)) throw error;
       if (error.account !== undefined) return this.#addOthers(accounts, error.account, error);
       if (error.code !== 'key_exists') throw error;
-      // One of them has a key that belongs to another account. The store does not say which; halves do.
+      // One of them has a key that belongs to another account. The store does not say which, so each half is tried.
       if (accounts.length === 1) return [error];
       const middle = Math.ceil(accounts.length / 2);
       const first = await this.add(accounts.slice(0, middle));

@@ -3,14 +3,14 @@ import { createReadStream } from 'node:fs';
 /** Characters of a line at most, and of a CSV record of several lines: a thousand keys fit. */
 export const longestLine = 262_144;
 
-/** What is said of a longer one. */
+/** The problem of a longer one. */
 export const tooLong = 'longer than 256 KiB';
 
 /**
- * The lines of a text file, read as they are asked for; undefined for one that is longer than `longestLine`, of which
- * nothing is kept. A byte order mark is left out.
+ * The lines of a text file, read on demand; undefined for one that is longer than `longestLine`, which is not kept. A byte order
+ * mark is left out.
  *
- * @param told how many bytes were read so far
+ * @param told called with the number of bytes read so far
  * @throws the file system's error; TypeError if the file is not UTF-8
  */
 export async function* linesOf(path: string, told: (bytes: number) => void): AsyncIterable<string | undefined> {
