@@ -8,13 +8,13 @@ import { acmeTest, keys } from '../support/sidecar.ts';
 
 const page = readFileSync('docs/cores.md', 'utf8');
 
-/** The names in the first column of the table below a heading, in lower case. */
+/** The names before the colon of each item below a heading. */
 function namesBelow(heading: string): string[] {
   const section = page.split(`## ${heading}\n`)[1]?.split('\n## ', 1)[0] ?? '';
   return section
     .split('\n')
-    .filter((line) => line.startsWith('|'))
-    .flatMap((line) => [...(line.split('|')[1] ?? '').matchAll(/`([A-Za-z0-9-]+)`/g)].map(([, name = '']) => name));
+    .filter((line) => line.startsWith('- '))
+    .flatMap((line) => [...(line.split(': ')[0] ?? '').matchAll(/`([A-Za-z0-9-]+)`/g)].map(([, name = '']) => name));
 }
 
 const given = namesBelow('Headers the core gets').map((name) => name.toLowerCase());
@@ -26,7 +26,7 @@ async function namesSeen(...[line, sent]: [string, Parameters<typeof send>[2]]):
   return Object.keys(firstSeen(upstream).headers).filter((name) => name !== 'connection');
 }
 
-describe('the page for those who write cores', () => {
+describe('the page for authors of cores', () => {
   test('lists all headers that a core gets of a client that sends none', async () => {
     expect((await namesSeen('GET /', { key: keys.globex })).toSorted()).toEqual(given.toSorted());
   });

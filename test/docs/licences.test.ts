@@ -30,11 +30,11 @@ test('every package says itself what the lock file says of it', () => {
   );
 });
 
-test('docs/dependencies.md has a row for every package that package.json names', () => {
+test('docs/dependencies.md has a line for every package that package.json names', () => {
   const { dependencies, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, object>;
   const [, atRunTime = '', forDevelopment = ''] = readFileSync('docs/dependencies.md', 'utf8').split(/^## /m);
   const rows = (section: string): string[] =>
-    [...section.matchAll(/^\| `([^`]+)`/gm)].map(([, name = '']) => name).toSorted();
+    [...section.matchAll(/^- `([^`]+)`/gm)].map(([, name = '']) => name).toSorted();
   expect(rows(atRunTime)).toEqual(Object.keys(dependencies ?? {}).toSorted());
   expect(rows(forDevelopment)).toEqual(Object.keys(devDependencies ?? {}).toSorted());
 });
