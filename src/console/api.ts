@@ -10,6 +10,7 @@ export type Encryption = Schemas['Encryption'];
 export type EnabledEncryption = Schemas['EnabledEncryption'];
 export type EnvironmentName = Encryption['environment'];
 export type Refusal = Schemas['Activity']['refusals'][number];
+export type GraceUse = Schemas['Activity']['grace_uses'][number];
 export type AuditEvent = Schemas['Events']['events'][number];
 export type Overview = Schemas['Overview'];
 export type Member = Schemas['Configuration']['members'][number];

@@ -252,6 +252,8 @@ export const texts = {
     stillUsed: (when: string) => `Still used: ${when}`,
     usedLast: (when: string) => `Last used ${when}`,
     notUsed: 'Not used so far',
+    usedBy: 'API keys that have used it at this sidecar since its start:',
+    usedByNone: 'No API key has used it at this sidecar since its start.',
     extend: 'Change the end',
     extendTitle: 'Change the end of the grace',
     extendFor: 'The grace ends in',

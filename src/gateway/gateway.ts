@@ -250,18 +250,18 @@ export class Gateway {
     this.#noteUse(reply);
   }
 
-  /** Records the use of the API key and of what a grace accepts, and unexpected envelopes, if the directory keeps such records. */
+  /** Records the use of the API key and of what a grace accepts, and unexpected envelopes; for good if the directory does that. */
   #noteUse({ request, refusal, sealing }: Reply): void {
     const { rules, holder, environment, encryption, stats } = request;
     const { uses, unexpected } = rules.directory;
     if (holder?.account.active !== true || environment === undefined) return;
+    const { account, key } = holder;
     const now = this.#clock();
-    if (stats.unexpectedEnvelope) unexpected?.unexpected(holder.account.id, environment, now);
-    if (uses === undefined) return;
-    uses.key(holder.key.id, now);
+    if (stats.unexpectedEnvelope) unexpected?.unexpected(account.id, environment, now);
+    uses?.key(key.id, now);
     if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
-    if (sealing.sealer !== encryption.current) {
-      uses.previous(holder.account.id, environment, encryption.grace.until, now);
-    }
+    if (sealing.sealer === encryption.current) return;
+    uses?.previous(account.id, environment, encryption.grace.until, now);
+    this.#recorder.recent.graceUses.add(account.id, environment, key.id, now);
   }
 }

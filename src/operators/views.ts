@@ -146,8 +146,20 @@ export const views = {
           reason: z.string().nullable().describe('Why an envelope did not open.'),
         }),
       ),
+      grace_uses: z
+        .array(
+          z.object({
+            account: z.string(),
+            environment: z.enum(environmentNames),
+            key: z.string().describe('The id of the API key.'),
+            last_used_at: time,
+          }),
+        )
+        .describe('API keys whose requests were let in by a grace only, the latest use first.'),
     })
-    .describe('Refusals since the start, newest first: 50 of each account and 1,000 in all at most.'),
+    .describe(
+      'Refusals since the start, newest first: 50 of each account and 1,000 in all at most. API keys that need a grace: 1,000 at most.',
+    ),
   Failures: z
     .object({
       failures: z.array(

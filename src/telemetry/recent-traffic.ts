@@ -3,6 +3,7 @@ import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
 import type { AccessLine } from './access-log.ts';
 import { AccountCounts, type AccountCount } from './account-counts.ts';
+import { GraceUses } from './grace-uses.ts';
 import { LastHour, type Minute } from './last-hour.ts';
 import type { Logger } from './logger.ts';
 import { RefusalLog, type RefusedRequest } from './refusal-log.ts';
@@ -26,6 +27,8 @@ const unopenedCodes: ReadonlySet<RefusalCode> = new Set([
  * Recent traffic of this process by account, in bounded memory. Metrics cannot tell this, because an account is never a label.
  */
 export class RecentTraffic {
+  /** Which API keys still need a grace. */
+  readonly graceUses = new GraceUses();
   readonly #clock: () => number;
   readonly #refused = new RefusalLog();
   readonly #lastHour = new LastHour();

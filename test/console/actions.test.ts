@@ -112,7 +112,11 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await eventually(async () => (await merchant.sealed(key, first)).headers['envelope']).toBe('sealed');
     expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
     expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
+    const environment = page.getByRole('region', { name: 'Test', exact: true });
+    await environment.getByText('No API key has used it at this sidecar since its start.').waitFor();
     expect((await merchant.charge(key)).body).toBe('{"ok":true}');
+    const keyId = String(upstream.seen.at(-1)?.headers['x-api-key-id']);
+    await environment.getByRole('listitem').filter({ hasText: keyId }).getByText('just now').waitFor();
     await page.getByText('Ends in 23 hours').waitFor();
     await page.getByRole('button', { name: 'Change the end' }).click();
     await dialog.getByLabel('The grace ends in').selectOption('7 days');

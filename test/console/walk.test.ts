@@ -89,8 +89,8 @@ describeWithChromium('through the page alone', () => {
         'current',
       );
       expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
-      // Use is written down once a minute.
-      await page.getByText(/Still used/).waitFor({ timeout: 90_000 });
+      await page.getByText(/Still used/).waitFor();
+      await page.getByText('API keys that have used it at this sidecar since its start:').waitFor();
       await picture('6-still-used');
       await page.getByRole('link', { name: 'Overview' }).click();
       await page.getByRole('cell', { name: /Still used/ }).waitFor();

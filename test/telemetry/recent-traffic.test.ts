@@ -275,3 +275,30 @@ test('envelopes of an account that does not encrypt are counted for ten minutes,
   traffic.now += 600_000;
   expect(traffic.recent.unexpectedEnvelopes('acme', 'live')).toBe(0);
 });
+
+describe('uses of a grace', () => {
+  test('are remembered by API key, with the last one, the latest first', () => {
+    const { graceUses } = new RecentTraffic(() => begin);
+    graceUses.add('acme', 'test', 'a', begin);
+    graceUses.add('acme', 'live', 'b', begin + 1);
+    graceUses.add('globex', 'test', 'c', begin + 2);
+    graceUses.add('acme', 'test', 'a', begin + 3);
+    const acmes = [
+      { account: 'acme', environment: 'test', apiKey: 'a', lastUsedAt: begin + 3 },
+      { account: 'acme', environment: 'live', apiKey: 'b', lastUsedAt: begin + 1 },
+    ];
+    expect(graceUses.latest('acme')).toEqual(acmes);
+    expect(graceUses.latest().map(({ apiKey }) => apiKey)).toEqual(['a', 'c', 'b']);
+  });
+
+  test('are 1,000 at most: the key whose last use is the oldest goes', () => {
+    const { graceUses } = new RecentTraffic(() => begin);
+    for (let i = 0; i < 1_000; i += 1) graceUses.add('acme', 'test', `k${i}`, begin + i);
+    graceUses.add('acme', 'test', 'k0', begin + 2_000);
+    graceUses.add('globex', 'test', 'late', begin + 2_001);
+    const keys = graceUses.latest().map(({ apiKey }) => apiKey);
+    expect(keys).toHaveLength(1_000);
+    expect(keys).not.toContain('k1');
+    expect(keys.slice(0, 2)).toEqual(['late', 'k0']);
+  });
+});

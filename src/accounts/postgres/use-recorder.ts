@@ -5,6 +5,9 @@ import type { UnexpectedEnvelopes, Uses } from '../directory.ts';
 /** How often uses are written down, and with that how old a `last used` may be. Milliseconds. */
 const interval = 60_000;
 
+/** How soon the first use in a grace is written down, because operators wait for it. Milliseconds. */
+const soon = 1_000;
+
 /** Uses remembered at most, while they cannot be written; later ones are left out. */
 const most = 100_000;
 
@@ -34,7 +37,10 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
   #keys = new Map<string, number>();
   #previous = new Map<string, PreviousUse>();
   #unexpected = new Map<string, UnexpectedEnvelope>();
+  /** Ends of the graces, by account and environment, whose first use is written down or about to be. */
+  readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
+  #soon: NodeJS.Timeout | undefined;
 
   constructor(pool: () => Promise<Pool>) {
     this.#pool = pool;
@@ -49,6 +55,10 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
     if (this.#previous.size < most || this.#previous.has(id)) {
       this.#previous.set(id, { account, environment, until, at });
     }
+    if (this.#graces.get(id) === until) return;
+    if (this.#graces.size === most) this.#graces.clear();
+    this.#graces.set(id, until);
+    this.#soon ??= setTimeout(() => void this.write(), soon).unref();
   }
 
   unexpected(account: string, environment: EnvironmentName, at: number): void {
@@ -64,6 +74,8 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
 
   /** Writes the recorded uses. If that fails, they are kept for the next attempt. */
   async write(): Promise<void> {
+    clearTimeout(this.#soon);
+    this.#soon = undefined;
     const keys = this.#keys;
     const previous = this.#previous;
     const unexpected = this.#unexpected;
@@ -96,6 +108,7 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
 
   stop(): void {
     clearInterval(this.#timer);
+    clearTimeout(this.#soon);
   }
 
   async #write(statement: string, rows: readonly object[]): Promise<void> {

@@ -1,12 +1,14 @@
 import { useSignal } from '@preact/signals';
-import { api, ask, type Encryption } from '../api.ts';
+import { api, ask, type Encryption, type GraceUse as UseOfGrace } from '../api.ts';
 import { distance, inFull, now } from '../dates.ts';
+import { useLoad } from '../load.ts';
 import { tellChanged } from '../notices.ts';
 import { mayChange } from '../session.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Ask } from '../ui/dialog.tsx';
 import { Choice } from '../ui/fields.tsx';
+import { When } from '../ui/when.tsx';
 
 const say = texts.encryption;
 
@@ -34,6 +36,7 @@ export function Grace({ encryption, onChanged }: { encryption: Encryption; onCha
         </time>
         <GraceUse lastUsed={previous.last_used_at} />
       </p>
+      <UsedBy encryption={encryption} />
       {mayChange() && (
         <div class="row">
           <button
@@ -58,6 +61,28 @@ export function Grace({ encryption, onChanged }: { encryption: Encryption; onCha
       {asking.value === 'end' && (
         <EndNow encryption={encryption} text={say.endText[accepts]} onClose={close} onDone={done} />
       )}
+    </div>
+  );
+}
+
+/** Which API keys this sidecar has seen use it. */
+function UsedBy({ encryption: { account, environment, enabled, created_at: since } }: { encryption: Encryption }) {
+  const { data } = useLoad(() => ask(api.GET('/api/v1/activity', { params: { query: { account } } })), account, 2_000);
+  if (data.value === undefined) return null;
+  // While encryption is on, the grace began when the present key and IV were made.
+  const isOfThisGrace = (use: UseOfGrace): boolean =>
+    use.environment === environment && !(enabled && since !== null && Date.parse(use.last_used_at) < Date.parse(since));
+  const uses = data.value.grace_uses.filter(isOfThisGrace);
+  return (
+    <div class="hint">
+      {uses.length === 0 ? say.usedByNone : say.usedBy}
+      <ul>
+        {uses.map(({ key, last_used_at: lastUsed }) => (
+          <li key={key}>
+            <code>{key}</code> <When date={lastUsed} />
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }

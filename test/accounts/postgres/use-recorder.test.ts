@@ -71,6 +71,23 @@ describeWithPostgres('what records when keys were last used', () => {
     expect(await lastUsed()).toBe(noon - 3);
   });
 
+  test('writes the first use in a grace down within a second or two, later ones with the rest', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    const previous = { credentials: undefined, until: noon, lastUsedAt: undefined };
+    await put(store, storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test', { previous }) } }));
+    const recorder = recorderAt(url);
+    onTestFinished(() => recorder.stop());
+    const lastUsed = async (): Promise<unknown> => (await store.read('acme'))?.encryption.test?.previous?.lastUsedAt;
+    recorder.previous('acme', 'test', noon, noon - 5 * minute);
+    await expect.poll(lastUsed, { timeout: 15_000, interval: 20 }).toBe(noon - 5 * minute);
+    recorder.previous('acme', 'test', noon, noon - minute);
+    await new Promise((resolve) => void setTimeout(resolve, 1_200));
+    expect(await lastUsed()).toBe(noon - 5 * minute);
+    await recorder.write();
+    expect(await lastUsed()).toBe(noon - minute);
+  });
+
   test('remembers what it could not write, and the later of two uses', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
