@@ -107,7 +107,7 @@ export interface Decision<T> {
 
 /** Names a request that must be carried out once only. */
 export interface IdempotencyKey {
-  /** Chosen by the client, 1 to 255 printable ASCII characters. */
+  /** Chosen by the client, 1 to 255 printable ASCII characters; with an account and a space before it for a token of one account. */
   readonly key: string;
   /** Digest of the request: the same key with another request is a mistake. Lower-case hex. */
   readonly request: string;

@@ -28,15 +28,24 @@ export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Me
 }
 
 /**
- * Turns an `Idempotency-Key` into the key under which a store records the request.
+ * Turns an `Idempotency-Key` into the key under which a store records the request. A token of one account has keys of its own:
+ * another merchant may choose the same, and must not learn that it is taken.
  *
+ * @param own the account of the token, undefined for a token of all
  * @throws ApiProblem `invalid_request`
  */
-export function readIdempotencyKey(key: unknown, operation: string, input: Members): IdempotencyKey | undefined {
+export function readIdempotencyKey(
+  key: unknown,
+  operation: string,
+  input: Members,
+  own: string | undefined,
+): IdempotencyKey | undefined {
   if (key === undefined) return undefined;
   if (typeof key !== 'string' || !/^[\x21-\x7E]{1,255}$/.test(key)) {
     throw new ApiProblem('invalid_request', 'Idempotency-Key must be 1 to 255 printable ASCII characters.');
   }
   const members = Object.entries(input).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return { key, request: hashOf(JSON.stringify([operation, members])) };
+  // Neither part has a space in it.
+  const scoped = own === undefined ? key : `${own} ${key}`;
+  return { key: scoped, request: hashOf(JSON.stringify([operation, members])) };
 }

@@ -188,10 +188,10 @@ async function carryOut(
     endpoint.method === 'GET' ? query : (body ?? {}),
   );
   note.account = (input['account'] ?? input['id']) as string | undefined;
-  const once = endpoint.makesSecret
-    ? readIdempotencyKey(headers['idempotency-key'], endpoint.operation, input)
-    : undefined;
   const token = signedIn(note);
+  const once = endpoint.makesSecret
+    ? readIdempotencyKey(headers['idempotency-key'], endpoint.operation, input, token.account)
+    : undefined;
   const caller: Caller = { actor: `token:${token.name}`, once, token };
   const result = await endpoint.run(parts, input as never, caller);
   if (endpoint.role === 'viewer') return result;

@@ -5,8 +5,8 @@ import type { OperatorsToken } from '../config/config.ts';
 /** How long a session lasts, in milliseconds: a working day. */
 export const sessionLength = 8 * 3_600_000;
 
-/** The maximum of sessions, more than operators have browsers; beyond it the oldest ends. */
-const most = 1_000;
+/** Sessions of one token, more than its operators have browsers: beyond it the oldest of that token ends, and none of another. */
+const mostOfToken = 100;
 
 interface Session {
   /** Of the token it was exchanged for: the session ends with it, and follows its role. */
@@ -36,9 +36,11 @@ export class Sessions {
   begin(token: OperatorsToken): { readonly id: string; readonly expiresAt: number } {
     const now = this.#clock();
     for (const [hash, { expiresAt }] of this.#sessions) {
-      if (expiresAt > now && this.#sessions.size < most) break;
+      if (expiresAt > now) break;
       this.#sessions.delete(hash);
     }
+    const own = [...this.#sessions].filter(([, { tokenHash }]) => tokenHash === token.hash);
+    if (own.length >= mostOfToken) this.#sessions.delete(own[0]?.[0] ?? '');
     const id = randomBytes(32).toString('base64url');
     const expiresAt = now + sessionLength;
     this.#sessions.set(hashOf(id), { tokenHash: token.hash, expiresAt });

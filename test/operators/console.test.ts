@@ -231,11 +231,14 @@ describe('a session', () => {
     expect(text).not.toContain(cookie.split('=')[1]);
   });
 
-  test('beyond a thousand ends the oldest', () => {
+  test('beyond a hundred of one token ends the oldest of it, and none of another token', () => {
     const sessions = new Sessions(() => now);
-    const ids = Array.from({ length: 1_001 }, () => sessions.begin(dashboard).id);
+    const other = admin('other', 'another-token-of-a-test-0123456789-0123456789');
+    const kept = sessions.begin(other).id;
+    const ids = Array.from({ length: 101 }, () => sessions.begin(dashboard).id);
     const found = ids.map((id) => sessions.find(id, [dashboard])?.token);
-    expect(found).toEqual([undefined, ...Array.from({ length: 1_000 }, () => dashboard)]);
+    expect(found).toEqual([undefined, ...Array.from({ length: 100 }, () => dashboard)]);
+    expect(sessions.find(kept, [dashboard, other])?.token).toBe(other);
   });
 });
 

@@ -115,9 +115,13 @@ export class ThreadedFileStore extends FileStore {
       throw new Error('a thread that ended before its task');
     } finally {
       if (!isAnswered) {
-        const over = Promise.race([once(worker, 'message'), once(worker, 'exit')]);
+        const listening = new AbortController();
+        const { signal } = listening;
+        const over = Promise.race([once(worker, 'message', { signal }), once(worker, 'exit', { signal })]);
         reply('enough');
         await over;
+        // The thread lives on: a listener for its end that stayed would be one more with each operation.
+        listening.abort();
       }
       worker.unref();
       this.#idle = setTimeout(() => {

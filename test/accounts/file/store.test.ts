@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { enableEncryption, existing, newAccount } from '../../../src/accounts/changes.ts';
@@ -244,6 +245,21 @@ test('beside traffic, a task that comes just when the idle thread is ended has a
   await store.read('a');
   vi.advanceTimersByTime(10_000);
   expect((await store.read('a'))?.id).toBe('a');
+});
+
+test('beside traffic, the thread that is kept gets no more listeners with each operation', async () => {
+  const store = storeOn(new Folder({ 'accounts.yaml': one }), ThreadedFileStore);
+  const warned = vi.fn<(warning: Error) => void>();
+  process.on('warning', warned);
+  onTestFinished(() => void process.off('warning', warned));
+  // A page of a list is left before its end.
+  const first = async (): Promise<string | undefined> => {
+    for await (const { id } of store.list()) return id;
+    return undefined;
+  };
+  for (let i = 0; i < 12; i++) expect(await first()).toBe('a');
+  await nextTurn();
+  expect(warned).not.toHaveBeenCalled();
 });
 
 test('a change waits for another one, whoever makes it', async () => {
