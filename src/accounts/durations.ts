@@ -6,7 +6,7 @@ const day = 86_400_000;
 
 /** How long an API key lives. */
 export const lifetime = within(duration, 1_000, 3_650 * day, 'from 1s to 3650d');
-/** How long the old key lives on beside its successor. */
+/** How long the old key stays valid beside its successor. */
 export const overlap = within(duration, 0, 365 * day, 'up to 365d');
 /** The longest grace, in milliseconds. */
 export const longestGrace = 365 * day;

@@ -93,7 +93,7 @@ export class Operations extends Queries {
     });
   }
 
-  /** @param overlap how long the old key lives on, in milliseconds */
+  /** @param overlap how long the old key stays valid, in milliseconds */
   async rotateKey(id: string, keyId: string, overlap: number, request: Request): Promise<IssuedKeyView> {
     return this.#change(id, request, 'key_rotated', (found, viewing) => {
       const before = changes.existing(found, id);

@@ -2,12 +2,12 @@ import type { Command } from 'commander';
 import { migrate } from '../accounts/postgres/migrate.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { onStore, storeCommand, type Ended, type StoreOptions } from './store-command.ts';
+import { onStore, storeCommand, type SetExitCode, type StoreOptions } from './store-command.ts';
 
 /** Adds `accounts migrate`. */
-export function addMigrateCommand(accounts: Command, io: CliIo, ended: Ended): void {
+export function addMigrateCommand(accounts: Command, io: CliIo, setExitCode: SetExitCode): void {
   storeCommand(accounts, io, 'migrate', 'make or renew the tables in PostgreSQL').action((options: StoreOptions) =>
-    onStore(io, ended, 'accounts migrate', options, async ({ settings, show }) => {
+    onStore(io, setExitCode, 'accounts migrate', options, async ({ settings, show }) => {
       if (settings.kind !== 'postgres') {
         throw new CommandFailed('the accounts are in a file, not in a database', exitCodes.configuration);
       }

@@ -16,22 +16,22 @@ import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { Progress } from './progress.ts';
 import { onStore, storeCommand } from './store-command.ts';
-import type { Ended, StoreOptions, StoreSession } from './store-command.ts';
+import type { SetExitCode, StoreOptions, StoreSession } from './store-command.ts';
 
 /** Accounts added together: for each batch a file is rewritten or a database asked. */
 const batchSize = 2_000;
 
 /** Adds `accounts import|export|copy|rekey`. */
-export function addTransferCommands(accounts: Command, io: CliIo, ended: Ended): void {
+export function addTransferCommands(accounts: Command, io: CliIo, setExitCode: SetExitCode): void {
   storeCommand(accounts, io, 'import', 'add the accounts of a file; those that are there are skipped')
     .argument('<file>', 'CSV if its name ends in .csv, otherwise NDJSON')
     .action(async (file: string, options: StoreOptions) => {
-      await onStore(io, ended, 'accounts import', options, (session) => importFile(session, file));
+      await onStore(io, setExitCode, 'accounts import', options, (session) => importFile(session, file));
     });
 
   storeCommand(accounts, io, 'export', 'write all accounts to stdout as NDJSON, credentials as they are stored').action(
     async (options: StoreOptions) => {
-      await onStore(io, ended, 'accounts export', options, async ({ store, unreadable }) => {
+      await onStore(io, setExitCode, 'accounts export', options, async ({ store, unreadable }) => {
         for await (const account of store.list(undefined, unreadable)) {
           await io.stdout.write(`${JSON.stringify(membersOf(account))}
 `);
@@ -43,17 +43,17 @@ export function addTransferCommands(accounts: Command, io: CliIo, ended: Ended):
   storeCommand(accounts, io, 'copy', 'add all accounts to the store of another configuration')
     .requiredOption('--to <file>', 'the other configuration')
     .action(async (options: StoreOptions & { to: string }) => {
-      await onStore(io, ended, 'accounts copy', options, (session) => copyTo(session, options.to));
+      await onStore(io, setExitCode, 'accounts copy', options, (session) => copyTo(session, options.to));
     });
 
   storeCommand(accounts, io, 'rekey', 'seal all credentials with another master key')
     .requiredOption('--new-master-key-file <file>', '32 bytes in base64 or hex')
     .action(async (options: StoreOptions & { newMasterKeyFile: string }) => {
-      await onStore(io, ended, 'accounts rekey', options, (session) => rekey(session, options.newMasterKeyFile));
+      await onStore(io, setExitCode, 'accounts rekey', options, (session) => rekey(session, options.newMasterKeyFile));
     });
 }
 
-/** An account to be added, or what is wrong with it, and where it was found. */
+/** An account to be added, or its problems, and its place in the input. */
 interface Candidate {
   readonly where: string;
   readonly account: StoredAccount | undefined;
@@ -93,7 +93,7 @@ async function* storedIn({ store, unreadable }: StoreSession): AsyncIterable<Can
   for await (const account of store.list(undefined, unreadable)) yield { where: account.id, account, problems: [] };
 }
 
-/** Adds candidates batch by batch and says of each one that was refused why. */
+/** Adds candidates in batches, and reports why a candidate is refused. */
 async function transfer(
   { io, actor, audit, clock, show }: StoreSession,
   importer: Importer,
@@ -157,7 +157,7 @@ async function rekey({ operations, vault, actor, show }: StoreSession, file: str
   });
 }
 
-/** Names the file where it cannot be read. */
+/** Runs `work`; an error names the file if it cannot be read. */
 async function readable(file: string, work: () => Promise<void>): Promise<void> {
   try {
     await work();

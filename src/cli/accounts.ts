@@ -9,14 +9,14 @@ import { addMigrateCommand } from './accounts-migrate.ts';
 import { addTransferCommands } from './accounts-transfer.ts';
 import { keysTable } from './keys.ts';
 import { accountArgument, readAs } from './options.ts';
-import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';
+import { onStore, storeCommand, type SetExitCode, type StoreOptions, type StoreSession } from './store-command.ts';
 import { members, table } from './table.ts';
 
 /** Rows of a table that are laid out together: a million accounts need not fit into memory. */
 const page = 1_000;
 
 /** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
-export function addAccountCommands(program: Command, io: CliIo, ended: Ended): void {
+export function addAccountCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
   const accounts = program
     .command('accounts')
     .description('add, list, activate and deactivate accounts; import, export, rekey');
@@ -31,7 +31,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     )
     .action(async (options: StoreOptions & ListOptions) => {
       const query = { search: options.search, anyOf: options.filter && [options.filter] };
-      await onStore(io, ended, 'accounts list', options, (session) =>
+      await onStore(io, setExitCode, 'accounts list', options, (session) =>
         options.json ? listJson(session, query) : listTable(session, query),
       );
     });
@@ -39,7 +39,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
   storeCommand(accounts, io, 'show', 'show an account with its keys and its encryption')
     .addArgument(accountArgument('<id>'))
     .action(async (id: string, options: StoreOptions) => {
-      await onStore(io, ended, 'accounts show', options, async ({ operations, show }) => {
+      await onStore(io, setExitCode, 'accounts show', options, async ({ operations, show }) => {
         const view = await operations.show(id);
         await show(view, () => accountText(view));
       });
@@ -49,7 +49,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     .addArgument(accountArgument('<id>'))
     .addOption(nameOption())
     .action(async (id: string, options: StoreOptions & { name: string }) => {
-      await onStore(io, ended, 'accounts add', options, async ({ operations, actor, show }) => {
+      await onStore(io, setExitCode, 'accounts add', options, async ({ operations, actor, show }) => {
         const added = await operations.add(id, options.name, { actor });
         await show(added, () => `Added ${id}.\nNext: sidecar keys issue ${id} --environment test --kind secret\n`);
       });
@@ -59,7 +59,7 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     .addArgument(accountArgument('<id>'))
     .addOption(nameOption())
     .action(async (id: string, options: StoreOptions & { name: string }) => {
-      await onStore(io, ended, 'accounts rename', options, async ({ operations, actor, show }) => {
+      await onStore(io, setExitCode, 'accounts rename', options, async ({ operations, actor, show }) => {
         const renamed = await operations.rename(id, options.name, { actor });
         await show(renamed, () => `The name of ${id} is ${renamed.name}.\n`);
       });
@@ -72,15 +72,15 @@ export function addAccountCommands(program: Command, io: CliIo, ended: Ended): v
     storeCommand(accounts, io, name, description)
       .addArgument(accountArgument('<id>'))
       .action(async (id: string, options: StoreOptions) => {
-        await onStore(io, ended, `accounts ${name}`, options, async ({ operations, actor, show }) => {
+        await onStore(io, setExitCode, `accounts ${name}`, options, async ({ operations, actor, show }) => {
           const view = await operations.setActive(id, isActive, { actor });
           await show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
         });
       });
   }
 
-  addTransferCommands(accounts, io, ended);
-  addMigrateCommand(accounts, io, ended);
+  addTransferCommands(accounts, io, setExitCode);
+  addMigrateCommand(accounts, io, setExitCode);
 }
 
 function nameOption(): Option {

@@ -4,7 +4,7 @@ import type { AuditEventView } from '../accounts/views.ts';
 import { instant } from '../input/kinds.ts';
 import type { CliIo } from './io.ts';
 import { readAs } from './options.ts';
-import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';
+import { onStore, storeCommand, type SetExitCode, type StoreOptions, type StoreSession } from './store-command.ts';
 import { table } from './table.ts';
 
 /** Rows of a table that are laid out together: the trail need not fit into memory. */
@@ -13,7 +13,7 @@ const page = 1_000;
 type Options = StoreOptions & { readonly account?: string; readonly since?: number };
 
 /** Adds `audit list`. */
-export function addAuditCommands(program: Command, io: CliIo, ended: Ended): void {
+export function addAuditCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
   const audit = program.command('audit').description('show the audit trail of changes');
   storeCommand(audit, io, 'list', 'list changes of accounts, the oldest first')
     .addOption(new Option('--account <id>', 'of this account only').argParser(readAs(identifier)))
@@ -23,7 +23,7 @@ export function addAuditCommands(program: Command, io: CliIo, ended: Ended): voi
       ),
     )
     .action(async ({ account, since, ...options }: Options) => {
-      await onStore(io, ended, 'audit list', options, async (session) => {
+      await onStore(io, setExitCode, 'audit list', options, async (session) => {
         const events = session.operations.events({ account, since }, session.unreadable);
         await (options.json ? listJson(session, events) : listTable(session, events));
       });

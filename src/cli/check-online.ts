@@ -6,7 +6,7 @@ import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
 import { probe } from '../upstream/probe.ts';
 
-/** One thing that was tried, and what came of it. */
+/** One check and its outcome. */
 export interface Check {
   /** `store`, `credentials`, `upstream <environment>` or `certificate <member>`. */
   readonly check: string;
@@ -18,11 +18,11 @@ export interface Check {
 const sampleSize = 1_000;
 
 const day = 86_400_000;
-/** How long certificates must be valid, at least. */
+/** Certificates must be valid for so many days. */
 const certificateDays = 14;
 
 /**
- * Tries what a valid configuration names: the store, its credentials, the upstreams, the certificates.
+ * Checks that the store, its credentials, the upstreams and the certificates of a valid configuration can be used.
  *
  * @param now epoch milliseconds
  */

@@ -10,8 +10,8 @@ export interface CheckOptions {
 }
 
 /**
- * `check`: `OK` after any warnings, or the problems of the configuration's files; with `--online` also whether what it
- * names can be used now. Returns the exit code.
+ * `check`: `OK` after any warnings, or the problems of the configuration's files; with `--online` also whether the store, the
+ * upstreams and the certificates can be used now. Returns the exit code.
  */
 export async function check(io: Pick<CliIo, 'env' | 'stdout' | 'clock'>, options: CheckOptions): Promise<number> {
   const loaded = loadConfig(options.config, io.env);

@@ -16,7 +16,7 @@ import type { CliIo } from './io.ts';
 /** What these commands need of the process. */
 type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'stderr' | 'env'>;
 
-/** Where the credentials come from; the environment's `SIDECAR_KEY` and `SIDECAR_IV` serve where a file is not named. */
+/** The files of the credentials; without one, `SIDECAR_KEY` or `SIDECAR_IV` of the environment is used. */
 export interface CipherOptions {
   readonly keyFile?: string | undefined;
   readonly ivFile?: string | undefined;
@@ -81,7 +81,7 @@ async function readSecret(path: string): Promise<string> {
   }
 }
 
-/** Here the caller holds the key, so that padding and plaintext may be told apart. */
+/** Tells bad padding from a bad plaintext, which is safe here because the caller has the key. */
 function explain({ code, reason }: OpenFailure, body: Buffer, opener: EnvelopeOpener): string {
   if (code === 'envelope_required') return 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}';
   if (code === 'envelope_malformed') return 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members';

@@ -5,7 +5,7 @@ const indent = '  ';
 
 /**
  * Writes messages to stderr. On a terminal lines are broken between words (a path stays whole) and continuation lines
- * are indented; elsewhere they stay whole, for programs that search them. If stderr is closed, the command goes on.
+ * are indented; elsewhere they stay whole, for programs that search them. If stderr is closed, the command continues.
  *
  * @param text lines, with a newline at the end of each
  */

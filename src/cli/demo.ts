@@ -19,7 +19,7 @@ import { startApp, stopSignals, untilStopped } from './serve.ts';
 
 const shipped = packageFile('config');
 
-/** What a demo changes of the shipped configuration. */
+/** The demo's changes to the shipped configuration. */
 interface ShippedFile {
   readonly listen: object;
   readonly admin: object;
@@ -28,7 +28,7 @@ interface ShippedFile {
 
 /**
  * `demo`: a stand-in payment core, the sidecar in front of it on the shipped configuration, and commands to paste. It works
- * on a copy of the accounts, so that what is changed in the console ends with the demo. Runs until a signal ends it.
+ * on a copy of the accounts, so that changes in the console are lost when the demo ends. Runs until a signal ends it.
  * Returns the exit code.
  *
  * @param options.freePorts any free ports instead of the configured ones, for machines where those are taken
@@ -90,7 +90,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
   });
 }
 
-/** @param corePort where the payment core listens, if all ports are to be free ones */
+/** @param corePort the port of the payment core; defined if all ports are free ones */
 function demoFile(base: ShippedFile, operators: readonly DemoOperator[], corePort: number | undefined): object {
   const tokens = operators.map(({ role, token }) => ({ name: `demo-${role}`, role, token }));
   if (corePort === undefined) return { ...base, operators: { tokens } };

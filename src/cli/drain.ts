@@ -7,7 +7,7 @@ import { exitCodes, type CliIo } from './io.ts';
 
 /**
  * `drain`: begins the drain of the sidecar that runs on this configuration and returns when nothing is in flight or
- * `timeouts.drain` is over. The process goes on until SIGTERM. Returns the exit code.
+ * `timeouts.drain` is over. The process runs until SIGTERM. Returns the exit code.
  */
 export async function drain(io: CliIo, configFile: string): Promise<number> {
   const admin = loadAdmin(configFile, io.env);
@@ -18,7 +18,7 @@ export async function drain(io: CliIo, configFile: string): Promise<number> {
   return exitCodes.failed;
 }
 
-/** The admin listener takes a drain from loopback only, so that is where it is reached if it listens everywhere. */
+/** The address of the admin listener: loopback if it listens on all addresses, because it accepts a drain only from there. */
 function loopbackOf(host: string): string {
   if (host === '0.0.0.0') return '127.0.0.1';
   return host === '::' ? '::1' : host;
@@ -42,7 +42,7 @@ function post(host: string, port: number, token: string): Promise<number | strin
         res.resume();
         resolve(res.statusCode ?? 0);
       })
-      // Where a name has several addresses, the message is empty.
+      // If a name has several addresses, the message is empty.
       .on('error', (error: Error & { code?: string }) => resolve(error.message || (error.code ?? error.name)))
       .end();
   });

@@ -6,7 +6,7 @@ import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
-import { onStore, storeCommand, type Ended, type StoreOptions } from './store-command.ts';
+import { onStore, storeCommand, type SetExitCode, type StoreOptions } from './store-command.ts';
 import { members, minute } from './table.ts';
 import { instant } from '../input/kinds.ts';
 
@@ -14,7 +14,7 @@ type Options = StoreOptions & { readonly environment: EnvironmentName };
 type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: number; readonly replace?: true };
 
 /** Adds `encryption enable|disable|grace|show`. */
-export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended): void {
+export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
   const encryption = program.command('encryption').description('enable and disable the encryption of an account');
   const command = (name: string, description: string): Command =>
     storeCommand(encryption, io, name, description)
@@ -33,7 +33,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
     .option('--replace', 'replace credentials that are in use')
     .action(async (id: string, options: EnableOptions) => {
       const { environment, encoding, grace } = options;
-      await onStore(io, ended, 'encryption enable', options, async ({ operations, actor, show }) => {
+      await onStore(io, setExitCode, 'encryption enable', options, async ({ operations, actor, show }) => {
         const wishes = { encoding, grace, replace: options.replace === true };
         const enabled = await operations.enableEncryption(id, environment, wishes, { actor });
         await show(enabled, () => enabledText(enabled));
@@ -48,7 +48,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
     )
     .action(async (id: string, options: Options & { readonly grace?: number }) => {
       const { environment } = options;
-      await onStore(io, ended, 'encryption disable', options, async ({ operations, actor, show }) => {
+      await onStore(io, setExitCode, 'encryption disable', options, async ({ operations, actor, show }) => {
         const disabled = await operations.disableEncryption(id, environment, options.grace, { actor });
         const until =
           disabled.previous === null ? '' : `; envelopes are accepted until ${minute(disabled.previous.until)}`;
@@ -61,7 +61,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
     .addOption(new Option('--end', 'end it now: the previous credentials are deleted').conflicts('until'))
     .action(async (id: string, options: Options & { until?: number; end?: true }) => {
       const { environment, until, end } = options;
-      await onStore(io, ended, 'encryption grace', options, async ({ operations, actor, show }) => {
+      await onStore(io, setExitCode, 'encryption grace', options, async ({ operations, actor, show }) => {
         if (until === undefined && end === undefined) {
           throw new CommandFailed('expected --until TIME or --end', exitCodes.usage);
         }
@@ -75,7 +75,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, ended: Ended)
     });
 
   command('show', 'show how an account encrypts, without the key').action(async (id: string, options: Options) => {
-    await onStore(io, ended, 'encryption show', options, async ({ operations, show }) => {
+    await onStore(io, setExitCode, 'encryption show', options, async ({ operations, show }) => {
       const view = await operations.showEncryption(id, options.environment);
       const unexpectedAt = view.unexpected_envelope_at;
       const pairs = pairsOf(view);

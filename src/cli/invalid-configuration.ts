@@ -5,7 +5,7 @@ import { exitCodes, type CliIo } from './io.ts';
 /** Problems that are printed at once. */
 export const mostProblems = 100;
 
-/** Writes to stderr what is wrong with a configuration. Returns the exit code. */
+/** Writes the problems of a configuration to stderr. Returns the exit code. */
 export async function invalidConfiguration(io: Pick<CliIo, 'stderr'>, problems: readonly Problem[]): Promise<number> {
   await complain(io, problemLines(problems).join(''));
   return exitCodes.configuration;

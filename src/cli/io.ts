@@ -2,13 +2,13 @@ import type { Readable } from 'node:stream';
 import type { DestinationStream } from 'pino';
 import type { Output } from './output.ts';
 
-/** What a command touches of the process that runs it. */
+/** The parts of the process that a command uses. */
 export interface CliIo {
   readonly stdin: Readable;
   readonly stdout: Output;
   readonly stderr: Output;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** Where the log goes. */
+  /** The output of the log. */
   readonly log: DestinationStream;
   /** Of the sidecar. */
   readonly version: string;

@@ -10,11 +10,11 @@ import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
-import { onStore, storeCommand, type Ended, type StoreOptions, type StoreSession } from './store-command.ts';
+import { onStore, storeCommand, type SetExitCode, type StoreOptions, type StoreSession } from './store-command.ts';
 import { day, members, minute, table } from './table.ts';
 
 /** Adds `keys issue|list|find|due|rotate|revoke`. */
-export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void {
+export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
   const keys = program.command('keys').description('issue, list, find, rotate and revoke API keys');
   const key = (): Argument => new Argument('<key>', 'the id of the key, or the key itself');
 
@@ -22,10 +22,14 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
     .addArgument(accountArgument('<account>'))
     .addOption(environmentOption())
     .addOption(new Option('--kind <kind>', 'who may hold it').choices(keyKinds).makeOptionMandatory())
-    .option('--expires <duration>', 'how long it lives, such as 180d (default: until it is revoked)', readAs(lifetime))
+    .option(
+      '--expires <duration>',
+      'how long it is valid, such as 180d (default: until it is revoked)',
+      readAs(lifetime),
+    )
     .action(async (id: string, options: StoreOptions & IssueOptions) => {
       const { environment, kind, expires } = options;
-      await onStore(io, ended, 'keys issue', options, async ({ operations, actor, show }) => {
+      await onStore(io, setExitCode, 'keys issue', options, async ({ operations, actor, show }) => {
         const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
         await show(issued, () => issuedText(issued));
       });
@@ -34,7 +38,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
   storeCommand(keys, io, 'list', 'list the keys of an account')
     .addArgument(accountArgument('<account>'))
     .action(async (id: string, options: StoreOptions) => {
-      await onStore(io, ended, 'keys list', options, async ({ operations, show }) => {
+      await onStore(io, setExitCode, 'keys list', options, async ({ operations, show }) => {
         const { keys } = await operations.show(id);
         await show(keys, () => keysTable(keys));
       });
@@ -43,7 +47,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
   storeCommand(keys, io, 'find', 'find the account of a key: reads the key from standard input, or takes its hash')
     .option('--sha256 <hash>', 'the SHA-256 of the key, in place of the key', readAs(sha256))
     .action(async (options: StoreOptions & { sha256?: string }) => {
-      await onStore(io, ended, 'keys find', options, async ({ operations, show }) => {
+      await onStore(io, setExitCode, 'keys find', options, async ({ operations, show }) => {
         const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
         await show(found, () => foundText(found));
       });
@@ -51,20 +55,22 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
 
   storeCommand(keys, io, 'due', 'list the valid keys of all accounts that should be rotated or expire soon').action(
     async (options: StoreOptions) => {
-      await onStore(io, ended, 'keys due', options, (session) => (options.json ? dueJson(session) : dueTable(session)));
+      await onStore(io, setExitCode, 'keys due', options, (session) =>
+        options.json ? dueJson(session) : dueTable(session),
+      );
     },
   );
 
-  storeCommand(keys, io, 'rotate', 'make the successor of a key; the old one lives on for a while')
+  storeCommand(keys, io, 'rotate', 'make the successor of a key; the old one stays valid for a while')
     .addArgument(accountArgument('<account>'))
     .addArgument(key())
     .addOption(
-      new Option('--overlap <duration>', 'how long the old key lives on')
+      new Option('--overlap <duration>', 'how long the old key stays valid')
         .argParser(readAs(overlap))
         .default(7 * 86_400_000, '7d'),
     )
     .action(async (id: string, named: string, options: StoreOptions & { overlap: number }) => {
-      await onStore(io, ended, 'keys rotate', options, async (session) => {
+      await onStore(io, setExitCode, 'keys rotate', options, async (session) => {
         const { operations, actor, show } = session;
         const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
         await show(issued, () => issuedText(issued));
@@ -75,7 +81,7 @@ export function addKeyCommands(program: Command, io: CliIo, ended: Ended): void 
     .addArgument(accountArgument('<account>'))
     .addArgument(key())
     .action(async (id: string, named: string, options: StoreOptions) => {
-      await onStore(io, ended, 'keys revoke', options, async (session) => {
+      await onStore(io, setExitCode, 'keys revoke', options, async (session) => {
         const { operations, actor, show } = session;
         const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
         await show(revoked, () => `${revoked.id} is revoked.\n`);
@@ -89,7 +95,7 @@ interface IssueOptions {
   readonly expires?: number;
 }
 
-/** Who has found a leaked key has the key, not its id. */
+/** The id of a key that is given by its id or by itself: an operator who finds a leaked key may not know its id. */
 async function keyIdOf({ store }: StoreSession, id: string, named: string): Promise<string> {
   if (!isWellFormed(named)) return named;
   const { keys } = existing(await store.read(id), id);

@@ -5,7 +5,7 @@ import type { Kind } from '../input/kinds.ts';
 import { WrongValue } from '../input/wrong-value.ts';
 import type { CliIo } from './io.ts';
 
-/** Reads an argument or an option as a value of the configuration's kinds; what is not as expected is wrong usage. */
+/** Reads an argument or an option as a value of the configuration's kinds; an invalid text is wrong usage. */
 export function readAs<T>(kind: Kind<T>): (text: string) => T {
   return (text) => {
     const value = kind.pattern.test(text) ? valueOf(kind, text) : undefined;
@@ -14,7 +14,7 @@ export function readAs<T>(kind: Kind<T>): (text: string) => T {
   };
 }
 
-/** Undefined if it has the right form and is wrong all the same, such as a day that the calendar does not have. */
+/** Undefined if it has the right form but no value, such as a day that the calendar does not have. */
 function valueOf<T>(kind: Kind<T>, text: string): T | undefined {
   try {
     return kind.read(text);
@@ -24,7 +24,7 @@ function valueOf<T>(kind: Kind<T>, text: string): T | undefined {
   }
 }
 
-/** Who makes a change, as the audit trail names people. */
+/** The form of an actor's name in the audit trail. */
 export const actorName = /^[!-~]{1,100}$/;
 
 /** `--actor`, for a user that several people share. Checked where it is used, because the environment may be its source. */

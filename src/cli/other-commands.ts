@@ -12,10 +12,10 @@ import { addEncryptionCommands } from './encryption.ts';
 import { init } from './init.ts';
 import type { CliIo } from './io.ts';
 import { addKeyCommands } from './keys.ts';
-import type { Ended } from './store-command.ts';
+import type { SetExitCode } from './store-command.ts';
 
 /** Adds all commands but `serve`. */
-export function addOtherCommands(program: Command, io: CliIo, ended: Ended): void {
+export function addOtherCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
   program
     .command('check')
     .description('validate the configuration: print OK, or the problems')
@@ -23,34 +23,34 @@ export function addOtherCommands(program: Command, io: CliIo, ended: Ended): voi
     .option('--online', 'also try the store, the credentials, the upstreams and the certificates')
     .option('--json', 'the result as JSON, for programs')
     .action(async (options: CheckOptions) => {
-      ended(await check(io, options));
+      setExitCode(await check(io, options));
     });
   program
     .command('init')
     .description('write a commented configuration for a new installation')
     .argument('[folder]', 'folder to write to', '.')
     .action(async (folder: string) => {
-      ended(await init(io, folder));
+      setExitCode(await init(io, folder));
     });
   program
     .command('demo')
     .description('start a stand-in payment core and the sidecar on config/, and print curl commands to paste')
     .option('--free-ports', 'take free ports instead of the configured ones')
     .action(async ({ freePorts }: { freePorts?: true }) => {
-      ended(await demo(io, { freePorts: freePorts === true }));
+      setExitCode(await demo(io, { freePorts: freePorts === true }));
     });
   program
     .command('drain')
     .description('drain the running sidecar and wait until nothing is in flight')
     .addOption(configOption(io))
     .action(async ({ config }: { config: string }) => {
-      ended(await drain(io, config));
+      setExitCode(await drain(io, config));
     });
 
-  addAccountCommands(program, io, ended);
-  addKeyCommands(program, io, ended);
-  addEncryptionCommands(program, io, ended);
-  addAuditCommands(program, io, ended);
+  addAccountCommands(program, io, setExitCode);
+  addKeyCommands(program, io, setExitCode);
+  addEncryptionCommands(program, io, setExitCode);
+  addAuditCommands(program, io, setExitCode);
 
   const cipherCommand = (name: string, description: string): Command =>
     program
@@ -62,9 +62,9 @@ export function addOtherCommands(program: Command, io: CliIo, ended: Ended): voi
   cipherCommand('seal', 'JSON on stdin to an envelope on stdout')
     .addOption(new Option('--encoding <encoding>', 'of the ciphertext').choices(encodings).default('hex'))
     .action(async (options: CipherOptions & { encoding: Encoding }) => {
-      ended(await seal(io, options));
+      setExitCode(await seal(io, options));
     });
   cipherCommand('open', 'an envelope on stdin to its plaintext on stdout').action(async (options: CipherOptions) => {
-    ended(await open(io, options));
+    setExitCode(await open(io, options));
   });
 }

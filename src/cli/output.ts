@@ -37,7 +37,7 @@ export class Output {
   /**
    * Resolves as soon as there is room for more.
    *
-   * @throws OutputFailed also if an earlier write failed. Who cannot wait may ignore it: `flush` throws it again.
+   * @throws OutputFailed also if an earlier write failed. A caller that cannot wait may ignore it: `flush` throws it again.
    */
   write(data: string | Uint8Array): Promise<void> {
     const result = this.#write(data);

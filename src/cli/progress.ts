@@ -4,7 +4,7 @@ const width = 30;
 /** Milliseconds between two drawings. */
 const pause = 100;
 
-/** A bar on a terminal that says how far something is. Elsewhere nothing is written. */
+/** A progress bar on a terminal. Elsewhere nothing is written. */
 export class Progress {
   readonly #output: Output;
   readonly #clock: () => number;
@@ -18,7 +18,7 @@ export class Progress {
     this.#isShown = output.isTerminal;
   }
 
-  /** @param share from 0 to 1; undefined where the whole is not known */
+  /** @param share from 0 to 1; undefined if the total is not known */
   draw(share: number | undefined, accounts: number): void {
     const now = this.#clock();
     if (!this.#isShown || now - this.#drawn < pause) return;

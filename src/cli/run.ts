@@ -17,7 +17,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
     await io.stdout.flush();
   } catch (error) {
     if (!(error instanceof OutputFailed)) throw error;
-    // As with `| head`: the reader has what it wanted.
+    // The reader closed the pipe, as `| head` does: that is not a failure.
     if (!error.readerLeft) {
       await complain(io, `${error.message}\n`);
       exitCode = exitCodes.failed;
@@ -34,19 +34,19 @@ async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
     .version(io.version)
     .exitOverride()
     .configureOutput({ writeOut: (text) => void io.stdout.write(text), writeErr: (text) => void complain(io, text) });
-  const ended = (code: number): void => void (exitCode = code);
+  const setExitCode = (code: number): void => void (exitCode = code);
 
   program
     .command('serve')
     .description('run the sidecar')
     .addOption(configOption(io))
     .action(async ({ config }: { config: string }) => {
-      ended(await serve(io, config));
+      setExitCode(await serve(io, config));
     });
   // `serve` loads no other command: it runs for months, beside a payment core.
   if (args[0] !== 'serve') {
     const { addOtherCommands } = await import('./other-commands.ts');
-    addOtherCommands(program, io, ended);
+    addOtherCommands(program, io, setExitCode);
   }
 
   try {
@@ -54,7 +54,7 @@ async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
     return exitCode;
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
-    // Help that was asked for is a response; everything else that commander throws is wrong usage.
+    // `--help` and `--version` succeed; everything else that commander throws is wrong usage.
     return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
   }
 }

@@ -12,7 +12,7 @@ import { exitCodes, type CliIo } from './io.ts';
 
 /** `serve`: runs the sidecar until a signal ends it. Returns the exit code. */
 export async function serve(io: CliIo, configFile: string): Promise<number> {
-  // As long as there is nothing to be reloaded it only must not end the process.
+  // Until there is a configuration to reload, SIGHUP must only not end the process.
   let reloader: Reloader | undefined;
   io.onSignal('SIGHUP', () => reloader?.reload());
   const signals = stopSignals(io);
@@ -78,7 +78,7 @@ interface StopSignals {
   readonly second: Promise<void>;
 }
 
-/** Takes SIGTERM and SIGINT from now on, so that neither ends the process in the middle of anything. */
+/** Handles SIGTERM and SIGINT from now on, so that neither ends the process at once. */
 export function stopSignals(io: Pick<CliIo, 'onSignal'>): StopSignals {
   const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   let signals = 0;
@@ -91,7 +91,7 @@ export function stopSignals(io: Pick<CliIo, 'onSignal'>): StopSignals {
   return { first: first.promise, second: second.promise };
 }
 
-/** Waits for the first signal, then stops in good order; a second one ends it at once. Returns the exit code. */
+/** Waits for the first signal, then stops gracefully; a second one ends it at once. Returns the exit code. */
 export async function untilStopped(signals: StopSignals, log: Logger, stop: () => Promise<void>): Promise<number> {
   await signals.first;
   log.info('stopping');

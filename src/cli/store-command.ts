@@ -14,7 +14,7 @@ import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { actorName, actorOption } from './options.ts';
 
-/** What a command on accounts works with. */
+/** The dependencies of a command on accounts. */
 export interface StoreSession extends OperationsOptions {
   readonly io: CliIo;
   readonly operations: Operations;
@@ -22,9 +22,9 @@ export interface StoreSession extends OperationsOptions {
   readonly settings: StoreSettings;
   /** The user who runs the command, for the audit trail. */
   readonly actor: string;
-  /** Shows a result: as JSON where programs asked for it, else as these lines. */
+  /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. */
   readonly show: (result: unknown, lines: () => string) => Promise<void>;
-  /** Says on stderr that an account is left out; the command fails in the end. */
+  /** Reports an account that is left out on stderr; the command then fails at its end. */
   readonly unreadable: (error: AccountsError) => void;
 }
 
@@ -35,8 +35,8 @@ export interface StoreOptions {
   readonly actor?: string;
 }
 
-/** What ended a command: handed to `run`. */
-export type Ended = (exitCode: number) => void;
+/** Sets the exit code that `run` returns. */
+export type SetExitCode = (exitCode: number) => void;
 
 /** Adds a command on accounts to its group. */
 export function storeCommand(group: Command, io: CliIo, usage: string, description: string): Command {
@@ -49,17 +49,16 @@ export function storeCommand(group: Command, io: CliIo, usage: string, descripti
 }
 
 /**
- * Runs a command on the accounts of the configured store. Changes are told in the log, on stderr: stdout is for the
- * result.
+ * Runs a command on the accounts of the configured store. Changes are logged to stderr, because stdout is for the result.
  */
 export async function onStore(
   io: CliIo,
-  ended: Ended,
+  setExitCode: SetExitCode,
   name: string,
   options: StoreOptions,
   work: (session: StoreSession) => Promise<void>,
 ): Promise<void> {
-  ended(await carryOut(io, name, options, work));
+  setExitCode(await carryOut(io, name, options, work));
 }
 
 /** @returns the exit code */

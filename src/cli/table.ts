@@ -6,8 +6,8 @@ const gap = '  ';
 export type Rows = readonly (readonly string[])[];
 
 /**
- * Lays rows out in columns that are as wide as they must be. Where that is wider than a terminal, the column named
- * `shrinks` is cut; if that is not enough, each row becomes a block of lines.
+ * Lays rows out in columns that are as wide as they must be. If the table is wider than a terminal, the column named `shrinks` is
+ * cut; if that is not enough, each row becomes a block of lines.
  */
 export function table(rows: Rows, shrinks?: string): string {
   const [names = [], ...records] = rows;
@@ -30,7 +30,7 @@ export function table(rows: Rows, shrinks?: string): string {
     .join('');
 }
 
-/** Lays names and their values out in two columns; a value that is wider than a terminal goes on below. */
+/** Lays names and their values out in two columns; a value that is wider than a terminal continues on the next line. */
 export function members(pairs: readonly (readonly [name: string, value: string])[]): string {
   const width = Math.max(...pairs.map(([name]) => name.length));
   const indent = `\n${' '.repeat(width)}${gap}`;

@@ -1,8 +1,8 @@
-/** The width of a terminal that is always there, in cells. */
+/** The width in cells that every terminal has. */
 export const terminalWidth = 80;
 
 const ascii = /^[\x20-\x7E]*$/;
-/** What takes two cells: ideographs, kana, Hangul, full-width forms and emoji, as far as names have them. */
+/** Characters that take two cells: ideographs, kana, Hangul, full-width forms and emoji, as far as names have them. */
 const wide =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\u3000-\u303E\uFF01-\uFF60]/u;
 /** Kana and Hangul in their narrow forms. */
@@ -35,8 +35,7 @@ export function beginningOf(text: string, width: number): string {
 }
 
 /**
- * Lines of at most so many cells, broken between words; a longer word stays whole. Spaces that are not where a line is
- * broken stay.
+ * Lines of at most so many cells, broken between words; a longer word stays whole. Spaces other than those at a break are kept.
  */
 export function folded(text: string, width: number): string[] {
   const lines: string[] = [];
