@@ -86,6 +86,12 @@ describe('the dashboard', () => {
       Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`),
     );
     expect(new Set(cells).size).toBe(cells.length);
+    // Bounds that Grafana's schema has and its types cannot express: kinds/dashboard/dashboard_kind.cue, GridPos.
+    for (const { x, y, w, h } of placed.map(({ gridPos }) => gridPos)) {
+      expect([x, y, w, h].every(Number.isInteger)).toBe(true);
+      expect(Math.min(x, y, w - 1, h - 1)).toBeGreaterThanOrEqual(0);
+      expect(x + w).toBeLessThanOrEqual(24);
+    }
     for (const { description, unit } of panels) {
       expect(description).toMatch(/\.$/);
       expect(unit).not.toBe('');

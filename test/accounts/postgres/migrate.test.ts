@@ -7,7 +7,7 @@ import { migrate } from '../../../src/accounts/postgres/migrate.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
 import { Folder } from '../../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
-import { keyNamed, openDirectory, openStore, put, storedAccount } from './fixtures.ts';
+import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption } from './fixtures.ts';
 
 const folder = 'src/accounts/postgres/migrations';
 const all = readdirSync(folder).map((file) => file.replace(/\.sql$/, ''));
@@ -105,6 +105,19 @@ describeWithPostgres('migrations', () => {
     );
     expect((await inspect(url, 1)).pending).toEqual([]);
     expect(await migrate(url)).toEqual([]);
+  });
+
+  test('of this version are named while they are missing, and keep the accounts of the version before', async () => {
+    const url = await emptyDatabase();
+    const [last] = all.slice(-1);
+    const before = { dir: folder, schema: 'envelope_sidecar', createSchema: true, migrationsTable: 'migrations' };
+    await runner({ ...before, databaseUrl: url, direction: 'up', count: all.length - 1, log: () => {} });
+    const store = openStore(url);
+    await put(store, storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
+    expect((await inspect(url, 1)).pending).toEqual([last]);
+    expect(await migrate(url)).toEqual([last]);
+    const { directory } = await openDirectory(url);
+    expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
   });
 
   test('make no index for searches, but the one of docs/accounts.md serves them', async () => {
