@@ -24,7 +24,7 @@ async function readiness(sidecar: TestSidecar): Promise<number> {
   return (await fetch(`${sidecar.adminUrl}/readyz`)).status;
 }
 
-/** Whether anybody listens there. */
+/** Whether a server listens there. */
 async function listens(port: number): Promise<boolean> {
   return openConnection(port).then(
     () => true,

@@ -49,6 +49,12 @@ const retiredWords: readonly RetiredWord[] = [
     instead: 'the part that does not act, in the passive or with "no"',
     examples: ['Nobody reads it.', "account: 'nobody'"],
   },
+  {
+    pattern: /(?<!['])\b(?:some|any|every)body(?!['])\b/i,
+    instead: 'the part that acts: the client, another process, any visitor',
+    examples: ['Somebody changes it.', "actor: 'somebody'"],
+  },
+  { pattern: /\bfor ever\b/i, instead: 'forever, or without end', examples: ['waits for ever', 'forever'] },
   { pattern: /\bweakness(?:es)?\b/i, instead: 'vulnerability', examples: ['fix of a weakness', 'weak'] },
   { pattern: /\btells? the bill\b/i, instead: 'adds to the budget', examples: ['Tells the bill', 'tells'] },
   { pattern: /\bthe begin of\b|\bits begin\b/i, instead: 'the start of', examples: ['the begin of a drain', 'begins'] },

@@ -173,7 +173,7 @@ export class Operations extends Queries {
     if (this.#vault.holds(to) === 'none') {
       throw new AccountsError(
         'master_key_not_configured',
-        'the new master key is not configured: put it on a second line of accounts.masterKey, let all sidecars take it in, ' +
+        'the new master key is not configured: put it on a second line of accounts.masterKey, let all sidecars load it, ' +
           'put it on the first line, let them take that in, run this again, and then remove the old one',
       );
     }

@@ -152,7 +152,7 @@ async function rekey({ operations, vault, actor, show }: StoreSession, file: str
     const next =
       vault.holds(to) === 'first'
         ? 'When all sidecars have it on the first line, the old one can be removed.\n'
-        : 'Put it on the first line, let all sidecars take it in, and run this again before you remove the old one.\n';
+        : 'Put it on the first line, let all sidecars load it, and run this again before you remove the old one.\n';
     await show({ accounts }, () => `${accounts} accounts were sealed with the new master key.\n${next}`);
   });
 }

@@ -73,7 +73,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
     apply: (files) => app.reload(files),
   });
   reloader.watch(loaded.files, readSince);
-  // The configuration keeps no key in the clear; the demo's are shown from the file that everybody can read.
+  // The configuration keeps no key in the clear; those of the demo are read from its public file.
   const { accounts } = parse(readFileSync(join(shipped, 'accounts.yaml'), 'utf8')) as DemoAccounts;
   const { merchants, operators: console } = app.addresses;
   const urls = {

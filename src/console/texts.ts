@@ -265,7 +265,7 @@ export const texts = {
       plaintext: 'Plain requests are refused at once.',
       envelopes: 'Envelopes are no longer opened, at once.',
     },
-    endUsed: 'It was used in the last five minutes: somebody will be refused.',
+    endUsed: 'It was used in the last five minutes: its client will be refused.',
     ended: 'The grace has ended.',
   },
 

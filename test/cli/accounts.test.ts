@@ -117,7 +117,7 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
     expect(again.replaces).toEqual({ id: other.id, expires_at: '2026-11-21T10:00:59Z' });
   });
 
-  test('are revoked by id, or as somebody found them', async () => {
+  test('are revoked by id, or by the key itself', async () => {
     const { run, json } = await withAcme();
     const one = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
     const two = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');

@@ -96,13 +96,13 @@ describeWithChromium('through the page alone', () => {
       await page.getByRole('cell', { name: /Still used/ }).waitFor();
       await page.goBack();
       await page.getByRole('button', { name: 'End now' }).click();
-      await page.getByText('It was used in the last five minutes: somebody will be refused.').waitFor();
+      await page.getByText('It was used in the last five minutes: its client will be refused.').waitFor();
       await page.getByRole('button', { name: 'Cancel' }).click();
       await page.clock.fastForward('10:00');
       await page.getByText(/Last used/).waitFor();
       await page.getByRole('button', { name: 'End now' }).click();
       await picture('7-end-the-grace');
-      expect(await page.getByText('somebody will be refused').count()).toBe(0);
+      expect(await page.getByText('its client will be refused').count()).toBe(0);
       await page.getByRole('dialog').getByRole('button', { name: 'End now' }).click();
       await page.getByText('The previous key and IV are accepted too.').waitFor({ state: 'detached' });
       await eventually(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');

@@ -85,7 +85,7 @@ const withSidecar = {
   'overlay test': 'deploy/overlays/test',
   'overlay live': 'deploy/overlays/live',
   'overlay live-postgres': 'deploy/overlays/live-postgres',
-  'component on a Deployment of somebody else': 'test/deploy/own-deployment',
+  'component on another Deployment': 'test/deploy/own-deployment',
 };
 const examples = Object.entries(withSidecar).filter(([, folder]) => folder.startsWith('deploy/'));
 const overlays = examples.filter(([name]) => name.startsWith('overlay'));

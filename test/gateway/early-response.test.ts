@@ -11,7 +11,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
 
-test('a response before the end of its request frees the slot and closes the connection, which does not linger for ever', async () => {
+test('a response before the end of its request frees the slot and closes the connection, which does not linger forever', async () => {
   const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
   const sidecar = await startSidecar(configOf(origin, { limits: { inFlight: 1 } }));
   const client = await openConnection(sidecar.port);

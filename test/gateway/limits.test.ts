@@ -61,7 +61,7 @@ describe('a reservation', () => {
     expect(budgets.slots.used).toBe(0);
   });
 
-  test('protects its connection from eviction while it has a slot, and for ever with a known key', () => {
+  test('protects its connection from eviction while it has a slot, and forever with a known key', () => {
     const budgets = new Budgets(limits);
     const open = (connections: ClientConnections): { socket: Socket; reservation: Reservation } => {
       const socket = new Socket();

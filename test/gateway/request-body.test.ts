@@ -124,7 +124,7 @@ describe('a body that is opened', () => {
     },
   );
 
-  test('that never ends is not read for ever', async () => {
+  test('that never ends is not read forever', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(head('/api/s2s/charge', ['Transfer-Encoding: chunked']));

@@ -32,7 +32,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     ['  accessSync(path, constants.W_OK);\n', '', 'who may not write the file does not take its lock'],
     ['if (!lstatSync(lock).isFile()) throw notALock(lock);', '', 'a lock is a regular file'],
     ['BEGIN EXCLUSIVE', 'BEGIN', 'there is one writer at a time'],
-    ['if (waited >= patience) throw', 'if (false) throw', 'a writer does not wait for ever'],
+    ['if (waited >= patience) throw', 'if (false) throw', 'a writer does not wait forever'],
     [
       '    database.close();\n    throw unusable',
       '    throw unusable',

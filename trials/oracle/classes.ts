@@ -12,7 +12,7 @@ export const classes = {
   'bad JSON': { utf8: true, padding: 'good', blocks: 22 },
   'bad padding, not UTF-8': { utf8: false, padding: 'bad', blocks: 22 },
   'not UTF-8': { utf8: false, padding: 'good', blocks: 22 },
-  /** Bad JSON again, which anybody can tell apart: it shows that the measurement would see a difference. */
+  /** Bad JSON again, which is easy to tell apart: it shows that the measurement would see a difference. */
   longer: { utf8: true, padding: 'good', blocks: 22 + 128 },
 } as const;
 

@@ -80,7 +80,7 @@ export async function runKills(loops: number, defer: Defer): Promise<Part> {
   return { name: 'SIGKILL under load, while keys are issued', loops, answered, notTaken: 0, keys, slowest, problems };
 }
 
-/** Has keys issued one after the other, as long as anybody answers. */
+/** Has keys issued one after the other, as long as a sidecar responds. */
 async function issueKeys(api: string, issued: string[], most = Infinity): Promise<void> {
   const body = { environment: 'test', kind: 'secret' };
   while (issued.length < most) {

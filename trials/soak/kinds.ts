@@ -12,7 +12,7 @@ export interface World {
   readonly id: () => string;
 }
 
-/** One thing after the other, for ever. Says what was unexpected, undefined if nothing was. */
+/** One thing after the other, forever. Says what was unexpected, undefined if nothing was. */
 export type Lane = (turn: number) => Promise<string | undefined>;
 
 /** A kind of client. */

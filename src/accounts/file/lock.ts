@@ -24,12 +24,12 @@ const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
 export async function lockFile(path: string, patience: number): Promise<() => void> {
   const lock = join(dirname(path), `.${basename(path)}.lock`);
   makeLock(lock, path);
-  // Opening a FIFO would block for ever.
+  // Opening a FIFO would block forever.
   if (!lstatSync(lock).isFile()) throw notALock(lock);
   const database = opened(lock);
   try {
     for (let waited = 0; !taken(database); waited += interval) {
-      if (waited >= patience) throw new AccountsError('store_locked', `${path} is being changed by somebody else`);
+      if (waited >= patience) throw new AccountsError('store_locked', `another process is changing ${path}`);
       await pause(interval);
     }
   } catch (error) {

@@ -28,7 +28,7 @@ const meanings: readonly (readonly [state: string, code: AccountsErrorCode, mess
   ['25006', 'store_read_only', 'the database is read-only at the moment'],
   ['42501', 'store_read_only', 'the user of the database may not do this'],
   ['53100', 'disk_full', 'the disk of the database is full'],
-  ['55P03', 'store_locked', 'the accounts are being changed by somebody else: try again'],
+  ['55P03', 'store_locked', 'another transaction is changing the accounts: try again'],
   ['42P01', 'store_invalid', `the database lacks a table of this version: ${migrate}`],
   ['42703', 'store_invalid', `the database lacks a column of this version: ${migrate}`],
   ['3F000', 'store_invalid', `the database lacks the schema envelope_sidecar: ${migrate}`],

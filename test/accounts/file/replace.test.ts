@@ -167,7 +167,7 @@ describe('the lock of a file', () => {
     await once(child.stdout, 'data');
     await expect(lockFile(path, 100)).rejects.toMatchObject({
       code: 'store_locked',
-      message: `${path} is being changed by somebody else`,
+      message: `another process is changing ${path}`,
     });
     child.kill('SIGKILL');
     (await lockFile(path, 10_000))();
