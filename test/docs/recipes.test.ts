@@ -29,6 +29,7 @@ test('there is a recipe for each common addition', () => {
     'A store of accounts',
     'A step of admission',
     'A limit',
+    'A metric',
   ]);
 });
 
