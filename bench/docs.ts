@@ -1,13 +1,25 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { format, resolveConfig } from 'prettier';
+import type { Attribution } from './attribution.ts';
 import { compareChart } from './compare-chart.ts';
 import { growthChart } from './growth-chart.ts';
 import type { Curve } from './growth.ts';
 import type { Profile } from './profile.ts';
 import type { Report } from './report.ts';
+import type { Result } from './rounds.ts';
 import { project } from './sidecar.ts';
-import { addedLatencyTable, asMarkdown, profileTable, ratioTable, significant, workloadTable } from './table.ts';
+import {
+  addedLatencyTable,
+  asMarkdown,
+  differenceTable,
+  footprintTable,
+  partsTable,
+  profileTable,
+  ratioTable,
+  significant,
+  workloadTable,
+} from './table.ts';
 
 const docs = join(project, 'docs');
 
@@ -24,6 +36,13 @@ export async function writeDocs(report: Report): Promise<void> {
     writeFileSync(join(docs, 'growth.svg'), growthChart(report.growth));
   }
   if (report.latency !== undefined) page = replaced(page, 'latency', latencySection(report, report.latency));
+  for (const [name, section] of [
+    ['footprint', report.footprint && footprintSection(report, report.footprint)],
+    ['tracing', report.tracing && tracingSection(report, report.tracing)],
+    ['attribution', report.attribution && attributionSection(report, report.attribution)],
+  ] as const) {
+    if (section !== undefined) page = replaced(page, name, section);
+  }
   if (report.profile !== undefined) page = replaced(page, 'profile', profileSection(report, report.profile));
   writeFileSync(file, await format(page, { ...(await resolveConfig(file)), filepath: file }));
 }
@@ -64,6 +83,23 @@ function latencySection(report: Report, { rounds, titles, added }: NonNullable<R
 
 function profileSection(report: Report, profile: Profile): string {
   return [`${circumstances(report)} ${profile.workload.title}.`, asMarkdown(profileTable(profile))].join('\n\n');
+}
+
+function footprintSection(report: Report, { rounds, figures }: NonNullable<Report['footprint']>): string {
+  const times = rounds === 1 ? 'One run.' : `Median and range of ${rounds} rounds, each in fresh processes.`;
+  return [`${circumstances(report)} ${times}`, asMarkdown(footprintTable(figures))].join('\n\n');
+}
+
+function tracingSection(report: Report, { result, titles }: NonNullable<Report['tracing']>): string {
+  return [roundsOf(report, result), asMarkdown(differenceTable(result, titles))].join('\n\n');
+}
+
+function attributionSection(report: Report, attribution: Attribution): string {
+  return [roundsOf(report, attribution.result), asMarkdown(partsTable(attribution))].join('\n\n');
+}
+
+function roundsOf(report: Report, { workload, rounds }: Result): string {
+  return `${circumstances(report)} ${workload.title}, median and range of ${rounds.length} rounds.`;
 }
 
 function circumstances({ date, machine }: Report): string {

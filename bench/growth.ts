@@ -1,4 +1,3 @@
-import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { AccountsDatabase } from './accounts-database.ts';
@@ -7,11 +6,11 @@ import { knownMerchants, requestsOf } from './exchanges.ts';
 import { memoryWhileSealing, memoryWithConnections } from './held-memory.ts';
 import { runLoad, writeRequests } from './load.ts';
 import { merchantOf, merchantsOf } from './merchants.ts';
-import { freePort, type Running } from './processes.ts';
 import type { Pace } from './rounds.ts';
-import { envelopedRoute, project, sidecarCommand, type SidecarSetup } from './sidecar.ts';
+import { envelopedRoute, type SidecarSetup } from './sidecar.ts';
 import type { Stage } from './stage.ts';
 import { spreadOf, type Spread } from './statistics.ts';
+import { withSidecar } from './with-sidecar.ts';
 
 /** How one figure changes with one size. */
 export interface Curve {
@@ -187,32 +186,4 @@ async function held(
     for (const [at, bytes] of points) figures.set(at, [...(figures.get(at) ?? []), bytes]);
   }
   return figures;
-}
-
-async function withSidecar<T>(
-  stage: Stage,
-  setup: Partial<SidecarSetup>,
-  run: (sidecar: { port: number; process: Running }, startUp: number, directory: string) => Promise<T>,
-): Promise<T> {
-  const directory = join(stage.directory, 'growth');
-  mkdirSync(directory);
-  const port = await freePort();
-  const command = sidecarCommand(project, {
-    directory,
-    port,
-    upstream: stage.upstream,
-    merchants: knownMerchants,
-    ...setup,
-  });
-  const startedAt = performance.now();
-  const process = await stage.processes.startServer(command, port, {
-    cores: stage.cores.server,
-    output: join(directory, 'output.log'),
-  });
-  try {
-    return await run({ port, process }, performance.now() - startedAt, directory);
-  } finally {
-    await process.stop();
-    rmSync(directory, { recursive: true, force: true });
-  }
 }

@@ -1,6 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { addedLatency } from './added-latency.ts';
+import { attribution } from './attribution.ts';
 import { writeDocs } from './docs.ts';
+import { footprint } from './footprint.ts';
 import { growth } from './growth.ts';
 import { describeMachine, hasCommand } from './machine.ts';
 import { parseOptions, usage, type Options } from './options.ts';
@@ -13,12 +15,16 @@ import { onStage, type Stage } from './stage.ts';
 import {
   addedLatencyTable,
   asText,
+  differenceTable,
+  footprintTable,
   functionTable,
+  partsTable,
   profileTable,
   ratioTable,
   significant,
   workloadTable,
 } from './table.ts';
+import { tracingCost } from './tracing-cost.ts';
 import { workloads } from './workloads.ts';
 
 function say(line: string): void {
@@ -35,14 +41,17 @@ async function run(options: Options): Promise<Report> {
   return onStage(async (stage) => {
     if (options.command === 'growth') return { ...report, growth: await grow(stage, options) };
     if (options.command === 'latency') return { ...report, latency: await latency(stage, options) };
-    if (options.command === 'profile') return { ...report, profile: await profiled(stage, options) };
+    if (options.command === 'profile') {
+      return { ...report, profile: await profiled(stage, options), attribution: await attributed(stage, options) };
+    }
+    if (options.command === 'footprint') return { ...report, footprint: await footprints(stage, options) };
+    if (options.command === 'tracing') return { ...report, tracing: await traced(stage, options) };
     return { ...report, compare: await compare(stage, options) };
   });
 }
 
 async function compare(stage: Stage, options: Options): Promise<NonNullable<Report['compare']>> {
-  const { rounds = 5, seconds, warmUp, latency, rate } = options;
-  const pace: Pace = { rounds, seconds, warmUp, latency, rate };
+  const pace = paceOf(options);
   const peers = present(peersOf(options.baseline), options.peers);
   const titles = Object.fromEntries(peers.map(({ name, title }) => [name, title]));
   const results: Result[] = [];
@@ -109,6 +118,36 @@ async function profiled(
   const found = await profile(stage, workload, { seconds, warmUp });
   say(`${workload.title}: CPU time of a request\n\n${asText(profileTable(found))}\n\n${asText(functionTable(found))}`);
   return found;
+}
+
+/** Measures the same workload, but not under the profiler. */
+async function attributed(stage: Stage, options: Options): Promise<NonNullable<Report['attribution']>> {
+  const [workload] = options.workloads;
+  const [sidecar, floor] = ['sidecar', 'floor'].map((name) => peersOf(undefined).find((peer) => peer.name === name));
+  if (workload === undefined || sidecar === undefined || floor === undefined) throw new Error('nothing to compare');
+  const found = await attribution(stage, workload, { sidecar, floor }, paceOf(options));
+  say(`\n${workload.title}: the difference to the floor\n\n${asText(partsTable(found))}`);
+  return found;
+}
+
+async function footprints(stage: Stage, options: Options): Promise<NonNullable<Report['footprint']>> {
+  const { rounds, seconds, warmUp } = paceOf(options);
+  const figures = await footprint(stage, { rounds, seconds, warmUp });
+  say(asText(footprintTable(figures)));
+  return { rounds, figures };
+}
+
+async function traced(stage: Stage, options: Options): Promise<NonNullable<Report['tracing']>> {
+  const [workload] = options.workloads;
+  const [sidecar] = peersOf(undefined);
+  if (workload === undefined || sidecar === undefined) throw new Error('nothing to compare');
+  const found = await tracingCost(stage, workload, sidecar, paceOf(options));
+  say(asText(differenceTable(found.result, found.titles)));
+  return found;
+}
+
+function paceOf({ rounds = 5, seconds, warmUp, latency, rate }: Options): Pace {
+  return { rounds, seconds, warmUp, latency, rate };
 }
 
 async function main(args: readonly string[]): Promise<number> {

@@ -7,7 +7,9 @@ commands
   compare (default)  the sidecar beside its peers, workload by workload
   growth             how the sidecar's costs grow: accounts, routes, bodies, connections, one very large response
   latency            what the sidecar, nginx and Go add to the upstream's latency at 200 and 2,000 requests/s
-  profile            where the sidecar's CPU time goes in an enveloped exchange
+  profile            where the sidecar's CPU time goes in an enveloped exchange, and the difference to the floor
+  footprint          start, memory, and what a request leaves behind, beside their goals
+  tracing            what traces cost
 
 options
   --only NAMES       some workloads, by comma: ${workloads.map(({ name }) => name).join(', ')}
@@ -23,8 +25,10 @@ options
   --write-docs       puts tables and charts into docs/performance.md
 `;
 
+const commands = ['compare', 'growth', 'latency', 'profile', 'footprint', 'tracing'] as const;
+
 export interface Options {
-  readonly command: 'compare' | 'growth' | 'latency' | 'profile';
+  readonly command: (typeof commands)[number];
   readonly workloads: readonly Workload[];
   /** Names; undefined for all there are. */
   readonly peers: readonly string[] | undefined;
@@ -78,7 +82,7 @@ export function parseOptions(args: readonly string[]): Options {
 }
 
 function isCommand(word: string): word is Options['command'] {
-  return word === 'compare' || word === 'growth' || word === 'latency' || word === 'profile';
+  return (commands as readonly string[]).includes(word);
 }
 
 function chosen(names: string | undefined): readonly Workload[] {

@@ -1,4 +1,5 @@
-import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
+import { SourceMap, type SourceMapPayload } from 'node:module';
 import { basename, join } from 'node:path';
 import { cpuSecondsByThread } from './cpu-time.ts';
 import { exchangesOf, knownMerchants } from './exchanges.ts';
@@ -26,11 +27,19 @@ export interface Cost {
   readonly microseconds: number;
 }
 
+/** A function, by where it begins; lines and columns from 0. */
+interface Frame {
+  readonly functionName: string;
+  readonly url: string;
+  readonly lineNumber: number;
+  readonly columnNumber: number;
+}
+
 /** V8's format. */
 interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number;
-    readonly callFrame: { readonly functionName: string; readonly url: string; readonly lineNumber: number };
+    readonly callFrame: Frame;
     readonly children?: readonly number[];
   }[];
   /** Microseconds of the monotonic clock. */
@@ -116,7 +125,8 @@ function split(
   from: number,
   until: number,
 ): { parts: Map<string, number>; functions: Map<string, number> } {
-  const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]));
+  const sources = new Sources();
+  const frames = new Map(nodes.map(({ id, callFrame }) => [id, sources.original(callFrame)]));
   const parents = new Map(nodes.flatMap(({ id, children = [] }) => children.map((child) => [child, id] as const)));
   const parts = new Map<string, number>();
   const functions = new Map<string, number>();
@@ -138,6 +148,27 @@ function split(
   return { parts, functions };
 }
 
+/** Finds the sources of functions that the build put into common files. */
+class Sources {
+  readonly #maps = new Map<string, SourceMap | undefined>();
+
+  original(frame: Frame): Frame {
+    if (!frame.url.startsWith('file:')) return frame;
+    const entry = this.#mapOf(frame.url)?.findEntry(frame.lineNumber, frame.columnNumber);
+    if (entry === undefined || !('originalSource' in entry)) return frame;
+    return { ...frame, url: new URL(entry.originalSource, frame.url).href, lineNumber: entry.originalLine };
+  }
+
+  #mapOf(url: string): SourceMap | undefined {
+    const file = new URL(`${url}.map`);
+    if (!this.#maps.has(url)) {
+      const text = existsSync(file) ? readFileSync(file, 'utf8') : undefined;
+      this.#maps.set(url, text === undefined ? undefined : new SourceMap(JSON.parse(text) as SourceMapPayload));
+    }
+    return this.#maps.get(url);
+  }
+}
+
 /** The part of the program that a function belongs to. @param url of the nearest caller that is JavaScript */
 function partOf(functionName: string, url: string, native: boolean): string {
   if (functionName === '(garbage collector)') return 'garbage collection';
@@ -146,7 +177,7 @@ function partOf(functionName: string, url: string, native: boolean): string {
   const dependency = /\/node_modules\/(@[^/]+\/[^/]+|[^/]+)\//.exec(url)?.[1];
   if (dependency !== undefined) return dependency;
   if (url.startsWith('wasm:')) return 'undici';
-  const own = /\/dist\/([^/]+)/.exec(url)?.[1];
+  const own = /\/src\/([^/]+)/.exec(url)?.[1];
   if (own !== undefined) return `src/${own}`;
   const [, module = 'other'] = /^node:(?:internal\/)?([^/]+)/.exec(url) ?? [];
   return `node: ${nodeParts.find(([pattern]) => pattern.test(module))?.[1] ?? module}`;

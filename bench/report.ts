@@ -1,5 +1,7 @@
 import type { AddedLatency } from './added-latency.ts';
+import type { Attribution } from './attribution.ts';
 import type { Curve } from './growth.ts';
+import type { Footprint } from './footprint.ts';
 import type { Machine } from './machine.ts';
 import type { Profile } from './profile.ts';
 import type { Pace, Result, Sample } from './rounds.ts';
@@ -22,6 +24,9 @@ export interface Report {
     readonly added: readonly AddedLatency[];
   };
   readonly profile?: Profile;
+  readonly attribution?: Attribution;
+  readonly tracing?: { readonly result: Result; readonly titles: Readonly<Record<string, string>> };
+  readonly footprint?: { readonly rounds: number; readonly figures: readonly Footprint[] };
 }
 
 /** A peer in a workload, over all rounds. */

@@ -19,6 +19,7 @@ export interface SidecarSetup {
   readonly postgres?: { readonly url: string; readonly masterKey: string };
   readonly routes?: readonly Readonly<Record<string, unknown>>[];
   readonly requestBody?: string;
+  readonly tracing?: { readonly otlp: string; readonly sample: number };
 }
 
 const compileCache = (checkout: string): string => join(checkout, 'dist/compile-cache');
@@ -27,7 +28,7 @@ export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
 
 /**
  * The sidecar as it is shipped: compiled, started as in its image, access log at info to a file. Only what would end a
- * benchmark is set differently: one client may try wrong keys as often as it likes.
+ * benchmark is set differently: one client may try wrong keys as often as it likes, and open as many connections.
  *
  * @param checkout the project, or another checkout of it, with `dist/` in it
  */
@@ -40,7 +41,8 @@ export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags:
     environments: { test: { upstream: `http://127.0.0.1:${upstream}` } },
     accounts: postgres === undefined ? { file: 'accounts.yaml' } : { postgres },
     routes,
-    limits: { failedKeys: '999999999/1m', requestBody },
+    ...(setup.tracing && { tracing: setup.tracing }),
+    limits: { failedKeys: '999999999/1m', connections: 16_384, requestBody },
   };
   // JSON is YAML.
   writeFileSync(join(directory, 'sidecar.yaml'), JSON.stringify(configuration));

@@ -1,8 +1,10 @@
 import type { AddedLatency } from './added-latency.ts';
+import type { Attribution } from './attribution.ts';
+import type { Footprint } from './footprint.ts';
 import type { Cost, Profile } from './profile.ts';
 import { rowsOf, type Row } from './report.ts';
 import type { Result } from './rounds.ts';
-import type { Spread } from './statistics.ts';
+import { spreadOf, type Spread } from './statistics.ts';
 
 /** Lines of cells; the first is the head. */
 export type Table = readonly (readonly string[])[];
@@ -38,12 +40,76 @@ export function ratioTable(results: readonly Result[], titles: Readonly<Record<s
     ['', ...peers.map((peer) => titles[peer] ?? peer)],
     ...results.map((result) => {
       const rows = rowsOf(result);
-      const ratios = peers.map((peer) => rows.find((row) => row.peer === peer)?.ratio);
-      return [
-        result.workload.title,
-        ...ratios.map((spread) => (spread === undefined ? '' : written(spread, twoDigits))),
-      ];
+      const ratios = peers.map((peer) => {
+        const ratio = rows.find((row) => row.peer === peer)?.ratio;
+        const goal = result.workload.goals?.[peer];
+        if (ratio === undefined) return '';
+        return written(ratio, twoDigits) + (goal === undefined ? '' : `, ${judged(ratio.median / goal, goal)}`);
+      });
+      return [result.workload.title, ...ratios];
     }),
+  ];
+}
+
+/** A goal, and by how much a figure falls short of it. @param reached as a share of the goal */
+function judged(reached: number, goal: number): string {
+  return `goal ${goal} ${reached >= 1 ? 'met' : `missed by ${percent(1 - reached)}`}`;
+}
+
+/** What the sidecar takes apart from CPU time, beside the most that it should. */
+export function footprintTable(footprint: readonly Footprint[]): Table {
+  return [
+    ['', 'measured', 'goal', ''],
+    ...footprint.map(({ title, unit, goal, figure }) => [
+      title,
+      `${written(figure, significant)} ${unit}`,
+      `${goal} ${unit}`,
+      figure.median <= goal ? 'met' : `missed by ${percent(figure.median / goal - 1)}`,
+    ]),
+  ];
+}
+
+/** What peers cost beside the first one: µs of CPU time for a request, and the difference in the same round. */
+export function differenceTable(result: Result, titles: Readonly<Record<string, string>>): Table {
+  const [first, ...others] = microsecondsByPeer(result);
+  if (first === undefined) return [];
+  const lines = others.map(([peer, each]) => [
+    titles[peer] ?? peer,
+    written(spreadOf(each), oneDigit),
+    written(spreadOf(each.map((value, round) => value - (first[1][round] ?? NaN))), oneDigit),
+  ]);
+  return [
+    ['', 'µs a request', 'difference, µs'],
+    [titles[first[0]] ?? first[0], written(spreadOf(first[1]), oneDigit), ''],
+    ...lines,
+  ];
+}
+
+/** CPU microseconds for a request in each round, by peer, in the order in which they were given. */
+function microsecondsByPeer({ rounds, peakMemory }: Result): [peer: string, each: number[]][] {
+  return Object.keys(peakMemory).map((peer) => {
+    const samples = rounds.map((samples) => samples.find((sample) => sample.peer === peer));
+    return [peer, samples.map((sample) => 1e6 / (sample?.requestsPerCpuSecond ?? NaN))];
+  });
+}
+
+/** The difference to the floor, split over the parts that were switched off one at a time. */
+export function partsTable({ result, titles }: Attribution): Table {
+  const micros = new Map(microsecondsByPeer(result));
+  const whole = micros.get('sidecar') ?? [];
+  const saved = (peer: string): number[] => whole.map((value, round) => value - (micros.get(peer)?.[round] ?? NaN));
+  const parts = Object.keys(titles).filter((peer) => peer !== 'sidecar' && peer !== 'floor');
+  const difference = saved('floor');
+  const rest = difference.map(
+    (value, round) => value - parts.reduce((sum, part) => sum + (saved(part)[round] ?? NaN), 0),
+  );
+  const line = (name: string, each: readonly number[]): string[] => [name, written(spreadOf(each), oneDigit)];
+  return [
+    ['', 'µs a request'],
+    line('the sidecar', whole),
+    ...parts.map((part) => line(titles[part] ?? part, saved(part))),
+    line('all else that the floor does without', rest),
+    line('the floor', micros.get('floor') ?? []),
   ];
 }
 
@@ -111,6 +177,10 @@ export function count(value: number): string {
 /** Three digits at least, and none that say nothing. */
 export function significant(value: number): string {
   return value >= 100 ? count(value) : value.toPrecision(3);
+}
+
+function oneDigit(value: number): string {
+  return value.toFixed(1);
 }
 
 function twoDigits(value: number): string {

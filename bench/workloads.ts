@@ -14,16 +14,40 @@ export interface Workload {
   readonly answered: number;
   /** Whether latencies at a fixed rate are measured, too. */
   readonly latency: boolean;
+  /** How many times as many requests per CPU-second the sidecar should do, by peer. */
+  readonly goals?: Readonly<Record<string, number>>;
 }
 
 const kilobyte = 1_024;
 const megabyte = 1_024 ** 2;
+const goalsAtExtremes = { go: 1.1, 'nginx-lua': 0.6, 'http-proxy': 2 };
 const small = { kind: 'enveloped', sent: 350, answered: 156 } as const;
 
 export const workloads: readonly Workload[] = [
-  { name: 'envelope-350', title: 'Enveloped POST 350 B → 156 B', ...small, connections: 32, latency: true },
-  { name: 'envelope-350-c1', title: 'The same on 1 connection', ...small, connections: 1, latency: false },
-  { name: 'envelope-350-c1000', title: 'The same on 1,000 connections', ...small, connections: 1_000, latency: false },
+  {
+    name: 'envelope-350',
+    title: 'Enveloped POST 350 B → 156 B',
+    ...small,
+    connections: 32,
+    latency: true,
+    goals: { floor: 0.9, go: 1.35, 'nginx-lua': 0.7, 'http-proxy': 2.8 },
+  },
+  {
+    name: 'envelope-350-c1',
+    title: 'The same on 1 connection',
+    ...small,
+    connections: 1,
+    latency: false,
+    goals: goalsAtExtremes,
+  },
+  {
+    name: 'envelope-350-c1000',
+    title: 'The same on 1,000 connections',
+    ...small,
+    connections: 1_000,
+    latency: false,
+    goals: goalsAtExtremes,
+  },
   {
     name: 'envelope-10k',
     title: 'Enveloped POST 10 KB → 10 KB',
@@ -32,6 +56,7 @@ export const workloads: readonly Workload[] = [
     sent: 10 * kilobyte,
     answered: 10 * kilobyte,
     latency: true,
+    goals: { go: 2.2, 'nginx-lua': 1.5, 'http-proxy': 2.2 },
   },
   {
     name: 'sealed-1m',
@@ -48,6 +73,7 @@ export const workloads: readonly Workload[] = [
     connections: 32,
     answered: 156,
     latency: true,
+    goals: { go: 1.2, 'nginx-lua': 0.6, 'http-proxy': 2.4 },
   },
   {
     name: 'pass-10m',
@@ -57,6 +83,7 @@ export const workloads: readonly Workload[] = [
     sent: 10 * megabyte,
     answered: 10 * megabyte,
     latency: false,
+    goals: { go: 0.4, 'http-proxy': 1.8 },
   },
   {
     name: 'refused',
@@ -66,5 +93,6 @@ export const workloads: readonly Workload[] = [
     sent: 350,
     answered: 156,
     latency: false,
+    goals: { go: 1, 'nginx-lua': 0.6, 'http-proxy': 1.3 },
   },
 ];

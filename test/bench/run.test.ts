@@ -71,8 +71,11 @@ describe('npm run bench', () => {
   });
 });
 
-test.each(['compare', 'latency', 'growth', 'profile'])('the page about performance has a place for %s', (name) => {
-  const page = readFileSync(new URL('../../docs/performance.md', import.meta.url), 'utf8');
-  expect(page.split(`<!-- begin ${name} -->`)).toHaveLength(2);
-  expect(page.indexOf(`<!-- end ${name} -->`)).toBeGreaterThan(page.indexOf(`<!-- begin ${name} -->`));
-});
+test.each(['compare', 'footprint', 'latency', 'growth', 'tracing', 'profile', 'attribution'])(
+  'the page about performance has a place for %s',
+  (name) => {
+    const page = readFileSync(new URL('../../docs/performance.md', import.meta.url), 'utf8');
+    expect(page.split(`<!-- begin ${name} -->`)).toHaveLength(2);
+    expect(page.indexOf(`<!-- end ${name} -->`)).toBeGreaterThan(page.indexOf(`<!-- begin ${name} -->`));
+  },
+);

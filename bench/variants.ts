@@ -1,0 +1,98 @@
+import { cpSync, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { build, type Plugin } from 'vite';
+import { knownMerchants } from './exchanges.ts';
+import type { Peer } from './peers.ts';
+import { project, sidecarCommand } from './sidecar.ts';
+
+/** A part of the sidecar that is switched off in a build made for measuring. */
+interface Part {
+  readonly name: string;
+  /** By source file: what stands there exactly once, and what takes its place. */
+  readonly changes: Readonly<Record<string, readonly (readonly [from: string, to: string])[]>>;
+}
+
+/** The parts that the floor does not have, or has in a simpler form, which then takes their place. */
+export const parts: readonly Part[] = [
+  {
+    name: 'log',
+    changes: { 'src/telemetry/access-log.ts': [['if (levels[level] < this.#log.levelVal) return;', 'return;']] },
+  },
+  {
+    name: 'metrics',
+    changes: {
+      'src/telemetry/metrics.ts': [
+        ['const method = methodLabels', 'return;\n    const method = methodLabels'],
+        ['this.#envelopes[environment][operation][outcome].value++;', 'return;'],
+      ],
+      'src/telemetry/traffic-recorder.ts': [
+        ['this.recent.add(line, request?.stats.opened === true, isUnexpected, now);', ''],
+      ],
+    },
+  },
+  {
+    name: 'guard of the head',
+    changes: {
+      'src/gateway/request-head.ts': [
+        ['req.rawHeaders.length > 2 * headers || headSize(req) > header', 'false'],
+        ['!acceptableHost.test(head.host)', 'false'],
+        ['const path = pathOf(target);', "const path = target.split('?', 1)[0];"],
+      ],
+    },
+  },
+  {
+    name: 'look-up of the key',
+    changes: {
+      'src/gateway/look-ups.ts': [['if (directory.holds(hash)) return', 'return']],
+      'src/gateway/authentication.ts': [
+        ['const key = bearer.exec(authorization)?.[1];', 'const key = authorization.slice(7);'],
+        ['!isWellFormed(key)', 'false'],
+        ['found.key.prefix === prefixOf(key) && isInForce(found.key, now)', 'true'],
+      ],
+    },
+  },
+  {
+    name: 'envelope',
+    changes: {
+      'src/envelope/envelope.ts': [
+        [
+          "const data = soleData(body.toString('latin1'));\n  if (data === undefined) return whyNoCiphertext(body);",
+          'const data = /^\\{"data":"([^"\\\\]*)"\\}$/.exec(body.toString(\'latin1\'))?.[1] ?? \'\';',
+        ],
+      ],
+      'src/envelope/json.ts': [['isUtf8(bytes) ? text : `${text}\\0`', 'text']],
+    },
+  },
+];
+
+/** The text of a source file with a part switched off. @throws if the source has changed so that the part cannot be found */
+export function switchedOff({ name, changes }: Part, file: string, source: string): string {
+  return (changes[file] ?? []).reduce((text, [from, to]) => {
+    if (text.split(from).length !== 2) throw new Error(`bench/variants.ts: ${name} is not found in ${file}: ${from}`);
+    return text.replace(from, () => to);
+  }, source);
+}
+
+/** Builds the sidecar without some parts, to be measured beside the whole one. */
+export async function variant(sidecar: Peer, name: string, off: readonly Part[], directory: string): Promise<Peer> {
+  const checkout = join(directory, name.replaceAll(' ', '-'));
+  mkdirSync(checkout, { recursive: true });
+  for (const file of ['Dockerfile', 'package.json']) cpSync(join(project, file), join(checkout, file));
+  const switching: Plugin = {
+    name: 'switch-parts-off',
+    enforce: 'pre',
+    transform(code, id) {
+      const file = id.slice(project.length);
+      return off.reduce((text, part) => switchedOff(part, file, text), code);
+    },
+  };
+  const configFile = join(project, 'vite.sidecar.config.ts');
+  const outDir = join(checkout, 'dist');
+  await build({ root: project, configFile, plugins: [switching], build: { outDir, sourcemap: false } });
+  return {
+    ...sidecar,
+    name,
+    title: name,
+    prepare: (place) => sidecarCommand(checkout, { ...place, merchants: knownMerchants }),
+  };
+}

@@ -1,0 +1,11 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { parts, switchedOff } from '../../bench/variants.ts';
+
+test.each(parts)('the $name can be switched off: what it is stands once in its files', (part) => {
+  for (const file of Object.keys(part.changes)) {
+    const source = readFileSync(file, 'utf8');
+    expect(switchedOff(part, file, source)).not.toBe(source);
+    expect(() => switchedOff(part, file, source + source)).toThrow(file);
+  }
+});
