@@ -10,7 +10,7 @@ import { createLogger } from '../../src/telemetry/logger.ts';
 import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
-import { ask, dashboard, expectProblem, startApi, token } from './api.ts';
+import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
 
 describe('the Host of a request', () => {
   test.each([
@@ -137,6 +137,53 @@ test('what went wrong inside is in the log, and not in the response', async () =
   } finally {
     listener.close();
   }
+});
+
+describe('a request', () => {
+  const head = (id: string, more = ''): string =>
+    `POST /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n` +
+    `Content-Type: application/json\r\n${more}Content-Length: ${JSON.stringify({ id, name: id }).length}\r\n\r\n`;
+  const ids = async (api: TestApi): Promise<unknown> =>
+    ((await api.ask('GET /accounts')).body['accounts'] as { id: string }[]).map(({ id }) => id);
+
+  test('that is sent before the response to the one before is not carried out, and the connection ends', async () => {
+    const api = await startApi();
+    const port = api.sidecar.app.addresses.operators?.port ?? 0;
+    const both = ['first', 'second'].map((id) => `${head(id)}${JSON.stringify({ id, name: id })}`);
+    await exchange(port, both.join('')).catch(() => {});
+    expect(await ids(api)).not.toContain('second');
+  });
+
+  test('whose body has two lengths, or one that is no number, is refused', async () => {
+    const api = await startApi();
+    const port = api.sidecar.app.addresses.operators?.port ?? 0;
+    for (const more of ['Transfer-Encoding: chunked\r\n', 'Content-Length: 1\r\n', 'Content-Length: 0x1\r\n']) {
+      expect(await exchange(port, `${head('acme', more)}{"id":"acme","name":"acme"}`)).toMatch(/^HTTP\/1\.1 400 /);
+    }
+    expect(await ids(api)).toEqual([]);
+  });
+
+  test('has 16 KiB of body at most', async () => {
+    const { ask } = await startApi();
+    const body = (bytes: number): string => JSON.stringify({ id: 'acme', name: 'Acme' }).padEnd(bytes);
+    expectProblem(await ask('POST /accounts', { body: body(16_385) }), 413, 'body_too_large');
+    expect((await ask('POST /accounts', { body: body(16_384) })).status).toBe(201);
+  });
+
+  test('with a body of another type is refused, which a form of another page could send', async () => {
+    const api = await startApi();
+    const body = '{"id":"acme","name":"Acme"}';
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data',
+      'application/jsonx',
+    ]) {
+      const { status } = await api.ask('POST /accounts', { body, headers: { 'content-type': type } });
+      expect({ type, status }).toEqual({ type, status: expect.toBeOneOf([400, 415]) as number });
+    }
+    expect(await ids(api)).toEqual([]);
+  });
 });
 
 describe('a connection that does not go on', () => {
