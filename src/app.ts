@@ -9,7 +9,7 @@ import { createAdminListener } from './admin/admin.ts';
 import { Drain } from './admin/drain.ts';
 import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';
-import type { Config, Listener, Settings, StoreSettings } from './config/config.ts';
+import type { Config, Settings, StoreSettings } from './config/config.ts';
 import { InForce } from './config/in-force.ts';
 import type { LoadedFiles } from './config/loaded.ts';
 import { inForceOf, needsRestart } from './config/needs-restart.ts';
@@ -18,7 +18,7 @@ import { Gateway } from './gateway/gateway.ts';
 import { createListener, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
 import { TlsRenewal } from './gateway/tls-renewal.ts';
-import { connectionsOf, listen } from './http.ts';
+import { Acceptors, listen } from './http.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
 import type { SidecarState } from './operators/overview.ts';
 import { logChanges } from './telemetry/change-log.ts';
@@ -55,7 +55,7 @@ export class App {
   readonly #gateway: Gateway;
   readonly #recorder: TrafficRecorder;
   readonly #operation: OperationMetrics;
-  readonly #merchantsListener: Server;
+  readonly #merchants: Acceptors;
   readonly #merchantsTls: TlsRenewal | undefined;
   readonly #adminListener: Server;
   readonly #upstreams = new Upstreams();
@@ -87,15 +87,16 @@ export class App {
     this.#inForce = new InForce(config, { log, observer: this.#operation, clock });
     this.#accounts = this.#openStores(config);
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
-    this.#merchantsListener = createListener(config, this.#gateway);
-    this.#merchantsTls = TlsRenewal.of(this.#merchantsListener, config.listen.tls);
+    this.#merchants = new Acceptors(createListener(config, this.#gateway), config.limits.connections);
+    this.#merchantsTls = TlsRenewal.of(this.#merchants.server, config.listen.tls);
     certificateMetrics(registry, () => certificatesOf(this.#config));
     limitMetrics(registry, () => this.#limits());
     this.#readiness = new Readiness(registry, log);
     this.#drain = new Drain({
       log,
       readiness: this.#readiness,
-      listener: this.#merchantsListener,
+      listener: this.#merchants,
+      connections: this.#gateway.connections,
       inFlight: this.#gateway.inFlight,
       breakOff: () => this.#gateway.stop(),
       monotonic,
@@ -111,17 +112,17 @@ export class App {
    */
   async start(): Promise<void> {
     const { admin, operators } = this.#config;
-    await open('admin', this.#adminListener, admin, this.#log);
+    await open('admin', listen(this.#adminListener, admin), this.#log);
     try {
       await this.#recorder.configure(this.#config);
       if (operators !== undefined) {
         this.#operators = await this.#createOperatorsApi();
         this.#operatorsListener = await this.#operators.listener(operators.tls && tlsOptionsOf(operators.tls));
         this.#operatorsTls = TlsRenewal.of(this.#operatorsListener, operators.tls);
-        await open('operators', this.#operatorsListener, operators, this.#log);
+        await open('operators', listen(this.#operatorsListener, operators), this.#log);
       }
       await this.#openAccounts();
-      await open('merchants', this.#merchantsListener, this.#config.listen, this.#log);
+      await open('merchants', this.#merchants.open(this.#config.listen), this.#log);
     } catch (error) {
       this.#adminListener.close();
       this.#operatorsListener?.close();
@@ -136,7 +137,7 @@ export class App {
   get addresses(): Readonly<Record<'merchants' | 'admin', AddressInfo> & { operators: AddressInfo | undefined }> {
     return {
       operators: this.#operatorsListener?.address() as AddressInfo | undefined,
-      merchants: this.#merchantsListener.address() as AddressInfo,
+      merchants: this.#merchants.server.address() as AddressInfo,
       admin: this.#adminListener.address() as AddressInfo,
     };
   }
@@ -166,9 +167,9 @@ export class App {
     // Accounts that move between a file and a database do not change.
     if (config.store.kind === storeBefore.kind) void logChanges(this.#log, accountsBefore, config.accounts);
     const { timeouts, limits, listen, operators } = config;
-    this.#merchantsListener.headersTimeout = timeouts.header;
-    this.#merchantsListener.keepAliveTimeout = timeouts.idle;
-    this.#merchantsListener.maxHeadersCount = limits.headers + 1;
+    this.#merchants.server.headersTimeout = timeouts.header;
+    this.#merchants.server.keepAliveTimeout = timeouts.idle;
+    this.#merchants.server.maxHeadersCount = limits.headers + 1;
     if (listen.tls !== undefined) this.#merchantsTls?.renew(listen.tls);
     if (operators?.tls !== undefined) this.#operatorsTls?.renew(operators.tls);
     this.#logExpiredCertificates(config);
@@ -221,12 +222,11 @@ export class App {
     if (database.state.connected) await tried;
   }
 
-  async #limits(): Promise<LimitUse> {
-    const connections = await connectionsOf(this.#merchantsListener);
-    return { limits: this.#config.limits, used: { ...this.#gateway.used, connections } };
+  #limits(): LimitUse {
+    return { limits: this.#config.limits, used: this.#gateway.used };
   }
 
-  async #state(): Promise<SidecarState> {
+  #state(): SidecarState {
     return {
       version: this.#version,
       ready: this.#readiness.isReady,
@@ -234,7 +234,7 @@ export class App {
       inForce: this.#inForce,
       needsRestart: needsRestart(this.#started, this.#config),
       database: this.#accounts.database?.state,
-      limits: await this.#limits(),
+      limits: this.#limits(),
       tally: this.#accounts.tally(),
     };
   }
@@ -246,7 +246,7 @@ export class App {
       log: this.#log,
       count: operatorsMetrics(this.#registry),
       recent: this.#recorder.recent,
-      sidecar: () => this.#state(),
+      sidecar: () => Promise.resolve(this.#state()),
       accounts: () => this.#accounts,
       clock: this.#clock,
     });
@@ -280,8 +280,8 @@ export class App {
   }
 }
 
-async function open(listener: string, server: Server, at: Listener, log: Logger): Promise<void> {
-  const { address, port } = await listen(server, at);
+async function open(listener: string, listening: Promise<AddressInfo>, log: Logger): Promise<void> {
+  const { address, port } = await listening;
   log.info({ listener, address, port }, 'listening');
 }
 

@@ -1,5 +1,6 @@
+import { once } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
 
 /**
  * Node's `node:http`. An `import` would evaluate all its exports, of which `WebSocket` loads another HTTP client: 16 MB of
@@ -16,12 +17,17 @@ const backlog = 4_096;
 /**
  * Opens a server on an address; port 0 takes a free one. Resolves to the address it has bound.
  *
+ * @param where with `reusePort`, other servers of this user may open the same port
  * @throws the server's error if the address cannot be bound
  */
-export async function listen(server: Server, { host, port }: { host: string; port: number }): Promise<AddressInfo> {
+export async function listen(
+  server: NetServer,
+  where: { readonly host: string; readonly port: number; readonly reusePort?: true },
+): Promise<AddressInfo> {
+  const { host, port, reusePort } = where;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ port, host, backlog }, () => {
+    server.listen({ port, host, backlog, ...(reusePort === undefined ? {} : { reusePort }) }, () => {
       server.off('error', reject);
       resolve();
     });
@@ -29,11 +35,67 @@ export async function listen(server: Server, { host, port }: { host: string; por
   return server.address() as AddressInfo;
 }
 
-/** The number of open connections. */
-export function connectionsOf(server: Server): Promise<number> {
-  return new Promise((resolve, reject) => {
-    server.getConnections((error, count) => (error === null ? resolve(count) : reject(error)));
-  });
+/** The most sockets of one listener. */
+const maxSockets = 64;
+
+/** Connections of the limit for each socket. */
+const connectionsPerSocket = 16;
+
+/**
+ * The sockets that accept connections for one HTTP server, all on the same port (SO_REUSEPORT): libuv accepts one connection
+ * of each socket in a turn of the event loop, so that with one socket a flood of connections keeps new ones of others waiting for
+ * seconds. The kernel spreads connections over the sockets.
+ */
+export class Acceptors {
+  readonly server: Server;
+  readonly #others: NetServer[];
+
+  /**
+   * @param server not listening yet
+   * @param connections the limit of open connections: those that are accepted in a turn must not displace each other
+   * before their first request is read
+   */
+  constructor(server: Server, connections: number) {
+    this.server = server;
+    const sockets = Math.max(1, Math.min(maxSockets, Math.floor(connections / connectionsPerSocket)));
+    const options = { allowHalfOpen: !('setSecureContext' in server), noDelay: true };
+    this.#others = Array.from({ length: sockets - 1 }, () =>
+      createServer(options, (socket) => void server.emit('connection', socket)),
+    );
+  }
+
+  /**
+   * Opens all sockets on one address; port 0 takes a free one. Resolves to the address.
+   *
+   * @throws the error of a socket if the address cannot be bound; none is open then
+   */
+  async open({ host, port }: { host: string; port: number }): Promise<AddressInfo> {
+    // The kernel would share the port with another process of this user: an address in use must stay an error. It does not
+    // choose one in use for port 0.
+    if (port !== 0) {
+      const probe = createServer();
+      await listen(probe, { host, port });
+      await once(probe.close(), 'close');
+    }
+    const bound = await listen(this.server, { host, port, reusePort: true });
+    try {
+      for (const other of this.#others) await listen(other, { host: bound.address, port: bound.port, reusePort: true });
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+    return bound;
+  }
+
+  /** Closes all sockets and idle connections; others go on. */
+  close(): void {
+    this.server.close();
+    for (const other of this.#others) other.close();
+  }
+
+  closeAllConnections(): void {
+    this.server.closeAllConnections();
+  }
 }
 
 /** What Node's parser calls at the end of each head; its result is that of llhttp's `on_headers_complete`. */

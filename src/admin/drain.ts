@@ -1,5 +1,3 @@
-import type { Server } from 'node:http';
-import { connectionsOf } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { until } from '../until.ts';
 import type { Readiness } from './readiness.ts';
@@ -11,7 +9,9 @@ export interface DrainDependencies {
   readonly log: Logger;
   readonly readiness: Readiness;
   /** The merchants' listener. */
-  readonly listener: Server;
+  readonly listener: { close(): void; closeAllConnections(): void };
+  /** Its open connections. */
+  readonly connections: { readonly size: number };
   /** Requests in flight. `drain` makes each connection close with its next response. */
   readonly inFlight: { readonly size: number; drain(): void };
   /** Breaks off the requests in flight. */
@@ -51,10 +51,10 @@ export class Drain {
   /** Begins the drain unless it has begun, waits for the requests in flight until the deadline, then closes the listener. */
   async finish(timeout: number): Promise<void> {
     void this.begin(timeout);
-    const { listener, inFlight, breakOff, monotonic } = this.#dependencies;
+    const { listener, connections, inFlight, breakOff, monotonic } = this.#dependencies;
     // If an earlier drain has used up its time, later requests still get a moment.
     const end = Math.max(this.#deadline, monotonic() + idleLinger);
-    await until(async () => (await connectionsOf(listener)) === 0, idleLinger);
+    await until(() => connections.size === 0, idleLinger);
     // Even with requests in flight: new connections would use up the time that is left for them.
     listener.close();
     await until(() => inFlight.size === 0, end - monotonic());

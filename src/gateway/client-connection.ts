@@ -3,6 +3,12 @@ import type { Socket } from 'node:net';
 import type { RefusalCode } from '../errors.ts';
 import { LinkedList, type Linked } from './linked-list.ts';
 
+/** For a secret key. */
+const maxWaitingOfMerchant = 100;
+
+/** Without one: each request costs as soon as it is read, and clients that pipeline at all do not need more. */
+const maxWaitingOfStranger = 10;
+
 /** The part of a reply that its connection needs. */
 interface CurrentReply {
   readonly request: { readonly raw: IncomingMessage };
@@ -26,8 +32,9 @@ export class ClientConnection implements Linked<ClientConnection> {
   socket: Socket;
   /** The last response that is not complete. */
   current: CurrentReply | undefined;
-  /** Pipelined requests that wait for their turn, and the bytes of their heads. */
+  /** Pipelined requests that wait for their turn, and how many may; their heads together may be as large as a single one. */
   waiting = 0;
+  maxWaiting = maxWaitingOfStranger;
   waitingBytes = 0;
   /** The bytes of their bodies that may come before their turn. */
   waitingBodies: Held | undefined;
@@ -42,6 +49,13 @@ export class ClientConnection implements Linked<ClientConnection> {
     this.socket = socket;
     this.#evictable = evictable;
     this.allowEviction();
+  }
+
+  /** It has carried a request with a known key. */
+  identify(isSecret: boolean): void {
+    this.known = true;
+    if (isSecret) this.maxWaiting = maxWaitingOfMerchant;
+    this.preventEviction();
   }
 
   /** From now on it may be closed to make room for a new connection, unless it has carried a known key. */
@@ -77,6 +91,10 @@ export class ClientConnections {
 
   constructor(limit: number) {
     this.limit = limit;
+  }
+
+  get size(): number {
+    return this.#size;
   }
 
   /** Adds a new connection. Beyond the limit the first evictable connection is closed, or without one the new one. */

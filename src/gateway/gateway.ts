@@ -30,9 +30,6 @@ import { Turns } from './turns.ts';
 /** How often the keys of WebSockets are looked up again. Milliseconds. */
 const recheckInterval = 1_000;
 
-/** Pipelined requests that may wait on one connection; their heads together may be as large as a single one. */
-const maxPipelined = 100;
-
 /** Bytes of an unread body that Node may hold: its buffer of 64 KiB, and the read of up to 64 KiB that fills it. */
 const maxReadAhead = 131_072;
 
@@ -50,7 +47,8 @@ export class Gateway {
   #rules: Rules;
   readonly #admission: Admission;
   readonly #exchange: ExchangeDependencies;
-  readonly #cipherTests = new Turns();
+  readonly #cipherTests = new Turns(1);
+  readonly #pipelined = new Turns(8);
   readonly #rechecks: NodeJS.Timeout;
   #rechecking = false;
 
@@ -87,9 +85,10 @@ export class Gateway {
     this.inFlight.sweepFor(rules.timeouts);
   }
 
-  /** The use of the budgets: requests in progress, and bytes of bodies. */
-  get used(): { readonly inFlight: number; readonly buffered: number } {
-    return { inFlight: this.#budgets.slots.used, buffered: this.#budgets.bytes.used };
+  /** The use of the limits: open connections, requests in progress, and bytes of bodies. */
+  get used(): { readonly connections: number; readonly inFlight: number; readonly buffered: number } {
+    const { slots, bytes } = this.#budgets;
+    return { connections: this.connections.size, inFlight: slots.used, buffered: bytes.used };
   }
 
   /** Whether a request in flight began by rules with this part, and may still use it. */
@@ -112,12 +111,12 @@ export class Gateway {
     const size = headSize(req);
     connection.waiting += 1;
     connection.waitingBytes += size;
-    const isTooMuch = connection.waiting > maxPipelined || connection.waitingBytes > this.#rules.limits.header;
+    const isTooMuch = connection.waiting > connection.maxWaiting || connection.waitingBytes > this.#rules.limits.header;
     if (isTooMuch || !this.#holdsBody(connection, req)) socket.destroy();
-    // Each in its own turn of the event loop: a hundred refusals in a row, on each of many connections, would delay all other
-    // requests by seconds.
+    // A few in each turn of the event loop: a hundred refusals in a row, or one on each of a thousand connections, would delay
+    // all other requests by seconds.
     res.once('socket', () =>
-      setImmediate(() => {
+      this.#pipelined.add(() => {
         connection.waiting -= 1;
         connection.waitingBytes -= size;
         if (connection.waiting === 0) connection.waitingBodies?.release();

@@ -73,8 +73,7 @@ export class Reservation {
   /** Sets who is charged from now on. */
   identify(claimant: Claimant): void {
     this.#claimant = claimant;
-    this.#connection.known = true;
-    this.#connection.preventEviction();
+    this.#connection.identify(claimant === 'secret');
   }
 
   /** Takes a slot if the request has none yet; false if none is left. */

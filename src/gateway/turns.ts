@@ -1,17 +1,30 @@
 /**
- * Lets pieces of work begin one in each turn of the event loop: however many are ready, other requests come between two of
- * them. For work that takes milliseconds and that strangers can ask for. Those that wait are bounded by their slots.
+ * Spreads work over turns of the event loop: however much is ready, other requests come between. For work that strangers can
+ * ask for in any amount; what waits must be bounded by the caller.
  */
 export class Turns {
-  #last: Promise<void> = Promise.resolve();
+  readonly #perTurn: number;
+  readonly #waiting: (() => void)[] = [];
 
-  /** Resolves in a turn in which no other piece begins, in the order of the calls. */
-  next(): Promise<void> {
-    this.#last = this.#last.then(nextTurn);
-    return this.#last;
+  /** @param perTurn pieces of work that begin in a turn */
+  constructor(perTurn: number) {
+    this.#perTurn = perTurn;
   }
-}
 
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => void setImmediate(resolve));
+  /** Begins a piece of work in a later turn, in the order of the calls. It must not throw. */
+  add(work: () => void): void {
+    this.#waiting.push(work);
+    if (this.#waiting.length === 1) setImmediate(this.#run);
+  }
+
+  /** Resolves when its turn has come. */
+  next(): Promise<void> {
+    return new Promise((resolve) => this.add(resolve));
+  }
+
+  readonly #run = (): void => {
+    const ready = this.#waiting.splice(0, this.#perTurn);
+    if (this.#waiting.length > 0) setImmediate(this.#run);
+    for (const work of ready) work();
+  };
 }

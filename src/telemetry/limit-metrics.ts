@@ -7,15 +7,15 @@ export interface LimitUse {
 }
 
 /** The limits and their use. @param use called at each scrape, by either metric */
-export function limitMetrics(registry: Registry, use: () => LimitUse | Promise<LimitUse>): void {
+export function limitMetrics(registry: Registry, use: () => LimitUse): void {
   const gauge = (name: string, help: string, which: keyof LimitUse): void => {
     void new Gauge({
       name,
       help,
       labelNames: ['limit'],
       registers: [registry],
-      async collect() {
-        const { connections, inFlight, buffered } = (await use())[which];
+      collect() {
+        const { connections, inFlight, buffered } = use()[which];
         this.set({ limit: 'connections' }, connections);
         this.set({ limit: 'in_flight' }, inFlight);
         this.set({ limit: 'buffered' }, buffered);

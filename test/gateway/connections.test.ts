@@ -1,11 +1,11 @@
 import { connect as connectTls } from 'node:tls';
-import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
+import { floodWhileBlocked } from '../support/flood.ts';
 import { inFlight } from '../support/metrics.ts';
 import { authorization, request, valid } from '../support/refused.ts';
-import { configOf, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { configOf, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const limit = 3;
@@ -56,6 +56,16 @@ describe('beyond limits.connections', () => {
     expect(await endings(...clients, next)).toEqual(['open', 'open', 'open', 'closed']);
     clients[0]?.socket.destroy();
     await vi.waitFor(async () => expect((await openKnown(sidecar)).ending).toBe('open'));
+  });
+
+  test('a public key is a known key', async () => {
+    const sidecar = await start({ routes: [route('/', { keys: ['public'] })] });
+    const visitor = await openConnection(sidecar.port);
+    const visit = request('GET / HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${keys.globexPublic}`);
+    await visitor.send(visit).untilText('{"ok":true}');
+    const guests = [await openGuest(sidecar), await openGuest(sidecar)];
+    const next = await openConnection(sidecar.port);
+    expect(await endings(visitor, ...guests, next)).toEqual(['open', 'closed', 'open', 'open']);
   });
 
   test('connections with half a head, or with a body that does not arrive, are closed for merchants', async () => {
@@ -147,33 +157,8 @@ describe('the heads of requests that wait in a pipeline', () => {
   });
 });
 
-/** Opens connections from a thread, and counts those that the kernel has taken while this thread does nothing. */
-const flood = `
-  const { connect } = require('node:net');
-  const { workerData: { port, connections, opened } } = require('node:worker_threads');
-  const sockets = [];
-  const open = () => {
-    if (sockets.length === connections) return;
-    const socket = connect(port, '127.0.0.1', () => {
-      if (Atomics.add(opened, 0, 1) + 1 === connections) Atomics.notify(opened, 0);
-      open();
-    });
-    socket.on('error', () => {});
-    sockets.push(socket);
-  };
-  for (let i = 0; i < 10; i += 1) open();
-`;
-
 test('connections of a flood that comes between two turns of the event loop wait in the kernel, and none is dropped', async () => {
-  const sidecar = await start({ limits: {} });
-  const connections = 1_500;
-  const opened = new Int32Array(new SharedArrayBuffer(4));
-  const worker = new Worker(flood, { eval: true, workerData: { port: sidecar.port, connections, opened } });
-  onTestFinished(async () => void (await worker.terminate()));
-  // A dropped handshake is tried again after a second at the earliest, and dropped again.
-  const end = performance.now() + 20_000;
-  for (let now = 0; (now = opened[0] ?? 0) < connections && performance.now() < end;) {
-    if (Atomics.wait(opened, 0, now, 3_000) === 'timed-out' && opened[0] === now) break;
-  }
-  expect(opened[0]).toBe(connections);
+  // One socket accepts them all.
+  const sidecar = await start({ limits: { connections: 1 } });
+  expect(floodWhileBlocked(sidecar.port, 1_500)).toBe(1_500);
 });

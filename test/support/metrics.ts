@@ -18,7 +18,7 @@ export async function inFlight(sidecar: Scraped): Promise<number> {
 }
 
 /** The use of a limit, from the sidecar's metric. */
-export async function limitUsed(sidecar: Scraped, limit: 'in_flight' | 'buffered'): Promise<number> {
+export async function limitUsed(sidecar: Scraped, limit: 'connections' | 'in_flight' | 'buffered'): Promise<number> {
   const found = new RegExp(`^envelope_sidecar_limit_used\\{limit="${limit}"\\} (\\d+)$`, 'm').exec(
     await scrape(sidecar),
   );

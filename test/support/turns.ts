@@ -3,6 +3,15 @@ import { onTestFinished } from 'vitest';
 
 /** The turn of the event loop in which each response of this process has ended, until the test is over. */
 export function turnsOfResponses(): readonly number[] {
+  return turnsOf('http.server.response.finish');
+}
+
+/** The turn of the event loop in which each connection to this process was accepted, until the test is over. */
+export function turnsOfConnections(): readonly number[] {
+  return turnsOf('net.server.socket');
+}
+
+function turnsOf(channel: string): readonly number[] {
   let turn = 0;
   const countTurns = (): void => {
     turn += 1;
@@ -10,11 +19,11 @@ export function turnsOfResponses(): readonly number[] {
   };
   let counting = setImmediate(countTurns);
   const turns: number[] = [];
-  const onResponse = (): void => void turns.push(turn);
-  subscribe('http.server.response.finish', onResponse);
+  const onMessage = (): void => void turns.push(turn);
+  subscribe(channel, onMessage);
   onTestFinished(() => {
     clearImmediate(counting);
-    unsubscribe('http.server.response.finish', onResponse);
+    unsubscribe(channel, onMessage);
   });
   return turns;
 }

@@ -200,7 +200,11 @@ export const admissionMutants: readonly Mutant[] = [
         'bytes are given back to whom they were taken from',
       ],
       ['    this.#connection.allowEviction();\n', '', 'a connection without work may be evicted'],
-      ['    this.#connection.known = true;\n', '', 'a connection with a known key is not closed for another'],
+      [
+        "    this.#connection.identify(claimant === 'secret');\n",
+        '',
+        'a connection with a known key is not closed for another',
+      ],
       [
         'this.bytes.resize(buffered, requestBody);',
         'this.bytes.resize(buffered, 0);',

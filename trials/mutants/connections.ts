@@ -17,9 +17,27 @@ export const connectionMutants: readonly Mutant[] = [
     'src/gateway/gateway.ts',
     ['test/gateway/pipelined.test.ts'],
     [
-      ['const maxPipelined = 100;', 'const maxPipelined = 101;', 'a hundred pipelined requests may wait'],
       ['      connection.waitingBytes -= size;\n', '', 'a pipelined head that is served waits no more'],
       ['      connection.waiting -= 1;\n', '', 'a pipelined request that is served waits no more'],
+      ['new Turns(8)', 'new Turns(1_000)', 'others are served between the pipelined requests of many connections'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/client-connection.ts',
+    ['test/gateway/pipelined.test.ts'],
+    [
+      ['maxWaitingOfMerchant = 100;', 'maxWaitingOfMerchant = 101;', 'a hundred pipelined requests may wait'],
+      ['maxWaitingOfStranger = 10;', 'maxWaitingOfStranger = 11;', 'ten pipelined requests of a stranger may wait'],
+      ['if (isSecret) this', 'this', 'a public key may not pipeline more than none'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/http.ts',
+    ['test/gateway/acceptors.test.ts'],
+    [
+      ['if (port !== 0) {', 'if (false) {', 'a port in use is an error'],
+      ['maxSockets = 64', 'maxSockets = 1', 'many connections are accepted in a turn'],
+      ['    for (const other of this.#others) other.close();\n', '', 'all sockets are closed'],
     ],
   ),
   ...mutantsOf(

@@ -25,8 +25,11 @@ export interface Attack {
   readonly next?: (socket: Socket) => void;
 }
 
-/** How long after its end a connection is opened again. Milliseconds. */
-const pause = 500;
+/** How long after its end a connection is opened again, in the mean. Milliseconds. */
+const pause = 2_000;
+
+/** In this time all connections are opened first. Milliseconds. */
+const ramp = 4_000;
 
 const closingBrace = 0x7d;
 
@@ -52,7 +55,7 @@ export function run({ listener, sockets, reads, begin, next }: Attack, target: T
       begin(socket);
     });
   };
-  for (let i = 0; i < sockets; i += 1) setTimeout(open, i % 1_000);
+  for (let i = 0; i < sockets; i += 1) setTimeout(open, Math.random() * ramp);
 }
 
 /** A head as text: the request line and its fields. */

@@ -22,7 +22,7 @@ export function attacksOn(target: Target): readonly Attack[] {
   const admin = { listener: 'admin' } as const;
   const part = (of: number, by: number): number => Math.max(2, Math.ceil(of / by));
   const longHead = `GET / HTTP/1.1\r\n${`X: ${'x'.repeat(500)}\r\n`.repeat(Math.floor(header / 505) - 1)}`;
-  const shortHeads = head('GET /', test, 'a: b').repeat(95);
+  const shortHeads = head('GET /', test, 'a: b').repeat(10);
   return [
     { ...merchants, name: 'idle connections', sockets: part(connections, 2), begin: () => {} },
     { ...merchants, name: 'heads that never end', sockets: part(connections, 1), begin: write(longHead) },
@@ -60,7 +60,7 @@ export function attacksOn(target: Target): readonly Attack[] {
       name: 'refusals that are not read, and a body behind them',
       sockets: part(connections, 4),
       reads: false,
-      begin: (socket) => refuseAlways(socket, 10),
+      begin: (socket) => refuseAlways(socket, 90),
     },
     {
       ...merchants,
@@ -153,8 +153,8 @@ function refuseAlways(socket: Socket, batches: number): void {
     socket.write(`${head('POST /', test, 'Content-Length: 1000000')}${'x'.repeat(200_000)}`);
     return;
   }
-  socket.write(refused.repeat(90));
-  setTimeout(() => refuseAlways(socket, batches - 1), 1_000);
+  socket.write(refused.repeat(10));
+  setTimeout(() => refuseAlways(socket, batches - 1), 100);
 }
 
 /** A key that does not exist, from an address that never asked before. */

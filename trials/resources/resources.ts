@@ -22,6 +22,9 @@ const mebibyte = 1_048_576;
 /** How long after the attack everything may take to be given back. Milliseconds. */
 const settling = 15_000;
 
+/** How long merchants are alone first: a program that has just started takes several times as long for a request. Milliseconds. */
+const warmUp = 2_000;
+
 /** The sidecar under one amount of memory, with the limits that docs/operators/capacity.md works out for it. */
 interface Setup {
   readonly name: string;
@@ -90,6 +93,7 @@ async function runUnder(
   const merchants = new Merchants(pair, sidecar.port);
   const portOf = (url: string | undefined): number => Number(new URL(url ?? '').port);
   const [admin, operators] = [portOf(sidecar.adminUrl), portOf(sidecar.operatorsUrl)];
+  await setTimeout(warmUp);
   attackers.send({ merchants: sidecar.port, admin, operators, limits } satisfies Target);
   let held = 0;
   const end = performance.now() + seconds * 1_000;

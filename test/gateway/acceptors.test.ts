@@ -1,0 +1,93 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { createAuthority } from '../support/certificates.ts';
+import { openConnection } from '../support/connection.ts';
+import { floodWhileBlocked } from '../support/flood.ts';
+import { inFlight, limitUsed } from '../support/metrics.ts';
+import { authorization, request, valid } from '../support/refused.ts';
+import { configOf, startSidecar } from '../support/sidecar.ts';
+import { turnsOfConnections } from '../support/turns.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+const clients = 40;
+
+test('many connections are accepted in a turn of the event loop', async () => {
+  const sidecar = await startSidecar(configOf('http://127.0.0.1:9', { limits: { connections: 1_024 } }));
+  const flood = 320;
+  const turns = turnsOfConnections();
+  expect(floodWhileBlocked(sidecar.port, flood)).toBe(flood);
+  await vi.waitFor(() => expect(turns).toHaveLength(flood), 10_000);
+  // With 64 sockets the longest queue is about a dozen.
+  expect(new Set(turns).size).toBeLessThan(flood / 8);
+});
+
+describe('a port that several sockets share', () => {
+  test('cannot be taken by a second sidecar', async () => {
+    const { upstream, at } = await first();
+    const second = startSidecar(configOf(upstream.origin, { listen: { ...at, tls: undefined } }));
+    await expect(second).rejects.toThrow(`listen EADDRINUSE: address already in use 127.0.0.1:${at.port}`);
+    const client = await openConnection(at.port);
+    await client.send(valid).untilText('{"ok":true}');
+  });
+
+  test('can be configured', async () => {
+    const { sidecar, upstream, at } = await first();
+    await sidecar.app.stop();
+    const again = await startSidecar(configOf(upstream.origin, { listen: { ...at, tls: undefined } }));
+    expect(again.port).toBe(at.port);
+    for (let i = 0; i < clients; i += 1) {
+      await (await openConnection(at.port)).send(valid).untilText('{"ok":true}');
+    }
+    expect(await limitUsed(again, 'connections')).toBe(clients);
+  });
+
+  test('is closed as a whole: requests in flight are answered, and new connections refused', async () => {
+    const waiting: (() => void)[] = [];
+    const upstream = await startUpstream((_, res) => void waiting.push(() => res.end('{"late":true}')));
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const open = await Promise.all(Array.from({ length: clients }, () => openConnection(sidecar.port)));
+    for (const client of open) client.send(request('GET /late HTTP/1.1', 'Host: localhost', authorization));
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(clients));
+    const stopped = sidecar.app.stop();
+    await vi.waitFor(() => expect(isRefused(sidecar.port)).resolves.toBe(true), 5_000);
+    for (let i = 0; i < clients; i += 1) expect(await isRefused(sidecar.port)).toBe(true);
+    await vi.waitFor(() => expect(waiting).toHaveLength(clients));
+    for (const respond of waiting) respond();
+    for (const client of open) expect(await client.untilEnded()).toContain('{"late":true}');
+    await stopped;
+  });
+
+  test('speaks TLS on all sockets', async () => {
+    const authority = createAuthority();
+    const own = authority.issue('IP:127.0.0.1');
+    const upstream = await startUpstream();
+    const listen = { host: '127.0.0.1', port: 0, tls: { ...own, clientCa: undefined } };
+    const sidecar = await startSidecar(configOf(upstream.origin, { listen }));
+    const statuses = Array.from({ length: clients }, async () => {
+      const socket = connectTls({ host: '127.0.0.1', port: sidecar.port, ca: authority.cert });
+      onTestFinished(() => void socket.destroy());
+      socket.write(valid);
+      const [data] = (await once(socket, 'data')) as [Buffer];
+      return data.toString().slice(0, 15);
+    });
+    expect(new Set(await Promise.all(statuses))).toEqual(new Set(['HTTP/1.1 200 OK']));
+  });
+
+  async function first() {
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    return { upstream, sidecar, at: { host: '127.0.0.1', port: sidecar.port } };
+  }
+});
+
+/** Whether a new connection is refused, not merely ended. */
+async function isRefused(port: number): Promise<boolean> {
+  const socket = connect(port, '127.0.0.1');
+  const refused = new Promise<boolean>((resolve) => {
+    socket.once('connect', () => resolve(false));
+    socket.once('error', (error: NodeJS.ErrnoException) => resolve(error.code === 'ECONNREFUSED'));
+  });
+  return refused.finally(() => socket.destroy());
+}
