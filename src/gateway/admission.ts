@@ -119,9 +119,12 @@ export class Admission {
    * from the same address is never limited, because other clients may share the address.
    */
   #guessed(request: Request, head: RequestHead): Refusal {
-    const retryAfter = this.#retryAfter(request, head);
+    const { attempts, window } = request.rules.limits.failedKeys;
+    const { startedAt } = request.stats;
+    const client = clientOf(request, head);
+    const retryAfter = this.#guesses.limited(client, attempts, startedAt);
     if (retryAfter !== undefined) return new Refusal('too_many_attempts', { retryAfter });
-    this.#guesses.failed(clientOf(request, head), request.rules.limits.failedKeys.window, request.stats.startedAt);
+    this.#guesses.failed(client, window, startedAt);
     return new Refusal('invalid_api_key');
   }
 
