@@ -1,6 +1,6 @@
 import { loadConfig } from '../config/load.ts';
 import { onlineChecks, type Check } from './check-online.ts';
-import { mostProblems, problemLines } from './invalid-configuration.ts';
+import { maxProblems, problemLines } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 export interface CheckOptions {
@@ -20,7 +20,7 @@ export async function check(io: Pick<CliIo, 'env' | 'stdout' | 'clock'>, options
   const checks = loaded.ok && options.online ? await onlineChecks(loaded.config, io.clock()) : [];
   const ok = loaded.ok && checks.every((each) => each.ok);
   if (options.json) {
-    const result = { ok, problem_count: problems.length, problems: problems.slice(0, mostProblems), warnings, checks };
+    const result = { ok, problem_count: problems.length, problems: problems.slice(0, maxProblems), warnings, checks };
     await io.stdout.write(`${JSON.stringify(result)}\n`);
   } else {
     await io.stdout.write([...problemLines([...problems, ...warnings]), ...checkLines(checks)].join(''));

@@ -3,7 +3,7 @@ import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /** Problems that are printed at once. */
-export const mostProblems = 100;
+export const maxProblems = 100;
 
 /** Writes the problems of a configuration to stderr. Returns the exit code. */
 export async function invalidConfiguration(io: Pick<CliIo, 'stderr'>, problems: readonly Problem[]): Promise<number> {
@@ -13,7 +13,7 @@ export async function invalidConfiguration(io: Pick<CliIo, 'stderr'>, problems: 
 
 /** The first problems, one a line, and how many there are if that is not all. */
 export function problemLines(problems: readonly Problem[]): string[] {
-  const lines = problems.slice(0, mostProblems).map((problem) => `${formatProblem(problem)}\n`);
-  if (problems.length <= mostProblems) return lines;
-  return [...lines, `${problems.length} problems; these are the first ${mostProblems}\n`];
+  const lines = problems.slice(0, maxProblems).map((problem) => `${formatProblem(problem)}\n`);
+  if (problems.length <= maxProblems) return lines;
+  return [...lines, `${problems.length} problems; these are the first ${maxProblems}\n`];
 }

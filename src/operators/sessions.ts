@@ -6,7 +6,7 @@ import type { OperatorsToken } from '../config/config.ts';
 export const sessionLength = 8 * 3_600_000;
 
 /** Sessions of one token, more than its operators have browsers: beyond it the oldest of that token ends, and none of another. */
-const mostOfToken = 100;
+const maxOfToken = 100;
 
 interface Session {
   /** Of the token it was exchanged for: the session ends with it, and follows its role. */
@@ -40,7 +40,7 @@ export class Sessions {
       this.#sessions.delete(hash);
     }
     const own = [...this.#sessions].filter(([, { tokenHash }]) => tokenHash === token.hash);
-    if (own.length >= mostOfToken) this.#sessions.delete(own[0]?.[0] ?? '');
+    if (own.length >= maxOfToken) this.#sessions.delete(own[0]?.[0] ?? '');
     const id = randomBytes(32).toString('base64url');
     const expiresAt = now + sessionLength;
     this.#sessions.set(hashOf(id), { tokenHash: token.hash, expiresAt });

@@ -291,7 +291,7 @@ export const accountsMutants: readonly Mutant[] = [
     'src/accounts/transfer/csv.ts',
     ['test/accounts/transfer/csv.test.ts'],
     [
-      ['if (cells.length > mostCells)', 'if (cells.length > mostCells + 1)', 'a record has at most 1,000 cells'],
+      ['if (cells.length > maxCells)', 'if (cells.length > maxCells + 1)', 'a record has at most 1,000 cells'],
       ['if (end - from > longestCell) {', 'if (false) {', 'a cell is bounded'],
       [
         "next === undefined || next === ',' ? quote + 1 : undefined",

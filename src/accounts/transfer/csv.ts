@@ -7,7 +7,7 @@ export type CsvRecord =
   | { readonly line: number; readonly problem: string; readonly isLast: boolean };
 
 /** Cells of a record at most, and characters of a cell. */
-const mostCells = 1_000;
+const maxCells = 1_000;
 const longestCell = 16_384;
 
 /** Makes records of lines, each with the number of its first line, from 1. @param lines undefined: one that is too long */
@@ -45,7 +45,7 @@ function cellsOf(text: string): Cells {
     if (end === undefined) return { problem: unbalanced, isLast: false };
     const cell = text.slice(from, end);
     cells.push(cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell);
-    if (cells.length > mostCells) return { problem: `more than ${mostCells} cells`, isLast: false };
+    if (cells.length > maxCells) return { problem: `more than ${maxCells} cells`, isLast: false };
     if (end - from > longestCell) {
       return { problem: `cell ${cells.length} is longer than ${longestCell} characters`, isLast: false };
     }
