@@ -33,7 +33,16 @@ export default defineConfig({
     projects: [
       { extends: true, test: { name: 'unit', include: unit } },
       { extends: true, test: { name: 'gateway', include: gateway, exclude: unit } },
-      { extends: true, test: { name: 'console', include: console, globalSetup: 'test/console/chromium.ts' } },
+      {
+        extends: true,
+        test: {
+          name: 'console',
+          include: console,
+          globalSetup: 'test/console/chromium.ts',
+          // A test takes many steps, and a browser is slow on a busy machine.
+          testTimeout: 180_000,
+        },
+      },
       // All the rest: commands, databases, containers, documents.
       {
         extends: true,

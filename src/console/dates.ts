@@ -1,10 +1,13 @@
 import { signal } from '@preact/signals';
 
-/** The time that ages are told by, in epoch milliseconds; it moves on every few seconds. */
+/** How often `now` moves on, in milliseconds. */
+const step = 5_000;
+
+/** The time that ages are told by, in epoch milliseconds. */
 export const now = signal(Date.now());
 setInterval(() => {
   now.value = Date.now();
-}, 5_000);
+}, step);
 
 const units: readonly (readonly [name: string, milliseconds: number])[] = [
   ['year', 365 * 86_400_000],
@@ -26,7 +29,8 @@ function length(milliseconds: number): string {
 /** How far away a time is: `3 days ago`, `in 2 hours`. */
 export function distance(time: number, from: number): string {
   const apart = time - from;
-  if (Math.abs(apart) < 45_000) return apart > 0 ? 'in a moment' : 'just now';
+  // What has happened since `now` last moved on seems to lie ahead.
+  if (Math.abs(apart) < 45_000) return apart > 2 * step ? 'in a moment' : 'just now';
   return apart > 0 ? `in ${length(apart)}` : `${length(-apart)} ago`;
 }
 

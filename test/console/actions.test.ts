@@ -17,12 +17,47 @@ describeWithChromium('every action of the page, as the merchant finds out', () =
 
   describeWithPostgres('with the accounts in PostgreSQL', () => {
     const postgres = usePostgres();
-    const setup = async () => ({
-      more: { accounts: { postgres: { url: await postgres.createDatabase(), masterKey: 'a'.repeat(64) } } },
+    let database = '';
+    const sidecar = useConsole(async () => {
+      database = await postgres.createDatabase();
+      return { more: { accounts: { postgres: { url: database, masterKey: 'a'.repeat(64) } } } };
     });
-    actions(browser, useConsole(setup));
+    actions(browser, sidecar);
+
+    test('100,000 accounts are searched, filtered and turned over in pages, in bounded responses', async () => {
+      await postgres.psql(database, hundredThousand);
+      const page = await browser.open(`${sidecar().url}#/accounts`);
+      const sizes: Promise<number>[] = [];
+      page.on('response', (response) => {
+        if (response.url().includes('/api/v1/accounts')) sizes.push(response.body().then(({ length }) => length));
+      });
+      await signIn(page, 'viewer');
+      const rows = page.getByRole('rowheader');
+      await page.getByRole('link', { name: 'many-000000', exact: true }).waitFor();
+      await page.getByRole('button', { name: 'Next page' }).click();
+      await page.getByRole('link', { name: 'many-000050' }).waitFor();
+      expect(await rows.count()).toBe(50);
+      await page.getByLabel('Search').fill('MERCHANT 99999');
+      await page.getByRole('link', { name: 'many-099999' }).waitFor();
+      expect(await rows.count()).toBe(1);
+      await page.getByLabel('Search').fill('');
+      await page.getByLabel('Show').selectOption('With keys due');
+      await page.getByRole('link', { name: 'many-025000' }).waitFor();
+      expect(await rows.count()).toBe(4);
+      await page.getByLabel('Show').selectOption('Inactive');
+      await page.getByText('No account matches.').waitFor();
+      expect(Math.max(...(await Promise.all(sizes)))).toBeLessThan(65_536);
+    });
   });
 });
+
+/** Accounts `many-…`, each 25,000th with an API key that is due for rotation. */
+const hundredThousand = `
+  INSERT INTO envelope_sidecar.accounts
+    SELECT 'many-' || lpad(i::text, 6, '0'), 'Merchant ' || i, true FROM generate_series(0, 99999) AS i;
+  INSERT INTO envelope_sidecar.api_keys (key_id, account_id, prefix, hash, created_at)
+    SELECT 'many-key-' || i, 'many-' || lpad(i::text, 6, '0'), 'sk_test_', sha256(i::text::bytea), '2025-01-01'
+    FROM generate_series(0, 99999, 25000) AS i;`;
 
 function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
   test('an account is added, renamed, deactivated and activated', async () => {
@@ -105,7 +140,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
 
     // On. Plain requests are accepted during the grace, whose end is moved, then made now.
     await toggle.click();
-    await dialog.getByLabel('Plain requests are accepted besides for').selectOption('24 hours');
+    await dialog.getByLabel('Also accept plain requests for').selectOption('24 hours');
     await dialog.getByRole('button', { name: 'Switch on' }).click();
     const first = await takeCredentials(page);
     await page.getByText('Plain requests are accepted too.').waitFor();
@@ -113,7 +148,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
     expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
     const environment = page.getByRole('region', { name: 'Test', exact: true });
-    await environment.getByText('No API key has used it at this sidecar since its start.').waitFor();
+    await environment.getByText('This sidecar has not seen any API key use it.').waitFor();
     expect((await merchant.charge(key)).body).toBe('{"ok":true}');
     const keyId = String(upstream.seen.at(-1)?.headers['x-api-key-id']);
     await environment.getByRole('listitem').filter({ hasText: keyId }).getByText('just now').waitFor();
@@ -138,7 +173,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     // Off. Envelopes are opened and their responses sealed during the grace, passed on as they are afterwards.
     await toggle.click();
     await dialog.getByText('The key and the IV are deleted at once.').waitFor();
-    await dialog.getByLabel('Envelopes are still accepted for').selectOption('7 days');
+    await dialog.getByLabel('Keep accepting envelopes for').selectOption('7 days');
     await dialog.getByText('Until the grace ends, envelopes are still opened').waitFor();
     await dialog.getByRole('button', { name: 'Switch off' }).click();
     await page.getByText('Encryption is off in Test.').waitFor();

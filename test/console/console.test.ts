@@ -165,7 +165,7 @@ describeWithChromium('the console', () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
       await page.getByRole('alert').getByText('This sidecar cannot write the accounts.').waitFor();
       await page.reload();
-      await page.getByText('This sidecar cannot write the accounts’ file.').waitFor();
+      await page.getByText('This sidecar cannot write the accounts file.').waitFor();
       await page.getByRole('heading', { name: 'Acme Stores' }).waitFor();
       for (const name of ['Rename', 'Deactivate', 'Issue key', 'Revoke acme-old']) {
         expect(await page.getByRole('button', { name, exact: true }).count()).toBe(0);
@@ -183,7 +183,7 @@ describeWithChromium('the console', () => {
     browser.expectComplaint(/401/);
     await page.getByLabel('Token').fill('no-token-of-this-sidecar-at-all-0123456789');
     await page.getByRole('button', { name: 'Sign in' }).click();
-    await page.getByText('This token is not one of this sidecar’s.').waitFor();
+    await page.getByText('This sidecar does not know this token.').waitFor();
     await signIn(page, 'viewer');
     await page.getByText('Signed in as vera, viewer').waitFor();
     await page.reload();
@@ -191,7 +191,7 @@ describeWithChromium('the console', () => {
     await page.getByRole('link', { name: 'acme' }).click();
     await page.getByRole('heading', { name: 'Acme Stores' }).waitFor();
     await configure({ operators: { host: '127.0.0.1', port: Number(new URL(url).port), tokens: [operators.admin] } });
-    await page.getByText('Your session has ended. Sign in again to go on.').waitFor();
+    await page.getByText('Your session has ended. Sign in again to continue.').waitFor();
     expect(await page.getByText('Acme Stores').count()).toBe(0);
     await signIn(page, 'admin');
     await page.getByRole('heading', { name: 'Acme Stores' }).waitFor();

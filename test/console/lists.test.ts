@@ -61,6 +61,6 @@ describeWithChromium('the lists in the console', () => {
 
     await page.getByLabel('Account', { exact: true }).fill('globex');
     await page.keyboard.press('Enter');
-    await page.getByText('Nothing was changed in this time.').waitFor();
+    await page.getByText('Nothing was changed in this period.').waitFor();
   });
 });

@@ -32,7 +32,7 @@ describeWithChromium('the overview in the console', () => {
     const page = await browser.open(url);
     await page.clock.install();
     await signIn(page, 'viewer');
-    await page.getByText('Takes requests').waitFor();
+    await page.getByText('Accepting requests').waitFor();
     await page.getByRole('img', { name: 'Refusals' }).waitFor();
     await page.getByText('envelope_required 3').waitFor();
     await page.getByText('Encryption is on, but the request was plain JSON').waitFor();
@@ -60,7 +60,7 @@ describeWithChromium('the overview in the console', () => {
     if (pictures !== undefined) await page.screenshot({ path: `${pictures}/0-overview.png` });
     folder.write({ 'accounts.yaml': 'accounts: [{ id: acme }]' });
     await page.getByRole('link', { name: 'System' }).click();
-    await asksAgain('What the files say now is not in force:');
+    await asksAgain('The files as they are now are not in force:');
     await page.getByText('No change is waiting for a restart.').waitFor();
     const setting = (name: string) => page.getByRole('row').filter({ has: page.getByText(name, { exact: true }) });
     await setting('limits.requestBody').getByText('1MiB', { exact: true }).waitFor();
@@ -70,5 +70,5 @@ describeWithChromium('the overview in the console', () => {
     await configure({ limits: { header: '8KiB' }, listen: { host: '127.0.0.1', port: 0 } });
     await asksAgain('Changed in the file, but not in force until a restart:');
     await setting('limits.header').getByText('16KiB', { exact: true }).waitFor();
-  }, 120_000);
+  });
 });

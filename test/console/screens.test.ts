@@ -66,7 +66,7 @@ describeWithChromium('every screen', () => {
     await page.getByRole('button', { name: 'Replace key and IV' }).click();
     await page.getByRole('dialog').waitFor();
     await expectAccessible(page, 'a dialog');
-  }, 90_000);
+  });
 
   test('is reached by keyboard alone: encryption is switched on, the key copied, the session ended', async () => {
     const { merchant, url } = sidecar();
