@@ -19,7 +19,7 @@ const figures = 5;
 /** A database with the accounts of merchants in it, more and more of them. */
 export class AccountsDatabase {
   readonly url: string;
-  /** As a configuration has it. */
+  /** Its URL, as in a configuration. */
   readonly masterKey: string;
   readonly #vault: Vault;
   readonly #store: PostgresStore;
@@ -84,7 +84,7 @@ export class AccountsDatabase {
       },
     });
     await directory.open();
-    // The first ones are for the database to become warm.
+    // The first look-ups warm the database up.
     const times: number[] = [];
     for (let i = 0; i <= figures; i += 1) times.push(await this.#lookUpSome(directory));
     await directory.close();

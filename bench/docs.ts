@@ -23,7 +23,7 @@ import {
 
 const docs = join(project, 'docs');
 
-/** Puts what a run found out between the markers of docs/performance.md, and its charts beside it. */
+/** Writes the results of a run between the markers of docs/performance.md, and its charts beside the page. */
 export async function writeDocs(report: Report): Promise<void> {
   const file = join(docs, 'performance.md');
   let page = readFileSync(file, 'utf8');

@@ -1,6 +1,6 @@
 /**
- * A JSON document of exactly `size` bytes (32 at least), the same each time: what merchants send, what the upstream answers, and what
- * answers are held against.
+ * A JSON document of exactly `size` bytes (32 at least), the same each time: the body that merchants send, the upstream's response,
+ * and the expected result.
  */
 export function documentOf(size: number): Buffer {
   const items: string[] = [];

@@ -5,7 +5,7 @@ import { documentOf } from './documents.ts';
 import { merchantsOf, type Merchant } from './merchants.ts';
 import type { Workload } from './workloads.ts';
 
-/** A request as its bytes, and what must come of it; made on demand, as it may be large. */
+/** A request in bytes, and its expected result; made on demand, because it may be large. */
 export interface Exchange {
   readonly request: Buffer;
   readonly expected: () => Expected;
@@ -16,11 +16,11 @@ export interface Expected {
   readonly contentType: string;
   readonly sealed: boolean;
   readonly body: Buffer;
-  /** Whose request it is, and the SHA-256 of what the upstream gets; undefined if it gets nothing. */
+  /** The account, and the SHA-256 of the body that the upstream must get; undefined if it must get nothing. */
   readonly forwarded: { readonly account: string; readonly sha256: string } | undefined;
 }
 
-/** The merchants whose keys every peer knows: as many that encrypt as that do not. */
+/** The merchants whose keys every peer knows; half of them encrypt. */
 const known = { encrypting: merchantsOf(100, 'encrypting'), plain: merchantsOf(100, 'plain') } as const;
 export const knownMerchants: readonly Merchant[] = [...known.encrypting, ...known.plain];
 
@@ -31,7 +31,7 @@ const large = 1_024 ** 2;
  * The exchanges of a workload: the same from each of a hundred merchants, computed here without the sidecar's code for
  * envelopes.
  *
- * @param checked whether the upstream is asked to say what it got
+ * @param checked whether the upstream reports the request that it got
  */
 export function exchangesOf(workload: Workload, checked = false): Exchange[] {
   const { kind, sent = 0, answered } = workload;
@@ -70,7 +70,7 @@ function forwarded(merchant: Merchant, plaintext: Buffer | undefined, response: 
   };
 }
 
-/** Requests with envelopes that must not be opened, each with what is wrong with it: a proxy that lets one pass saves work. */
+/** Requests with envelopes that must not open, each with its fault: a proxy that accepts one saves work. */
 export function brokenRequests(): { readonly fault: string; readonly request: Buffer }[] {
   const [merchant] = known.encrypting;
   if (merchant === undefined) return [];
@@ -116,7 +116,7 @@ function requestOf(path: string, apiKey: string, requestId: string, body: Buffer
   return Buffer.concat([Buffer.from(head), body ?? Buffer.alloc(0)]);
 }
 
-/** The plaintext in an envelope of the merchant, or as it is where the merchant does not encrypt. */
+/** The plaintext in an envelope of the merchant, or unchanged if the merchant does not encrypt. */
 function sealed(plaintext: Buffer, { encryption }: Merchant): Buffer {
   if (encryption === undefined) return plaintext;
   const cipher = createCipheriv('aes-256-cbc', encryption.key, encryption.iv);

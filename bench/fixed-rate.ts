@@ -4,7 +4,7 @@ import { ResponseReader } from './response-reader.ts';
 import { percentile } from './statistics.ts';
 
 /**
- * Sends requests at a fixed rate, whatever becomes of the responses, and prints how long they took as a line of JSON. A program of its
+ * Sends requests at a fixed rate, however late the responses are, and prints their latencies as a line of JSON. A program of its
  * own: `node bench/fixed-rate.ts PORT REQUESTS_FILE RATE SECONDS`.
  *
  * A latency counts from the moment at which the request was due, not from when it could be sent: a server that stalls is charged
@@ -68,7 +68,7 @@ function readRequests(path: string): Buffer[] {
   return found;
 }
 
-/** Timers of Node are as coarse as a millisecond. This waits a tenth of one, and leaves the core to the upstream meanwhile. */
+/** Waits a tenth of a millisecond, which Node's timers cannot, and leaves the core to the upstream meanwhile. */
 const never = new Int32Array(new SharedArrayBuffer(4));
 
 function tick(): void {

@@ -21,7 +21,7 @@ export interface Curve {
   readonly points: readonly { readonly at: number; readonly figure: Spread }[];
 }
 
-/** A sidecar to measure, with so much of what grows. */
+/** A sidecar to measure, at one point of the growing size. */
 interface Point {
   readonly at: number;
   readonly setup: Partial<SidecarSetup>;
@@ -49,7 +49,7 @@ const megabytes = (bytes: number): number => bytes / 1024 ** 2;
  * The sidecar's costs as its tasks grow.
  *
  * @param postgres the URL of an empty database, or undefined: without accounts in PostgreSQL
- * @param say told what is being measured
+ * @param say called with the name of each measurement
  */
 export async function growth(
   stage: Stage,
@@ -138,7 +138,7 @@ function routesPoint(at: number): Point {
   };
 }
 
-/** On few connections: no more is sent at a time than the sidecar agrees to hold. */
+/** On few connections, so that the requests in flight stay within the sidecar's limits. */
 function bodiesPoint(at: number): Point {
   const senders = knownMerchants.slice(0, at > 100_000 ? 4 : 100);
   const requests = requestsOf(senders, `/api/s2s/answers/${at}`, at);
@@ -155,7 +155,7 @@ async function figuresOf(
   for (let round = 0; round < rounds; round += 1) {
     for (const point of points) {
       const measured = await withSidecar(stage, point.setup, async (sidecar, startUp, directory) => {
-        // What only the start has taken is given back a moment later.
+        // The memory that only the start needs is freed a moment later.
         await setTimeout(2_000);
         const idleMemory = residentMemory(sidecar.process.pid);
         const file = join(directory, 'requests');

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ResponseReader } from './response-reader.ts';
 import { knownMerchants, requestsOf } from './exchanges.ts';
 
-/** How many sockets are opened at a time: no more than a listener's queue takes. */
+/** Sockets opened at a time: no more than a listener's queue takes. */
 const batch = 100;
 
 /**

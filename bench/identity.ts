@@ -7,11 +7,11 @@ import type { Workload } from './workloads.ts';
 const tried = 5;
 
 /**
- * Sends a server what it is about to be timed with, and holds each byte of its responses and of what reached the upstream
- * against what they must be.
+ * Sends a server the requests that it is about to be timed with, and compares each byte of its responses and of the upstream's
+ * requests with the expected ones.
  *
- * @param identifies whether the server knows API keys, and so tells the upstream whose request it is
- * @returns what is wrong, nothing if all is right
+ * @param identifies whether the server knows API keys, and so sends the upstream the account
+ * @returns the differences
  */
 export async function faultsOf(port: number, workload: Workload, identifies: boolean): Promise<string[]> {
   const faults: string[] = [];

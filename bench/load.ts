@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** What wrk counted. */
+/** The counts of wrk. */
 export interface Load {
   readonly requests: number;
   readonly seconds: number;
   /** Responses of 400 and above. */
   readonly refused: number;
-  /** Connections that broke and answers that did not come. */
+  /** Broken connections and missing responses. */
   readonly failed: number;
 }
 
@@ -18,12 +18,12 @@ export interface Latency {
   readonly p99: number;
 }
 
-/** Writes requests for `load.lua` and `fixed-rate.ts`: each behind its length in a line of its own. */
+/** Writes requests for `load.lua` and `fixed-rate.ts`: each after a line with its length. */
 export function writeRequests(file: string, requests: readonly Buffer[]): void {
   writeFileSync(file, Buffer.concat(requests.flatMap((request) => [Buffer.from(`${request.length}\n`), request])));
 }
 
-/** As many requests as the server answers, over so many connections. */
+/** As many requests as the server can serve, over so many connections. */
 export async function runLoad(port: number, file: string, connections: number, seconds: number): Promise<Load> {
   const script = fileURLToPath(new URL('load.lua', import.meta.url));
   const limits = ['--threads', '1', '--connections', String(connections), '--duration', `${seconds}s`];
@@ -43,7 +43,7 @@ function urlOf(port: number): string {
   return `http://127.0.0.1:${port}/`;
 }
 
-/** What a command prints; it runs on the same cores as this process. */
+/** The output of a command, which runs on the same cores as this process. */
 function run(command: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });

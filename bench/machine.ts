@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { cpus, release, totalmem } from 'node:os';
 
-/** Where figures were taken, in words. */
+/** A description of the machine that was measured. */
 export interface Machine {
   readonly cpu: string;
   readonly cores: number;
@@ -58,7 +58,7 @@ export function chooseCores(): Cores {
   return { server: String(server), others: others.join(',') };
 }
 
-/** Moves this process, and what it starts, to the cores that are not measured. */
+/** Moves this process, and the processes that it starts, to the cores that are not measured. */
 export function pinItself(cores: string): void {
   spawnSync('taskset', ['--all-tasks', '--cpu-list', '--pid', cores, String(process.pid)]);
 }

@@ -69,7 +69,7 @@ async function compare(stage: Stage, options: Options): Promise<NonNullable<Repo
   return { pace, titles, results };
 }
 
-/** Of the peers that one would put there instead, if no others were asked for. */
+/** The default peers: those that one would use instead of the sidecar. */
 async function latency(stage: Stage, options: Options): Promise<NonNullable<Report['latency']>> {
   const { rounds = 5, seconds, warmUp } = options;
   const workload = workloads.find(({ name }) => name === 'pass-get');
@@ -81,7 +81,7 @@ async function latency(stage: Stage, options: Options): Promise<NonNullable<Repo
   return { rounds, titles, added };
 }
 
-/** The peers that were asked for and can run; says what the others lack. */
+/** The selected peers that can run; reports what the others lack. */
 function present(all: readonly Peer[], names: readonly string[] | undefined): Peer[] {
   const unknown = names?.find((name) => !all.some((peer) => peer.name === name));
   if (unknown !== undefined) throw new Error(`unknown peer: ${unknown}`);

@@ -9,10 +9,10 @@ export interface Merchant {
   readonly encryption?: { readonly key: string; readonly iv: string };
 }
 
-/** One that encrypts. */
+/** An account that encrypts. */
 export type EncryptingMerchant = Merchant & Required<Pick<Merchant, 'encryption'>>;
 
-/** A merchant, the same each time: everything about it is made of its number. */
+/** A merchant, the same each time: all its data is derived from its number. */
 export function merchantOf(i: number, kind: 'encrypting' | 'plain'): EncryptingMerchant {
   const id = `${kind}-${i}`;
   const letters = hash('sha256', id);
@@ -45,7 +45,7 @@ export function accountsYaml(merchants: readonly Merchant[]): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** The merchants as the peers are told of them. */
+/** The merchants in the form that the peers read. */
 export function peerAccounts(merchants: readonly Merchant[]): Record<string, PeerAccount> {
   return Object.fromEntries(
     merchants.map(({ id, apiKey, encryption }) => [hash('sha256', apiKey), { account: id, ...encryption }]),

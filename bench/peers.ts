@@ -14,7 +14,7 @@ import type { Command } from './processes.ts';
 import { project, sidecarCommand } from './sidecar.ts';
 import type { Workload } from './workloads.ts';
 
-/** Where a peer runs. */
+/** The place in which a peer runs. */
 export interface Place {
   /** A directory of its own. */
   readonly directory: string;
@@ -30,9 +30,9 @@ export interface Peer {
   readonly identifies: boolean;
   /** Bytes of the largest body that it is measured with; it holds bodies in whole. */
   readonly mostBytes?: number;
-  /** V8 goes on optimising for seconds of load; others are as fast as they get after the first thousand requests. */
+  /** V8 keeps optimising for seconds of load; other peers are at full speed after a thousand requests. */
   readonly runsOnNode: boolean;
-  /** What to install where it cannot run. */
+  /** The packages to install if it cannot run. */
   missing(): string | undefined;
   /** Writes the files it needs; the command to start it. */
   prepare(place: Place): Command;
@@ -88,7 +88,7 @@ const go: Peer = {
     const program = join(place.directory, 'peer');
     const built = spawnSync('go', ['build', '-o', program, '.'], { cwd: join(sources, 'go'), encoding: 'utf8' });
     if (built.status !== 0) throw new Error(`go build failed: ${built.stderr}`);
-    // One core is what each peer gets.
+    // Each peer gets one core.
     return { command: program, args: [writeSettings(place)], env: { GOMAXPROCS: '1' } };
   },
 };
@@ -105,7 +105,7 @@ const httpProxy: Peer = {
   }),
 };
 
-/** What the same bytes cost at the least on Node: the ratio to it is what the sidecar adds, on any machine. */
+/** The least cost of the same bytes on Node: the ratio to it shows what the sidecar adds, on any machine. */
 const floor: Peer = {
   name: 'floor',
   title: 'the floor: bare node:http and sockets',

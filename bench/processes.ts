@@ -13,7 +13,7 @@ export interface Command {
 interface Settings {
   /** The cores it may use, as taskset takes them. */
   readonly cores: string;
-  /** Its standard output and, if not named on its own, its standard error go there. */
+  /** The file for its standard output, and for its standard error unless that has a file of its own. */
   readonly output: string;
   readonly errors?: string;
 }
@@ -88,7 +88,7 @@ function accepts(port: number): Promise<boolean> {
   });
 }
 
-/** A port that was free a moment ago: not every peer can say which one it got. */
+/** A port that was free a moment ago: not every peer can report the port that it bound. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();

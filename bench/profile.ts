@@ -10,12 +10,12 @@ import { project, sidecarCommand } from './sidecar.ts';
 import type { Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
 
-/** Where the sidecar's CPU time goes: what a request costs, split over the code that was running. */
+/** The sidecar's CPU time for a request, split by the code that was running. */
 export interface Profile {
   readonly workload: Workload;
   /** CPU microseconds for a request while the profiler watches, all threads. */
   readonly perRequest: number;
-  /** What they consist of, in descending order. */
+  /** Their parts, in descending order. */
   readonly parts: readonly Cost[];
   /** The same by function, main thread only. */
   readonly functions: readonly Cost[];
@@ -48,7 +48,7 @@ interface CpuProfile {
   readonly timeDeltas: readonly number[];
 }
 
-/** Runs the sidecar under V8's profiler; what comes before it is warm does not count. */
+/** Runs the sidecar under V8's profiler, after a warm-up that does not count. */
 export async function profile(
   stage: Stage,
   workload: Workload,
@@ -86,7 +86,7 @@ export async function profile(
     const used = ((seconds - (before.get(thread) ?? 0)) * 1e6) / load.requests;
     threads.set(name, (threads.get(name) ?? 0) + used);
   }
-  // The profiler counts time that passed, some of it while others had the core.
+  // The profiler counts elapsed time, also while other processes had the core.
   const sampled = [...parts.values()].reduce((sum, time) => sum + time, 0);
   const cpuTime = (threads.get(mainThread) ?? NaN) / sampled;
   threads.delete(mainThread);

@@ -7,7 +7,7 @@ import type { Profile } from './profile.ts';
 import type { Pace, Result, Sample } from './rounds.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 
-/** What a run of the benchmark found out: the content of its JSON. */
+/** The results of a run of the benchmark, as in its JSON. */
 export interface Report {
   /** The day, in UTC. */
   readonly date: string;

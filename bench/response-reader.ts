@@ -1,17 +1,17 @@
-/** A response's head, and its body where it was asked for. */
+/** A response's head, and its body if bodies are kept. */
 export interface Response {
   readonly status: number;
   readonly head: string;
   readonly body: Buffer;
 }
 
-/** Finds the ends of responses in what a connection receives. They state their length, as all responses of the benchmark do. */
+/** Finds the ends of responses in the bytes of a connection. All responses of the benchmark state their length. */
 export class ResponseReader {
   readonly #onResponse: (response: Response) => void;
   readonly #keepsBodies: boolean;
   #pending: Buffer | undefined;
   #head = '';
-  /** Of the body that is coming in. */
+  /** Bytes of the current body that are still to come. */
   #awaited = 0;
   #pieces: Buffer[] = [];
 

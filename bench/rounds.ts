@@ -9,12 +9,12 @@ import { freePort, type Running } from './processes.ts';
 import type { Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
 
-/** What one peer did in one round. */
+/** The figures of one peer in one round. */
 export interface Sample {
   readonly peer: string;
   readonly requestsPerCpuSecond: number;
   readonly requestsPerSecond: number;
-  /** How much of its core it was seen to use: below 0.9 it waited for the load. */
+  /** The part of its core that it used: below 0.9 it waited for the load. */
   readonly busy: number;
   /** At a fixed rate; absent if the workload has none. */
   readonly latency?: Latency & { readonly rate: number };
@@ -32,7 +32,7 @@ export interface Pace {
   readonly rounds: number;
   /** Of load, for each peer in each round. */
   readonly seconds: number;
-  /** Seconds of load before the first round, for what runs on Node. */
+  /** Seconds of load before the first round, for peers on Node. */
   readonly warmUp: number;
   readonly latency: boolean;
   /** Requests a second for latencies; without it, half of what each peer can do itself. */
@@ -66,7 +66,7 @@ export async function measure(stage: Stage, workload: Workload, peers: readonly 
     const rounds: Sample[][] = [];
     for (let round = 0; round < pace.rounds; round += 1) {
       const samples: Sample[] = [];
-      // Each time another one begins, so that none always follows the same.
+      // Each round begins with another peer, so that none always follows the same one.
       const order = [...servers.slice(round % servers.length), ...servers.slice(0, round % servers.length)];
       for (const server of order) samples.push(await sample(server, workload, file, pace));
       rounds.push(samples);
@@ -114,12 +114,12 @@ async function sample({ peer, port, process }: Server, workload: Workload, file:
   return { ...throughput, latency: { rate, ...(await runFixedRate(port, file, rate, pace.seconds)) } };
 }
 
-/** @throws if a peer did not do what it was measured for */
+/** @throws if a peer's responses were not the expected ones */
 function complain(peer: Peer, workload: Workload, { requests, refused, failed }: Load): void {
   const expected = workload.kind === 'refused' ? requests : 0;
   if (requests === 0 || failed > 0 || refused !== expected) {
     throw new Error(
-      `${peer.name} in ${workload.name}: ${requests} answers, ${refused} of them refusals, ${failed} failed`,
+      `${peer.name} in ${workload.name}: ${requests} responses, ${refused} of them refusals, ${failed} failed`,
     );
   }
 }

@@ -8,14 +8,14 @@ import type { Command } from './processes.ts';
 
 export const project = fileURLToPath(new URL('..', import.meta.url));
 
-/** What the sidecar is configured with, beside its defaults. */
+/** The settings of the sidecar besides its defaults. */
 export interface SidecarSetup {
-  /** Where its files are written. */
+  /** The folder of its files. */
   readonly directory: string;
   readonly port: number;
   readonly upstream: number;
   readonly merchants: readonly Merchant[];
-  /** Where the accounts are, if not in a file. */
+  /** The database of the accounts, if they are not in a file. */
   readonly postgres?: { readonly url: string; readonly masterKey: string };
   readonly routes?: readonly Readonly<Record<string, unknown>>[];
   readonly requestBody?: string;
@@ -27,8 +27,8 @@ const compileCache = (checkout: string): string => join(checkout, 'dist/compile-
 export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
 
 /**
- * The sidecar as it is shipped: compiled, started as in its image, access log at info to a file. Only what would end a
- * benchmark is set differently: one client may try wrong keys as often as it likes, and open as many connections.
+ * The sidecar as it is shipped: compiled, started as in its image, access log at info to a file. Only limits that would end a
+ * benchmark are lifted: those of wrong keys and of connections.
  *
  * @param checkout the project, or another checkout of it, with `dist/` in it
  */

@@ -1,4 +1,4 @@
-/** What several rounds say of one figure. */
+/** The summary of one figure over several rounds. */
 export interface Spread {
   readonly median: number;
   readonly min: number;
@@ -13,7 +13,7 @@ export function spreadOf(values: readonly number[]): Spread {
   return { median: (low + high) / 2, min: sorted[0] ?? NaN, max: sorted.at(-1) ?? NaN };
 }
 
-/** The value below which so many of a hundred lie. @param sorted in ascending order */
+/** A percentile. @param sorted in ascending order */
 export function percentile(sorted: ArrayLike<number>, percent: number): number {
   return sorted[Math.min(sorted.length - 1, Math.ceil((sorted.length * percent) / 100) - 1)] ?? NaN;
 }

@@ -33,7 +33,7 @@ export function workloadTable(result: Result, titles: Readonly<Record<string, st
   return [head, ...rows.map((row) => [titles[row.peer] ?? row.peer].concat(shown.map(({ cell }) => cell(row))))];
 }
 
-/** How the sidecar stands beside each peer in each workload. */
+/** The ratio of the sidecar to each peer in each workload. */
 export function ratioTable(results: readonly Result[], titles: Readonly<Record<string, string>>): Table {
   const peers = Object.keys(titles).filter((peer) => peer !== 'sidecar');
   return [
@@ -113,7 +113,7 @@ export function partsTable({ result, titles }: Attribution): Table {
   ];
 }
 
-/** What each peer adds to the upstream's own latency, a line for each rate. */
+/** The latency that each peer adds to the upstream's, a line for each rate. */
 export function addedLatencyTable(added: readonly AddedLatency[], titles: Readonly<Record<string, string>>): Table {
   return [
     ['', 'requests/s', 'p50 added, ms', 'p99 added, ms'],
@@ -126,7 +126,7 @@ export function addedLatencyTable(added: readonly AddedLatency[], titles: Readon
   ];
 }
 
-/** What costs less than this is left out of tables. */
+/** Parts that cost less than this are left out of tables. */
 const worthALine = 0.3;
 
 export function profileTable({ parts, perRequest }: Profile): Table {
@@ -165,7 +165,7 @@ export function asMarkdown([head = [], ...lines]: Table): string {
   return [head, rule, ...lines].map((line) => `| ${line.join(' | ')} |`).join('\n');
 }
 
-/** The median, and the range in parentheses where there were several rounds. */
+/** The median, and the range in parentheses if there were several rounds. */
 function written({ median, min, max }: Spread, write: (value: number) => string): string {
   return min === max ? write(median) : `${write(median)} (${write(min)}–${write(max)})`;
 }
@@ -174,7 +174,7 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Three digits at least, and none that say nothing. */
+/** A number with three significant digits at least, and no decimals that are not significant. */
 export function significant(value: number): string {
   return value >= 100 ? count(value) : value.toPrecision(3);
 }

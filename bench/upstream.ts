@@ -5,13 +5,13 @@ import { documentOf } from './documents.ts';
 /**
  * The upstream of every server under test, a program of its own: `node bench/upstream.ts PORT`.
  *
- * It answers `…/SIZE` with a document of so many bytes once the request's body is in. It speaks just enough HTTP/1.1 for that, on bare
- * sockets, because it shares a core with the load and must never be what the server under test waits for. `?check` in the target adds
- * to the response what it got: the SHA-256 of the body and the account.
+ * It responds to `…/SIZE` with a document of so many bytes once the request's body has arrived. It speaks just enough HTTP/1.1 for
+ * that, on bare sockets, because it shares a core with the load and must never be the bottleneck. With `?check` in the target the
+ * response also has the SHA-256 of the request's body, and the account.
  */
 const megabyte = 1024 ** 2;
 
-/** Larger answers are not kept in memory, but made of one piece that is sent over and over. */
+/** Larger responses are not kept in memory, but made of one piece that is sent repeatedly. */
 const largest = 64 * megabyte;
 const responses = new Map<number, Buffer>();
 
@@ -25,12 +25,12 @@ function responseOf(size: number, more: string): Buffer[] {
   return [Buffer.from(head, 'latin1'), document];
 }
 
-/** What `GET /api/s2s/answers/156` is answered with, in one buffer: most requests are equal. */
+/** The response to `GET /api/s2s/answers/156`, in one buffer, because most requests are equal. */
 const ready = new Map<string, Buffer>();
 
 function serve(socket: Socket): void {
   let pending: Buffer | undefined;
-  /** Of the request whose body is coming in. */
+  /** Of the request whose body is arriving. */
   let target = '';
   let awaited = 0;
   let body: Buffer[] | undefined;

@@ -10,7 +10,7 @@ export interface Workload {
   readonly connections: number;
   /** Bytes of the request's body before it is sealed; without them it is a GET. */
   readonly sent?: number;
-  /** Bytes of the upstream's response before it is sealed, were the request to get there. */
+  /** Bytes of the upstream's response before it is sealed, if the request is forwarded. */
   readonly answered: number;
   /** Whether latencies at a fixed rate are measured, too. */
   readonly latency: boolean;

@@ -4,8 +4,8 @@ import type { Random } from './random.ts';
 import { apiKey, credentials } from './sidecar.ts';
 
 /**
- * Envelopes that do not open. Padding is tried twice, on what is text and on what is not, because one who changes a
- * recorded envelope to try its padding garbles the block before: the second is what such an attack looks like.
+ * Classes of envelopes that do not open. Padding is tried on a plaintext that is text and on one that is not: an attacker who
+ * changes a recorded envelope to try its padding garbles the block before it.
  */
 export const classes = {
   'bad padding': { utf8: true, padding: 'bad', blocks: 22 },
@@ -33,18 +33,18 @@ export function paddedPlaintext(name: ClassName, random: Random): Buffer {
   for (let at = head.length; at < end - tail.length; at += 1) whole[at] = 0x61 + random.below(26);
 
   if (utf8) {
-    // Where the parser gives up differs from one to the next, in every class alike.
+    // The position of the JSON error varies, in every class alike.
     whole[head.length + random.below(end - tail.length - head.length - blockLength)] = 0x22;
   } else {
     do random.bytes(blockLength).copy(whole, whole.length - 2 * blockLength);
     while (isUtf8(whole));
   }
-  // More than a whole block, and no byte of the padding it stands in: bad at whichever of its places.
+  // A value larger than a block, and other than the padding around it: bad at each position.
   if (padding === 'bad') whole[end + random.below(paddingLength)] = blockLength + 1 + random.below(127 - blockLength);
   return whole;
 }
 
-/** A whole request with an envelope of this class, each with a content of its own. */
+/** A whole request with an envelope of this class. Each has its own content. */
 export function requestOf(name: ClassName, random: Random): Buffer {
   const cipher = createCipheriv('aes-256-cbc', credentials.key, credentials.iv).setAutoPadding(false);
   const body = `{"data":"${cipher.update(paddedPlaintext(name, random)).toString('hex')}"}`;

@@ -3,7 +3,7 @@ import type { Times } from './measure.ts';
 import type { Random } from './random.ts';
 import { detectableDelta, differenceOf, shiftFor, type Difference } from './statistics.ts';
 
-/** From here on two classes count as told apart, if it is no accident. */
+/** From this delta on, two classes can be told apart if the difference is significant. */
 export const limits = { delta: 0.05, p: 0.001 } as const;
 
 /** Two classes, or one with itself, and what their difference should be. */
@@ -14,7 +14,7 @@ export interface Comparison {
   readonly difference: Difference;
 }
 
-/** What one who sends envelopes must not learn. */
+/** The differences that a client must not be able to measure. */
 const pairs: readonly (readonly [ClassName, ClassName])[] = [
   ['bad padding', 'bad JSON'],
   ['bad padding, not UTF-8', 'not UTF-8'],
@@ -48,13 +48,13 @@ export function isApart({ delta, p }: Pick<Difference, 'delta' | 'p'>): boolean 
   return Math.abs(delta) >= limits.delta && p < limits.p;
 }
 
-/** What would have been seen nine times in ten: a delta, and the nanoseconds that make it up. */
+/** The delta that would have been detected nine times in ten, and the nanoseconds that cause it. */
 export function detectable({ 'bad JSON': times }: Times): { readonly delta: number; readonly shift: number } {
   const delta = Math.max(limits.delta, detectableDelta(times.length, times.length));
   return { delta, shift: shiftFor(times, delta) };
 }
 
-/** What is not as it should be, a sentence each. */
+/** The failed expectations, a sentence each. */
 export function objections(comparisons: readonly Comparison[]): string[] {
   return comparisons
     .filter(({ expected, difference }) => isApart(difference) !== (expected === 'apart'))

@@ -44,7 +44,7 @@ function inRandomOrder(ofEach: number, random: Random): ClassName[] {
   return random.shuffle(classNames.flatMap((name) => Array<ClassName>(ofEach).fill(name)));
 }
 
-/** What may differ: the request id, in the head and in the body, and the second in which it was. */
+/** The parts of a response that may differ: the request id, in the head and in the body, and the date. */
 const requestId = /(?<=\nX-Request-Id: )\S+|(?<="request_id":")[^"]+|(?<=\nDate: )[^\r]+/g;
 
 function exchange(socket: Socket, request: Buffer): Promise<{ time: number; response: string }> {

@@ -3,13 +3,13 @@ import type { Random } from './random.ts';
 /** How the times of two classes differ. */
 export interface Difference {
   /**
-   * Cliff's delta: how much oftener a time of the first is the longer one than the shorter one, among all pairs. 0 where
-   * neither is favoured, 1 and -1 where the classes do not overlap.
+   * Cliff's delta: the share of pairs in which the first class took longer, less the share in which it took less time. 0 if
+   * neither is favoured, 1 and -1 if the classes do not overlap.
    */
   readonly delta: number;
   /** 95 % confidence. */
   readonly deltaInterval: Interval;
-  /** Two-sided, of the test of Mann and Whitney: how likely a delta so far from 0 is where there is no difference. */
+  /** Two-sided, of the test of Mann and Whitney: how likely a delta so far from 0 is if there is no difference. */
   readonly p: number;
   /** Of the medians, in nanoseconds. */
   readonly shift: number;
@@ -42,7 +42,7 @@ export function detectableDelta(first: number, second: number): number {
   return (3.2905 + 1.2816) * standardError(first, second);
 }
 
-/** By how many nanoseconds all of `times` would have to be longer to differ from what they are by `delta`. */
+/** The nanoseconds by which all of `times` would have to be longer to differ from the measured ones by `delta`. */
 export function shiftFor(times: readonly number[], delta: number): number {
   const x = sorted(times);
   let [low, high] = [0, (x.at(-1) ?? 0) - (x[0] ?? 0) + 1];
@@ -74,7 +74,7 @@ function placements(x: Float64Array, y: Float64Array): Float64Array {
   });
 }
 
-/** Of delta where there is no difference. Equal times, which are rare, would make it a little smaller. */
+/** The spread of delta if there is no difference. Equal times, which are rare, would make it a little smaller. */
 function standardError(first: number, second: number): number {
   return Math.sqrt((first + second + 1) / (3 * first * second));
 }

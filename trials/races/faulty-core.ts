@@ -1,15 +1,15 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import type { Defer } from '../load/stage.ts';
 
-/** How the core ends a connection; after a half-close it goes on reading. */
+/** How the core ends a connection; after a half-close it continues to read. */
 export const endings = ['close', 'reset', 'half-close'] as const;
 export type Ending = (typeof endings)[number];
 
-/** When it does so, where that is not at a time of its own. */
+/** When it does so, relative to a request. */
 export const moments = ['at the head', 'after the first byte of the response', 'with the response'] as const;
 export type Moment = (typeof moments)[number];
 
-/** A core that ends its connections at the worst moment, and counts each charge of which it has seen the head. */
+/** A core that ends its connections at the worst moment, and counts the heads of each charge. */
 export interface FaultyCore {
   readonly origin: string;
   /** How often each charge was seen, by its idempotency key. */
@@ -18,7 +18,7 @@ export interface FaultyCore {
   readonly connections: ReadonlySet<Socket>;
   /** When the last head was seen, on `performance.now()`'s scale. */
   lastSeen: number;
-  /** What happens to the next requests; undefined: they are answered. */
+  /** The fault of the next requests; undefined: they get responses. */
   fault: { readonly moment: Moment; readonly ending: Ending } | undefined;
 }
 
@@ -82,7 +82,7 @@ function answer(socket: Socket, id: string, fault: FaultyCore['fault']): void {
   endConnection(socket, ending);
 }
 
-/** Lets so many milliseconds pass: no timer is as exact as a race needs it. */
+/** Busy-waits for so many milliseconds, because timers are not exact enough for a race. */
 export function spin(milliseconds: number): void {
   const end = performance.now() + milliseconds;
   while (performance.now() < end);

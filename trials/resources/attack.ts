@@ -2,7 +2,7 @@ import { connect as connectPlain, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { keys } from '../../test/support/sidecar.ts';
 
-/** Where the sidecar listens, and the limits that an attack goes beyond. */
+/** The sidecar's address, and the limits that an attack exceeds. */
 export interface Target {
   readonly merchants: number;
   readonly admin: number;
@@ -12,16 +12,16 @@ export interface Target {
 
 export type Listener = 'merchants' | 'admin' | 'operators' | 'operators over TLS';
 
-/** One thing that a stranger can do, and on how many connections at once. */
+/** One way to attack, and the number of connections at once. */
 export interface Attack {
   readonly name: string;
   readonly listener: Listener;
   readonly sockets: number;
-  /** Whether it reads what comes back; it does if this is missing. */
+  /** Whether it reads responses; by default it does. */
   readonly reads?: false;
-  /** What is sent on a connection that has just been opened. */
+  /** The bytes to send on a new connection. */
   readonly begin: (socket: Socket) => void;
-  /** What is sent when a response has come. */
+  /** The bytes to send after a response. */
   readonly next?: (socket: Socket) => void;
 }
 
@@ -50,7 +50,7 @@ export function run({ listener, sockets, reads, begin, next }: Attack, target: T
     socket.once('close', () => setTimeout(open, pause * (0.5 + Math.random())));
     socket.once(listener === 'operators over TLS' ? 'secureConnect' : 'connect', () => {
       if (reads === false) socket.pause();
-      // A response ends with its JSON, and is not asked for before: what comes in advance is an attack of its own.
+      // A response ends with its JSON. The next request waits for it: pipelining is an attack of its own.
       else socket.on('data', (data: Buffer) => void (data.at(-1) === closingBrace && next?.(socket)));
       begin(socket);
     });

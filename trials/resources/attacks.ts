@@ -7,7 +7,7 @@ const test = 'Host: 127.0.0.1';
 const visitor = `Authorization: Bearer ${visitorsKey}`;
 const preflight = [live, 'Origin: https://shop.example', 'Access-Control-Request-Method: POST'];
 const testCredentials = [test, `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
-/** What the test endpoints take at most. */
+/** The largest body that the test endpoints accept. */
 const mostTested = 65_536;
 
 const refused = head('GET /', test);
@@ -15,7 +15,7 @@ const slow = head('OPTIONS /pay/silent', ...preflight);
 const document = JSON.stringify(Array.from({ length: mostTested / 2 - 1 }, () => 1));
 const undecryptable = JSON.stringify({ encrypted_data: '5a'.repeat(16 * 2_000) });
 
-/** Each way to make the sidecar hold or do something without a secret key, as far as docs/resources.md lists it. */
+/** Each way, listed in docs/resources.md, to make the sidecar hold or do something without a secret key. */
 export function attacksOn(target: Target): readonly Attack[] {
   const { connections, inFlight, header } = target.limits;
   const merchants = { listener: 'merchants' } as const;

@@ -20,10 +20,10 @@ export function contentsUnder(limits: Contents, pair: Pair, attackersCore: strin
     ],
     // So that attackers have as many addresses as they like.
     trustedProxies: ['127.0.0.0/8'],
-    // It never answers.
+    // It never responds.
     tracing: { otlp: `${attackersCore}/traces`, sample: 0.1 },
     limits,
-    // Shorter than the defaults, so that everything is given back and taken again, and not so short that all goes by itself.
+    // Shorter than the defaults, so that resources are released and taken again, but not so short that everything expires by itself.
     timeouts: { header: '5s', request: '20s', upstream: '20s', idle: '20s' },
   });
   const { accounts } = files['accounts.yaml'] as { readonly accounts: readonly Contents[] };

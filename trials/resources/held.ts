@@ -11,7 +11,7 @@ export function heldBy(pid: number): number {
   }
 }
 
-/** How much of its budgets the sidecar says is taken. */
+/** The use of the budgets, from the sidecar's metrics. */
 export async function limitUsed(adminUrl: string): Promise<Readonly<Record<string, number>>> {
   const metrics = await (await fetch(`${adminUrl}/metrics`)).text();
   const used = /^envelope_sidecar_limit_used\{limit="(in_flight|buffered)"\} (\d+)$/gm;

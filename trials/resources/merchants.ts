@@ -25,7 +25,7 @@ export class Merchants {
     this.#running = Promise.all(Array.from({ length: lanes }, (_, lane) => this.#run(lane)));
   }
 
-  /** @returns what went wrong, and what took longer than so many milliseconds */
+  /** @returns the failed requests, and those that took longer than so many milliseconds */
   async end(longest: number): Promise<string[]> {
     this.#ended = true;
     await Promise.race([this.#running, setTimeout(patience).then(() => this.#problems.push('a request has no end'))]);

@@ -1,12 +1,12 @@
-/** What one part of the run has found. */
+/** The results of one part of the run. */
 export interface Part {
   readonly name: string;
   readonly loops: number;
-  /** Requests that were answered as they should be. */
+  /** Requests with the expected response. */
   readonly answered: number;
   /** Requests that found the port closed, or a listener that was just closed: a gateway sends them elsewhere. */
   readonly notTaken: number;
-  /** API keys that were given out meanwhile. */
+  /** API keys that were issued meanwhile. */
   readonly keys: number | undefined;
   /** The longest start, from the command to its listeners, in milliseconds. */
   readonly slowest: number | undefined;

@@ -5,7 +5,7 @@ import { inFlight } from '../../test/support/metrics.ts';
 import type { LoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
 
-/** What a process holds at a moment. Bytes, or how many. */
+/** The resources of a process at a moment, in bytes or as counts. */
 export interface Sample {
   /** Seconds since the sampler was there. */
   readonly at: number;
@@ -18,7 +18,7 @@ export interface Sample {
   readonly collected: { readonly heap: number; readonly buffers: number } | undefined;
 }
 
-/** Looks at a sidecar from outside: the kernel, the metrics, and Node's inspector, by which garbage can be collected. */
+/** Observes a sidecar from outside: by the kernel, its metrics, and Node's inspector, which can collect garbage. */
 export class Sampler {
   readonly #sidecar: LoadedSidecar;
   readonly #inspector: WebSocket;

@@ -8,11 +8,11 @@ export interface Point {
 export interface Series {
   readonly name: string;
   readonly points: readonly Point[];
-  /** What it may grow by in the second half of the time, by its median; undefined if that is not judged. */
+  /** The growth that is allowed in the second half of the time, relative to the median; undefined if it is not judged. */
   readonly allowed: ((median: number) => number) | undefined;
 }
 
-/** What can be said of a series. */
+/** The verdict on a series. */
 export interface Trend {
   readonly name: string;
   readonly start: number;
