@@ -8,7 +8,7 @@ import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.
 import { Importer } from '../accounts/transfer/importer.ts';
 import { linesOf } from '../accounts/transfer/lines.ts';
 import { Vault, parseMasterKeys } from '../accounts/vault.ts';
-import { loadConfig } from '../config/load.ts';
+import { loadSettings } from '../config/load.ts';
 import { openStore } from '../config/open-stores.ts';
 import { formatProblem } from '../yaml/problem.ts';
 import { CommandFailed } from './command-failed.ts';
@@ -19,7 +19,7 @@ import { onStore, storeCommand } from './store-command.ts';
 import type { SetExitCode, StoreOptions, StoreSession } from './store-command.ts';
 
 /** Accounts added together: for each batch a file is rewritten or a database asked. */
-const batchSize = 2_000;
+const batchSize = 5_000;
 
 /** Adds `accounts import|export|copy|rekey`. */
 export function addTransferCommands(accounts: Command, io: CliIo, setExitCode: SetExitCode): void {
@@ -76,11 +76,11 @@ async function* candidates(file: string, lines: ReturnType<typeof ndjsonAccounts
 }
 
 async function copyTo(session: StoreSession, configFile: string): Promise<void> {
-  const loaded = loadConfig(configFile, session.io.env);
+  const loaded = loadSettings(configFile, session.io.env);
   if (!loaded.ok) {
     throw new CommandFailed(loaded.problems.map(formatProblem).join('\n'), exitCodes.configuration);
   }
-  const { store, vault } = openStore(loaded.config.store, session.io.env);
+  const { store, vault } = openStore(loaded.value.store, session.io.env);
   try {
     const importer = new Importer({ ...session, store, vault }, session.vault, session.actor);
     await transfer(session, importer, storedIn(session), () => undefined);

@@ -3,7 +3,7 @@ import type { Command } from 'commander';
 import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-error.ts';
 import { Operations, type OperationsOptions } from '../accounts/operations.ts';
 import type { StoreSettings } from '../config/config.ts';
-import { loadConfig } from '../config/load.ts';
+import { loadSettings } from '../config/load.ts';
 import { openStore } from '../config/open-stores.ts';
 import { auditTo } from '../telemetry/audit.ts';
 import { createLogger } from '../telemetry/logger.ts';
@@ -76,9 +76,9 @@ async function carryOut(
     );
     return exitCodes.usage;
   }
-  const loaded = loadConfig(options.config, io.env);
+  const loaded = loadSettings(options.config, io.env);
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
-  const settings = loaded.config.store;
+  const settings = loaded.value.store;
   const { store, vault } = openStore(settings, io.env);
   const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };

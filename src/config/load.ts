@@ -52,6 +52,11 @@ export function loadFiles(path: string, env: Env, running?: StoreSettings): Load
   return { sidecar, accounts: readAccountsOf(running, env, files), files: seen() };
 }
 
+/** Reads the sidecar's file without the accounts. */
+export function loadSettings(path: string, env: Env): FileContent<Settings> {
+  return readSidecar(path, env, new Files()).sidecar;
+}
+
 interface ReadSidecar {
   readonly sidecar: FileContent<Settings>;
   /** The store, even if other members are invalid; undefined if it is not known. */

@@ -19,11 +19,16 @@ export class YamlFile {
   readonly #warnings: Problem[] = [];
   readonly #reported = new Set<string>();
 
-  /** Reads and parses the file. Throws `WrongValue` if it cannot be read. */
-  constructor(path: string, files: Files, directory: string = dirname(path)) {
+  /**
+   * Reads and parses the file.
+   *
+   * @param text what it will hold, if it is not to be read
+   * @throws WrongValue it cannot be read
+   */
+  constructor(path: string, files: Files, directory: string = dirname(path), text: string = files.read(path)) {
     this.directory = directory;
     this.files = files;
-    this.text = files.read(path);
+    this.text = text;
     this.#name = displayName(path);
     this.#parsed = parseYaml(this.text);
     for (const { offset, path, message } of this.#parsed.problems) {

@@ -164,11 +164,11 @@ describe('accounts import', () => {
   test('shows people how far it is, and takes the bar away', async () => {
     let now = 0;
     const transfer = new TransferFolder(undefined, { isTerminal: true, clock: () => (now += 1_000) });
-    const { stderr } = await transfer.import(Array.from({ length: 2_100 }, (_, i) => ({ ...globex, id: `a${i}` })));
+    const { stderr } = await transfer.import(Array.from({ length: 5_100 }, (_, i) => ({ ...globex, id: `a${i}` })));
     const drawn = stderr.split('\r\u001B[K').slice(1);
     expect(drawn).toHaveLength(3);
-    expect(drawn[0]).toMatch(/^\[#+\.*\] {1,3}\d+ % {2}2,000 accounts$/);
-    expect(drawn[1]).toMatch(/^\[#{30}\] 100 % {2}2,100 accounts$/);
+    expect(drawn[0]).toMatch(/^\[#+\.*\] {1,3}\d+ % {2}5,000 accounts$/);
+    expect(drawn[1]).toMatch(/^\[#{30}\] 100 % {2}5,100 accounts$/);
     expect(drawn[2]).toMatch(/^\{"level":"info"/);
     for (const bar of drawn.slice(0, 2)) expect(bar.length).toBeLessThanOrEqual(80);
   });

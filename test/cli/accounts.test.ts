@@ -210,7 +210,7 @@ last used    see "credentials" in the log: a file does not record it
     const without = await runCommand(['accounts', 'list', '--config', folder.file('sidecar.yaml')]);
     expect(without).toMatchObject({ code: 78, stdout: '' });
     expect(without.stderr).toMatch(
-      /accounts\.yaml:\d+:\d+ {2}accounts\[0\]\.encryption\.live\.key {2}sealed: set accounts\.masterKey to the master key\n$/,
+      /accounts\.yaml:\d+:\d+ {2}accounts\[0\]\.encryption\.live\.key {2}sealed: set accounts\.masterKey to the master key \(store_invalid\)\n$/,
     );
   });
 });
@@ -258,7 +258,7 @@ describe('what goes wrong', () => {
     expect(await run('accounts list')).toEqual({
       code: 78,
       stdout: '',
-      stderr: `${folder.file('accounts.yaml')}:1:12  accounts[0].name  missing: expected 1 to 200 characters without control characters\n`,
+      stderr: `accounts list: ${folder.file('accounts.yaml')}:1:12  accounts[0].name  missing: expected 1 to 200 characters without control characters (store_invalid)\n`,
     });
   });
 });

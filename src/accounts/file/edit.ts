@@ -10,15 +10,76 @@ type Members = Readonly<Record<string, Plain | undefined>>;
 
 const layout = { lineWidth: 0 } as const;
 
+/** An accounts' file after a change. */
+export interface ChangedText {
+  readonly text: string;
+  /** A text with the same accounts as `text`, apart from some that stay as they are to the byte: as much as has to be checked. */
+  readonly part: string;
+  /** The ids of the accounts in `part`, in its order. */
+  readonly ids: readonly string[];
+}
+
 /**
- * The text of an accounts' file with some accounts changed. Only the members that differ are touched, so that references,
- * comments and the order of the rest stay. If the accounts are a block list, as they usually are, all other accounts keep every
- * byte; otherwise the file is formatted anew.
+ * The text of an accounts' file in which accounts are changed. Of a long list only the items around the change are parsed.
  *
  * @param before  the accounts of the text, in its order
  * @param changed accounts to be written; those with a new id come last
  */
-export function changedText(text: string, before: readonly StoredAccount[], changed: readonly StoredAccount[]): string {
+export function changedText(
+  text: string,
+  before: readonly StoredAccount[],
+  changed: readonly StoredAccount[],
+): ChangedText {
+  const known = new Set(before.map(({ id }) => id));
+  const added = changed.map(({ id }) => id).filter((id) => !known.has(id));
+  const items = itemsOf(text, before.length);
+  if (items !== undefined) {
+    const ids = new Set(changed.map(({ id }) => id));
+    // The first two show how items are spaced; new ones come behind the last.
+    const picked = before
+      .map((_, i) => i)
+      .filter((i) => i < 2 || i === before.length - 1 || ids.has(before[i]?.id ?? ''));
+    const some = picked.flatMap((i) => before[i] ?? []);
+    const part = editText(items.head + picked.map((i) => items.texts[i]).join(''), some, changed);
+    const after = itemsOf(part, picked.length + added.length);
+    if (after !== undefined && after.head === items.head) {
+      const texts = [...items.texts];
+      for (const [place, i] of picked.entries()) texts[i] = after.texts[place] ?? '';
+      const whole = items.head + texts.join('') + after.texts.slice(picked.length).join('');
+      return { text: whole, part, ids: [...some.map(({ id }) => id), ...added] };
+    }
+  }
+  const whole = editText(text, before, changed);
+  return { text: whole, part: whole, ids: [...before.map(({ id }) => id), ...added] };
+}
+
+/** A file cut up before each item of its list. */
+interface Items {
+  readonly head: string;
+  readonly texts: readonly string[];
+}
+
+/**
+ * The items of a list in lines; undefined if there are not as many as expected, or if something may reach from one into
+ * another. In a valid text a line that begins with a dash at the column of the list begins an item: whatever belongs to an
+ * item stands further right.
+ */
+function itemsOf(text: string, count: number): Items | undefined {
+  const mayHaveAnchors = /[&*][^\s&*]/.test(text);
+  const [, indent] = /^accounts:[^\n]*\n(?:[ ]*(?:#[^\n]*)?\n)*( *)- /m.exec(text) ?? [];
+  if (indent === undefined || mayHaveAnchors || text.includes('\r')) return undefined;
+  const starts = [...text.matchAll(new RegExp(`^${indent}- `, 'gm'))].map(({ index }) => index);
+  const [first] = starts;
+  if (first === undefined || starts.length !== count) return undefined;
+  return { head: text.slice(0, first), texts: starts.map((start, i) => text.slice(start, starts[i + 1])) };
+}
+
+/**
+ * The text of an accounts' file with some accounts changed. Only the members that differ are touched, so that references,
+ * comments and the order of the rest stay. If the accounts are a block list, as they usually are, all other accounts keep every
+ * byte; otherwise the file is formatted anew. Parameters as of `changedText`.
+ */
+function editText(text: string, before: readonly StoredAccount[], changed: readonly StoredAccount[]): string {
   const document = parseDocument(text, { schema: 'core', stringKeys: true, uniqueKeys: false });
   const list = document.get('accounts');
   if (!isSeq(list)) throw new Error('a text that was read as accounts has none');

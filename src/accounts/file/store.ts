@@ -83,7 +83,8 @@ export class FileStore implements Store {
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
       for (let attempt = 1; ; attempt++) {
         const read = this.#read(path);
-        const asked = read.accounts.filter(({ id }) => ids.includes(id));
+        const wanted = new Set(ids);
+        const asked = read.accounts.filter(({ id }) => wanted.has(id));
         const decision = await decide(new Map(asked.map((account) => [account.id, account])));
         const isKept = once !== undefined && decision.receipt !== undefined;
         const kept = isKept ? receipts.with(once, decision.receipt) : undefined;
@@ -164,8 +165,13 @@ export class FileStore implements Store {
     }
   }
 
-  #parse(path: string, vault?: Vault): Pick<Read, 'text' | 'accounts'> & { readonly problems: readonly Problem[] } {
-    const file = new YamlFile(path, new Files(), dirname(this.#file));
+  /** @param text in place of what the file holds */
+  #parse(
+    path: string,
+    vault?: Vault,
+    text?: string,
+  ): Pick<Read, 'text' | 'accounts'> & { readonly problems: readonly Problem[] } {
+    const file = new YamlFile(path, new Files(), dirname(this.#file), text);
     const accounts = readAccounts(file, this.#env, vault);
     return { text: file.text, accounts, problems: file.problems };
   }
@@ -173,13 +179,17 @@ export class FileStore implements Store {
   /** Returns false if the file was changed meanwhile, and another attempt is worth it. */
   #write(path: string, read: Read, { accounts: changed, events, receipts }: Written, attempt: number): boolean {
     if (changed.length === 0 && receipts === undefined && events.length === 0) return true;
-    const wanted = [...new Map([...read.accounts, ...changed].map((account) => [account.id, account])).values()];
-    refuseDuplicates(wanted);
-    const text = changed.length === 0 ? read.text : changedText(read.text, read.accounts, changed);
+    const wanted = new Map([...read.accounts, ...changed].map((account) => [account.id, account]));
+    refuseDuplicates([...wanted.values()]);
+    const { text, part, ids } =
+      changed.length === 0
+        ? { text: read.text, part: 'accounts: []', ids: [] }
+        : changedText(read.text, read.accounts, changed);
+    const expected = ids.flatMap((id) => wanted.get(id) ?? []);
     const check = (candidate: string): void => {
       // Sealed texts are not opened: they may be sealed with another master key from now on.
-      const { accounts, problems } = this.#parse(candidate);
-      if (problems.length === 0 && isDeepStrictEqual(accounts.map(membersOf), wanted.map(membersOf))) return;
+      const { accounts, problems } = this.#parse(candidate, undefined, part);
+      if (problems.length === 0 && isDeepStrictEqual(accounts.map(membersOf), expected.map(membersOf))) return;
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
     };
     const takeAway = new Trail(path).append(events);

@@ -25,7 +25,7 @@ function changed(text: string, id: string, change: (account: StoredAccount) => S
   const before = read(text);
   const account = before.find((each) => each.id === id);
   const after = change(account ?? newAccount(undefined, id, `Account ${id}`));
-  const result = changedText(text, before, [after]);
+  const { text: result } = changedText(text, before, [after]);
   const expected = account === undefined ? [...before, after] : before.map((each) => (each.id === id ? after : each));
   expect(read(result).map(membersOf)).toEqual(expected.map(membersOf));
   return result;
@@ -255,3 +255,33 @@ function fileOf(): fc.Arbitrary<string> {
     )
     .map((parts) => parts.join(''));
 }
+
+describe('a long list', () => {
+  const text = `# Our accounts.\naccounts:\n${Array.from({ length: 500 }, (_, i) => `  # No. ${i}.\n  - id: a${i}\n    name: A\n`).join('')}`;
+
+  test.each(['a0', 'a1', 'a250', 'a499', 'new'])('is parsed only around a change of %s', (id) => {
+    const before = read(text);
+    const account = before.find((each) => each.id === id) ?? newAccount(undefined, id, 'New');
+    const { text: whole, part, ids } = changedText(text, before, [{ ...account, name: 'Changed' }]);
+    expect(part.length).toBeLessThan(200);
+    expect(read(part).map((each) => each.id)).toEqual(ids);
+    const expected = before.map((each) => (each.id === id ? 'Changed' : 'A'));
+    expect(read(whole).map(({ name }) => name)).toEqual(id === 'new' ? [...expected, 'Changed'] : expected);
+    expect(diff(text, whole)).toEqual(
+      id === 'new'
+        ? ['+  - id: new', '+    name: Changed', '+    active: true', '+    keys: []']
+        : ['+    name: Changed'],
+    );
+  });
+
+  test.each([
+    ['anchors', text.replace('name: A', 'name: &name A').replace(/A\n$/, '*name\n')],
+    ['other line ends', text.replaceAll('\n', '\r\n')],
+    ['items that begin on the next line', text.replace('- id: a0', '-\n    id: a0')],
+  ])('with %s is parsed whole', (_, odd) => {
+    const before = read(odd);
+    const { text: whole, part } = changedText(odd, before, before.slice(0, 1).map(deactivated));
+    expect(part).toBe(whole);
+    expect(read(whole).map(({ active }) => active)).toEqual(before.map(({ id }) => id !== 'a0'));
+  });
+});
