@@ -120,11 +120,7 @@ export const admissionMutants: readonly Mutant[] = [
     ['test/gateway/failed-attempts.test.ts'],
     [
       ['if (retryAfter !== undefined) return new Refusal(', 'if (false) return new Refusal(', 'guesses are limited'],
-      [
-        'this.#guesses.failed(clientOf(request, head), request.rules.limits.failedKeys.window, request.stats.startedAt);',
-        '',
-        'guesses are counted',
-      ],
+      ['this.#guesses.failed(client, window, startedAt);', '', 'guesses are counted'],
     ],
   ),
   ...mutantsOf(

@@ -72,7 +72,11 @@ export const consoleMutants: readonly Mutant[] = [
         'it expires at its time, not after it',
       ],
       ['hash === session.tokenHash', 'hash !== undefined', 'a session ends with its token'],
-      [' && this.#sessions.size < most', '', 'the number of sessions is bounded'],
+      [
+        "if (own.length >= maxOfToken) this.#sessions.delete(own[0]?.[0] ?? '');",
+        '',
+        'the number of sessions of a token is bounded',
+      ],
       ['randomBytes(32)', 'randomBytes(8)', 'the id of a session cannot be guessed'],
       ['this.#sessions.delete(hashOf(id))', 'this.#sessions.clear()', 'sign-out ends no other session'],
     ],
