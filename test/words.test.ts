@@ -79,9 +79,6 @@ const checked = [
 const exempt = (file: string, line: string): boolean =>
   file === 'test/words.test.ts' || (file === 'CONTRIBUTING.md' && line.startsWith('|'));
 
-/** Folders with retired words in the names of tests. */
-const notYet: readonly string[] = ['test/accounts'];
-
 function filesBelow(path: string): string[] {
   if (!existsSync(path)) throw new Error(`${path} does not exist`);
   if (statSync(path).isFile()) return [path];
@@ -92,10 +89,7 @@ function filesBelow(path: string): string[] {
 }
 
 describe('a retired word', () => {
-  const files = checked
-    .flatMap(filesBelow)
-    .filter((file) => !notYet.some((folder) => file.startsWith(folder)))
-    .map((file) => ({ file, lines: readFileSync(file, 'utf8').split('\n') }));
+  const files = checked.flatMap(filesBelow).map((file) => ({ file, lines: readFileSync(file, 'utf8').split('\n') }));
 
   test.each(retiredWords.map((word) => [word.pattern.source, word] as const))('%s is used nowhere', (_name, word) => {
     const uses = files.flatMap(({ file, lines }) =>

@@ -21,7 +21,7 @@ function withKey(change: object): Account {
 describe('an account in memory', () => {
   const on = enabledOf(held.encryption.test);
 
-  test('is in force as it is, whoever made the object', () => {
+  test('is in force as it is, even as a copy', () => {
     const copy = { ...held, encryption: { test: encryptionOf(acmeTest, { grace: { ...grace } }) } };
     expect(memoryDirectory([acme]).isInForce(copy)).toBe(false);
     expect(memoryDirectory([copy]).isInForce(held)).toBe(true);

@@ -31,7 +31,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(await all(store)).toEqual([]);
     });
 
-    test('gives back what was written, to the last member, whoever asks', async () => {
+    test('gives back what was written, to the last member, through any connection', async () => {
       const storage = await makeStorage();
       await put(storage.open(), ...accounts);
       const other = storage.open();
@@ -226,7 +226,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
     describe('with an idempotency key', () => {
       const once = { key: 'one', request: 'f'.repeat(64) };
 
-      test('makes a change once, and answers repeats with its receipt, whoever asks', async () => {
+      test('makes a change once, and answers repeats with its receipt, through any connection', async () => {
         const storage = await makeStorage();
         const store = storage.open();
         await put(store, accountOf('a'));
@@ -282,7 +282,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       const write = (store: Store, id: string, ...made: readonly AuditEvent[]): Promise<unknown> =>
         store.change([id], () => ({ accounts: [accountOf(id)], events: made, result: undefined }));
 
-      test('has every change, the oldest first, whoever asks', async () => {
+      test('has every change, the oldest first, through any connection', async () => {
         const storage = await makeStorage();
         const store = storage.open();
         expect(await events(store)).toEqual([]);

@@ -51,9 +51,9 @@ export const accountsFileMutants: readonly Mutant[] = [
       '',
       'a repeated request is not carried out',
     ],
-    ['    refuseDuplicates(wanted);\n', '', 'no two accounts share a key'],
+    ['    refuseDuplicates([...wanted.values()]);\n', '', 'no two accounts share a key'],
     [
-      'isDeepStrictEqual(accounts.map(membersOf), wanted.map(membersOf))',
+      'isDeepStrictEqual(accounts.map(membersOf), expected.map(membersOf))',
       'true',
       'what was written is read again and compared',
     ],

@@ -42,7 +42,7 @@ describe('a file remembers idempotency keys', () => {
     expect(await ask(folder, 0)).toEqual({ outcome: 'changed', result: 0 });
   });
 
-  test.each(['{', '7'])('and changes nothing where somebody made %j of them', async (written) => {
+  test.each(['{', '7'])('and changes nothing if another process has written %j over them', async (written) => {
     const folder = new Folder({ 'accounts.yaml': one, [beside]: written });
     await expect(ask(folder, 0)).rejects.toMatchObject({
       code: 'store_invalid',

@@ -57,7 +57,7 @@ describe('a file that is replaced', () => {
     },
   );
 
-  test.skipIf(!isRoot)('keeps its owner, whoever rewrites it', () => {
+  test.skipIf(!isRoot)('keeps its owner, no matter which user rewrites it', () => {
     const path = new Folder({ file: 'old' }).file('file');
     chownSync(path, 12_345, 23_456);
     replaceFile(path, 'new', versionOf(path), agree);
@@ -179,7 +179,7 @@ describe('the lock of a file', () => {
     expect(existsSync(folder.file('.file.lock'))).toBe(true);
   });
 
-  test.skipIf(!isRoot)('may be taken by whoever may write the file', async () => {
+  test.skipIf(!isRoot)('may be taken by each user who may write the file', async () => {
     const folder = new Folder({ file: '' });
     chmodSync(folder.path, 0o777);
     chmodSync(folder.file('file'), 0o660);

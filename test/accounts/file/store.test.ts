@@ -262,7 +262,7 @@ test('beside traffic, the thread that is kept gets no more listeners with each o
   expect(warned).not.toHaveBeenCalled();
 });
 
-test('a change waits for another one, whoever makes it', async () => {
+test('a change waits for another one, in this process or in another', async () => {
   const folder = new Folder({ 'accounts.yaml': one });
   const release = await lockFile(folder.file('accounts.yaml'), 0);
   const change = add(storeOn(folder), 'b');

@@ -12,7 +12,7 @@ const patience = { timeout: 15_000, interval: 10 };
 describeWithPostgres('the directory while its database is away', () => {
   const postgres = usePostgres();
 
-  test('goes on with known keys and says of others that nobody knows, until the server is back', async () => {
+  test('goes on with known keys and says that others are not known, until the server is back', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'), storedAccount('globex'));
