@@ -1,8 +1,10 @@
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect as connectTls, getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { startByteUpstream } from './support/byte-upstream.ts';
 import { createAuthority, type Certificate } from './support/certificates.ts';
-import { admin, configOf, keys, operatorsOf, startSidecar } from './support/sidecar.ts';
+import { admin, configOf, keys, operatorsOf, route, startSidecar } from './support/sidecar.ts';
 import { startUpstream } from './support/upstream.ts';
 
 const authority = createAuthority();
@@ -106,6 +108,26 @@ describe('a new configuration', () => {
     expect(await idleClosed).toBe(true);
     expect(await response).toBe(true);
     expect(await busyClosed).toBe(true);
+  });
+
+  test('with another CA closes the WebSockets that the one before let in', async () => {
+    const upstream = await startByteUpstream(
+      ({ socket }) =>
+        void socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),
+    );
+    const routes = [route('/ws', { upgrade: true })];
+    const sidecar = await startSidecar(configOf(upstream.origin, { listen: demanding, routes }));
+    const client = connect(sidecar, authority.issue('DNS:merchant'));
+    client.write(
+      `GET /ws HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
+    );
+    const [response] = (await once(client, 'data')) as [Buffer];
+    expect(response.toString()).toContain(' 101 ');
+    const closed = once(client, 'close');
+    sidecar.app.apply(
+      configOf(upstream.origin, { listen: { ...demanding, tls: { ...demanding.tls, clientCa: other.cert } }, routes }),
+    );
+    await closed;
   });
 });
 

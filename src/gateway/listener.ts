@@ -27,7 +27,7 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
     tls === undefined
       ? http.createServer(options)
       : createTlsServer({ ...options, ...tlsOptionsOf(tls), handshakeTimeout: timeouts.header });
-  // Node drops fields beyond this number silently: with room for one more the gateway sees that there were too many.
+  // Node's own limit is 1,000 fields. With room for one more the gateway sees that there were too many.
   server.maxHeadersCount = limits.headers + 1;
   stopAtDestroyed(server);
   server.on('connection', (socket) => gateway.connections.open(socket, tls !== undefined));

@@ -4,10 +4,9 @@ import { Server as TlsServer } from 'node:tls';
 import type { ServerTls } from '../config/config.ts';
 import { secureContextOf } from './listener.ts';
 
-/** Requests in progress on a connection; an upgraded one always counts as one. */
+/** Requests in progress on a connection. A WebSocket is none: it may last for hours, and is closed at once. */
 interface Use {
   requests: number;
-  upgraded: boolean;
 }
 
 /** Replaces the certificates of a running listener. Whether it demands certificates of its clients does not change. */
@@ -28,7 +27,7 @@ export class TlsRenewal {
     this.#clientCa = clientCa;
     if (clientCa === undefined) return;
     server.on('secureConnection', (socket) => {
-      this.#connections.set(socket, { requests: 0, upgraded: false });
+      this.#connections.set(socket, { requests: 0 });
       socket.once('close', () => this.#connections.delete(socket));
     });
     const begun = (req: IncomingMessage, res: ServerResponse): void => {
@@ -38,10 +37,6 @@ export class TlsRenewal {
       res.once('close', () => (use.requests -= 1));
     };
     for (const event of ['request', 'checkContinue', 'checkExpectation']) server.prependListener(event, begun);
-    server.prependListener('upgrade', (req: IncomingMessage) => {
-      const use = this.#connections.get(req.socket);
-      if (use !== undefined) use.upgraded = true;
-    });
   }
 
   /**
@@ -57,7 +52,7 @@ export class TlsRenewal {
     this.#clientCa = clientCa;
     for (const [socket, use] of this.#connections) {
       this.#connections.delete(socket);
-      if (use.requests === 0 || use.upgraded) socket.destroy();
+      if (use.requests === 0) socket.destroy();
       else void this.#closeWhenIdle(socket, use);
     }
   }

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { startByteUpstream } from '../support/byte-upstream.ts';
 import { openConnection, parseResponses, parseOnly, type RawResponse } from '../support/connection.ts';
 import {
   authorization,
@@ -9,6 +10,7 @@ import {
   untilGone,
   valid,
 } from '../support/refused.ts';
+import { configOf, startSidecar } from '../support/sidecar.ts';
 
 describe('the size of a head', () => {
   const limit = 2_000;
@@ -52,6 +54,21 @@ describe('the size of a head', () => {
     const [, refused] = parseResponses(await client.untilEnded());
     expectRefusal(refused as RawResponse, 'headers_too_large');
     expect(upstream.heads()).toBe(1);
+  });
+
+  test('may have as many fields as a limit above Node’s own of 1,000, and not one more', async () => {
+    const upstream = await startByteUpstream(
+      ({ socket }) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'),
+    );
+    const limits = { headers: 1_100, header: 32_768 };
+    const sidecar = await startSidecar(configOf(upstream.origin, { limits }));
+    const client = await openConnection(sidecar.port);
+    const head = (fields: number): string =>
+      request(line, 'Host: localhost', authorization, ...Array.from({ length: fields - 2 }, () => 'X: y'));
+    client.send(head(1_100));
+    expect(await client.untilText('\r\n\r\nok')).toContain('200 OK');
+    client.send(head(1_101));
+    expectRefusal(parseResponses(await client.untilEnded())[1] as RawResponse, 'headers_too_large');
   });
 
   test.each([

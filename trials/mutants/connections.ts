@@ -201,8 +201,8 @@ export const connectionMutants: readonly Mutant[] = [
     [
       ['(tls.clientCa ?? this.#clientCa)', 'tls.clientCa', 'a removed CA stays until a restart'],
       [
-        'if (use.requests === 0 || use.upgraded) socket.destroy();\n      else',
-        'if (use.upgraded) socket.destroy();\n      else',
+        'if (use.requests === 0) socket.destroy();\n      else void',
+        'if (use.requests > 0) void',
         'idle connections of another CA are closed at once',
         'closing when idle finds no request and closes at once, too',
       ],
@@ -212,7 +212,7 @@ export const connectionMutants: readonly Mutant[] = [
         'busy connections of another CA are closed after their response',
       ],
       [
-        'if (use.requests === 0 || use.upgraded) socket.destroy();\n      else void',
+        'if (use.requests === 0) socket.destroy();\n      else void',
         'socket.destroy();\n      if (false) void',
         'a response that is in progress is not cut off by a new CA',
       ],
