@@ -9,7 +9,7 @@ import { Importer } from '../accounts/transfer/importer.ts';
 import { linesOf } from '../accounts/transfer/lines.ts';
 import { Vault, parseMasterKeys } from '../accounts/vault.ts';
 import { loadSettings } from '../config/load.ts';
-import { openStore } from '../config/open-stores.ts';
+import { openStore } from '../config/command-store.ts';
 import { formatProblem } from '../yaml/problem.ts';
 import { CommandFailed } from './command-failed.ts';
 import { complain } from './complain.ts';

@@ -4,7 +4,7 @@ import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-erro
 import { Operations, type OperationsOptions } from '../accounts/operations.ts';
 import type { StoreSettings } from '../config/config.ts';
 import { loadSettings } from '../config/load.ts';
-import { openStore } from '../config/open-stores.ts';
+import { openStore } from '../config/command-store.ts';
 import { auditTo } from '../telemetry/audit.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { CommandFailed } from './command-failed.ts';

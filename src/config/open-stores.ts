@@ -1,13 +1,9 @@
 import { FileAccounts } from '../accounts/file/accounts.ts';
-import { FileStore } from '../accounts/file/store.ts';
 import type { OpenAccounts } from '../accounts/open-accounts.ts';
 import { PostgresAccounts } from '../accounts/postgres/accounts.ts';
 import type { Monitor } from '../accounts/postgres/monitor.ts';
-import { PostgresStore } from '../accounts/postgres/store.ts';
-import type { Store } from '../accounts/store.ts';
-import { Vault } from '../accounts/vault.ts';
 import type { Env } from '../yaml/values.ts';
-import type { Config, StoreSettings } from './config.ts';
+import type { Config } from './config.ts';
 
 export interface StoresDependencies {
   readonly env: Env;
@@ -29,12 +25,4 @@ export function openStores(
   if (store.kind === 'postgres') return new PostgresAccounts(store, clock, stopwatch, monitor());
   const { file, masterKeys } = store;
   return new FileAccounts({ file, env, masterKeys }, accounts, clock, unrecorded);
-}
-
-/** The store of a command, which needs no directory, and the vault of its credentials. Nothing is opened before it is needed. */
-export function openStore(settings: StoreSettings, env: Env): { readonly store: Store; readonly vault: Vault } {
-  const { masterKeys } = settings;
-  const vault = new Vault(masterKeys);
-  if (settings.kind === 'postgres') return { store: new PostgresStore(settings.url), vault };
-  return { store: new FileStore({ file: settings.file, env, masterKeys }), vault };
 }

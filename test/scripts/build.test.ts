@@ -69,7 +69,7 @@ describe('the built sidecar', () => {
     expect(await run(['check', '--config', join(target, 'sidecar.yaml')]).ended()).toMatchObject({ code: 0 });
   });
 
-  test('loads no package at a start that does not need one', () => {
+  test('loads no package at a start that does not need one, and no parser into the main thread', () => {
     const loaded = new Set<string>();
     const follow = (name: string): void => {
       if (loaded.has(name)) return;
@@ -78,7 +78,18 @@ describe('the built sidecar', () => {
       const code = readFileSync(join(folder, name), 'utf8');
       for (const [, next = ''] of code.matchAll(/^(?:import|export)\b[^"'`;]*?["']([^"']+)["'];$/gm)) follow(next);
     };
-    for (const entry of ['main.js', 'load-worker.js']) follow(`./${entry}`);
+    follow('./main.js');
+    const sources = [...loaded]
+      .filter((name) => existsSync(join(folder, `${name}.map`)))
+      .flatMap((name) => {
+        const map = JSON.parse(readFileSync(join(folder, `${name}.map`), 'utf8')) as { sources: string[] };
+        return map.sources;
+      });
+    expect(sources.some((source) => source.endsWith('src/app.ts'))).toBe(true);
+    // The thread that reads the configuration gives their memory back.
+    expect(sources.filter((source) => /node_modules\/(?:zod|yaml)\//.test(source))).toEqual([]);
+    expect([...loaded]).not.toContain('node:sqlite');
+    follow('./load-worker.js');
     expect([...loaded]).toContain('./serve.js');
     expect([...loaded].filter((name) => !name.startsWith('./') && !name.startsWith('node:'))).toEqual([]);
   });

@@ -3,8 +3,19 @@ import { extname } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { AccountsError } from '../accounts-error.ts';
 import type { FileMessage, FileReply, FileTask } from './messages.ts';
-import { FileStore, type FileStoreOptions } from './store.ts';
-import type { Changed, Decide, IdempotencyKey, Selection, StoredAccount, Unreadable } from '../store.ts';
+import type { FileStore, FileStoreOptions } from './store.ts';
+import type { EnvironmentName } from '../api-key.ts';
+import type {
+  AuditEvent,
+  Changed,
+  Decide,
+  EventFilter,
+  IdempotencyKey,
+  Selection,
+  Store,
+  StoredAccount,
+  Unreadable,
+} from '../store.ts';
 
 /** How long a thread waits for another task before it ends. To start one takes longer than most tasks. Milliseconds. */
 const idleTime = 10_000;
@@ -13,7 +24,8 @@ const idleTime = 10_000;
  * The accounts' file as a store beside merchants' traffic: reading and writing it takes a second for some thousand
  * accounts, so a thread of its own carries the operations out, one at a time. What is decided is decided here.
  */
-export class ThreadedFileStore extends FileStore {
+export class ThreadedFileStore implements Store {
+  readonly recordsUse = false;
   readonly #options: FileStoreOptions;
   /** Resolves when the operation before is over. */
   #turn: Promise<void> = Promise.resolve();
@@ -21,26 +33,25 @@ export class ThreadedFileStore extends FileStore {
   #idle: NodeJS.Timeout | undefined;
 
   constructor(options: FileStoreOptions) {
-    super(options);
     this.#options = options;
   }
 
-  override async read(id: string): Promise<StoredAccount | undefined> {
+  async read(id: string): Promise<StoredAccount | undefined> {
     return this.#one({ kind: 'read', id });
   }
 
-  override async findByKey(hash: string): Promise<StoredAccount | undefined> {
+  async findByKey(hash: string): Promise<StoredAccount | undefined> {
     return this.#one({ kind: 'find_by_key', hash });
   }
 
-  override async *list(after?: string, _unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount> {
+  async *list(after?: string, _unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount> {
     for await (const [accounts, reply] of this.#conversation({ kind: 'list', after, selection })) {
       yield* accounts;
       reply({ accounts: [], events: [] });
     }
   }
 
-  override async change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>> {
+  async change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>> {
     let changed: Changed<T> | undefined;
     const response = (existing: readonly StoredAccount[]): FileReply => {
       const { accounts, events, result, receipt } = decide(new Map(existing.map((account) => [account.id, account])));
@@ -54,7 +65,19 @@ export class ThreadedFileStore extends FileStore {
     return changed;
   }
 
-  override async close(): Promise<void> {
+  async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
+    return (await this.#onThisThread()).changeAll(rewrite, event);
+  }
+
+  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
+    yield* (await this.#onThisThread()).events(filter, unreadable);
+  }
+
+  async lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
+    return (await this.#onThisThread()).lastUnexpectedEnvelope(account, environment);
+  }
+
+  async close(): Promise<void> {
     const leave = await this.#enter();
     clearTimeout(this.#idle);
     await this.#worker?.terminate();
@@ -62,6 +85,12 @@ export class ThreadedFileStore extends FileStore {
   }
 
   /** The account that a task finds. */
+  /** For what is rare or takes little. Loaded on demand, because its parsers take memory that most sidecars save. */
+  async #onThisThread(): Promise<FileStore> {
+    const { FileStore } = await import('./store.ts');
+    return new FileStore(this.#options);
+  }
+
   async #one(task: FileTask): Promise<StoredAccount | undefined> {
     let found: StoredAccount | undefined;
     await this.#run(task, (accounts) => {

@@ -1,7 +1,6 @@
 import { chmod, chown, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { realpathSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
-import { z } from 'zod';
 import { readRegularFile } from '../../yaml/files.ts';
 import type { EnvironmentName } from '../api-key.ts';
 import type { UnexpectedEnvelopes } from '../directory.ts';
@@ -12,9 +11,6 @@ const interval = 60_000;
 
 /** Accounts remembered at most while they cannot be written; others are left out. */
 const most = 100_000;
-
-/** Epoch milliseconds, by account and environment. */
-const form = z.record(z.string(), z.int());
 
 /**
  * When accounts that do not encrypt last sent an envelope, in a file beside the accounts' file, so that the command line can
@@ -91,11 +87,17 @@ function pathOf(accounts: string): string {
 /** Something else in its place counts as no notes: they are no reason to refuse anything. */
 function read(path: string): Readonly<Record<string, number>> {
   try {
-    return form.parse(JSON.parse(readRegularFile(path).toString()));
+    return notesOf(JSON.parse(readRegularFile(path).toString()));
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code !== 'ENOENT') throw error;
     return {};
   }
+}
+
+/** Epoch milliseconds, by account and environment. Checked without `zod`, which a running sidecar does not load. */
+function notesOf(value: unknown): Readonly<Record<string, number>> {
+  const isValid = typeof value === 'object' && value !== null && Object.values(value).every(Number.isSafeInteger);
+  return isValid ? (value as Record<string, number>) : {};
 }
 
 /** The mode and the owner are those of the accounts' file. */

@@ -13,7 +13,7 @@ import { Folder } from '../../support/folder.ts';
 import { mayMount, Mount } from '../../support/mount.ts';
 import { describeStore, type Storage } from '../store-suite.ts';
 
-type Kind = new (options: FileStoreOptions) => FileStore;
+type Kind = new (options: FileStoreOptions) => Store;
 
 function storageOf(Kind: Kind): () => Promise<Storage> {
   return async () => {
@@ -22,7 +22,7 @@ function storageOf(Kind: Kind): () => Promise<Storage> {
   };
 }
 
-function storeOn(folder: Folder, Kind: Kind = FileStore, env: Record<string, string> = {}): FileStore {
+function storeOn(folder: Folder, Kind: Kind = FileStore, env: Record<string, string> = {}): Store {
   return new Kind({ file: folder.file('accounts.yaml'), env, masterKeys: [] });
 }
 
