@@ -29,7 +29,7 @@ export interface Attack {
 const pause = 2_000;
 
 /** In this time all connections are opened first. Milliseconds. */
-const ramp = 4_000;
+const ramp = 2_000;
 
 const closingBrace = 0x7d;
 
