@@ -124,6 +124,14 @@ export class ClientConnections {
     socket[state] = connection;
   }
 
+  /**
+   * Closes connections whose TLS handshake is not complete. Node's `closeAllConnections` leaves them open, and a request on one
+   * of them would be sent to an upstream whose response is not waited for.
+   */
+  stop(): void {
+    for (const { socket } of this.#handshaking.values()) socket.destroy();
+  }
+
   #forget(connection: ClientConnection): void {
     if (connection.closed) return;
     connection.closed = true;

@@ -70,10 +70,11 @@ export class Gateway {
     }, recheckInterval).unref();
   }
 
-  /** Breaks off all requests in flight. */
+  /** Breaks off all requests in flight, and those that would follow a TLS handshake in progress. */
   stop(): void {
     clearInterval(this.#rechecks);
     this.inFlight.stop();
+    this.connections.stop();
   }
 
   /** Applies new rules to later requests; those in flight keep the rules they began with. */

@@ -126,6 +126,14 @@ describe('beyond limits.connections', () => {
     expect(await endings(await openConnection(sidecar.port))).toEqual(['open']);
   });
 
+  test('a TLS handshake that is not complete when the sidecar stops is not completed', async () => {
+    const own = createAuthority().issue('IP:127.0.0.1');
+    const sidecar = await start({ listen: { host: '127.0.0.1', port: 0, tls: { ...own, clientCa: undefined } } });
+    const half = await openConnection(sidecar.port);
+    await sidecar.app.stop();
+    await vi.waitFor(() => expect(half.ending).not.toBe('open'));
+  });
+
   test('a reload may change the limit', async () => {
     const sidecar = await start();
     const upstream = await startUpstream();

@@ -74,6 +74,7 @@ export class PostgresDirectory implements VersionedDirectory {
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;
   #unconnected = false;
+  #closed = false;
   #heartbeat: NodeJS.Timeout | undefined;
 
   constructor({ url, vault, cache, staleFor, uses, stopwatch, monitor }: PostgresDirectoryOptions) {
@@ -99,6 +100,7 @@ export class PostgresDirectory implements VersionedDirectory {
   }
 
   async close(): Promise<void> {
+    this.#closed = true;
     clearInterval(this.#heartbeat);
     await this.#connection.close();
   }
@@ -276,8 +278,8 @@ export class PostgresDirectory implements VersionedDirectory {
   }
 
   #failed(error: unknown): never {
-    // A lost connection is reported as such.
-    if (this.#span !== undefined && !this.#failing) this.#monitor.failed(accountsError(error));
+    // A lost connection is reported as such; a query that the close breaks off belongs to a client that has left.
+    if (this.#span !== undefined && !this.#failing && !this.#closed) this.#monitor.failed(accountsError(error));
     this.#failing = true;
     throw error;
   }

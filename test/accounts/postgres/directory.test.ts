@@ -155,6 +155,40 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: false } });
   });
 
+  test('tells of no failure if it is closed while a key is read', async () => {
+    const url = await postgres.createDatabase();
+    const proxy = await postgres.proxy(url);
+    const { directory, monitor } = await openDirectory(proxy.url);
+    proxy.mute();
+    const found = directory.find(hashOf(keyNamed('acme')));
+    await directory.close();
+    expect(await found).toBe('unavailable');
+    expect(monitor.failures).toEqual([]);
+  });
+
+  test('reads a key again for a caller that asks after its change was heard', async () => {
+    const url = await postgres.createDatabase();
+    const store = openStore(url);
+    await put(store, storedAccount('acme'));
+    const proxy = await postgres.proxy(url);
+    const { directory } = await openDirectory(proxy.url);
+    const hash = hashOf(keyNamed('acme'));
+    await directory.find(hashOf(keyNamed('nobody')));
+    // Called when what was heard is forgotten, while the response that was read before it is still on its way.
+    const { promise: after, resolve } = Promise.withResolvers<unknown>();
+    const clear = vi.spyOn(LRUCache.prototype, 'clear');
+    onTestFinished(() => clear.mockRestore());
+    clear.mockImplementationOnce(() => resolve(directory.find(hash)));
+    proxy.hold();
+    const before = directory.find(hash);
+    await vi.waitFor(() => expect(proxy.held).toContain('Account acme'));
+    await put(store, storedAccount('acme', { active: false }));
+    await vi.waitFor(() => expect(proxy.held).toContain('envelope_sidecar_accounts\0acme'));
+    proxy.release();
+    expect(await before).toMatchObject({ account: { active: true } });
+    expect(await after).toMatchObject({ account: { active: false } });
+  });
+
   test('forgets all that one read of its connection tells of at once, and what it tells of counts', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('last'));
