@@ -137,7 +137,8 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
         if (!Number.isSafeInteger(contentLength)) return undefined;
         break;
       case 'transfer-encoding':
-        // RFC 9112 §6.1: with HTTP/1.0 the framing is faulty; readers differ on codings other than chunked.
+        // RFC 9112 §6.1: with HTTP/1.0 the framing is faulty; readers differ on codings other than chunked. Node's parser refuses
+        // a second one.
         if (head.body !== unstatedBody || !isHttp11 || value.toLowerCase() !== 'chunked') return undefined;
         head.body = chunkedBody;
         break;
@@ -194,7 +195,7 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
   }
   if (hosts > 1 || (hosts === 0 && isHttp11) || (hosts === 1 && !acceptableHost.test(head.host))) return undefined;
   if (contentLength !== undefined) {
-    // Node's parser refuses two framings, unless there is an Upgrade.
+    // Node's parser refuses two framings, too.
     if (head.body !== unstatedBody) return undefined;
     head.body = contentLength === 0 ? emptyBody : { kind: 'sized', contentLength };
   }

@@ -1,5 +1,6 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { Found } from '../../src/accounts/directory.ts';
+import { lingerTime } from '../../src/gateway/refusal.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';
@@ -34,6 +35,15 @@ describe('a refused request whose rest', () => {
     const head = await client.untilText('missing_api_key');
     expect(/^Connection: (.*)\r$/im.exec(head)?.[1]).toBe(connection);
   });
+});
+
+test('a refused request whose rest does not come ends its connection after a while', async () => {
+  const { origin } = await startUpstream();
+  const sidecar = await startSidecar(configOf(origin));
+  const client = await openConnection(sidecar.port);
+  client.send(`${request('POST / HTTP/1.1', 'Host: localhost', 'Content-Length: 10')}half`);
+  await client.untilText('missing_api_key');
+  await vi.waitFor(() => expect(client.ending).toBe('end'), { timeout: 2 * lingerTime });
 });
 
 test('a request whose client leaves while its key is looked up is not sent, and holds nothing', async () => {

@@ -130,12 +130,15 @@ describe('pipelined requests', () => {
     bearable.socket.destroy();
   });
 
-  test('followed by CONNECT and a reset leave the process running', async () => {
+  test.each([
+    ['CONNECT', ''],
+    ['CONNECT and a part of its body', 'Content-Length: 5\r\n'],
+  ])('followed by %s and a reset leave the process running', async (_name, framing) => {
     const upstream = await startUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     for (let i = 0; i < 20; i += 1) {
       const client = await openConnection(sidecar.port);
-      client.send(`${valid}CONNECT x:1 HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+      client.send(`${valid}CONNECT x:1 HTTP/1.1\r\nHost: localhost\r\n${framing}\r\n`);
       await vi.waitFor(async () => expect(await inFlight(sidecar)).toBeGreaterThan(0));
       client.socket.resetAndDestroy();
     }

@@ -84,11 +84,14 @@ test.each(['Upgrade: h2c', 'Upgrade: websocket, h2c'])('%s with a body is ignore
   expect(upstream.seen).toMatchObject([{ method: 'POST', body: '{}' }]);
 });
 
-test('a WebSocket handshake over HTTP/1.0 is an ordinary request', async () => {
+test.each([
+  ['over HTTP/1.0', 'GET /ws HTTP/1.0'],
+  ['with another method', 'POST /ws HTTP/1.1'],
+])('a WebSocket handshake %s is an ordinary request', async (_name, line) => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
   const client = await openConnection(sidecar.port);
-  client.send(request('GET /ws HTTP/1.0', 'Host: localhost', authorization, ...upgrade));
+  client.send(request(line, 'Host: localhost', authorization, ...upgrade));
   expect(await client.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
   expect(upstream.seen[0]?.headers).not.toHaveProperty('upgrade');
 });

@@ -4,7 +4,7 @@ import { mutantsOf, type Mutant } from './mutant.ts';
 export const connectionMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/gateway.ts',
-    ['test/gateway/refused-not-sent.test.ts', 'test/gateway/pipelined.test.ts'],
+    ['test/gateway/refused-not-sent.test.ts'],
     [
       [
         'if (req.socket.writableEnded) return;\n    if (res',
@@ -12,6 +12,11 @@ export const connectionMutants: readonly Mutant[] = [
         'behind a response that ends the connection nothing is a request',
       ],
     ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/connections.test.ts'],
+    [['    this.connections.stop();\n', '', 'a TLS handshake is not completed after the drain']],
   ),
   ...mutantsOf(
     'src/gateway/gateway.ts',
@@ -42,7 +47,7 @@ export const connectionMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/gateway/gateway.ts',
-    ['test/gateway/head-limits.test.ts', 'test/gateway/pipelined.test.ts'],
+    ['test/gateway/connections.test.ts'],
     [[' || connection.waitingBytes > this.#rules.limits.header;', ';', 'pipelined heads are bounded by bytes']],
   ),
   ...mutantsOf(
@@ -187,7 +192,7 @@ export const connectionMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/gateway/listener.ts',
-    ['test/gateway/upgrade-body.test.ts', 'test/gateway/malformed-request.test.ts'],
+    ['test/gateway/pipelined.test.ts', 'test/gateway/upgrade-body.test.ts'],
     [["    req.socket.on('error', () => {});\n", '', 'a reset CONNECT does not end the process']],
   ),
   ...mutantsOf(
@@ -240,7 +245,7 @@ export const connectionMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/gateway/pass-upgrade.ts',
-    ['test/gateway/ignored-upgrade.test.ts', 'test/upstream/upgrade.test.ts'],
+    ['test/gateway/upgrade-body.test.ts'],
     [
       [
         " || method !== 'GET' || httpVersionMinor === 0) return false",

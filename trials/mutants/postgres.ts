@@ -33,6 +33,7 @@ export const postgresMutants: readonly Mutant[] = [
     ['          this.#known.delete(hash);\n', '', 'a change is heard'],
     ["if (this.#heard.has('*')) this.#begin();", '', 'a change of all accounts is heard'],
     ['if (this.#unknown.size > 0) this.#unknown.clear();', '', 'a new key works at once'],
+    [' && !this.#closed', '', 'a query that a close breaks off is no error'],
     ['    this.#batches.outdate();\n', '', 'a response that was under way at a change is not used'],
   ]),
 ];

@@ -67,7 +67,14 @@ export const headMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/request-head.ts',
     ['test/gateway/request-framing.test.ts', 'test/gateway/ignored-upgrade.test.ts'],
-    [['if (head.body !== unstatedBody || !isHttp11', 'if (!isHttp11', 'one Transfer-Encoding']],
+    [
+      [
+        'if (head.body !== unstatedBody || !isHttp11',
+        'if (!isHttp11',
+        'one Transfer-Encoding',
+        "Node's parser refuses a second one behind chunked, with an Upgrade or without",
+      ],
+    ],
   ),
   ...mutantsOf(
     'src/gateway/request-head.ts',
@@ -76,7 +83,14 @@ export const headMutants: readonly Mutant[] = [
       'test/gateway/ignored-upgrade.test.ts',
       'test/gateway/request-framing.test.ts',
     ],
-    [['if (head.body !== unstatedBody) return undefined;\n', '', 'a length and chunks are not taken together']],
+    [
+      [
+        'if (head.body !== unstatedBody) return undefined;\n',
+        '',
+        'a length and chunks are not taken together',
+        "Node's parser refuses them together, with an Upgrade or without",
+      ],
+    ],
   ),
   ...mutantsOf(
     'src/gateway/request-head.ts',

@@ -4,9 +4,10 @@ import { mutantsOf, type Mutant } from './mutant.ts';
 export const responseMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/sealed-response.ts',
-    ['test/gateway/abort.test.ts'],
+    ['test/gateway/abort.test.ts', 'test/gateway/decoding.test.ts'],
     [
       ['const maxSealedAtOnce = 65_536;', 'const maxSealedAtOnce = Infinity;', 'large responses are not held'],
+      ['      this.reply.call?.pause();\n', '', 'a decoder that is full slows the upstream'],
       [
         'if (this.#upstreamEnded) this.#onPlainEnd();\n    else this',
         'if (true) this.#onPlainEnd();\n    else this',
@@ -16,8 +17,14 @@ export const responseMutants: readonly Mutant[] = [
         'if (this.reply.refusal !== undefined || this.reply.over) return;\n',
         '',
         'what is unpacked after a refusal is not sent',
+        'the decoder has been destroyed: by the failure, or with the response, which a refusal ends in the same turn',
       ],
-      ['    this.#decoder?.destroy();\n    super', '    super', 'a decoder ends with its response'],
+      [
+        '    this.#decoder?.destroy();\n    super',
+        '    super',
+        'a decoder ends with its response',
+        'what it still emits is dropped by the guard in #unlessRefused, and it is destroyed with the response',
+      ],
     ],
   ),
   ...mutantsOf(
@@ -41,7 +48,6 @@ export const responseMutants: readonly Mutant[] = [
         'this.#head?.contentLength;',
         'the length of an unpacked response is not stated',
       ],
-      ['      this.reply.call?.pause();\n', '', 'a decoder that is full slows the upstream'],
     ],
   ),
   ...mutantsOf(
@@ -191,7 +197,7 @@ export const responseMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/gateway/reply.ts',
-    ['test/gateway/exchange.test.ts', 'test/gateway/abort.test.ts'],
+    ['test/gateway/exchange.test.ts', 'test/gateway/abort.test.ts', 'test/gateway/decoding.test.ts'],
     [
       [
         '      if (!this.begun) {\n        this.refuse(',

@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { createGzip, gzipSync } from 'node:zlib';
+import { describe, expect, test, vi } from 'vitest';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+import { openConnection, parseOnly } from '../support/connection.ts';
+import { acmeWith, startGateway } from '../support/gateway.ts';
+import { acmeTest, codecOf, configOf, encryptionOf, keys, startSidecar } from '../support/sidecar.ts';
+
+const get = `GET /api/s2s/report HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\nConnection: close\r\n\r\n`;
+const pause = (): Promise<unknown> => new Promise((resolve) => void setTimeout(resolve, 50));
+
+describe('a compressed response that is sealed', () => {
+  test('is not whole when its coding has ended, but when the core has sent all of it', async () => {
+    const zipped = gzipSync('{"paid":true}');
+    const head = `HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${zipped.length + 2}\r\n\r\n`;
+    const upstream = await startByteUpstream(({ socket }) => {
+      // The decoder sees the end of the coding by the byte behind it.
+      socket.write(Buffer.concat([Buffer.from(head), zipped, Buffer.alloc(1)]));
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    client.send(get);
+    await client.untilText('Envelope: sealed');
+    // The end of the coding follows its first bytes at once.
+    await pause();
+    upstream.connections[0]?.socket.resetAndDestroy();
+    const raw = await client.untilEnded();
+    expect(() => parseOnly(raw)).toThrow(/not a whole/);
+  });
+
+  test('is not read from the core faster than the client reads', async () => {
+    const piece = randomBytes(65_536);
+    let sent = 0;
+    let closed = false;
+    const most = 64 << 20;
+    const { sidecar } = await startGateway({
+      timeouts: { idle: 500 },
+      respond: (_seen, res) => {
+        res.on('close', () => (closed = true)).writeHead(200, { 'Content-Encoding': 'gzip' });
+        const plaintext = new Readable({
+          read() {
+            sent += piece.length;
+            this.push(sent > most ? null : piece);
+          },
+        });
+        plaintext.pipe(createGzip({ level: 0 })).pipe(res);
+      },
+    });
+    const client = await openConnection(sidecar.port);
+    client.socket.pause();
+    client.send(get);
+    await vi.waitFor(() => expect(closed).toBe(true), { timeout: 10_000 });
+    // The kernel's buffers take some of it.
+    expect(sent).toBeLessThan(16 << 20);
+  });
+});
+
+test('a response that cannot be sealed to its end is broken off', async () => {
+  const failing = codecOf(acmeTest);
+  const stream = failing.stream();
+  const update = vi.fn<(chunk: Buffer) => string>(() => {
+    throw new Error('the cipher fails');
+  });
+  update.mockImplementationOnce((chunk) => stream.update(chunk));
+  vi.spyOn(failing, 'stream').mockReturnValue({ update, end: () => stream.end() });
+  const { promise: seen, resolve: goOn } = Promise.withResolvers<unknown>();
+  const { sidecar } = await startGateway({
+    accounts: [acmeWith(encryptionOf(acmeTest, { current: failing }))],
+    respond: (_seen, res) => {
+      res.write('1'.repeat(100));
+      void seen.then(() => res.end('2'.repeat(100)));
+    },
+  });
+  const client = await openConnection(sidecar.port);
+  client.send(get);
+  await client.untilText('Envelope: sealed');
+  goOn(undefined);
+  await vi.waitFor(() => expect(client.ending).not.toBe('open'));
+  expect(() => parseOnly(client.received)).toThrow(/not a whole/);
+});
