@@ -76,67 +76,71 @@ export interface TestProxy {
 
 /** Starts a server before this file's tests and removes it afterwards. To be called where tests are defined. */
 export function usePostgres(): TestPostgres {
-  const folder = { path: '' };
-  let databases = 0;
-
+  let server: TestPostgres | undefined;
+  let release = (): Promise<void> => Promise.resolve();
   beforeAll(async () => {
-    if (postgresPrograms === undefined) return;
-    folder.path = mkdtempSync(join(tmpdir(), 'pg-'));
-    if (owner !== undefined) chownSync(folder.path, owner.uid, owner.gid);
-    const options = ['--auth=trust', '--username=postgres', '--encoding=UTF8', '--no-locale', '--no-sync'];
-    await asPostgres('initdb', '--pgdata', join(folder.path, 'data'), ...options);
-    await start();
-    await psql(urlOf('postgres'), 'CREATE DATABASE template');
-    await migrate(urlOf('template'));
+    if (postgresPrograms !== undefined) server = await startPostgres((stop) => (release = stop));
   });
-  afterAll(async () => {
-    if (folder.path === '') return;
+  afterAll(() => release());
+
+  const running = (): TestPostgres => {
+    if (server === undefined) throw new Error('PostgreSQL has not been started');
+    return server;
+  };
+  return {
+    createDatabase: () => running().createDatabase(),
+    psql: (url, sql) => running().psql(url, sql),
+    start: () => running().start(),
+    stop: () => running().stop(),
+    proxy: (url) => running().proxy(url),
+  };
+}
+
+/** Starts a server in a folder of its own. @param defer takes what stops it and removes the folder */
+export async function startPostgres(defer: (release: () => Promise<void>) => void): Promise<TestPostgres> {
+  const folder = mkdtempSync(join(tmpdir(), 'pg-'));
+  const data = join(folder, 'data');
+  let databases = 0;
+  defer(async () => {
     await stop();
-    rmSync(folder.path, { recursive: true, force: true });
+    rmSync(folder, { recursive: true, force: true });
   });
 
-  function urlOf(database: string): string {
-    return `postgres:///${database}?host=${folder.path}&user=postgres`;
-  }
+  const urlOf = (database: string): string => `postgres:///${database}?host=${folder}&user=postgres`;
 
   async function start(): Promise<void> {
-    const options = [`-k ${folder.path}`, '-c listen_addresses=', '-c fsync=off', '-c max_connections=50'].join(' ');
-    const log = join(folder.path, 'log');
-    await asPostgres('pg_ctl', '--pgdata', join(folder.path, 'data'), '--wait', '--log', log, '-o', options, 'start');
+    const options = [`-k ${folder}`, '-c listen_addresses=', '-c fsync=off', '-c max_connections=50'].join(' ');
+    await asPostgres('pg_ctl', '--pgdata', data, '--wait', '--log', join(folder, 'log'), '-o', options, 'start');
   }
 
   async function stop(): Promise<void> {
-    const args = ['--pgdata', join(folder.path, 'data'), '--wait', '--mode=immediate', 'stop'];
     // It may be stopped already.
-    await asPostgres('pg_ctl', ...args).catch(() => {});
+    await asPostgres('pg_ctl', '--pgdata', data, '--wait', '--mode=immediate', 'stop').catch(() => {});
   }
 
   async function psql(url: string, sql: string): Promise<string> {
-    const { stdout } = await run(join(postgresPrograms ?? '', 'psql'), [
-      '-X',
-      '-q',
-      '-A',
-      '-t',
-      '-v',
-      'ON_ERROR_STOP=1',
-      '-d',
-      url,
-      '-c',
-      sql,
-    ]);
+    const args = ['-X', '-q', '-A', '-t', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', sql];
+    const { stdout } = await run(join(postgresPrograms ?? '', 'psql'), args);
     return stdout.trim();
   }
 
+  if (owner !== undefined) chownSync(folder, owner.uid, owner.gid);
+  const options = ['--auth=trust', '--username=postgres', '--encoding=UTF8', '--no-locale', '--no-sync'];
+  await asPostgres('initdb', '--pgdata', data, ...options);
+  await start();
+  await psql(urlOf('postgres'), 'CREATE DATABASE template');
+  await migrate(urlOf('template'));
   return {
     createDatabase: async () => {
       databases += 1;
-      await psql(urlOf('postgres'), `CREATE DATABASE test${databases} TEMPLATE template`);
-      return urlOf(`test${databases}`);
+      const name = `test${databases}`;
+      await psql(urlOf('postgres'), `CREATE DATABASE ${name} TEMPLATE template`);
+      return urlOf(name);
     },
     psql,
     start,
     stop,
-    proxy: (url) => startProxy(join(folder.path, '.s.PGSQL.5432'), new URL(url).pathname.slice(1)),
+    proxy: (url) => startProxy(join(folder, '.s.PGSQL.5432'), new URL(url).pathname.slice(1)),
   };
 }
 

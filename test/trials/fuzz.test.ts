@@ -3,11 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { runPart } from '../../trials/fuzz/campaign.ts';
 import { runners } from '../../trials/fuzz/parts.ts';
+import { describeWithPostgres } from '../support/postgres.ts';
 import { ensure, type Part } from '../../trials/fuzz/part.ts';
 import * as fc from 'fast-check';
 
-describe('a short run', () => {
-  const cases: Readonly<Record<string, number>> = { envelope: 2_000, request: 700, response: 1_000 };
+describeWithPostgres('a short run', () => {
+  const cases: Readonly<Record<string, number>> = { envelope: 2_000, request: 400, response: 500 };
 
   test.each(runners)('of $name finds nothing, and does what it is there for', async ({ name, run }) => {
     const report = await run(cases[name] ?? 0, 1);
@@ -17,6 +18,7 @@ describe('a short run', () => {
       (kind) => report.counts.get(kind) ?? [],
     );
     expect(done.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(20);
+    if (name === 'request') expect(report.counts.get('tunnels')).toBeGreaterThan(0);
   });
 });
 

@@ -1,17 +1,20 @@
 import { expect, onTestFinished, test } from 'vitest';
+import { describeWithPostgres } from '../support/postgres.ts';
 import { runRaces } from '../../trials/races/races.ts';
 
-test('of 300 charges that race against the end of their connections none is seen twice, and each is answered', async () => {
-  const { problems, tables } = await runRaces(300, onTestFinished);
-  expect(problems).toEqual([]);
-  const together =
-    tables[0]
-      ?.find(([kind]) => kind === 'together')
-      ?.slice(1)
-      .map(Number) ?? [];
-  const [races = 0, answered = 0, refusedSeen = 0] = together;
-  expect(races).toBeGreaterThanOrEqual(300);
-  // The races were real ones: some were won, some lost.
-  expect(answered).toBeGreaterThan(0);
-  expect(refusedSeen).toBeGreaterThan(0);
+describeWithPostgres('races', () => {
+  test('of 300 charges that race against the end of their connections none is seen twice, and each is answered', async () => {
+    const { problems, tables } = await runRaces(300, onTestFinished);
+    expect(problems).toEqual([]);
+    const together =
+      tables[0]
+        ?.find(([kind]) => kind === 'together')
+        ?.slice(1)
+        .map(Number) ?? [];
+    const [races = 0, answered = 0, refusedSeen = 0] = together;
+    expect(races).toBeGreaterThanOrEqual(300);
+    // The races were real ones: some were won, some lost.
+    expect(answered).toBeGreaterThan(0);
+    expect(refusedSeen).toBeGreaterThan(0);
+  }, 120_000);
 });

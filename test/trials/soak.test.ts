@@ -1,16 +1,19 @@
 import { expect, onTestFinished, test } from 'vitest';
+import { describeWithPostgres } from '../support/postgres.ts';
 import { kinds } from '../../trials/soak/kinds.ts';
 import { runSoak } from '../../trials/soak/soak.ts';
 
-test('six seconds of all kinds of clients: nothing unexpected, and nothing is left open', async () => {
-  const { problems, tables } = await runSoak(0.1, onTestFinished);
-  expect(problems).toEqual([]);
-  const [held, clients] = tables;
-  for (const [, atTheStart] of held?.slice(1) ?? []) expect(atTheStart).toMatch(/^\d+(?:\.\d MiB)?$/);
-  expect(
-    clients
-      ?.slice(1)
-      .map(([kind]) => kind)
-      .toSorted(),
-  ).toEqual(kinds.map(({ name }) => name).toSorted());
-}, 120_000);
+describeWithPostgres('a soak', () => {
+  test('of six seconds by all kinds of clients: nothing unexpected, and nothing is left open', async () => {
+    const { problems, tables } = await runSoak(0.1, onTestFinished);
+    expect(problems).toEqual([]);
+    const [held, clients] = tables;
+    for (const [, atTheStart] of held?.slice(1) ?? []) expect(atTheStart).toMatch(/^\d+(?:\.\d MiB)?$/);
+    expect(
+      clients
+        ?.slice(1)
+        .map(([kind]) => kind)
+        .toSorted(),
+    ).toEqual(kinds.map(({ name }) => name).toSorted());
+  }, 120_000);
+});

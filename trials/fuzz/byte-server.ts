@@ -1,4 +1,5 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { securedByServer, type PeerTls } from '../load/tls-socket.ts';
 
 /** A server that is nothing but bytes, as the sidecar's upstream. */
 export interface ByteServer {
@@ -7,12 +8,16 @@ export interface ByteServer {
 }
 
 /** @param onData called with all bytes of a connection that were not taken yet; gives back those that it leaves */
-export async function startByteServer(onData: (bytes: string, socket: Socket) => string): Promise<ByteServer> {
+export async function startByteServer(
+  onData: (bytes: string, socket: Socket) => string,
+  tls?: PeerTls,
+): Promise<ByteServer> {
   const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
+  const server = createServer((tcp) => {
+    const socket = tls === undefined ? tcp : securedByServer(tcp, tls);
     sockets.add(socket);
     let left = '';
-    socket.setNoDelay(true);
+    tcp.setNoDelay(true);
     socket.on('error', () => {});
     socket.on('close', () => sockets.delete(socket));
     socket.on('data', (chunk: Buffer) => {
@@ -21,7 +26,7 @@ export async function startByteServer(onData: (bytes: string, socket: Socket) =>
   });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   return {
-    origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    origin: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

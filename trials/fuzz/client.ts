@@ -1,9 +1,11 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
+import { connectTo, readyEvent, reset } from '../load/tls-socket.ts';
 import type { Addresses } from './addresses.ts';
+import type { Entry } from './sidecar.ts';
 
 /** How long a connection may be neither answered on nor closed, in milliseconds. */
-const patience = 30_000;
+const patience = 60_000;
 
 /** What came back on a connection. */
 export interface Received {
@@ -14,7 +16,7 @@ export interface Received {
 
 /** A kept-alive connection to the sidecar, from an address of its own. */
 export class Client {
-  readonly #port: number;
+  readonly entry: Entry;
   readonly #addresses: Addresses;
   #socket: Socket | undefined;
   #text = '';
@@ -22,8 +24,8 @@ export class Client {
   #changed = (): void => {};
   address = '';
 
-  constructor(port: number, addresses: Addresses) {
-    this.#port = port;
+  constructor(entry: Entry, addresses: Addresses) {
+    this.entry = entry;
     this.#addresses = addresses;
   }
 
@@ -33,11 +35,11 @@ export class Client {
     this.#text = '';
     this.#ending = 'open';
     this.address = this.#addresses.next();
-    const { address: localAddress } = this;
+    const { port, tls } = this.entry;
     await new Promise<void>((resolve) => {
-      const socket = connect({ port: this.#port, host: '127.0.0.1', localAddress }, resolve);
+      const socket = connectTo(port, tls, this.address);
       this.#socket = socket;
-      socket.setNoDelay(true);
+      socket.once(readyEvent(tls), resolve);
       const end = (ending: Received['ending']): void => {
         if (this.#socket !== socket) return;
         if (this.#ending === 'open') this.#ending = ending;
@@ -91,7 +93,7 @@ export class Client {
   /** Cuts the connection. */
   cut(): void {
     // A reset while the end is under way fails, and leaves the socket open.
-    if (this.#ending === 'open' && this.#socket?.writableEnded === false) this.#socket.resetAndDestroy();
+    if (this.#ending === 'open' && this.#socket?.writableEnded === false) reset(this.#socket);
     else this.#socket?.destroy();
     this.#ending = 'reset';
   }

@@ -1,39 +1,101 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Writable } from 'node:stream';
 import { App } from '../../src/app.ts';
+import { loadConfig } from '../../src/config/load.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
-import type { configOf } from '../../test/support/sidecar.ts';
+import type { Contents } from '../../test/support/folder.ts';
+import { everyFeature, startBacking, type FeatureOptions } from '../load/every-feature.ts';
+import { Stage, type Defer } from '../load/stage.ts';
+import type { PeerTls } from '../load/tls-socket.ts';
+import { Operators } from '../load/operators.ts';
+import { startByteServer } from './byte-server.ts';
 
-/** A sidecar in this process that notes what should never have happened. */
-export interface WatchedSidecar {
+/** Where the client of a lane connects. */
+export interface Entry {
   readonly port: number;
-  /** Takes the errors in the log and the uncaught exceptions. */
+  readonly tls: PeerTls | undefined;
+  /** Whether `report` lets through what the rules of routes refuse. */
+  readonly reports: boolean;
+}
+
+/**
+ * Two sidecars in this process on the accounts of one database, with every feature on. One speaks TLS to merchants and to the
+ * upstream and only reports what the rules of routes refuse; the other speaks plain HTTP and enforces them.
+ */
+export interface WatchedSidecars {
+  /** One lane of eight speaks TLS, whose handshakes take most of the time otherwise. */
+  entryOf(lane: number): Entry;
+  /** Takes what should never have happened: errors in the logs, uncaught exceptions, failures of the operators' API. */
   takeFaults(): readonly string[];
   stop(): Promise<void>;
 }
 
-export async function startWatched(config: ReturnType<typeof configOf>): Promise<WatchedSidecar> {
+/** @param onData of the upstream, as in `startByteServer` */
+export async function startWatched(
+  onData: Parameters<typeof startByteServer>[0],
+  accounts: Contents,
+  timeouts: FeatureOptions['timeouts'],
+): Promise<WatchedSidecars> {
+  const stage = new Stage();
   const faults: string[] = [];
-  const destination = new Writable({
-    write(line: Buffer, _encoding, done) {
-      // An access line is an error if its status is 5xx, which an upstream's fault may well be.
-      const text = line.toString();
-      if (!text.endsWith('"msg":"request"}\n')) faults.push(text);
-      done();
-    },
-  });
   const onUncaught = (error: unknown): void => {
     faults.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
   };
   process.on('uncaughtException', onUncaught).on('unhandledRejection', onUncaught);
-  const log = createLogger('error', destination);
-  const app = new App(config, { log, clock: Date.now, version: '0.0.0', env: {} });
-  await app.start();
+  stage.defer(() => void process.off('uncaughtException', onUncaught).off('unhandledRejection', onUncaught));
+  const backing = await startBacking(stage.defer);
+  const database = await backing.databaseOf(accounts);
+  const client: PeerTls = { ca: backing.ca, ...backing.client };
+  const entries: Entry[] = [];
+  for (const reports of [false, true]) {
+    const tls = reports;
+    const upstream = await startByteServer(onData, tls ? { ca: backing.ca, ...backing.server } : undefined);
+    stage.defer(() => upstream.close());
+    const report = reports ? ['key_not_permitted', 'method_not_allowed', 'encryption_not_supported'] : [];
+    const options = { core: upstream.origin, accounts: { database }, tls, timeouts, report };
+    const app = await startApp(everyFeature(backing, options), faults, stage.defer);
+    const operators = new Operators(app.addresses.operators?.port ?? 0, client, faults);
+    stage.defer(() => operators.leave());
+    entries.push({ port: app.addresses.merchants.port, tls: tls ? client : undefined, reports });
+  }
+  const [plain, secured] = entries as [Entry, Entry];
   return {
-    port: app.addresses.merchants.port,
+    entryOf: (lane) => (lane % 8 === 7 ? secured : plain),
     takeFaults: () => faults.splice(0),
-    stop: async () => {
-      await app.stop();
-      process.off('uncaughtException', onUncaught).off('unhandledRejection', onUncaught);
-    },
+    stop: () => stage.takeDown(),
   };
+}
+
+async function startApp(file: Contents, faults: string[], defer: Defer): Promise<App> {
+  const loaded = loadContents(file);
+  const destination = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      const line = chunk.toString();
+      // An access line is an error if its status is 5xx, which an upstream's fault may well be.
+      if (!line.endsWith('"msg":"request"}\n') && /^\{"level":"(?:error|fatal)"/.test(line)) faults.push(line);
+      done();
+    },
+  });
+  const log = createLogger(loaded.log.level, destination);
+  const app = new App(loaded, { log, clock: Date.now, version: '0.0.0', env: {} });
+  await app.start();
+  defer(() => app.stop());
+  return app;
+}
+
+/** Reads a sidecar's file as `serve` does. */
+function loadContents(file: Contents): ConstructorParameters<typeof App>[0] {
+  const folder = mkdtempSync(join(tmpdir(), 'sidecar-fuzz-'));
+  try {
+    const path = join(folder, 'sidecar.yaml');
+    // JSON is YAML.
+    writeFileSync(path, JSON.stringify(file));
+    const loaded = loadConfig(path, {});
+    if (!loaded.ok) throw new Error(JSON.stringify(loaded.problems));
+    return loaded.config;
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
 }

@@ -1,4 +1,6 @@
 import { Agent, request, type IncomingHttpHeaders } from 'node:http';
+import { Agent as TlsAgent, request as requestOverTls } from 'node:https';
+import type { PeerTls } from './tls-socket.ts';
 
 /** A request of a merchant. */
 export interface Asked {
@@ -24,10 +26,14 @@ export type Outcome =
 /** A client with one kept-alive connection. It opens a new one where the sidecar says `Connection: close`. */
 export class KeptClient {
   readonly #port: number;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  readonly #agent: Agent;
+  readonly #request: typeof request;
 
-  constructor(port: number) {
+  constructor(port: number, tls?: PeerTls) {
     this.#port = port;
+    const options = { keepAlive: true, maxSockets: 1 };
+    this.#agent = tls === undefined ? new Agent(options) : new TlsAgent({ ...options, ...tls });
+    this.#request = tls === undefined ? request : requestOverTls;
   }
 
   ask({ method, path, headers, body }: Asked): Promise<Outcome> {
@@ -38,7 +44,7 @@ export class KeptClient {
           cause === 'ECONNREFUSED' ? { kind: 'refused' } : { kind: 'broken', begun, reused: req.reusedSocket, cause },
         );
       const sized = body === undefined ? {} : { 'Content-Length': String(Buffer.byteLength(body)) };
-      const req = request(
+      const req = this.#request(
         { agent: this.#agent, host: '127.0.0.1', port: this.#port, method, path, headers: { ...headers, ...sized } },
         (res) => {
           begun = true;

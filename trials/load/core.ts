@@ -1,6 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { Defer } from './stage.ts';
+import type { PeerTls } from './tls-socket.ts';
 
 /** A payment core that says who it is, by which API key a payment came and which one it was, and that counts them. */
 export interface CountingCore {
@@ -26,15 +28,19 @@ export interface CoreResponse {
 /** How long a path that ends in `/slow` takes, in milliseconds. */
 const slowness = 100;
 
-/** @param special takes a request that is to be answered otherwise, and says so by true */
+/**
+ * @param special takes a request that is to be answered otherwise, and says so by true
+ * @param tls     its clients must present a certificate then
+ */
 export async function startCore(
   name: string,
   defer: Defer,
   special: (req: IncomingMessage, res: ServerResponse) => boolean = () => false,
+  tls?: PeerTls,
 ): Promise<CountingCore> {
   const seen = new Map<string, number>();
   const retryable = new Set<string>();
-  const server = createServer((req, res) => {
+  const serve = (req: IncomingMessage, res: ServerResponse): void => {
     const id = String(req.headers['idempotency-key']);
     seen.set(id, (seen.get(id) ?? 0) + 1);
     if (req.method === 'GET' && req.headers['content-length'] === undefined) retryable.add(id);
@@ -49,7 +55,8 @@ export async function startCore(
       if (req.url?.endsWith('/slow') === true) setTimeout(end, slowness);
       else end();
     });
-  });
+  };
+  const server = tls === undefined ? createServer(serve) : createTlsServer({ ...tls, requestCert: true }, serve);
   // Longer than the sidecar keeps a connection: who closes when is not what is looked at here.
   server.keepAliveTimeout = 60_000;
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
@@ -57,7 +64,9 @@ export async function startCore(
     server.closeAllConnections();
     server.close();
   });
-  return { name, origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, server, seen, retryable };
+  const { port } = server.address() as AddressInfo;
+  const origin = `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`;
+  return { name, origin, server, seen, retryable };
 }
 
 /** The payments that were seen more often than they may be, as problems. */

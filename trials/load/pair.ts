@@ -36,6 +36,11 @@ export function pairOf(one: CountingCore, two: CountingCore): Pair {
  * served at any time, and is told by `Envelope-Credentials` which of the two this version takes them for.
  */
 export function contentsOf(version: Version, other: Version, more: Contents = {}): Contents {
+  return { 'sidecar.yaml': sidecarFile(version.core.origin, more), 'accounts.yaml': accountsOf(version, other) };
+}
+
+/** The accounts' file of one version. */
+export function accountsOf(version: Version, other: Version): Contents {
   const until = new Date(Date.now() + 86_400_000).toISOString();
   const acme = {
     id: 'acme',
@@ -47,7 +52,7 @@ export function contentsOf(version: Version, other: Version, more: Contents = {}
     ...globexEntry(),
     keys: [{ id: `globex-${version.name}`, key: keys.globex, createdAt: '2026-11-01' }],
   };
-  return { 'sidecar.yaml': sidecarFile(version.core.origin, more), 'accounts.yaml': accountsFile(acme, globex) };
+  return accountsFile(acme, globex);
 }
 
 /** A charge of the account that does not encrypt. */

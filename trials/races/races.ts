@@ -1,14 +1,16 @@
 import { setTimeout } from 'node:timers/promises';
 import { count } from '../../bench/table.ts';
 import { keys, acmeTest } from '../../test/support/sidecar.ts';
-import { accountsFile, acmeEntry, globexEntry, sidecarFile } from '../../test/support/folder.ts';
+import { accountsFile, acmeEntry, globexEntry } from '../../test/support/folder.ts';
 import type { RawResponse } from '../../test/support/connection.ts';
 import { inFlight } from '../../test/support/metrics.ts';
 import { openedBy, sealedBy } from '../load/cipher.ts';
 import { ConfigFolder } from '../load/config-folder.ts';
 import type { Findings } from '../load/command-line.ts';
+import { everyFeature, startBacking } from '../load/every-feature.ts';
 import { startLoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
+import type { PeerTls } from '../load/tls-socket.ts';
 import { endConnection, endings, moments, spin, startFaultyCore, type Ending, type FaultyCore } from './faulty-core.ts';
 import { Wire } from './wire.ts';
 
@@ -21,6 +23,8 @@ const rest = 520;
 const manyBytes = 200_000;
 /** Requests afterwards that must all be answered. */
 const afterwards = 100;
+
+const timeouts = { connect: '2s', header: '10s', request: '60s', upstream: '10s', idle: '75s', drain: '25s' };
 
 /** Those that race with nothing but what may be left of the race before. */
 const between = 'nothing, between races';
@@ -46,15 +50,13 @@ function oneOf<T>(choices: readonly [T, ...T[]]): T {
 /** Charges race against a core that closes the connections they are sent on. Each must be seen once at most. */
 export async function runRaces(races: number, defer: Defer): Promise<Findings> {
   const core = await startFaultyCore(defer);
-  const folder = new ConfigFolder(
-    {
-      'sidecar.yaml': sidecarFile(core.origin, { timeouts: { upstream: '10s' } }),
-      'accounts.yaml': accountsFile(acmeEntry, globexEntry(keys.globex)),
-    },
-    defer,
-  );
-  const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer);
-  const course = new Course(core, sidecar.port);
+  const backing = await startBacking(defer);
+  const database = await backing.databaseOf(accountsFile(acmeEntry, globexEntry(keys.globex)));
+  // The core speaks no TLS: what it does to a connection is done to TCP.
+  const options = { core: core.origin, accounts: { database }, tls: true, timeouts };
+  const folder = new ConfigFolder({ 'sidecar.yaml': everyFeature(backing, options) }, defer);
+  const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, { listeners: 3 });
+  const course = new Course(core, sidecar.port, { ca: backing.ca, ...backing.client });
   defer(() => course.close());
 
   for (let round = 1; course.raced < races; round += 1) {
@@ -90,13 +92,15 @@ class Course {
   flightTime = 0.5;
   readonly #core: FaultyCore;
   readonly #port: number;
+  readonly #tls: PeerTls;
   readonly #wires: Wire[] = [];
   readonly #tallies = new Map<string, Tally>();
   #charges = 0;
 
-  constructor(core: FaultyCore, port: number) {
+  constructor(core: FaultyCore, port: number, tls: PeerTls) {
     this.#core = core;
     this.#port = port;
+    this.#tls = tls;
   }
 
   /** Sends a request on each lane, so that the sidecar has as many connections that are idle. */
@@ -187,7 +191,7 @@ class Course {
 
   async #wire(lanes: number): Promise<void> {
     for (let lane = 0; lane < lanes; lane += 1) {
-      if (this.#wires[lane]?.over !== false) this.#wires[lane] = await Wire.open(this.#port);
+      if (this.#wires[lane]?.over !== false) this.#wires[lane] = await Wire.open(this.#port, this.#tls);
     }
   }
 
@@ -202,14 +206,17 @@ class Course {
       const id = `charge-${this.#charges}`;
       const sealed = this.#charges % 2 === 0;
       const size = this.#charges % 37 === 0 ? manyBytes : 0;
+      // A capture has no body: its head is all there is to be seen, and all that may not be sent twice.
+      const isCapture = this.#charges % 3 === 0;
       const json = JSON.stringify({ id, amount: 4_200, note: 'z'.repeat(size) });
-      const body = sealed ? sealedBy(acmeTest, json) : json;
+      const charge = sealed ? sealedBy(acmeTest, json) : json;
+      const body = isCapture ? '' : charge;
       const request = [
-        `POST ${sealed ? '/api/s2s/charges' : '/charges'} HTTP/1.1`,
+        `POST ${sealed ? '/api/s2s' : ''}${isCapture ? '/capture' : '/charges'} HTTP/1.1`,
         'Host: localhost',
         `Authorization: Bearer ${sealed ? keys.acme : keys.globex}`,
         `Idempotency-Key: ${id}`,
-        `Content-Length: ${body.length}`,
+        ...(isCapture ? [] : [`Content-Length: ${body.length}`]),
         '',
         body,
       ].join('\r\n');

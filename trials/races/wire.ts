@@ -1,4 +1,5 @@
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
+import { connectTo, readyEvent, type PeerTls } from '../load/tls-socket.ts';
 import { parseOnly, type RawResponse } from '../../test/support/connection.ts';
 
 /** A response that takes longer does not come: longer than the sidecar waits for anything. Milliseconds. */
@@ -29,9 +30,10 @@ export class Wire {
     });
   }
 
-  static open(port: number): Promise<Wire> {
+  static open(port: number, tls: PeerTls): Promise<Wire> {
     return new Promise((resolve, reject) => {
-      const socket = connect(port, '127.0.0.1', () => {
+      const socket = connectTo(port, tls);
+      socket.once(readyEvent(tls), () => {
         socket.off('error', reject);
         resolve(new Wire(socket));
       });

@@ -2,10 +2,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { WebSocketServer } from 'ws';
 import { startCore, type CountingCore } from '../load/core.ts';
 import type { Defer } from '../load/stage.ts';
+import { reset, type PeerTls } from '../load/tls-socket.ts';
 
 /** What can go wrong behind a path that ends in `/faults/` and its name. */
 const faults: Readonly<Record<string, (req: IncomingMessage, res: ServerResponse) => void>> = {
-  reset: (req) => void req.socket.resetAndDestroy(),
+  reset: (req) => reset(req.socket),
   silent: (req) => void req.resume(),
   garbage: (req) => void req.socket.end('what is this?\r\n\r\n'),
   short: (req, res) => {
@@ -19,12 +20,13 @@ const faults: Readonly<Record<string, (req: IncomingMessage, res: ServerResponse
 };
 
 /** A core that answers, has faults where it is asked to, and echoes what comes over WebSockets. */
-export async function startSoakCore(name: string, defer: Defer): Promise<CountingCore> {
-  const core = await startCore(name, defer, (req, res) => {
+export async function startSoakCore(name: string, defer: Defer, tls: PeerTls): Promise<CountingCore> {
+  const special = (req: IncomingMessage, res: ServerResponse): boolean => {
     const fault = faults[/\/faults\/(\w+)$/.exec(req.url ?? '')?.[1] ?? ''];
     fault?.(req, res);
     return fault !== undefined;
-  });
+  };
+  const core = await startCore(name, defer, special, tls);
   const webSockets = new WebSocketServer({ server: core.server });
   webSockets.on('connection', (socket) => {
     socket.on('error', () => {});

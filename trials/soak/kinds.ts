@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { KeptClient, type Asked, type Outcome } from '../load/client.ts';
+import type { PeerTls } from '../load/tls-socket.ts';
 import { headersOf, plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from '../load/pair.ts';
 import { keys } from '../../test/support/sidecar.ts';
 import { abort, slowly, talk } from './odd-clients.ts';
@@ -8,6 +9,7 @@ import { abort, slowly, talk } from './odd-clients.ts';
 export interface World {
   readonly pair: Pair;
   readonly port: number;
+  readonly tls: PeerTls;
   /** An id that no other request has. */
   readonly id: () => string;
 }
@@ -167,7 +169,7 @@ export class Crowd {
   }
 
   async #run({ name, pause, begin }: Kind, world: World, lane: number): Promise<void> {
-    const client = new KeptClient(world.port);
+    const client = new KeptClient(world.port, world.tls);
     const take = begin(world, client);
     // Lanes of a kind begin at different turns, or all would do the same at the same time.
     for (let turn = lane; !this.#ended; turn += 1) {

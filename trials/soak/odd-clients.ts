@@ -1,8 +1,9 @@
 import { once } from 'node:events';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { setTimeout } from 'node:timers/promises';
 import { WebSocket } from 'ws';
 import { parseOnly } from '../../test/support/connection.ts';
+import { connectTo, readyEvent, reset, type PeerTls } from '../load/tls-socket.ts';
 import { headersOf, plainCharge, sealedCharge, type Exchange } from '../load/pair.ts';
 import { keys } from '../../test/support/sidecar.ts';
 import type { World } from './kinds.ts';
@@ -11,7 +12,7 @@ import type { World } from './kinds.ts';
 const hesitation = 20;
 
 /** A client that leaves: at one stage after the other, in good order or not. */
-export async function abort({ pair, port, id }: World, turn: number): Promise<string | undefined> {
+export async function abort({ pair, port, tls, id }: World, turn: number): Promise<string | undefined> {
   const charge = turn % 2 === 0 ? plainCharge : sealedChargeOfOne;
   const path = turn % 2 === 0 ? '/charges' : '/api/s2s/charges';
   const [small, slow, large] = [
@@ -27,10 +28,10 @@ export async function abort({ pair, port, id }: World, turn: number): Promise<st
     (socket) => begun(socket, slow),
     (socket) => Promise.race([once(socket.end(large), 'data'), setTimeout(1_000)]),
   ];
-  const socket = await opened(port);
+  const socket = await opened(port, tls);
   await stages[turn % stages.length]?.(socket);
   if (turn % 4 < 2) socket.destroy();
-  else socket.resetAndDestroy();
+  else reset(socket);
   return undefined;
 }
 
@@ -39,12 +40,12 @@ function sealedChargeOfOne(pair: World['pair'], id: string, path: string): Excha
 }
 
 /** A client that sends in small pieces and reads in small steps. */
-export async function slowly({ pair, port, id }: World, turn: number): Promise<string | undefined> {
+export async function slowly({ pair, port, tls, id }: World, turn: number): Promise<string | undefined> {
   const exchange =
     turn % 2 === 0
       ? plainCharge(pair, id(), '/charges/padded/500000', 2_000)
       : sealedCharge(pair, pair[1], id(), '/api/s2s/charges/padded/500000', 2_000);
-  const socket = await opened(port);
+  const socket = await opened(port, tls);
   let received = '';
   socket.on('data', (chunk: Buffer) => {
     received += chunk.toString('latin1');
@@ -67,8 +68,8 @@ export async function slowly({ pair, port, id }: World, turn: number): Promise<s
 }
 
 /** A client that talks over a WebSocket, and goes in good order or not. */
-export async function talk({ port, id }: World, turn: number): Promise<string | undefined> {
-  const socket = new WebSocket(`ws://127.0.0.1:${port}/ws`, { headers: headersOf(keys.globex, id()) });
+export async function talk({ port, tls, id }: World, turn: number): Promise<string | undefined> {
+  const socket = new WebSocket(`wss://127.0.0.1:${port}/socket`, { ...tls, headers: headersOf(keys.globex, id()) });
   try {
     await once(socket, 'open');
     for (const message of ['one', 'two', 'three']) {
@@ -100,9 +101,9 @@ async function begun(socket: Socket, bytes: string): Promise<void> {
   await setTimeout(hesitation);
 }
 
-async function opened(port: number): Promise<Socket> {
-  const socket = connect(port, '127.0.0.1');
-  await once(socket, 'connect');
+async function opened(port: number, tls: PeerTls): Promise<Socket> {
+  const socket = connectTo(port, tls);
+  await once(socket, readyEvent(tls));
   socket.on('error', () => {});
   return socket;
 }

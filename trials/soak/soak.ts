@@ -1,9 +1,12 @@
 import { setTimeout } from 'node:timers/promises';
 import { count } from '../../bench/table.ts';
 import type { Findings } from '../load/command-line.ts';
+import type { Contents } from '../../test/support/folder.ts';
 import { ConfigFolder } from '../load/config-folder.ts';
 import { seenTwice } from '../load/core.ts';
-import { contentsOf, pairOf } from '../load/pair.ts';
+import { accountsOf, pairOf, type Version } from '../load/pair.ts';
+import { everyFeature, startBacking, type Backing } from '../load/every-feature.ts';
+import { Operators } from '../load/operators.ts';
 import { startLoadedSidecar, type LoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
 import { startSoakCore } from './core.ts';
@@ -26,29 +29,35 @@ const settling = 15_000;
 const mebibyte = 1_024 ** 2;
 const megabytes = (bytes: number): string => `${(bytes / mebibyte).toFixed(1)} MiB`;
 
-const settings = {
-  routes: [
-    { path: '/api/s2s/*', envelope: true },
-    { path: '/only/post', methods: ['POST'] },
-    { path: '/ws', upgrade: true },
-  ],
+const timeouts = {
+  connect: '2s',
+  header: '10s',
+  request: '60s',
   // Long enough for a busy machine, and short enough for a fault that has to be waited for.
-  timeouts: { upstream: '5s' },
+  upstream: '5s',
+  idle: '75s',
+  drain: '25s',
 };
 
 /** Steady load by all kinds of clients on one sidecar for so many minutes; what it holds must not grow. */
 export async function runSoak(minutes: number, defer: Defer): Promise<Findings> {
-  const pair = pairOf(await startSoakCore('one', defer), await startSoakCore('two', defer));
-  const [one, two] = pair;
-  const folder = new ConfigFolder(contentsOf(one, two, settings), defer);
+  const backing = await startBacking(defer);
+  const server = { ca: backing.ca, ...backing.server };
+  const pair = pairOf(await startSoakCore('one', defer, server), await startSoakCore('two', defer, server));
+  const [one, two] = await Promise.all([contentsIn(backing, pair[0], pair[1]), contentsIn(backing, pair[1], pair[0])]);
+  const folder = new ConfigFolder(one, defer);
   const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, {
     nodeOptions: ['--inspect=127.0.0.1:0'],
+    listeners: 3,
   });
   const sampler = await Sampler.of(sidecar, defer);
   const samples = [await sampler.sample(true)];
 
   let ids = 0;
-  const crowd = new Crowd({ pair, port: sidecar.port, id: () => `soak-${(ids += 1)}` });
+  const tls = { ca: backing.ca, ...backing.client };
+  const crowd = new Crowd({ pair, port: sidecar.port, tls, id: () => `soak-${(ids += 1)}` });
+  const operatorsFaults: string[] = [];
+  const operators = new Operators(Number(new URL(sidecar.operatorsUrl ?? '').port), tls, operatorsFaults);
   const time = minutes * 60_000;
   const end = performance.now() + time;
   let reloaded = 0;
@@ -56,7 +65,7 @@ export async function runSoak(minutes: number, defer: Defer): Promise<Findings> 
     for (const pause = Math.max(1_000, time / reloads); performance.now() < end;) {
       await setTimeout(pause);
       reloaded += 1;
-      folder.swap(reloaded % 2 === 0 ? contentsOf(one, two, settings) : contentsOf(two, one, settings));
+      folder.swap(reloaded % 2 === 0 ? one : two);
       await sidecar.untilEntries('configuration reloaded', reloaded);
     }
   })();
@@ -64,7 +73,7 @@ export async function runSoak(minutes: number, defer: Defer): Promise<Findings> 
     await setTimeout(time / samplesInAll);
     samples.push(await sampler.sample(samples.length % collectedEvery === 0));
   }
-  await Promise.all([crowd.end(), reloading]);
+  await Promise.all([crowd.end(), operators.leave(), reloading]);
   samples.push(await settled(sampler, samples[0]));
 
   const trends = seriesOf(samples, minutes >= judgedFrom).map(trendOf);
@@ -77,12 +86,21 @@ export async function runSoak(minutes: number, defer: Defer): Promise<Findings> 
     ],
     problems: [
       ...crowd.problems,
-      ...seenTwice(one.core, two.core),
+      ...operatorsFaults,
+      ...(backing.traceBatches() === 0 ? ['no trace was sent'] : []),
+      ...seenTwice(pair[0].core, pair[1].core),
       ...complaintsOf(sidecar),
       ...leftOpen(samples),
       ...trends.filter(grows).map(complaintOf),
     ],
   };
+}
+
+/** The file of one version, whose accounts are in a database of their own. */
+async function contentsIn(backing: Backing, version: Version, other: Version): Promise<Contents> {
+  const database = await backing.databaseOf(accountsOf(version, other));
+  const options = { core: version.core.origin, accounts: { database }, tls: true, timeouts };
+  return { 'sidecar.yaml': everyFeature(backing, options) };
 }
 
 /** A last sample when everything has been let go, or the time for that is over. */

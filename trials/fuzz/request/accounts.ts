@@ -1,14 +1,5 @@
-import type { Account } from '../../../src/accounts/account.ts';
-import {
-  acme,
-  acmeLive,
-  acmeTest,
-  apiKey,
-  codecOf,
-  encryptionOf,
-  globex,
-  keys,
-} from '../../../test/support/sidecar.ts';
+import type { Contents } from '../../../test/support/folder.ts';
+import { acmeLive, acmeTest, apiKey, keys } from '../../../test/support/sidecar.ts';
 import type { Secrets } from '../envelope/oracle.ts';
 
 /** What the fuzzing itself knows of a key. */
@@ -33,40 +24,52 @@ interface KnownEncryption {
 const renewed = { key: 'T5nVb8Rq2LxWc7Kd1MzYf4Hg9PjSa6Ue', iv: 'Lm3Nk7Jb1Vc5Xz9Q' };
 const former = { key: 'D2sFg6Hj8KlZx4Cv1Bn5Mq7We3RtYu9I', iv: 'Po9Iu7Yt5Re3Wq1L' };
 const moving = { key: 'A9zSx3Dc6Fv2Gb7Hn4Jm8Kl1Qw5ErTy0', iv: 'Zp2Xo4Ci6Vu8By0N' };
-const until = Number.MAX_SAFE_INTEGER;
+const until = '2999-01-01';
 
 const renewedKey = 'sk_test_initechinitechinitech0001';
 const movingKey = 'sk_test_hoolihoolihoolihooli0001';
 const closedKey = 'sk_test_closedclosedclosed000001';
 const expiredKey = 'sk_test_expiredexpiredexpired001';
 
-export const accounts: readonly Account[] = [
-  acme,
-  { ...globex, keys: [...globex.keys, apiKey(expiredKey, { expiresAt: 1 })] },
-  {
-    id: 'initech',
-    name: 'Initech',
-    active: true,
-    keys: [apiKey(renewedKey)],
-    encryption: {
-      test: encryptionOf(renewed, { encoding: 'base64', grace: { previous: codecOf(former, 'base64'), until } }),
+/** The accounts' file. */
+export const accounts: Contents = {
+  accounts: [
+    {
+      id: 'acme',
+      name: 'Acme Stores',
+      keys: [entryOf(keys.acme), entryOf(keys.acmePublic), entryOf(keys.acmeLive)],
+      encryption: { test: { enabled: true, ...acmeTest }, live: { enabled: true, ...acmeLive } },
     },
-  },
-  {
-    id: 'hooli',
-    name: 'Hooli',
-    active: true,
-    keys: [apiKey(movingKey)],
-    encryption: { test: encryptionOf(moving, { grace: { previous: undefined, until } }) },
-  },
-  {
-    id: 'closed',
-    name: 'Closed',
-    active: false,
-    keys: [apiKey(closedKey)],
-    encryption: { test: encryptionOf(moving) },
-  },
-];
+    {
+      id: 'globex',
+      name: 'Globex',
+      keys: [entryOf(keys.globex), entryOf(keys.globexPublic), entryOf(expiredKey, { expiresAt: '2020-01-01' })],
+    },
+    {
+      id: 'initech',
+      name: 'Initech',
+      keys: [entryOf(renewedKey)],
+      encryption: { test: { enabled: true, ...renewed, encoding: 'base64', previous: { ...former, until } } },
+    },
+    {
+      id: 'hooli',
+      name: 'Hooli',
+      keys: [entryOf(movingKey)],
+      encryption: { test: { enabled: true, ...moving, previous: { until } } },
+    },
+    {
+      id: 'closed',
+      name: 'Closed',
+      active: false,
+      keys: [entryOf(closedKey)],
+      encryption: { test: { enabled: true, ...moving } },
+    },
+  ],
+};
+
+function entryOf(key: string, more: Contents = {}): Contents {
+  return { id: apiKey(key).id, key, createdAt: '2019-01-01', ...more };
+}
 
 function known(key: string, account: string, active: boolean, encryption?: KnownEncryption): KnownKey {
   return {

@@ -23,7 +23,7 @@ const targets = usually(
   12,
   [
     ['/api/s2s/pay', '/api/s2s/pay', '/API/S2s/pay/', '/api/s2s', '/api/s2s/', '/api/s2s/pay?a=1&b=%2F'],
-    ['/api/v1/transactions/initialize', '/orders', '/orders/1?x=/../', '/', '/socket', '/socket'],
+    ['/api/v1/transactions/initialize', '/orders', '/orders/1?x=/../', '/', '/socket', '/only/post'],
     ['/api/s2s/aes-encrypt', '/api/s2s/AES-decrypt/'],
   ].flat(),
   [
@@ -211,12 +211,43 @@ const request: fc.Arbitrary<string> = someKey.chain((key) =>
     }),
 );
 
+/** A handshake that is mostly as it should be, and what is said in the tunnel. */
+const handshake: fc.Arbitrary<string> = someKey.chain((key) =>
+  fc
+    .record({
+      target: usually(8, ['/socket', '/socket', '/Socket/?a=1'], ['/api/s2s/pay', '/orders', '/sockets']),
+      upgrade: usually(8, ['Upgrade: websocket', 'Upgrade: WebSocket'], ['Upgrade: h2c', 'Upgrade: websocket, h2c']),
+      connection: usually(8, ['Connection: Upgrade'], ['Connection: keep-alive, Upgrade', 'Connection: close']),
+      host: hosts(key),
+      authorization: authorizations(key),
+      extra: extras,
+      length: usually(10, [''], ['Content-Length: 0', 'Content-Length: 5', 'Transfer-Encoding: chunked']),
+      said: fc.constantFrom('', 'hello', '\x81\x85\0\0\0\0hello', 'GET /last HTTP/1.1\r\n\r\n', 'x'.repeat(70_000)),
+      changes: fc.oneof({ weight: 8, arbitrary: fc.constant([]) }, { weight: 1, arbitrary: mutations }),
+    })
+    .map(({ target, upgrade, connection, host, authorization, extra, length, said, changes }) => {
+      const head = [
+        `GET ${target} HTTP/1.1`,
+        ...host.map((each) => `Host: ${each}`),
+        ...authorization.map((each) => `Authorization: ${each}`),
+        connection,
+        upgrade,
+        'Sec-WebSocket-Version: 13',
+        'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==',
+        ...extra,
+        ...(length === '' ? [] : [length]),
+      ];
+      return mutated(`${head.join('\r\n')}\r\n\r\n${said}`, changes);
+    }),
+);
+
 /** Some requests on one connection, and behind them, mostly, one that cannot be taken amiss and ends it. */
 export const requestCases: fc.Arbitrary<RequestCase> = fc
   .record({
     requests: fc.oneof(
       { weight: 3, arbitrary: request.map((one) => [one]) },
       { weight: 1, arbitrary: fc.array(request, { maxLength: 4 }) },
+      { weight: 1, arbitrary: fc.tuple(fc.array(request, { maxLength: 1 }), handshake).map((parts) => parts.flat()) },
     ),
     last: fc.constantFrom(
       '',

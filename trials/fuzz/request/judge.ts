@@ -17,11 +17,13 @@ export interface Exchanged {
   readonly address: string;
   /** Whether the client waited for the responses, and got all of the last one. */
   readonly waited: boolean;
+  /** Whether the sidecar only reports what the rules of routes refuse. */
+  readonly reports: boolean;
 }
 
 /** Holds what happened against every property. */
 export function judge(exchanged: Exchanged, tally: Tally): void {
-  const { sent, responses, seen, address, waited } = exchanged;
+  const { sent, responses, seen, address, waited, reports } = exchanged;
   const { requests } = sent;
   const clean = sent.rest === '';
   ensure(responses.length <= requests.length + (clean ? 0 : 1), 'there is at most one response to a request');
@@ -38,6 +40,7 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     ensure(request !== undefined, 'nothing is forwarded that is no request', forwarded?.request);
     ensure(forwarded?.number === number, 'answers come in the order of their requests', forwarded, number);
     judgeForwarded(request, forwarded.request, address);
+    ensure(reports || isPermitted(request), 'what the rules of its route refuse is refused', request);
     judgeResponse(request, forwarded, response, tally);
   }
   const unanswered = seen.slice(next);
@@ -55,7 +58,8 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     ensure(of !== -1, 'nothing is forwarded that is no request', requests, forwarded);
     from = of + 1;
   }
-  if (waited && responses.at(-1) !== undefined && !isLast(responses.at(-1) as Response)) {
+  const last = responses.at(-1);
+  if (waited && last !== undefined && last.status !== 101 && !isLast(last)) {
     ensure(!clean || responses.length === requests.length, 'every request on an open connection is answered');
   }
   for (const [index, response] of responses.entries()) {
@@ -159,7 +163,6 @@ function judgeForwarded(request: Request, forwarded: Request, address: string): 
     'keep-alive',
     'expect',
     'proxy-connection',
-    'authorization',
     'x-real-ip',
     'envelope',
     'envelope-credentials',
@@ -168,6 +171,13 @@ function judgeForwarded(request: Request, forwarded: Request, address: string): 
       ensure(valuesOf(forwarded, hop).length === 0, `${hop} is not passed on`, ...shown);
     }
   }
+  // The live environment's upstream is configured to get it.
+  const bearer = key?.environment === 'live' && !isPreflight ? valuesOf(request, 'authorization') : [];
+  ensure(
+    valuesOf(forwarded, 'authorization').join() === bearer.join(),
+    'Authorization is passed on as configured',
+    ...shown,
+  );
   const body = isEnveloped(request) && request.body !== '' ? plaintextOf(request, key) : request.body;
   ensure(body === forwarded.body, 'the body is the plaintext, or untouched', ...shown);
 }
@@ -184,6 +194,8 @@ function judgeResponse(request: Request, seen: Seen, response: Response, tally: 
   const shown = [request, seen, response];
   const { status, body } = seen;
   ensure(response.status === status, 'the status stays', ...shown);
+  ensure(valuesOf(response, 'x-request-id').length === 1, 'every response has one request id', ...shown);
+  ensure(status !== 101 || isHandshake(request), 'only a handshake on its route is upgraded', ...shown);
   const key = soleKey(request);
   const [says = ''] = valuesOf(response, 'envelope');
   const label = isEnveloped(request) ? labelOf(request, key) : undefined;
@@ -242,6 +254,24 @@ function isEnveloped(request: Request): boolean {
   const key = soleKey(request);
   if (key?.environment === 'test' && isCipherTest(request)) return false;
   return /^\/api\/s2s(?:[/?]|$)/i.test(request.target) && key?.encryption !== undefined;
+}
+
+/** Whether the rules of routes let it through: what `everyFeature` configures. */
+function isPermitted(request: Request): boolean {
+  const path = request.target
+    .toLowerCase()
+    .replace(/\?.*$/, '')
+    .replace(/(.)\/$/, '$1');
+  const isPost = request.method === 'POST';
+  if (path === '/only/post') return isPost && soleKey(request)?.kind === 'secret';
+  if (path === '/api/v1/transactions/initialize') return isPost || request.method === 'OPTIONS';
+  return soleKey(request)?.kind === 'secret';
+}
+
+function isHandshake(request: Request): boolean {
+  const isAsked = valuesOf(request, 'upgrade').join().toLowerCase() === 'websocket';
+  const { method, target, body, version } = request;
+  return isAsked && method === 'GET' && version === '1.1' && body === '' && /^\/socket\/?(?:\?|$)/i.test(target);
 }
 
 function isCipherTest({ target }: Request): boolean {

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { configOf, route, routes, targetOf } from '../../../test/support/sidecar.ts';
 import { Addresses } from '../addresses.ts';
 import { Client, type Received } from '../client.ts';
 import { isLast, readResponse, type Response } from '../http/responses.ts';
@@ -26,25 +25,14 @@ export const requestPart: Part<RequestCase> = {
 
 async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
   const upstream = new SeeingUpstream();
-  const origin = await upstream.start();
-  const target = targetOf(origin);
-  const sidecar = await startWatched(
-    configOf(origin, {
-      environments: [
-        { name: 'test', hosts: ['sandbox.pay.example'], upstream: target },
-        { name: 'live', hosts: ['api.pay.example'], upstream: target },
-      ],
-      accounts,
-      routes: [...routes, route('/socket', { upgrade: true })],
-      limits: { failedKeys: { attempts: 1_000_000, window: 60_000 } },
-      // What never becomes whole is waited for as briefly as that.
-      timeouts: { header: 2_000, request: 2_000, idle: 2_000, drain: 100 },
-    }),
-  );
+  // What never becomes whole is waited for as briefly as that.
+  const brief = { header: '2s', request: '2s', idle: '2s', drain: '100ms' };
+  const timeouts = { connect: '2s', upstream: '30s', ...brief };
+  const sidecars = await startWatched((bytes, socket) => upstream.read(bytes, socket), accounts, timeouts);
   const addresses = new Addresses();
   const clients = new Map<number, Client>();
   const clientOf = (lane: number): Client => {
-    const client = clients.get(lane) ?? new Client(sidecar.port, addresses);
+    const client = clients.get(lane) ?? new Client(sidecars.entryOf(lane), addresses);
     clients.set(lane, client);
     return client;
   };
@@ -60,14 +48,13 @@ async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
         throw error;
       }
       if (alone) await delay(afterglow);
-      const faults = [upstream.takeFaults(), sidecar.takeFaults()];
+      const faults = [upstream.takeFaults(), sidecars.takeFaults()];
       ensure(faults[0]?.length === 0, 'the upstream is sent nothing but requests', faults);
       ensure(faults[1]?.length === 0, 'nothing fails inside', faults);
     },
     close: async () => {
       for (const client of clients.values()) client.cut();
-      await sidecar.stop();
-      await upstream.close();
+      await sidecars.stop();
     },
   };
 }
@@ -85,31 +72,50 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
     await delay(afterglow);
   } else {
     if (one.ending === 'finish') client.finish();
-    // Where something is no request, only the end of the connection tells that there is no more to come.
-    received = await client.receive(
-      (text) => clean && answersIn(text, sent, false).responses.length >= requests.length,
-    );
+    received = await client.receive((text) => {
+      const { responses, tunnel } = answersIn(text, sent, false);
+      if (tunnel !== undefined) return tunnel.length >= behind(responses, requests, one).length;
+      // If something is no request, only the end of the connection tells that there is no more to come.
+      return clean && responses.length >= requests.length;
+    });
   }
   const { text, ending } = received;
   ensure(ending !== 'hung', 'every request is answered, or its connection closed', text);
-  const { responses, rest } = answersIn(text, sent, ending === 'end');
+  const { responses, rest, tunnel } = answersIn(text, sent, ending === 'end');
   // Behind an Upgrade that is ignored Node drops the rest of the piece, which is then neither served nor answered.
-  const gone = one.ending !== 'wait' || ending === 'reset' || /\nConnection: Upgrade\r/i.test(one.bytes);
+  const gone =
+    one.ending !== 'wait' ||
+    ending === 'reset' ||
+    (tunnel === undefined && /\nConnection:.*\bUpgrade\b/i.test(one.bytes));
   ensure(rest === '' || gone, 'there is nothing but whole responses', rest);
   if (one.ending !== 'wait' && ending !== 'open') await delay(afterglow);
   const seen = upstream.take(client.address);
-  judge({ sent, responses, seen, address: client.address, waited: !gone }, tally);
+  judge({ sent, responses, seen, address: client.address, waited: !gone, reports: client.entry.reports }, tally);
+  if (tunnel !== undefined) {
+    const said = behind(responses, requests, one);
+    const heard = seen.findLast(({ status }) => status === 101)?.tunnelled ?? '';
+    ensure(said.startsWith(heard) && heard.startsWith(tunnel), 'a tunnel changes nothing', said, heard, tunnel);
+    ensure(gone || tunnel === said, 'a tunnel loses nothing', said, heard, tunnel);
+    tally.count('tunnels');
+    client.cut();
+  }
   if (clean) tally.count('connections with nothing but requests');
   // A connection that is to be ended is, by both sides.
   if (one.ending === 'finish') client.cut();
 }
 
-/** The final answers in what came, and what is behind them. */
+/** What was sent behind the request that the last of these responses is to. */
+function behind(responses: readonly Response[], requests: Requests['requests'], { bytes }: RequestCase): string {
+  const request = requests[responses.length - 1];
+  return request === undefined ? '' : bytes.slice(request.end);
+}
+
+/** The final responses in what came, and what is behind them: the rest, or what comes out of a tunnel. */
 function answersIn(
   text: string,
   { requests, rest }: Requests,
   ended: boolean,
-): { readonly responses: readonly Response[]; readonly rest: string } {
+): { readonly responses: readonly Response[]; readonly rest: string; readonly tunnel: string | undefined } {
   const responses: Response[] = [];
   let at = 0;
   while (at < text.length) {
@@ -120,10 +126,11 @@ function answersIn(
       response = readResponse(text, at, false, ended);
     }
     if (typeof response === 'string') break;
-    if (response.status >= 200) responses.push(response);
+    if (response.status >= 200 || response.status === 101) responses.push(response);
     at = response.end;
+    if (response.status === 101) return { responses, rest: '', tunnel: text.slice(at) };
   }
-  return { responses, rest: text.slice(at) };
+  return { responses, rest: text.slice(at), tunnel: undefined };
 }
 
 /** The method of what is no request. */

@@ -1,4 +1,3 @@
-import { startByteServer, type ByteServer } from '../byte-server.ts';
 import { valuesOf } from '../http/message.ts';
 import { readRequest, type Request } from '../http/requests.ts';
 import { isLast } from '../http/responses.ts';
@@ -11,23 +10,17 @@ export interface Seen {
   readonly number: string;
   readonly status: number;
   readonly body: string;
+  /** What came after it was answered 101; all of it was sent back. */
+  tunnelled: string;
 }
 
 /** An upstream that reads strictly, remembers what it saw, and answers all sorts of responses. */
 export class SeeingUpstream {
   readonly #seen = new Map<string, Seen[]>();
   readonly #faults: string[] = [];
+  /** Connections that have become tunnels, with the request that has made them so. */
+  readonly #tunnels = new WeakMap<Socket, Seen>();
   #number = 0;
-  #server: ByteServer | undefined;
-
-  async start(): Promise<string> {
-    this.#server = await startByteServer((bytes, socket) => this.#onData(bytes, socket));
-    return this.#server.origin;
-  }
-
-  async close(): Promise<void> {
-    await this.#server?.close();
-  }
 
   /** Takes what came from a client, by its address. */
   take(address: string): readonly Seen[] {
@@ -41,7 +34,14 @@ export class SeeingUpstream {
     return this.#faults.splice(0);
   }
 
-  #onData(bytes: string, socket: Socket): string {
+  /** Reads what has come on a connection, and answers. @returns what is not a whole request yet */
+  read(bytes: string, socket: Socket): string {
+    const tunnel = this.#tunnels.get(socket);
+    if (tunnel !== undefined) {
+      tunnel.tunnelled += bytes;
+      socket.write(bytes, 'latin1');
+      return '';
+    }
     let at = 0;
     while (at < bytes.length) {
       const request = readRequest(bytes, at);
@@ -59,6 +59,10 @@ export class SeeingUpstream {
       if (before === undefined) this.#seen.set(address, [seen.seen]);
       else before.push(seen.seen);
       socket.write(seen.bytes, 'latin1');
+      if (seen.seen.status === 101) {
+        this.#tunnels.set(socket, seen.seen);
+        return this.read(bytes.slice(at), socket);
+      }
       if (isLast({ ...request, status: 200 })) socket.end();
     }
     return bytes.slice(at);
@@ -67,14 +71,17 @@ export class SeeingUpstream {
   #answer(request: Request): { readonly seen: Seen; readonly bytes: string } {
     this.#number += 1;
     const number = String(this.#number);
-    const { status, body, headers } = responses[this.#number % responses.length] ?? responses[0];
+    const isUpgrade = valuesOf(request, 'upgrade').join().toLowerCase() === 'websocket';
+    const ordinary = responses[this.#number % responses.length] ?? responses[0];
+    // Two of three: the others are refused in all the ways in which it answers.
+    const { status, body, headers } = isUpgrade && this.#number % 3 > 0 ? switching : ordinary;
     const isChunked = headers.includes('Transfer-Encoding: chunked');
-    const hasBody = request.method !== 'HEAD' && status !== 204;
+    const hasBody = request.method !== 'HEAD' && status !== 204 && status !== 101;
     const lines = [`HTTP/1.1 ${status} Fuzzed`, `X-Seen: ${number}`, ...headers];
-    if (!isChunked && status !== 204) lines.push(`Content-Length: ${body.length}`);
+    if (!isChunked && status !== 204 && status !== 101) lines.push(`Content-Length: ${body.length}`);
     const content = isChunked ? `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n` : body;
     const bytes = `${lines.join('\r\n')}\r\n\r\n${hasBody ? content : ''}`;
-    return { seen: { request, number, status, body: hasBody ? body : '' }, bytes };
+    return { seen: { request, number, status, body: hasBody ? body : '', tunnelled: '' }, bytes };
   }
 }
 
@@ -94,3 +101,9 @@ const responses: readonly [Response, ...Response[]] = [
   { status: 200, body: '', headers: ['Content-Type: application/json'] },
   { status: 500, body: 'upstream is ill', headers: ['Envelope: sealed', 'X-Request-Id: mine'] },
 ];
+
+const switching: Response = {
+  status: 101,
+  body: '',
+  headers: ['Upgrade: websocket', 'Connection: Upgrade', 'Envelope: sealed', 'X-Request-Id: mine'],
+};

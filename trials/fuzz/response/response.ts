@@ -2,9 +2,10 @@ import type { Socket } from 'node:net';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { setImmediate as turn, setTimeout as delay } from 'node:timers/promises';
 import { refusalOf, type RefusalCode } from '../../../src/errors.ts';
-import { acmeTest, configOf, keys } from '../../../test/support/sidecar.ts';
+import { acmeTest, keys } from '../../../test/support/sidecar.ts';
 import { Addresses } from '../addresses.ts';
-import { startByteServer } from '../byte-server.ts';
+import { reset } from '../../load/tls-socket.ts';
+import { accounts } from '../request/accounts.ts';
 import { Client, type Received } from '../client.ts';
 import { unsealed } from '../envelope/oracle.ts';
 import { readResponse, type Response } from '../http/responses.ts';
@@ -37,7 +38,7 @@ export const responsePart: Part<ResponseCase> = {
 async function openResponsePart(tally: Tally): Promise<OpenPart<ResponseCase>> {
   const cases = new Map<string, Asked>();
   const spoilt = new WeakSet<Socket>();
-  const upstream = await startByteServer((bytes, socket) => {
+  const onData = (bytes: string, socket: Socket): string => {
     const request = readRequest(bytes);
     if (typeof request === 'string') return bytes;
     const asked = cases.get(valuesOf(request, 'x-lane').join());
@@ -47,13 +48,14 @@ async function openResponsePart(tally: Tally): Promise<OpenPart<ResponseCase>> {
     if (asked.one.ending !== 'keep' || modelOf(asked.one)?.end !== asked.one.bytes.length) spoilt.add(socket);
     void say(asked.one, socket);
     return '';
-  });
-  const sidecar = await startWatched(configOf(upstream.origin, { timeouts: { upstream: 1_000, drain: 100 } }));
+  };
+  const patience = { connect: '2s', header: '10s', request: '60s', upstream: '2s', idle: '75s', drain: '100ms' };
+  const sidecars = await startWatched(onData, accounts, patience);
   const addresses = new Addresses();
   const clients = new Map<number, Client>();
   return {
     check: async (one, lane, alone) => {
-      const client = clients.get(lane) ?? new Client(sidecar.port, addresses);
+      const client = clients.get(lane) ?? new Client(sidecars.entryOf(lane), addresses);
       clients.set(lane, client);
       ensure(client.unasked === '', 'nothing comes without a request', client.unasked);
       const asked = { one, heard: false };
@@ -67,13 +69,12 @@ async function openResponsePart(tally: Tally): Promise<OpenPart<ResponseCase>> {
         if (received.ending === 'hung') client.cut();
       }
       if (alone) await delay(afterglow);
-      const faults = sidecar.takeFaults();
+      const faults = sidecars.takeFaults();
       ensure(faults.length === 0, 'nothing fails inside', faults);
     },
     close: async () => {
       for (const client of clients.values()) client.cut();
-      await sidecar.stop();
-      await upstream.close();
+      await sidecars.stop();
     },
   };
 }
@@ -97,7 +98,7 @@ async function say(one: ResponseCase, socket: Socket): Promise<void> {
     socket.write(piece, 'latin1');
     await turn();
   }
-  if (one.ending === 'reset') socket.resetAndDestroy();
+  if (one.ending === 'reset') reset(socket);
   else if (one.ending === 'end') socket.end();
 }
 

@@ -1,0 +1,34 @@
+import { connect, type Socket } from 'node:net';
+import { connect as connectTls, TLSSocket } from 'node:tls';
+import type { Certificate } from '../../test/support/certificates.ts';
+
+/** How one side of a connection shows who it is, and makes sure of the other. PEM. */
+export interface PeerTls extends Certificate {
+  readonly ca: string;
+}
+
+/** Connects to a port of loopback, with TLS or without. */
+export function connectTo(port: number, tls: PeerTls | undefined, localAddress = '127.0.0.1'): Socket {
+  const socket = connect({ port, host: '127.0.0.1', localAddress });
+  socket.setNoDelay(true);
+  if (tls === undefined) return socket;
+  return connectTls({ socket, ...tls });
+}
+
+/** A socket that a server was given, with TLS around it; its client must present a certificate. */
+export function securedByServer(socket: Socket, { ca, cert, key }: PeerTls): TLSSocket {
+  const options = { isServer: true, ca, cert, key, requestCert: true, rejectUnauthorized: true };
+  socket.on('error', () => {});
+  return new TLSSocket(socket, options);
+}
+
+/** The event of a socket that can be written on. */
+export function readyEvent(tls: PeerTls | undefined): 'connect' | 'secureConnect' {
+  return tls === undefined ? 'connect' : 'secureConnect';
+}
+
+/** Ends a connection by a reset; with TLS, whose sockets Node cannot reset, without the end that its protocol asks for. */
+export function reset(socket: Socket): void {
+  if (socket instanceof TLSSocket) socket.destroy();
+  else socket.resetAndDestroy();
+}
