@@ -10,16 +10,20 @@ import * as fc from 'fast-check';
 describeWithPostgres('a short run', () => {
   const cases: Readonly<Record<string, number>> = { envelope: 2_000, request: 400, response: 500 };
 
-  test.each(runners)('of $name finds nothing, and does what it is there for', async ({ name, run }) => {
-    const report = await run(cases[name] ?? 0, 1);
-    expect(report.failure).toBeUndefined();
-    expect(report.cases).toBeGreaterThanOrEqual(cases[name] ?? Infinity);
-    const done = ['opened', 'forwarded, answered sealed', 'answered sealed'].flatMap(
-      (kind) => report.counts.get(kind) ?? [],
-    );
-    expect(done.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(20);
-    if (name === 'request') expect(report.counts.get('tunnels')).toBeGreaterThan(0);
-  });
+  test.each(runners)(
+    'of $name finds nothing, and does what it is there for',
+    async ({ name, run }) => {
+      const report = await run(cases[name] ?? 0, 1);
+      expect(report.failure).toBeUndefined();
+      expect(report.cases).toBeGreaterThanOrEqual(cases[name] ?? Infinity);
+      const done = ['opened', 'forwarded, answered sealed', 'answered sealed'].flatMap(
+        (kind) => report.counts.get(kind) ?? [],
+      );
+      expect(done.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(20);
+      if (name === 'request') expect(report.counts.get('tunnels')).toBeGreaterThan(0);
+    },
+    120_000,
+  );
 });
 
 describe('runPart', () => {

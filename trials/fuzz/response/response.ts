@@ -155,13 +155,18 @@ function judge(asked: Asked, { text, ending }: Received, tally: Tally): void {
 function judgeRefusal({ one, heard }: Asked, response: Response, tally: Tally): void {
   const isSealed = valuesOf(response, 'envelope').join() === 'sealed';
   if (one.method === 'HEAD') {
-    ensure(response.status === 502 || response.status === 504, 'a refusal says that the upstream failed', response);
+    ensure([502, 503, 504].includes(response.status), 'a refusal says that the upstream failed', response);
     tally.count(`${response.status} to HEAD`);
     return;
   }
   const body = isSealed ? unsealed(response.body, acmeTest, 'hex') : response.body;
   const { code } = JSON.parse(body ?? '') as { readonly code: RefusalCode };
-  const codes: readonly RefusalCode[] = ['upstream_unavailable', 'upstream_timeout', 'sealing_failed'];
+  const codes: readonly RefusalCode[] = [
+    'upstream_unavailable',
+    'upstream_timeout',
+    'sealing_failed',
+    'accounts_unavailable',
+  ];
   ensure(
     codes.includes(code) && refusalOf(code).status === response.status,
     'a refusal says that the upstream failed',
