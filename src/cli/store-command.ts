@@ -95,7 +95,7 @@ async function carryOut(
   } catch (error) {
     if (error instanceof AccountsError) {
       await complain(io, `${name}: ${error.message} (${error.code})\n`);
-      return misconfigured.has(error.code) ? exitCodes.configuration : exitCodes.failed;
+      return isConfiguration(error, settings) ? exitCodes.configuration : exitCodes.failed;
     }
     if (!(error instanceof CommandFailed)) throw error;
     await complain(io, `${name}: ${error.message}\n`);
@@ -111,6 +111,11 @@ const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>
   'master_key_not_configured',
   'store_invalid',
 ]);
+
+/** Whether the configuration or the accounts' file must be corrected. A database may come back without that. */
+function isConfiguration({ code }: AccountsError, { kind }: StoreSettings): boolean {
+  return misconfigured.has(code) || (kind === 'file' && code === 'store_unavailable');
+}
 
 /** Containers run as users without a name. */
 function userName(): string {

@@ -1,9 +1,12 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { hashOf } from '../../src/accounts/api-key.ts';
 import { makeApiKey } from '../../src/accounts/key-maker.ts';
 import type { AccountView, IssuedKeyView, KeyView } from '../../src/accounts/views.ts';
 import { runCommand } from '../support/cli.ts';
 import { commandLine, lines, withAcme } from '../support/command-line.ts';
+import { sidecarFile } from '../support/folder.ts';
 
 describe('accounts', () => {
   test('an empty store says so', async () => {
@@ -259,6 +262,48 @@ describe('what goes wrong', () => {
       code: 78,
       stdout: '',
       stderr: `accounts list: ${folder.file('accounts.yaml')}:1:12  accounts[0].name  missing: expected 1 to 200 characters without control characters (store_invalid)\n`,
+    });
+  });
+
+  const notRead = 'cannot read the file: it is';
+  test.each([
+    ['is missing', () => {}, ' does not exist'],
+    ['is a folder', (path: string) => mkdirSync(path), `: ${notRead} a directory`],
+    ['is a FIFO', (path: string) => execFileSync('mkfifo', [path]), `: ${notRead} not a regular file`],
+  ])('an accounts’ file that %s: exit code 78, as of `check`', async (_, put, message) => {
+    const { run, folder } = commandLine();
+    const path = folder.file('accounts.yaml');
+    rmSync(path);
+    put(path);
+    for (const command of ['accounts list', 'accounts add acme --name Acme', 'keys due']) {
+      const [group, verb] = command.split(' ');
+      const stderr = `${group} ${verb}: ${path}${message} (store_unavailable)\n`;
+      expect(await run(command)).toEqual({ code: 78, stdout: '', stderr });
+    }
+    expect((await run('check')).code).toBe(78);
+  });
+
+  test.skipIf(process.getuid?.() !== 0).each([
+    ['file', 0o000, 0o755],
+    ['folder', 0o644, 0o700],
+  ])('an accounts’ %s that may not be read: exit code 78, and the reason', (_, fileMode, folderMode) => {
+    const { folder } = commandLine();
+    const inner = folder.file('inner');
+    mkdirSync(inner);
+    folder.write({
+      'inner/accounts.yaml': 'accounts: []\n',
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: { file: 'inner/accounts.yaml' } }),
+    });
+    chmodSync(folder.path, 0o755);
+    chmodSync(folder.file('inner/accounts.yaml'), fileMode);
+    chmodSync(inner, folderMode);
+    const args = ['src/main.ts', 'accounts', 'list', '--config', folder.file('sidecar.yaml')];
+    const { status, stderr } = spawnSync(process.execPath, args, { uid: 65_534, gid: 65_534, encoding: 'utf8' });
+    expect({ status, stderr }).toEqual({
+      status: 78,
+      stderr: expect.stringMatching(
+        /accounts\.yaml:? cannot read the file: permission denied \(store_unavailable\)\n$/,
+      ),
     });
   });
 });

@@ -134,7 +134,9 @@ export class FileStore implements Store {
     try {
       return realpathSync(this.#file);
     } catch (error) {
-      throw this.#failure(error);
+      // Without the right to search its folder, the file cannot even be read.
+      const isHidden = isSystemError(error) && error.code === 'EACCES';
+      throw this.#failure(isHidden ? new WrongValue('cannot read the file: permission denied') : error);
     }
   }
 
