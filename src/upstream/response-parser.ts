@@ -25,7 +25,7 @@ export type ResponseFault =
   | 'BAD_STATUS';
 
 /** Bytes that the heads of a response may have in total, informational ones and trailers included. */
-const maxHeadSize = 32_768;
+export const maxHeadSize = 32_768;
 const maxChunkHeadSize = 256;
 
 const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";

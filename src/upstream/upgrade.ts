@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import httpProxy from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
+import { maxHeadSize } from './response-parser.ts';
 
 /**
  * Called if the upstream switches protocols; from now on the two sockets are coupled.
@@ -61,6 +62,7 @@ export function upgrade(
     // The path that was checked is the one that is sent.
     proxyRequest.path = path;
     limitConnect(proxyRequest, connectTimeout);
+    limitInformation(proxyRequest);
     // http-proxy ignores a response that it takes for an upgrade; Node must not take it for one, or it would couple the client
     // to an upstream that has refused it. This listener runs before http-proxy's, the one below after it.
     proxyRequest.once('response', (response: MaybeUpgrade) => (response.upgrade = true));
@@ -155,6 +157,19 @@ function limitConnect(proxyRequest: ClientRequest, milliseconds: number): void {
     const timer = setTimeout(() => proxyRequest.destroy(timedOut), milliseconds);
     const stop = (): void => clearTimeout(timer);
     socket.once('encrypted' in socket ? 'secureConnect' : 'connect', stop).once('close', stop);
+  });
+}
+
+/** Ends a handshake whose informational responses take more bytes than the heads of any other response may. */
+function limitInformation(proxyRequest: ClientRequest): void {
+  let size = 0;
+  proxyRequest.on('information', ({ statusMessage, rawHeaders }) => {
+    // `HTTP/1.1 103 message`, then `name: value` lines, then an empty one.
+    size += 'HTTP/1.1 103 '.length + statusMessage.length + 2 + 2;
+    for (const part of rawHeaders) size += part.length + 2;
+    if (size > maxHeadSize) {
+      proxyRequest.destroy(Object.assign(new Error('endless informational responses'), { code: 'HEAD_TOO_LARGE' }));
+    }
   });
 }
 

@@ -254,6 +254,11 @@ export const upstreamMutants: readonly Mutant[] = [
     ],
   ]),
   ...mutantsOf(
+    'src/upstream/upgrade.ts',
+    ['test/gateway/informational-flood.test.ts'],
+    [['    limitInformation(proxyRequest);\n', '', 'an upgrade gets no endless informational responses']],
+  ),
+  ...mutantsOf(
     'src/upstream/upstream.ts',
     ['test/upstream/upstreams.test.ts'],
     [
