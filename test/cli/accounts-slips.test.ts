@@ -88,7 +88,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
       expect(imported?.stdout).toMatch(/^300 added, (?:1 there already, 0|0 there already, 1) refused\.\n$/);
       const { key = '' } = JSON.parse(issued?.stdout ?? '') as IssuedKeyView;
       expect((await exported('acme'))?.keys).toMatchObject([{ sha256: hashOf(key) }]);
-      expect(await exported('a299')).toBeDefined();
+      expect(await exported('a299')).toMatchObject({ id: 'a299' });
     });
   });
 }

@@ -81,7 +81,8 @@ describe('the operators’ API', () => {
   });
 
   test.each(['localhost', '127.0.0.1', '127.1.2.3', '"::1"'])('needs no TLS on %s', (host) => {
-    expect(operators(`operators: { host: ${host}, token: ${token} }\n`)).toBeDefined();
+    const found = operators(`operators: { host: ${host}, token: ${token} }\n`);
+    expect([found?.port, found?.tls]).toEqual([9091, undefined]);
   });
 
   test.each(['0.0.0.0', '"::"', '10.0.0.1', '128.0.0.1', 'ops.internal', '127.evil.example'])(

@@ -1,5 +1,4 @@
 import fc from 'fast-check';
-import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
 import { simpleYaml } from '../../src/yaml/simple.ts';
 import { parseFully } from '../../src/yaml/syntax.ts';
@@ -103,10 +102,4 @@ test('never reads anything else than the parser', () => {
     }),
     { numRuns: 300 },
   );
-});
-
-test('reads the shipped accounts’ file only if the parser does', () => {
-  const text = readFileSync('config/accounts.yaml', 'utf8');
-  const value = simpleYaml(text);
-  if (value !== undefined) expect(parseFully(text).value).toEqual(value);
 });

@@ -115,7 +115,10 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(directory.find(hash)).toBeUndefined();
     expect(monitor.lookups).toEqual(['unknown', 'cached_unknown']);
     await put(openStore(url), storedAccount('acme'));
-    await vi.waitFor(async () => expect(await directory.find(hash)).toBeDefined(), oneSecond);
+    await vi.waitFor(
+      async () => expect(await directory.find(hash)).toMatchObject({ account: { id: 'acme' } }),
+      oneSecond,
+    );
   });
 
   test('hears of more accounts in one statement than one notification can name', async () => {

@@ -279,7 +279,7 @@ describeWithPostgres('the store when its database fails', () => {
       setTimeout(() => proxy.mend(), 50);
     };
     expect(await add(store)).toEqual({ outcome: 'changed', result: 'done' });
-    expect(await openStore(url).read('acme')).toBeDefined();
+    expect(await openStore(url).read('acme')).toMatchObject({ id: 'acme' });
   });
 
   test('does not use a connection again on which the commit was not answered', async () => {
