@@ -50,31 +50,23 @@ export class Readiness {
     clearTimeout(this.#retry);
     const sample = await take().catch(() => undefined);
     if (this.#draining) return;
-    if (sample !== undefined) this.#judge(sample);
+    if (sample !== undefined) this.report(sample);
     if (sample === undefined || this.#noneOpens) {
       this.#retry = setTimeout(() => void this.tryMasterKey(take), interval).unref();
     }
   }
 
-  /** Takes down what became of the credentials of a file. If none opened, the file is not valid; so this decides nothing. */
-  report({ tried, failures }: SealedSample): void {
+  /** Judges a sample: logs it, sets the metric, and decides whether the sidecar can be ready. */
+  report({ tried, failures, noneOpens }: SealedSample): void {
     const failed = failures.length;
     this.#failing.set(tried === 0 ? 0 : failed / tried);
-    if (failed === 0) return;
-    this.#log.error({ tried, failed, problem: failures[0] }, 'not all sealed credentials open with the master key');
-  }
-
-  #judge({ tried, failures }: SealedSample): void {
-    const failed = failures.length;
-    this.#failing.set(tried === 0 ? 0 : failed / tried);
-    const none = tried > 0 && failed === tried;
     // What has been ready stays so: accounts that do not encrypt are served whatever the key.
-    this.#noneOpens = none && (this.#noneOpens || !this.#began);
+    this.#noneOpens = noneOpens && (this.#noneOpens || !this.#began);
     if (failed === 0) return;
     const consequence = this.#noneOpens ? ': not ready' : '';
     this.#log.error(
       { tried, failed, problem: failures[0] },
-      `${none ? 'no' : 'not all'} sealed credentials open with the master key${consequence}`,
+      `${noneOpens ? 'no' : 'not all'} sealed credentials open with the master key${consequence}`,
     );
   }
 }

@@ -21,16 +21,20 @@ export interface Inspection {
 
 /** Opens the sealed credentials of a sample. */
 export function openSample({ sample, unreadable }: Inspection, vault: Vault): SealedSample {
-  const failures = unreadable.map(({ message }) => message);
+  const errors = [...unreadable];
+  let opened = 0;
   for (const account of sample) {
     try {
       openAccount(account, vault);
+      opened += 1;
     } catch (error) {
       if (!(error instanceof AccountsError)) throw error;
-      failures.push(error.message);
+      errors.push(error);
     }
   }
-  return { tried: sample.length + unreadable.length, failures };
+  const failures = errors.map(({ message }) => message);
+  const noneOpens = opened === 0 && errors.some(({ code }) => code === 'master_key_wrong');
+  return { tried: sample.length + unreadable.length, failures, noneOpens };
 }
 
 /**

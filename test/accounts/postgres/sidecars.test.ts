@@ -270,6 +270,17 @@ describeWithPostgres('a master key that is wrong', () => {
     expect(await scrape(sidecar)).toContain(`${failing} 0.5\n`);
   });
 
+  test('is not what a row means that cannot be read: it is an error and a metric, and the sidecar is ready', async () => {
+    const url = await postgres.createDatabase();
+    await encryptingIn(url, 'acme', vault);
+    const odd = `previous_key = key, previous_iv = iv, previous_format = format, previous_until = 'infinity'`;
+    await postgres.psql(url, `UPDATE envelope_sidecar.encryption SET ${odd}`);
+    const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { accounts: [], store: settings(url) }));
+    expect(await isReady(sidecar)).toBe(true);
+    expect(complaints(sidecar)).toEqual([['error', 'not all sealed credentials open with the master key', 1, 1]]);
+    expect(await scrape(sidecar)).toContain(`${failing} 1\n`);
+  });
+
   test('in a reload is an error, and what was ready stays so', async () => {
     const url = await postgres.createDatabase();
     await encryptingIn(url, 'acme', vault);
