@@ -112,7 +112,8 @@ ${memberLists(accounts)}
 
 ### Size
 
-The file is read and checked as a whole. 10,000 accounts take about a second and a half of one core and 300 MB while they load; a
-running sidecar serves requests meanwhile.
+The file is read and checked as a whole; a running sidecar serves requests meanwhile. How long a start takes and how much memory it needs,
+by the number of accounts, is in [performance.md](performance.md#how-costs-grow); \`npm run bench -- growth\` measures it again. Tens of
+thousands of accounts belong in PostgreSQL.
 `;
 }
