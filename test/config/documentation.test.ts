@@ -49,7 +49,16 @@ test.each([
 
 test('the page names every member of both files', () => {
   const page = generated.get('docs/configuration.md') ?? '';
-  const members = ['clientCa', 'upstream', 'upgrade', 'failedKeys', 'drain', 'sha256', 'revokedAt', 'until'];
-  for (const member of members) expect(page).toContain(`- \`${member}\` `);
+  const schemas = ['sidecar', 'accounts'].map((name) => generated.get(`config/${name}.schema.json`) ?? '');
+  const members = new Set(schemas.flatMap((schema) => membersOf(JSON.parse(schema))));
+  for (const member of ['clientCa', 'drain', 'revokedAt', 'until']) expect(members).toContain(member);
+  expect([...members].filter((member) => !new RegExp(`^ *- \`${member}\`[ :]`, 'm').test(page))).toEqual([]);
   expect(page).not.toContain('undefined');
 });
+
+/** The names of all members that a part of a schema describes. */
+function membersOf(part: unknown): string[] {
+  if (typeof part !== 'object' || part === null) return [];
+  const names = 'properties' in part ? Object.keys(part.properties as object) : [];
+  return [...names, ...Object.values(part).flatMap(membersOf)];
+}

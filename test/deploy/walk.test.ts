@@ -117,9 +117,12 @@ async function expectDataEverywhere(prometheus: PrometheusServer, load: () => Pr
     return empty;
   };
   await expect.poll(withoutData, { timeout: 20_000, interval: 250 }).toEqual([]);
-  for (const { name, query } of dashboard().templating.list ?? []) {
-    if (typeof query !== 'object') continue;
-    const [, series = '', label = ''] = /^label_values\((.+), (\w+)\)$/.exec(filled(String(query['query']))) ?? [];
+  const variables = (dashboard().templating.list ?? []).flatMap(({ name, query }) =>
+    typeof query === 'object' ? [{ name, query: String(query['query']) }] : [],
+  );
+  expect(variables.map(({ name }) => name)).toEqual(['namespace', 'pod', 'environment']);
+  for (const { name, query } of variables) {
+    const [, series = '', label = ''] = /^label_values\((.+), (\w+)\)$/.exec(filled(query)) ?? [];
     expect({ name, values: await prometheus.labelValues(series, label) }).not.toEqual({ name, values: [] });
   }
   const rules = await prometheus.rules();

@@ -67,6 +67,7 @@ describe('the page', () => {
     const page = await at('GET /console/');
     expect(page.status).toBe(200);
     const files = readdirSync('dist/console/assets').map((name) => `/console/assets/${name}`);
+    expect(files.map((name) => name.replace(/^.*\./, '')).toSorted()).toEqual(['css', 'js', 'svg']);
     for (const file of files.filter((name) => !name.endsWith('.svg'))) expect(page.body).toContain(file);
     for (const path of ['/console/', ...files]) {
       const { status, headers } = await at(`GET ${path}`);

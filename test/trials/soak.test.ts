@@ -8,6 +8,7 @@ describeWithPostgres('a soak', () => {
     const { problems, tables } = await runSoak(0.1, onTestFinished);
     expect(problems).toEqual([]);
     const [held, clients] = tables;
+    expect(held).toHaveLength(7);
     for (const [, atTheStart] of held?.slice(1) ?? []) expect(atTheStart).toMatch(/^\d+(?:\.\d MiB)?$/);
     expect(
       clients

@@ -113,6 +113,7 @@ describeWithPostgres('what records when keys were last used', () => {
     const recorder = recorderAt(url);
     for (const { id } of keys) recorder.key(id, noon);
     await recorder.write();
-    expect((await store.read('acme'))?.keys.every(({ lastUsedAt }) => lastUsedAt === noon)).toBe(true);
+    const used = (await store.read('acme'))?.keys.filter(({ lastUsedAt }) => lastUsedAt === noon);
+    expect(used).toHaveLength(2_500);
   });
 });
