@@ -71,6 +71,7 @@ export const texts = {
     notConnected: 'Not connected',
     masterKeys: 'Master keys',
     noMasterKey: 'None: the file holds credentials in plain text',
+    certificates: 'Certificates expire',
     version: 'Version',
     limits: 'Limits',
     connections: 'Connections',
@@ -95,7 +96,6 @@ export const texts = {
 
   system: {
     loaded: 'Loaded',
-    certificates: 'Certificates expire',
     noRestart: 'No change is waiting for a restart.',
     waiting: 'Changed in the file, but not in force until a restart:',
     configuration: 'Configuration in force',

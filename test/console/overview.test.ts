@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { createAuthority } from '../support/certificates.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
 import { operators, signIn, useConsole } from './sidecar.ts';
 
@@ -58,6 +59,11 @@ describeWithChromium('the overview in the console', () => {
     };
     const pictures = process.env['CONSOLE_PICTURES'];
     if (pictures !== undefined) await page.screenshot({ path: `${pictures}/0-overview.png` });
+    await configure({
+      environments: { test: { upstream: { url: 'https://127.0.0.1:1', ca: createAuthority().cert } } },
+    });
+    await asksAgain('environments.test.upstream.ca');
+    await page.getByText('in 1 day').waitFor();
     folder.write({ 'accounts.yaml': 'accounts: [{ id: acme }]' });
     await page.getByRole('link', { name: 'System' }).click();
     await asksAgain('The files as they are now are not in force:');

@@ -1,14 +1,19 @@
 import { Fragment } from 'preact';
 import { api, ask, type Overview } from '../api.ts';
+import { now } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Badge, type Tone } from '../ui/badge.tsx';
 import { Chart } from '../ui/chart.tsx';
 import { Show, Table } from '../ui/states.tsx';
+import { When } from '../ui/when.tsx';
 import { Graces } from './rotation.tsx';
 
 const say = texts.overview;
+
+/** How long before its end a certificate gets a mark, in milliseconds: as long as its first alert. */
+const expiring = 30 * 86_400_000;
 
 /** How this sidecar is: what is in force, its limits, the last hour, and where to look first. */
 export function OverviewPage() {
@@ -53,6 +58,18 @@ export function State({ overview }: { overview: Overview }) {
         )}
         <dt>{say.masterKeys}</dt>
         <dd>{masterKeys === 0 ? say.noMasterKey : masterKeys}</dd>
+        <dt>{say.certificates}</dt>
+        <dd>
+          {overview.certificates.length === 0 && texts.nothing}
+          {overview.certificates.map(({ certificate, expires_at: expires }) => (
+            <span key={certificate} class="block">
+              <Badge tone={Date.parse(expires) < now.value + expiring ? 'warn' : 'plain'}>
+                <code>{certificate}</code>
+              </Badge>{' '}
+              <When date={expires} />
+            </span>
+          ))}
+        </dd>
         <dt>{say.version}</dt>
         <dd>{overview.version}</dd>
       </dl>

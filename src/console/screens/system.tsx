@@ -8,7 +8,7 @@ import { Problems, State } from './overview.tsx';
 
 const say = texts.system;
 
-/** The configuration in force, what waits for a restart, and certificates. */
+/** The configuration in force, and what waits for a restart. */
 export function SystemPage() {
   const overview = useLoad(() => ask(api.GET('/api/v1/overview')), '', 10_000);
   const configuration = useLoad(() => ask(api.GET('/api/v1/configuration')), '', 10_000);
@@ -35,7 +35,7 @@ export function SystemPage() {
 }
 
 function Loaded({ overview }: { overview: Overview }) {
-  const { configuration, accounts_file: accountsFile, certificates } = overview;
+  const { configuration, accounts_file: accountsFile } = overview;
   return (
     <section class="card" aria-label={say.loaded}>
       <h2>{say.loaded}</h2>
@@ -52,15 +52,6 @@ function Loaded({ overview }: { overview: Overview }) {
             </dd>
           </>
         )}
-        <dt>{say.certificates}</dt>
-        <dd>
-          {certificates.length === 0 && texts.nothing}
-          {certificates.map(({ certificate, expires_at }) => (
-            <span key={certificate} class="block">
-              <code>{certificate}</code> <When date={expires_at} />
-            </span>
-          ))}
-        </dd>
       </dl>
       {configuration.needs_restart.length === 0 ? (
         <p class="hint">{say.noRestart}</p>
