@@ -22,13 +22,16 @@ function beside(code: string): string[] {
   return ['--import', `data:text/javascript,${encodeURIComponent(source)}`];
 }
 
+/** Requests that a client without a key may have under way on one connection. */
+const atOnce = 10;
+
 /** Sends so many requests, the last one with this id, some at a time on one connection; resolves when all are answered. */
 async function sendMany({ port }: Serving, count: number, lastId: string): Promise<void> {
   const socket = createConnection(port, '127.0.0.1').setEncoding('latin1');
   await once(socket, 'connect');
   const idOf = (i: number): string => (i === count ? lastId : `request-${i}`);
-  for (let first = 1; first <= count; first += 50) {
-    const last = Math.min(first + 49, count);
+  for (let first = 1; first <= count; first += atOnce) {
+    const last = Math.min(first + atOnce - 1, count);
     let requests = '';
     for (let i = first; i <= last; i += 1) {
       requests += `GET /x HTTP/1.1\r\nHost: localhost\r\nX-Request-Id: ${idOf(i)}\r\n\r\n`;
