@@ -42,7 +42,7 @@ function portIn(log: () => string): Promise<number> {
 async function sendMany(port: number, count: number, prefix: string): Promise<void> {
   const connection = await openConnection(port);
   for (let sent = 0; sent < count;) {
-    const round = Math.min(50, count - sent);
+    const round = Math.min(10, count - sent);
     let requests = '';
     for (let i = 0; i < round; i += 1) {
       const id = `${prefix}-${sent + i}-`.padEnd(128, 'x');

@@ -103,11 +103,8 @@ describe('a pipe that is read slowly', () => {
   });
 
   test('gets all problems of a configuration on stderr too', async () => {
-    const broken = accounts.map(({ id }) => ({ id }));
-    const folder = new Folder({
-      'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
-      'accounts.yaml': { accounts: broken.slice(0, 100) },
-    });
+    const broken = Array.from({ length: 100 }, () => ({ path: 'without a slash' }));
+    const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { routes: broken }) });
     const { code, stderr } = await readSlowly('keys', 'list', 'x', '--config', folder.file('sidecar.yaml'));
     expect(code).toBe(78);
     expect(stderr.split('\n').length - 1).toBe(100);

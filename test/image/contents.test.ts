@@ -129,7 +129,7 @@ describeWhere(await missingEngine(), 'the built image', () => {
     ].map((file) => `app/${file}`);
     const added = [...files].filter(([file, what]) => base.get(file) !== what).map(([file]) => file);
     // Programs and threads with source maps; the code that they share has names of the bundler's.
-    const compiled = added.filter((file) => /^app\/dist\/(?:demo\/serve-core|[a-z-]+)\.js(?:\.map)?$/.test(file));
+    const compiled = added.filter((file) => /^app\/dist\/(?:demo\/serve-core|[a-z0-9-]+)\.js(?:\.map)?$/.test(file));
     const entries = ['main.js', 'load-worker.js', 'worker.js', 'demo/serve-core.js'].map((file) => `app/dist/${file}`);
     expect(compiled).toEqual(expect.arrayContaining(entries));
     const migrations = filesBelow('src/accounts/postgres/migrations').map((file) => `app/dist/migrations/${file}`);
