@@ -17,17 +17,19 @@ export interface CommandSetup {
   readonly stdin?: string;
   /** Whether stderr is a terminal. */
   readonly isTerminal?: boolean;
+  /** In place of one that is collected. */
+  readonly stdout?: Output;
 }
 
 /** Runs a command in this process. */
 export async function runCommand(
   args: readonly string[],
-  { env = {}, clock = Date.now, stdin = '', isTerminal = false }: CommandSetup = {},
+  { env = {}, clock = Date.now, stdin = '', isTerminal = false, stdout: given }: CommandSetup = {},
 ): Promise<Ended> {
   const [stdout, stderr] = [collect(), collect(isTerminal)];
   const io: CliIo = {
     stdin: Readable.from(stdin === '' ? [] : [stdin]),
-    stdout: stdout.output,
+    stdout: given ?? stdout.output,
     stderr: stderr.output,
     env,
     log: new PassThrough(),
