@@ -1,0 +1,96 @@
+import { existsSync, rmSync } from 'node:fs';
+import { expect, test, vi } from 'vitest';
+import { runCommand } from '../support/cli.ts';
+import { startCommand } from '../support/command.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
+import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+
+const [oldKey, newKey] = [Buffer.alloc(32, 1).toString('base64'), Buffer.alloc(32, 2).toString('base64')];
+const patience = { timeout: 20_000, interval: 20 };
+const count = 3;
+
+/** Accounts sealed with the old master key, and the new one configured before it, as the documentation has it. */
+async function sealedWithOld(store: object, masterKey: (key: object) => object) {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n', 'master-key': oldKey, 'new-key': newKey });
+  const accounts = masterKey({ file: 'master-key' });
+  folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: { ...store, ...accounts } }) });
+  const config = ['--config', folder.file('sidecar.yaml')];
+  const encryption = { test: { enabled: true, key: 'k'.repeat(32), iv: 'i'.repeat(16) } };
+  const lines = Array.from({ length: count }, (_, i) => JSON.stringify({ id: `a${i}`, name: 'A', encryption }));
+  folder.write({ 'lines.ndjson': lines.join('\n') });
+  await runCommand(['accounts', 'import', folder.file('lines.ndjson'), ...config]);
+  folder.write({ 'master-key': `${newKey}\n${oldKey}\n` });
+  const args = ['accounts', 'rekey', '--new-master-key-file', folder.file('new-key'), ...config];
+  /** The line of `check --online` on the credentials, with these master keys. */
+  const credentials = async (...keys: readonly string[]): Promise<string> => {
+    folder.write({ 'master-key': keys.join('\n') });
+    const { stdout } = await runCommand(['check', '--online', ...config]);
+    return stdout.split('\n').find((line) => line.includes('  credentials  ')) ?? stdout;
+  };
+  return { folder, args, credentials };
+}
+
+type Setup = Awaited<ReturnType<typeof sealedWithOld>>;
+
+/** All credentials open with the configured keys after it broke off, and with the new one alone once it was repeated. */
+async function expectRepeatable({ args, credentials }: Setup): Promise<void> {
+  expect(await credentials(newKey, oldKey)).toMatch(/^ok .* those of 3 accounts open/);
+  const repeated = await runCommand(args);
+  expect(repeated).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d accounts were sealed with/) as string });
+  expect(await credentials(newKey)).toMatch(/^ok .* those of 3 accounts open/);
+}
+
+/** Node options of a process that waits for ever where it brings something to the disk for the nth time, and tells so in `file`. */
+function stopping(nth: number, file: string): readonly string[] {
+  const module = `
+    import fs from 'node:fs';
+    import { syncBuiltinESMExports } from 'node:module';
+    const sync = fs.fsyncSync;
+    let calls = 0;
+    fs.fsyncSync = (descriptor) => {
+      sync(descriptor);
+      if (++calls < ${nth}) return;
+      fs.writeFileSync(${JSON.stringify(file)}, '');
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+    };
+    syncBuiltinESMExports();`;
+  return ['--import', `data:text/javascript,${encodeURIComponent(module)}`];
+}
+
+test('a rekey of a file that is killed half way can be repeated', async () => {
+  const setup = await sealedWithOld({ file: 'accounts.yaml' }, (masterKey) => ({ masterKey }));
+  const { folder, args } = setup;
+  // Before and after the new file is renamed over the old one; the trail is brought to the disk first.
+  for (const step of [2, 3]) {
+    const command = startCommand(args, { nodeOptions: stopping(step, folder.file('waits')) });
+    await vi.waitUntil(() => existsSync(folder.file('waits')), patience);
+    rmSync(folder.file('waits'));
+    expect(await command.signal('SIGKILL').ended()).toEqual({ code: null, signal: 'SIGKILL' });
+    expect(await setup.credentials(newKey, oldKey)).toMatch(/^ok .* those of 3 accounts open/);
+  }
+  await expectRepeatable(setup);
+});
+
+describeWithPostgres('accounts in PostgreSQL', () => {
+  const postgres = usePostgres();
+
+  test('a rekey of a database that is killed half way can be repeated', async () => {
+    const url = await postgres.createDatabase();
+    const setup = await sealedWithOld({}, (masterKey) => ({ postgres: { url, masterKey } }));
+    const isHeld = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
+    const waits = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
+    const untilSome = (query: string) =>
+      vi.waitUntil(async () => Number(await postgres.psql(url, query)) > 0, { ...patience, interval: 50 });
+    const held = postgres.psql(
+      url,
+      `BEGIN; SELECT 1 FROM envelope_sidecar.encryption WHERE account_id = 'a1' FOR UPDATE; SELECT pg_sleep(60)`,
+    );
+    await untilSome(isHeld);
+    const command = startCommand(setup.args);
+    await untilSome(waits);
+    expect(await command.signal('SIGKILL').ended()).toEqual({ code: null, signal: 'SIGKILL' });
+    const holder = isHeld.replace('count(*)', 'pg_cancel_backend(pid)');
+    await Promise.allSettled([held, postgres.psql(url, holder)]);
+    await expectRepeatable(setup);
+  });
+});
