@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { send } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { inFlight, scrape } from '../support/metrics.ts';
-import { configOf, drainToken, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { configOf, drainToken, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 async function start(more: Parameters<typeof configOf>[1] = {}): Promise<TestSidecar> {
@@ -100,6 +100,30 @@ describe('/metrics', () => {
     const other = await openConnection(sidecar.app.addresses.admin.port);
     other.send('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n');
     expect(await other.untilEnded()).toMatch(/^HTTP\/1.1 200 [^]*connection: close[^]*envelope_sidecar_build_info{/i);
+  });
+
+  test('of 1,000 routes are rendered once for 100 scrapes sent in advance on each of many connections, and merchants are served', async () => {
+    const routes = Array.from({ length: 1_000 }, (_, i) => route(`/r${i}`));
+    const sidecar = await start({ routes });
+    for (let i = 0; i < 20; i += 1) await send(sidecar, `GET /r${i}`, { key: keys.globex });
+    const rendered = Promise.withResolvers<void>();
+    const metrics = sidecar.registry.metrics.bind(sidecar.registry);
+    const render = vi.spyOn(sidecar.registry, 'metrics').mockImplementation(async () => {
+      await rendered.promise;
+      return metrics();
+    });
+    const { port } = sidecar.app.addresses.admin;
+    const scrapes = 'GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n';
+    const floods = await Promise.all(Array.from({ length: 30 }, () => openConnection(port)));
+    for (const client of floods) client.send(scrapes.repeat(100));
+    const readers = await Promise.all(Array.from({ length: 30 }, () => openConnection(port)));
+    for (const client of readers) client.send(scrapes);
+    for (const client of floods) expect(await client.untilEnded()).toBe('');
+    expect((await send(sidecar, 'GET /r0', { key: keys.globex })).status).toBe(200);
+    await vi.waitFor(() => expect(render).toHaveBeenCalledTimes(1));
+    rendered.resolve();
+    for (const client of readers) expect(await client.untilEnded()).toContain('route="/r19"');
+    expect(render).toHaveBeenCalledTimes(1);
   });
 
   test('are no longer sent to a client that has not read them in its time', async () => {

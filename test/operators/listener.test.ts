@@ -1,6 +1,7 @@
-import { connect, type Socket } from 'node:net';
+import type { Server } from 'node:http';
+import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { hashOf } from '../../src/accounts/api-key.ts';
 import type { Operations } from '../../src/accounts/operations.ts';
 import { isKnownHost } from '../../src/operators/host.ts';
@@ -9,6 +10,7 @@ import { findToken } from '../../src/operators/tokens.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';
 import { createAuthority } from '../support/certificates.ts';
+import { openConnection } from '../support/connection.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
 
@@ -107,13 +109,14 @@ describe('a token is compared in whole', () => {
   });
 });
 
-test('what went wrong inside is in the log, and not in the response', async () => {
-  const log: string[] = [];
+/** A listener on these operations alone. Closed when the test is over. */
+async function startListener(
+  operations: Partial<Operations>,
+  write: (line: string) => void = () => {},
+): Promise<{ readonly listener: Server; readonly port: number }> {
   const listener = await createOperatorsListener({
     state: () => ({
-      operations: {
-        show: () => Promise.reject(new TypeError('cannot read /var/lib/secret of undefined')),
-      } as unknown as Operations,
+      operations: operations as unknown as Operations,
       isInForce: () => Promise.reject(new Error('not asked')),
       recent: new RecentTraffic(Date.now),
       sidecar: () => Promise.reject(new Error('not asked')),
@@ -122,21 +125,49 @@ test('what went wrong inside is in the log, and not in the response', async () =
       console: true,
       problemsPage: 'docs/accounts.md',
     }),
-    log: createLogger('info', { write: (line) => void log.push(line) }),
+    log: createLogger('info', { write }),
     count: () => {},
     clock: Date.now,
     tls: undefined,
   });
   await new Promise<void>((resolve) => void listener.listen(0, '127.0.0.1', resolve));
-  try {
-    const { port } = listener.address() as { port: number };
-    const response = await ask(`http://127.0.0.1:${port}/api/v1`, 'GET /accounts/acme');
-    expect(expectProblem(response, 500, 'internal_error')).toBe('The log says more, under the id of this request.');
-    expect(JSON.stringify(response.body)).not.toMatch(/secret|TypeError|undefined|\.ts/);
-    expect(log.join('')).toContain(String(response.body['request_id']));
-  } finally {
+  onTestFinished(() => {
+    listener.closeAllConnections();
     listener.close();
-  }
+  });
+  return { listener, port: (listener.address() as AddressInfo).port };
+}
+
+test('what went wrong inside is in the log, and not in the response', async () => {
+  const log: string[] = [];
+  const { port } = await startListener(
+    { show: () => Promise.reject(new TypeError('cannot read /var/lib/secret of undefined')) },
+    (line) => void log.push(line),
+  );
+  const response = await ask(`http://127.0.0.1:${port}/api/v1`, 'GET /accounts/acme');
+  expect(expectProblem(response, 500, 'internal_error')).toBe('The log says more, under the id of this request.');
+  expect(JSON.stringify(response.body)).not.toMatch(/secret|TypeError|undefined|\.ts/);
+  expect(log.join('')).toContain(String(response.body['request_id']));
+});
+
+test('a client that reads nothing of its response for a minute is disconnected', async () => {
+  const account = { id: 'acme', name: 'x'.repeat(32 << 20), active: true, keys: [], encryption: {} };
+  const { listener, port } = await startListener({ show: () => Promise.resolve(account) as never });
+  expect(listener.timeout).toBe(60_000);
+  // The same deadline, sooner.
+  listener.setTimeout(1_000);
+  const client = await openConnection(port);
+  client.send(`GET /api/v1/accounts/acme HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+  await client.untilText('\r\n\r\n');
+  client.socket.pause();
+  const connections = (): Promise<number> =>
+    new Promise((resolve, reject) =>
+      listener.getConnections((error, count) => (error === null ? resolve(count) : reject(error))),
+    );
+  await vi.waitFor(async () => expect(await connections()).toBe(0), { timeout: 10_000 });
+  client.socket.resume();
+  await client.untilEnded();
+  expect(client.received.length).toBeLessThan(32 << 20);
 });
 
 describe('a request', () => {
