@@ -167,6 +167,7 @@ export const connectionMutants: readonly Mutant[] = [
         'server.maxHeadersCount = limits.headers + 1;',
         'server.maxHeadersCount = limits.headers;',
         'Node drops no field before the gateway counts them',
+        'Node 26.10 refuses a head with more fields as it refuses one with more bytes; before, it dropped them',
       ],
       ['    maxHeaderSize: limits.header,\n', '', 'Node bounds a head'],
       ['    headersTimeout: timeouts.header,\n', '', 'a head has a deadline'],

@@ -22,6 +22,7 @@ export const otherMutants: readonly Mutant[] = [
         "return new ApiProblem('internal_error', String(error));",
         "an internal message does not leave with the operators' 500",
       ],
+      ['  app.server.setTimeout(idleTimeout);\n', '', 'an operator who does not read the response is disconnected'],
     ],
   ),
   ...mutantsOf(
@@ -45,5 +46,10 @@ export const otherMutants: readonly Mutant[] = [
         'the token of a drain is compared in whole',
       ],
     ],
+  ),
+  ...mutantsOf(
+    'src/admin/shared-metrics.ts',
+    ['test/admin/admin.test.ts'],
+    [['this.#text ??= this.#render();', 'this.#text = this.#render();', 'metrics are rendered once for all who ask']],
   ),
 ];
