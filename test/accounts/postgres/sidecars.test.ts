@@ -8,7 +8,7 @@ import { envelopeOf, expectPlainRefusal, opened, send } from '../../support/clie
 import { scrape } from '../../support/metrics.ts';
 import { configOf, startSidecar, type TestSidecar } from '../../support/sidecar.ts';
 import { startUpstream } from '../../support/upstream.ts';
-import { masterKey, openStore, vault } from './fixtures.ts';
+import { keyNamed, masterKey, openStore, put, storedAccount, storedKey, vault } from './fixtures.ts';
 
 /** What a change made through one sidecar may take to hold in all. */
 const oneSecond = { timeout: 1_000, interval: 5 };
@@ -210,6 +210,60 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     sidecar.app.apply(config(settings(url)));
     expect((await send(sidecar, 'GET /', { key })).status).toBe(200);
     await vi.waitFor(() => expect(proxy.open).toBe(0), patience);
+  });
+
+  test('whose look-ups hang serves the keys that it holds whatever guesses do, and refuses no good key for its address', async () => {
+    const url = await postgres.createDatabase();
+    const [held, fresh] = [keyNamed('held'), keyNamed('fresh')];
+    await put(openStore(url), storedAccount('acme', { keys: [storedKey(held), storedKey(fresh)] }));
+    const upstream = await startUpstream();
+    const sidecar = await startSidecar(
+      configOf(upstream.origin, {
+        accounts: [],
+        store: settings(url),
+        trustedProxies: ['127.0.0.1'],
+        limits: { inFlight: 16, failedKeys: { attempts: 2, window: 600_000 } },
+      }),
+    );
+    const suspect = '203.0.113.7';
+    let guesses = 0;
+    const guess = async (from: string): Promise<string> => {
+      const key = `sk_test_guess${String((guesses += 1)).padStart(16, '0')}`;
+      const { body } = await send(sidecar, 'GET /', { key, headers: { 'X-Forwarded-For': from } });
+      return (JSON.parse(body) as { code: string }).code;
+    };
+    const statusOf = async (key: string): Promise<number> =>
+      (await send(sidecar, 'GET /', { key, headers: { 'X-Forwarded-For': suspect } })).status;
+    expect(await statusOf(held)).toBe(200);
+    expect(await scrape(sidecar)).toContain('accounts_cached{kind="known"} 1');
+    for (const code of ['invalid_api_key', 'invalid_api_key', 'too_many_attempts']) {
+      expect(await guess(suspect)).toBe(code);
+    }
+
+    const lock = 'LOCK TABLE envelope_sidecar.api_keys IN ACCESS EXCLUSIVE MODE';
+    const locked = postgres.psql(url, `BEGIN; ${lock}; SELECT pg_sleep(60)`).catch(() => {});
+    const ofLock = "FROM pg_stat_activity WHERE query LIKE 'BEGIN; LOCK%' AND wait_event = 'PgSleep'";
+    await vi.waitFor(async () => expect(await postgres.psql(url, `SELECT count(*) ${ofLock}`)).toBe('1'), patience);
+    try {
+      const refused: string[] = [];
+      const flood = Array.from({ length: 24 }, async (_, i) => refused.push(await guess(`198.51.100.${i}`)));
+      // The others wait for the database.
+      await vi.waitFor(() => expect(refused.length).toBeGreaterThanOrEqual(20), patience);
+      for (let i = 0; i < 10; i += 1) expect(await statusOf(held)).toBe(200);
+      // Neither 401 nor 429: that it is good cannot be known.
+      expect(await statusOf(fresh)).toBe(503);
+      await Promise.all(flood);
+      expect(new Set(refused)).toEqual(new Set(['accounts_unavailable']));
+      expect(await statusOf(held)).toBe(200);
+    } finally {
+      await postgres.psql(url, `SELECT pg_terminate_backend(pid) ${ofLock}`);
+      await locked;
+    }
+    const statuses: number[] = [];
+    await vi.waitUntil(async () => statuses.push(await statusOf(fresh)) > 0 && statuses.at(-1) === 200, patience);
+    for (const status of statuses) expect(status).toBeOneOf([200, 503]);
+    expect(await guess(suspect)).toBe('too_many_attempts');
+    expect(await statusOf(held)).toBe(200);
   });
 
   test('takes accounts of a file and of a database in turn', async () => {
