@@ -22,11 +22,19 @@ const encodings: readonly ((char: string) => string)[] = [
   (char) => encodeURIComponent(String.fromCharCode(char.charCodeAt(0) + 0xfee0)),
 ];
 
+/** Letters that some programs take for `k`, `i` or `s` once they have ignored letter case. */
+const foldedLetters: Readonly<Record<string, string>> = { k: '\u212a', i: '\u0130', s: '\u017f' };
+
+/** The letter that is folded into this one; another character beyond ASCII if there is none. */
+function unfolded(char: string): string {
+  return encodeURIComponent(foldedLetters[char.toLowerCase()] ?? '\u0131');
+}
+
 /** A segment unchanged, in another letter case, or with one character encoded. */
-function spelt(segment: string): fc.Arbitrary<string> {
+function spelt(segment: string, ways: typeof encodings): fc.Arbitrary<string> {
   const other = fc.oneof(
     fc.constantFrom(segment.toUpperCase(), segment.slice(0, 1).toUpperCase() + segment.slice(1)),
-    fc.tuple(fc.nat(), fc.constantFrom(...encodings)).map(([at, encode]) => {
+    fc.tuple(fc.nat(), fc.constantFrom(...ways)).map(([at, encode]) => {
       const index = at % Math.max(1, segment.length);
       return segment === '' ? '' : segment.slice(0, index) + encode(segment.charAt(index)) + segment.slice(index + 1);
     }),
@@ -97,8 +105,14 @@ const moreFronts = ['user@evil.example', '*', '?', '.', '/.', '/..;', '/%2e%2e',
 /**
  * Request targets around the boundaries of these paths: as they are, and in the spellings that are known to be read
  * differently by different programs. A character is a byte.
+ *
+ * @param letters with `beyond ASCII`, there are letters that Unicode folds into those of the paths
  */
-export function targetsAround(paths: readonly string[]): fc.Arbitrary<string> {
+export function targetsAround(
+  paths: readonly string[],
+  letters: 'of ASCII' | 'beyond ASCII' = 'of ASCII',
+): fc.Arbitrary<string> {
+  const ways = letters === 'of ASCII' ? encodings : [...encodings, unfolded, unfolded];
   const path = fc.constantFrom(...paths).map((text) => text.split('/').slice(1));
   const names = paths.flatMap((text) => text.split('/').slice(1));
   // One path or the start of one, something in between, and the end of another.
@@ -107,7 +121,9 @@ export function targetsAround(paths: readonly string[]): fc.Arbitrary<string> {
     .map(([from, end, between, to, begin]) => from.slice(0, end).concat(between, to.slice(begin)));
   const segments = fc.oneof({ weight: 2, arbitrary: path }, { weight: 1, arbitrary: crossed });
   const spelled = segments.chain((list) =>
-    fc.tuple(...list.map((segment) => fc.tuple(mostly(24, '/', ...separators, ...deepSeparators), spelt(segment)))),
+    fc.tuple(
+      ...list.map((segment) => fc.tuple(mostly(24, '/', ...separators, ...deepSeparators), spelt(segment, ways))),
+    ),
   );
   return fc
     .tuple(mostly(12, '', ...fronts, ...moreFronts), spelled, mostly(4, '', ...ends), mostly(3, '', ...queries))
