@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto';
 import { createServer as createPlainServer, type Server } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 import { describe, expect, onTestFinished, test } from 'vitest';
@@ -95,12 +96,14 @@ describe('check --online', () => {
       'certificate listen.tls.cert',
       'certificate environments.test.upstream.ca',
     ]);
-    const ends = Date.parse(`${/valid until (\S+ \S+) UTC/.exec(soon.stdout)?.[1]}Z`);
-    const inTime = await check(folder, () => ends - 14 * day);
-    expect(inTime).toMatchObject({ code: 0 });
-    expect((await check(folder, () => ends + 120_000)).stdout).toMatch(
-      /^failed {2}certificate listen\.tls\.cert +expired on /m,
-    );
+    const ends = new X509Certificate(own.cert).validToDate.getTime();
+    const lineAt = async (now: number): Promise<string | undefined> =>
+      /^.* certificate listen\.tls\.cert .*$/m.exec((await check(folder, () => now)).stdout)?.[0];
+    expect(await lineAt(ends - 14 * day)).toMatch(/^ok .* valid until \S+ \S+ UTC$/);
+    expect(await lineAt(ends - 14 * day + 1)).toMatch(/^failed .* valid until .* which is less than 14 days$/);
+    expect(await lineAt(ends - 1)).toMatch(/^failed .* valid until /);
+    expect(await lineAt(ends)).toMatch(/^failed .* expired on /);
+    expect(await check(folder, () => ends - 15 * day)).toMatchObject({ code: 0 });
   });
 
   test('tries nothing if the configuration is not valid, and prints the first 100 problems and their count', async () => {
@@ -175,5 +178,14 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
       /^failed {2}credentials +2 of 2 accounts: the sealed key of account \w+ in test does not open/m,
     );
     expect(wrong.stdout).not.toContain('sealed:v1');
+    // Made with the other key.
+    await runCommand(['accounts', 'add', 'initech', '--name', 'Initech', ...config]);
+    await runCommand(['encryption', 'enable', 'initech', '--environment', 'test', ...config]);
+    folder.write({ 'master-key': masterKey });
+    const some = await check(folder);
+    expect(some.code).toBe(1);
+    expect(some.stdout).toMatch(
+      /^failed {2}credentials +1 of 3 accounts: the sealed key of account initech in test does not open/m,
+    );
   });
 });

@@ -57,6 +57,23 @@ describe('what the other thread has loaded', () => {
     expect(together(loaded)).toEqual({ ...content, files: ['/watched'] });
   });
 
+  test('is nothing, and a problem, if it takes longer than five minutes', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const file = new Folder(files).file('sidecar.yaml');
+    const ended = vi.spyOn(Worker.prototype, 'terminate');
+    onTestFinished(() => ended.mockRestore());
+    const loading = loadInThread({ file, env: {} }, ['/watched']);
+    // The thread has not begun yet.
+    vi.advanceTimersByTime(299_999);
+    expect(ended).not.toHaveBeenCalled();
+    vi.advanceTimersByTime(1);
+    expect(ended).toHaveBeenCalledOnce();
+    const message = 'loading failed (after 5 minutes): run "check" for details';
+    const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
+    expect(await loading).toEqual({ sidecar: content, accounts: content, files: ['/watched'] });
+  });
+
   test('is nothing, and a problem that names memory, where there is too little', async () => {
     const accounts = Array.from({ length: 20_000 }, (_, i) => ({ id: `account-${i}`, name: 'n'.repeat(40) }));
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });

@@ -43,10 +43,11 @@ function cellsOf(text: string): Cells {
   for (let from = 0; ;) {
     const end = text[from] === '"' ? endOfQuoted(text, from + 1) : endOfPlain(text, from);
     if (end === undefined) return { problem: unbalanced, isLast: false };
-    const cell = text.slice(from, end);
-    cells.push(cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell);
+    const written = text.slice(from, end);
+    const cell = written.startsWith('"') ? written.slice(1, -1).replaceAll('""', '"') : written;
+    cells.push(cell);
     if (cells.length > maxCells) return { problem: `more than ${maxCells} cells`, isLast: false };
-    if (end - from > longestCell) {
+    if (cell.length > longestCell) {
       return { problem: `cell ${cells.length} is longer than ${longestCell} characters`, isLast: false };
     }
     if (end === text.length) return { cells };

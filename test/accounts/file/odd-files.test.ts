@@ -57,6 +57,8 @@ test.each([
   await expect(add(store, 'a')).rejects.toMatchObject(refused);
   if (name === 'accounts.yaml') await expect(store.read('a')).rejects.toMatchObject(refused);
   else expect(await store.read('a')).toBeUndefined();
+  if (name === 'accounts.audit.jsonl')
+    await expect(store.events({})[Symbol.asyncIterator]().next()).rejects.toMatchObject(refused);
   rmSync(folder.file(name), { recursive: true });
   if (name === 'accounts.yaml') folder.write({ 'accounts.yaml': 'accounts: []\n' });
   await add(store, 'a');

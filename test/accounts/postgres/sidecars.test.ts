@@ -69,6 +69,17 @@ describeWithPostgres('two sidecars on one database', () => {
     await operations.setActive('acme', true, { actor });
     await operations.revokeKey('acme', id, { actor });
     await inBoth(async (sidecar) => expectPlainRefusal(await send(sidecar, 'GET /', { key }), 'invalid_api_key'));
+    const changes = [
+      'encryption_enabled',
+      'credentials_replaced',
+      'account_deactivated',
+      'account_activated',
+      'key_revoked',
+    ];
+    await inBoth(async ({ log }) => {
+      const logged = log.filter(({ msg, account }) => msg === 'account changed' && account === 'acme');
+      expect(new Set(logged.map(({ change }) => change))).toEqual(new Set(changes));
+    });
   });
 
   test('go on with the keys they know while the database is down, and tell others to come again', async () => {

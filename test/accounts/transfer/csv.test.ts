@@ -64,7 +64,8 @@ describe('limits', () => {
     ['1,001 cells', ','.repeat(1_000), 'more than 1000 cells'],
     ['a cell of 16,384 characters', `,${'x'.repeat(16_384)}`, undefined],
     ['a cell of 16,385 characters', `,${'x'.repeat(16_385)}`, 'cell 2 is longer than 16384 characters'],
-    ['a cell in quotes that is too long', `"${'x'.repeat(16_383)}"`, 'cell 1 is longer than 16384 characters'],
+    ['a cell in quotes of 16,384 characters', `"${'x'.repeat(16_383)}"""`, undefined],
+    ['a cell in quotes of 16,385 characters', `"${'x'.repeat(16_384)}"""`, 'cell 1 is longer than 16384 characters'],
   ])('of %s', async (_, text, problem) => {
     expect(await problems(`a\n${text}\nb`)).toEqual([undefined, problem, undefined]);
   });
@@ -72,7 +73,7 @@ describe('limits', () => {
   test('end a record of many lines that is too long, and with it what would be read of its rest', async () => {
     const lines = `${'x'.repeat(1_023)}\n`.repeat(256);
     expect(await problems(`a\n"${lines.slice(1, -1)}"\nb`)).toHaveLength(3);
-    expect(await records(`a\n"${lines}"\nb`)).toEqual([
+    expect(await records(`a\n"${lines.slice(0, -1)}"\nb`)).toEqual([
       { line: 1, cells: ['a'] },
       { line: 2, problem: 'longer than 256 KiB', isLast: true },
     ]);
