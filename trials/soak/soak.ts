@@ -23,8 +23,8 @@ const reloads = 100;
 const keptFiles = 5;
 /** A shorter run is warm-up from start to end: what it holds is shown and not judged. Minutes. */
 const judgedFrom = 2;
-/** How long after the load everything may take to be let go, in milliseconds. */
-const settling = 15_000;
+/** How long after the load everything may take to be let go, in milliseconds: idle connections to the database are kept for 30 s. */
+const settling = 40_000;
 
 const mebibyte = 1_024 ** 2;
 const megabytes = (bytes: number): string => `${(bytes / mebibyte).toFixed(1)} MiB`;
