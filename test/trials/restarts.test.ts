@@ -3,7 +3,7 @@ import { runKills } from '../../trials/restarts/kills.ts';
 import { runReloads } from '../../trials/restarts/reloads.ts';
 import { runStops } from '../../trials/restarts/stops.ts';
 
-const loops = 5;
+const loops = 4;
 
 test.concurrent.for([
   ['reloads: no request fails, none is served from two configurations', runReloads],

@@ -3,12 +3,13 @@ import { setTimeout } from 'node:timers/promises';
 import { ask, token } from '../../test/operators/api.ts';
 import { KeptClient } from '../load/client.ts';
 import { ConfigFolder } from '../load/config-folder.ts';
-import { seenTwice, startCore } from '../load/core.ts';
-import { contentsOf, headersOf, pairOf } from '../load/pair.ts';
+import { seenTwice } from '../load/core.ts';
+import { headersOf } from '../load/pair.ts';
 import { program, startLoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
 import { SteadyLoad } from './load.ts';
 import type { Part } from './part.ts';
+import { startSetup } from './setup.ts';
 
 /** When so many keys were given out at most, and so long after the last one, everything is killed. */
 const mostKeys = 3;
@@ -21,16 +22,18 @@ const commandStart = 400;
  * another: the next one starts as if nothing had been, every key that was given out works, and further ones are issued.
  */
 export async function runKills(loops: number, defer: Defer): Promise<Part> {
-  const pair = pairOf(await startCore('one', defer), await startCore('two', defer));
+  const { pair, tls, contentsOf } = await startSetup(defer);
   const [one, two] = pair;
-  const folder = new ConfigFolder(contentsOf(one, two, { operators: { host: '127.0.0.1', port: 0, token } }), defer);
+  // The client that has keys issued speaks no TLS.
+  const operators = { host: '127.0.0.1', port: 0, token };
+  const folder = new ConfigFolder(contentsOf(one, two, { operators }), defer);
   const config = folder.file('sidecar.yaml');
   const problems: string[] = [];
   const start = () => startLoadedSidecar(config, defer, { listeners: 3 });
   let [answered, keys, slowest] = [0, 0, 0];
   let sidecar = await start();
   for (let loop = 1; loop <= loops; loop += 1) {
-    const load = new SteadyLoad(pair, sidecar.port, `kill-${loop}`, 'when it is killed');
+    const load = new SteadyLoad(pair, sidecar.port, tls, `kill-${loop}`, 'when it is killed');
     const issue = 'keys issue acme --environment test --kind secret --json --config'.split(' ');
     const command = spawn(process.execPath, [program, ...issue, config]);
     let printed = '';
@@ -58,7 +61,7 @@ export async function runKills(loops: number, defer: Defer): Promise<Part> {
     slowest = Math.max(slowest, performance.now() - begin);
     const ready = await fetch(`${sidecar.adminUrl}/readyz`);
     if (ready.status !== 200) problems.push(`kill ${loop}: the next one is not ready`);
-    const client = new KeptClient(sidecar.port);
+    const client = new KeptClient(sidecar.port, tls);
     for (const [i, each] of issued.entries()) {
       const outcome = await client.ask({
         method: 'GET',

@@ -1,5 +1,6 @@
 import { setTimeout } from 'node:timers/promises';
 import { KeptClient } from '../load/client.ts';
+import type { PeerTls } from '../load/tls-socket.ts';
 import { plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from '../load/pair.ts';
 
 /** Merchants at a time. */
@@ -20,15 +21,23 @@ export class SteadyLoad {
   readonly problems: string[] = [];
   readonly #pair: Pair;
   readonly #port: number;
+  readonly #tls: PeerTls;
   readonly #prefix: string;
   readonly #ends: 'when told' | 'when it is killed';
   readonly #running: Promise<unknown>;
   #ended = false;
   #sent = 0;
 
-  constructor(pair: Pair, port: number, prefix: string, ends: 'when told' | 'when it is killed' = 'when told') {
+  constructor(
+    pair: Pair,
+    port: number,
+    tls: PeerTls,
+    prefix: string,
+    ends: 'when told' | 'when it is killed' = 'when told',
+  ) {
     this.#pair = pair;
     this.#port = port;
+    this.#tls = tls;
     this.#prefix = prefix;
     this.#ends = ends;
     this.#running = Promise.all(Array.from({ length: clients }, () => this.#client()));
@@ -45,7 +54,7 @@ export class SteadyLoad {
   }
 
   async #client(): Promise<void> {
-    const client = new KeptClient(this.#port);
+    const client = new KeptClient(this.#port, this.#tls);
     while (!this.#ended) {
       const exchange = this.#next();
       const outcome = await client.ask(exchange.asked);

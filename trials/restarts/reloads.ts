@@ -1,19 +1,19 @@
 import { setTimeout } from 'node:timers/promises';
 import { ConfigFolder } from '../load/config-folder.ts';
-import { seenTwice, startCore } from '../load/core.ts';
-import { contentsOf, pairOf } from '../load/pair.ts';
+import { seenTwice } from '../load/core.ts';
 import { startLoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
 import { SteadyLoad } from './load.ts';
 import type { Part } from './part.ts';
+import { startSetup } from './setup.ts';
 
 /** One sidecar, whose configuration is changed so many times under load: no request fails, none sees parts of two. */
 export async function runReloads(loops: number, defer: Defer): Promise<Part> {
-  const pair = pairOf(await startCore('one', defer), await startCore('two', defer));
+  const { pair, tls, contentsOf } = await startSetup(defer);
   const [one, two] = pair;
   const folder = new ConfigFolder(contentsOf(one, two), defer);
-  const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer);
-  const load = new SteadyLoad(pair, sidecar.port, 'reload');
+  const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, { listeners: 3 });
+  const load = new SteadyLoad(pair, sidecar.port, tls, 'reload');
   for (let loop = 1; loop <= loops; loop += 1) {
     folder.swap(loop % 2 === 0 ? contentsOf(one, two) : contentsOf(two, one));
     await sidecar.untilEntries('configuration reloaded', loop);

@@ -1,24 +1,24 @@
 import { setTimeout } from 'node:timers/promises';
 import { ConfigFolder } from '../load/config-folder.ts';
-import { seenTwice, startCore } from '../load/core.ts';
-import { contentsOf, pairOf } from '../load/pair.ts';
+import { seenTwice } from '../load/core.ts';
 import { startLoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
 import { SteadyLoad } from './load.ts';
 import type { Part } from './part.ts';
+import { startSetup } from './setup.ts';
 
 /** So many sidecars, each ended by SIGTERM under load: what was taken is answered, and the exit code is 0. */
 export async function runStops(loops: number, defer: Defer): Promise<Part> {
-  const pair = pairOf(await startCore('one', defer), await startCore('two', defer));
+  const { pair, tls, contentsOf } = await startSetup(defer);
   const [one, two] = pair;
   const folder = new ConfigFolder(contentsOf(one, two), defer);
   const problems: string[] = [];
   let [answered, notTaken, slowest] = [0, 0, 0];
   for (let loop = 1; loop <= loops; loop += 1) {
     const begin = performance.now();
-    const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer);
+    const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, { listeners: 3 });
     slowest = Math.max(slowest, performance.now() - begin);
-    const load = new SteadyLoad(pair, sidecar.port, `stop-${loop}`);
+    const load = new SteadyLoad(pair, sidecar.port, tls, `stop-${loop}`);
     await setTimeout(100 + Math.random() * 200);
     sidecar.signal('SIGTERM');
     await load.finished();
