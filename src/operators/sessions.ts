@@ -3,7 +3,7 @@ import { hashOf } from '../accounts/api-key.ts';
 import type { OperatorsToken } from '../config/config.ts';
 
 /** How long a session lasts, in milliseconds: a working day. */
-export const sessionLength = 8 * 3_600_000;
+const sessionLength = 8 * 3_600_000;
 
 /** Sessions of one token, more than its operators have browsers: beyond it the oldest of that token ends, and none of another. */
 const maxOfToken = 100;

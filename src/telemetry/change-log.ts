@@ -4,7 +4,7 @@ import { differences, type Difference } from '../accounts/differences.ts';
 import type { Logger } from './logger.ts';
 
 /** The most lines of one reload: a new file may change everything. */
-export const maxChanges = 100;
+const maxChanges = 100;
 
 /** Accounts compared at a time. */
 const batch = 100;

@@ -71,6 +71,7 @@ export const consoleMutants: readonly Mutant[] = [
         'session.expiresAt < this.#clock()',
         'it expires at its time, not after it',
       ],
+      ['sessionLength = 8 *', 'sessionLength = 9 *', 'a session lasts eight hours'],
       ['hash === session.tokenHash', 'hash !== undefined', 'a session ends with its token'],
       [
         "if (own.length >= maxOfToken) this.#sessions.delete(own[0]?.[0] ?? '');",

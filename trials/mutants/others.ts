@@ -1,6 +1,6 @@
 import { mutantsOf, type Mutant } from './mutant.ts';
 
-/** Guards of secrets outside the four rooms. */
+/** Guards outside the four rooms. */
 export const otherMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/telemetry/logger.ts',
@@ -12,6 +12,11 @@ export const otherMutants: readonly Mutant[] = [
         'the log has none of the members that a library puts on an error',
       ],
     ],
+  ),
+  ...mutantsOf(
+    'src/telemetry/change-log.ts',
+    ['test/telemetry/change-log.test.ts'],
+    [['maxChanges = 100;', 'maxChanges = 101;', 'a reload writes at most 100 lines of changes']],
   ),
   ...mutantsOf(
     'src/operators/operators.ts',
