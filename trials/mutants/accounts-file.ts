@@ -94,6 +94,18 @@ export const accountsFileMutants: readonly Mutant[] = [
       ['      if (unreadable === undefined) throw error;\n', '', 'a line that is no event is told'],
     ],
   ),
+  ...mutantsOf(
+    'src/accounts/file/unexpected-envelopes.ts',
+    ['test/accounts/file/unexpected-envelopes.test.ts'],
+    [
+      [
+        '  await rm(written, { force: true });\n  try {',
+        '  try {',
+        'a link or a left file is not in the way of the notes',
+      ],
+      ['      await file.chmod(mode);\n', '', 'the notes have the mode of the accounts'],
+    ],
+  ),
   ...mutantsOf('src/accounts/file/read.ts', read, [
     [
       'if (!isWhole || keys.includes(undefined)) return undefined;',

@@ -57,4 +57,12 @@ export const otherMutants: readonly Mutant[] = [
     ['test/admin/admin.test.ts'],
     [['this.#text ??= this.#render();', 'this.#text = this.#render();', 'metrics are rendered once for all who ask']],
   ),
+  ...mutantsOf(
+    'src/admin/drain-token.ts',
+    ['test/cli/drain.test.ts'],
+    [
+      ['O_NOFOLLOW, 0o600)', 'O_NOFOLLOW, 0o666)', 'the token of a drain is for its owner alone'],
+      ['O_RDONLY | O_NOFOLLOW', 'O_RDONLY', 'the token of a drain is not read through a link'],
+    ],
+  ),
 ];

@@ -1,4 +1,4 @@
-import { chmod, chown, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { open, rename, rm, stat } from 'node:fs/promises';
 import { realpathSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { readRegularFile } from '../../yaml/files.ts';
@@ -103,12 +103,19 @@ function notesOf(value: unknown): Readonly<Record<string, number>> {
 /** The mode and the owner are those of the accounts' file. */
 async function replace(path: string, text: string, model: string): Promise<void> {
   const written = `${path}.${process.pid}.new`;
+  // A file that a killed process left is not in the way, and a link that another user made is not followed.
+  await rm(written, { force: true });
   try {
-    await writeFile(written, text, { mode: 0o600 });
     const { mode, uid, gid } = await stat(model);
-    const own = await stat(written);
-    if (own.uid !== uid || own.gid !== gid) await chown(written, uid, gid);
-    await chmod(written, mode);
+    const file = await open(written, 'wx', 0o600);
+    try {
+      await file.writeFile(text);
+      const own = await file.stat();
+      if (own.uid !== uid || own.gid !== gid) await file.chown(uid, gid);
+      await file.chmod(mode);
+    } finally {
+      await file.close();
+    }
     await rename(written, path);
   } finally {
     await rm(written, { force: true });

@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync, statSync, chmodSync } from 'node:fs';
+import { chmodSync, lstatSync, mkdirSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { lastUnexpectedEnvelope, UnexpectedEnvelopesFile } from '../../../src/accounts/file/unexpected-envelopes.ts';
 import { Folder } from '../../support/folder.ts';
@@ -34,6 +34,22 @@ test('who may read the accounts’ file may read it, and nothing is left beside 
   await recorder.write();
   expect(statSync(folder.file(notes)).mode & 0o777).toBe(0o640);
   expect(readFileSync(folder.file(notes), 'utf8')).toBe('{"acme test":1}');
+});
+
+test('a link in the place of the new file is not followed', async () => {
+  const { folder, path, open, failed } = start();
+  folder.write({ victim: 'precious' });
+  chmodSync(folder.file('victim'), 0o600);
+  chmodSync(path, 0o640);
+  symlinkSync(folder.file('victim'), folder.file(`${notes}.${process.pid}.new`));
+  const recorder = open();
+  recorder.unexpected('acme', 'test', 1);
+  await recorder.write();
+  expect(readFileSync(folder.file('victim'), 'utf8')).toBe('precious');
+  expect(statSync(folder.file('victim')).mode & 0o777).toBe(0o600);
+  expect(lstatSync(folder.file(notes)).isFile()).toBe(true);
+  expect(lastUnexpectedEnvelope(path, 'acme', 'test')).toBe(1);
+  expect(failed).not.toHaveBeenCalled();
 });
 
 test('what cannot be written is told once, and written later', async () => {
