@@ -10,7 +10,7 @@ export interface Setup {
   readonly pair: Pair;
   /** Of merchants. */
   readonly tls: PeerTls;
-  contentsOf(version: Version, other: Version, more?: Contents): Contents;
+  readonly contentsOf: (version: Version, other: Version, more?: Contents) => Contents;
 }
 
 const timeouts = { connect: '2s', header: '10s', request: '60s', upstream: '30s', idle: '75s', drain: '25s' };
