@@ -40,7 +40,7 @@ async function expectRepeatable({ args, credentials }: Setup): Promise<void> {
   expect(await credentials(newKey)).toMatch(/^ok .* those of 3 accounts open/);
 }
 
-/** Node options of a process that waits for ever where it brings something to the disk for the nth time, and tells so in `file`. */
+/** Node options of a process that waits without end when it writes to the disk for the nth time, and says so in `file`. */
 function stopping(nth: number, file: string): readonly string[] {
   const module = `
     import fs from 'node:fs';
