@@ -292,7 +292,7 @@ export const accountsMutants: readonly Mutant[] = [
     ['test/accounts/transfer/csv.test.ts'],
     [
       ['if (cells.length > maxCells)', 'if (cells.length > maxCells + 1)', 'a record has at most 1,000 cells'],
-      ['if (end - from > longestCell) {', 'if (false) {', 'a cell is bounded'],
+      ['if (cell.length > longestCell) {', 'if (false) {', 'a cell is bounded'],
       [
         "next === undefined || next === ',' ? quote + 1 : undefined",
         'quote + 1',
