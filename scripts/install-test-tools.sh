@@ -15,6 +15,7 @@ tools=(
   slowhttptest:slowhttptest
   testssl:testssl.sh
   chromium:chromium
+  go:golang-go
 )
 missing=()
 for tool in "${tools[@]}"; do
