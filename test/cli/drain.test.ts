@@ -1,6 +1,5 @@
 import { execFileSync } from 'node:child_process';
 import { lstatSync, readFileSync, symlinkSync, unlinkSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname } from 'node:path';
 import { describe, expect, test, vi } from 'vitest';
@@ -8,19 +7,11 @@ import { drainTokenFile, readDrainToken, writeDrainToken } from '../../src/admin
 import { send, type Response } from '../support/client.ts';
 import { startCommand, startServe, type Command, type Serving } from '../support/command.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile, type Contents } from '../support/folder.ts';
+import { freePort } from '../support/free-port.ts';
 import { keys } from '../support/sidecar.ts';
 import { startUpstream, type Respond, type TestUpstream } from '../support/upstream.ts';
 
 const ended = { code: 0, signal: null };
-
-/** A port that was free a moment ago: the command finds the admin listener by what the configuration says. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => void server.close(resolve));
-  return port;
-}
 
 interface Running {
   readonly sidecar: Serving;

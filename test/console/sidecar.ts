@@ -1,8 +1,8 @@
-import { createServer } from 'node:net';
 import type { Page } from 'playwright-core';
 import { startServe, type Serving } from '../support/command.ts';
 import { fileWide } from '../support/file-wide.ts';
 import { Folder, sidecarFile, type Contents } from '../support/folder.ts';
+import { freePort } from '../support/free-port.ts';
 import { startUpstream, type TestUpstream } from '../support/upstream.ts';
 import { Merchant } from './merchant.ts';
 
@@ -71,15 +71,6 @@ export function useConsole(setup: () => Setup | Promise<Setup>): () => ConsoleSi
       },
     };
   });
-}
-
-/** A port that is free now. */
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => void server.close(resolve));
-  return port;
 }
 
 /** Signs in on the page. */

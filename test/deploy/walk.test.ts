@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { dashboard, rows } from '../../deploy/grafana/dashboard.ts';
@@ -9,6 +9,7 @@ import { createPaymentCore } from '../../src/demo/payment-core.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { describeWhere } from '../support/describe-where.ts';
 import { Folder } from '../support/folder.ts';
+import { freePort } from '../support/free-port.ts';
 import { postgresPrograms, usePostgres } from '../support/postgres.ts';
 import { missingTools } from '../support/tools.ts';
 import { prometheusAt, type PrometheusServer } from './prometheus-server.ts';
@@ -128,13 +129,4 @@ async function expectDataEverywhere(prometheus: PrometheusServer, load: () => Pr
   const rules = await prometheus.rules();
   expect(rules.length).toBeGreaterThan(20);
   expect(rules.filter(({ health }) => health !== 'ok')).toEqual([]);
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

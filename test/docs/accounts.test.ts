@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync, chmodSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
@@ -9,17 +9,9 @@ import { createPaymentCore } from '../../src/demo/payment-core.ts';
 import { problems } from '../../src/operators/problems.ts';
 import { runCommand } from '../support/cli.ts';
 import { Folder } from '../support/folder.ts';
+import { freePort } from '../support/free-port.ts';
 
 const page = readFileSync('docs/accounts.md', 'utf8');
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 test('the page leads from an empty store to an encrypted charge', async () => {
   const seen: string[] = [];
