@@ -246,7 +246,7 @@ export class App {
       log: this.#log,
       count: operatorsMetrics(this.#registry),
       recent: this.#recorder.recent,
-      sidecar: () => Promise.resolve(this.#state()),
+      sidecar: () => this.#state(),
       accounts: () => this.#accounts,
       clock: this.#clock,
     });

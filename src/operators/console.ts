@@ -52,7 +52,7 @@ export interface ConsoleDependencies {
   readonly state: () => {
     readonly console: boolean;
     readonly tokens: readonly OperatorsToken[];
-    readonly sidecar: () => Promise<Pick<SidecarState, 'settings'>>;
+    readonly sidecar: () => Pick<SidecarState, 'settings'>;
   };
   readonly log: Logger;
   /** Epoch milliseconds. */
@@ -151,7 +151,7 @@ export class Console {
   }
 
   async #viewOf({ token: { name, role, account }, expiresAt }: OpenSession): Promise<object> {
-    const { settings } = await this.#dependencies.state().sidecar();
+    const { settings } = this.#dependencies.state().sidecar();
     const accountsWritable = await isWritable(settings.store);
     return {
       name,

@@ -16,7 +16,7 @@ export interface Parts {
   readonly isInForce: (account: string) => Promise<boolean>;
   readonly recent: RecentTraffic;
   /** The present state of this sidecar. */
-  readonly sidecar: () => Promise<SidecarState>;
+  readonly sidecar: () => SidecarState;
 }
 
 /** The request of an endpoint, without its input. */

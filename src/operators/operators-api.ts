@@ -16,7 +16,7 @@ export interface OperatorsApiDependencies {
   readonly log: Logger;
   readonly count: CountOperation;
   readonly recent: RecentTraffic;
-  readonly sidecar: () => Promise<SidecarState>;
+  readonly sidecar: () => SidecarState;
   /** Asked each time: a new configuration may replace them. */
   readonly accounts: () => OpenAccounts;
   /** Epoch milliseconds. */

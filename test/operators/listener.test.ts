@@ -119,7 +119,9 @@ async function startListener(
       operations: operations as unknown as Operations,
       isInForce: () => Promise.reject(new Error('not asked')),
       recent: new RecentTraffic(Date.now),
-      sidecar: () => Promise.reject(new Error('not asked')),
+      sidecar: () => {
+        throw new Error('not asked');
+      },
       tokens: [dashboard],
       hosts: [],
       console: true,

@@ -11,6 +11,6 @@ export const configurationEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({}),
     response: { status: 200, view: 'Configuration' },
-    run: async ({ sidecar }) => configurationOf((await sidecar()).settings),
+    run: async ({ sidecar }) => configurationOf(sidecar().settings),
   }),
 ];

@@ -13,7 +13,7 @@ export const trafficEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     input: z.strictObject({}),
     response: { status: 200, view: 'Overview' },
-    run: async ({ sidecar, recent }) => overviewOf(await sidecar(), recent),
+    run: async ({ sidecar, recent }) => overviewOf(sidecar(), recent),
   }),
   endpoint({
     method: 'GET',
