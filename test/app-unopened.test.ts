@@ -24,7 +24,7 @@ test('credentials of a file that do not open cost their own account alone, and a
   expect(await onlineChecks(config, Date.now())).toContainEqual({
     check: 'credentials',
     ok: false,
-    detail: `1 of 2 accounts: ${unopened}`,
+    detail: `1 of 2 accounts failed: ${unopened}`,
   });
 
   sidecar.app.apply({ ...config, accounts: [acme, globex] });

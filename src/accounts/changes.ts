@@ -16,13 +16,13 @@ import type { Vault } from './vault.ts';
 
 /** The account that was found by this id. @throws `account_unknown` */
 export function existing(account: StoredAccount | undefined, id: string): StoredAccount {
-  if (account === undefined) throw new AccountsError('account_unknown', `there is no account ${id}`);
+  if (account === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
   return account;
 }
 
 /** A new account without keys. @param found by this id @throws `account_exists` */
 export function newAccount(found: StoredAccount | undefined, id: string, name: string): StoredAccount {
-  if (found !== undefined) throw new AccountsError('account_exists', `there is an account ${id} already`);
+  if (found !== undefined) throw new AccountsError('account_exists', `account ${id} already exists`);
   return { id, name, active: true, keys: [], encryption: {} };
 }
 
@@ -80,7 +80,7 @@ export function rotateKey(
   }
   const id = successorId(keyId);
   if (account.keys.some((each) => each.id === id)) {
-    throw new AccountsError('key_rotated', `key ${keyId} was rotated already: its successor is ${id}`);
+    throw new AccountsError('key_rotated', `key ${keyId} was already rotated: its successor is ${id}`);
   }
   const oldEndsAt = Math.min(now + overlap, expiresAt ?? Infinity);
   const lifetime = expiresAt === undefined ? undefined : expiresAt - createdAt;
@@ -95,7 +95,7 @@ export function rotateKey(
 /** Ends a key at once. @throws `key_unknown`, `key_revoked` */
 export function revokeKey(account: StoredAccount, keyId: string, now: number): StoredAccount {
   const key = keyOf(account, keyId);
-  if (key.revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is revoked already`);
+  if (key.revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is already revoked`);
   return withKey(account, { ...key, revokedAt: now });
 }
 
@@ -125,7 +125,7 @@ export function enableEncryption(
   if (before?.enabled && !replace) {
     throw new AccountsError(
       'encryption_enabled',
-      `encryption of account ${account.id} is enabled in ${environment}: "replace" makes new credentials`,
+      `encryption of account ${account.id} is already enabled in ${environment}: use "replace" to create new credentials`,
     );
   }
   if (grace !== undefined) refuseSecondGrace(before, now);
@@ -163,7 +163,10 @@ export function changeGrace(
     throw new AccountsError('grace_not_running', `account ${account.id} has no grace in ${environment}`);
   }
   if (until !== undefined && (until <= now || until > now + longestGrace)) {
-    throw new AccountsError('until_not_allowed', 'a grace ends within the next 365 days: to end it now, say so');
+    throw new AccountsError(
+      'until_not_allowed',
+      'expected a time within the next 365 days: to end the grace now, use "end"',
+    );
   }
   const previous = until === undefined ? undefined : { ...before.previous, until };
   return withEncryption(account, environment, { ...before, previous });
@@ -202,7 +205,7 @@ function refuseSecondGrace(before: StoredEncryption | undefined, now: number): v
   if (before?.previous === undefined || !isInGrace(before, now)) return;
   throw new AccountsError(
     'grace_running',
-    `a grace is running until ${rfc3339(before.previous.until)}: another would forget what merchants may still use`,
+    `a grace is running until ${rfc3339(before.previous.until)}: a new one would delete credentials that merchants may still use`,
   );
 }
 

@@ -174,7 +174,7 @@ export class Operations extends Queries {
       throw new AccountsError(
         'master_key_not_configured',
         'the new master key is not configured: put it on a second line of accounts.masterKey, let all sidecars load it, ' +
-          'put it on the first line, let them take that in, run this again, and then remove the old one',
+          'then put it on the first line, let them load it, run this command again, and remove the old key',
       );
     }
     const { now } = this.viewing();

@@ -41,7 +41,7 @@ export interface Store {
    * With `once`, a change that was made under the same idempotency key is not made again: its receipt is returned,
    * and `decide` is not called. Receipt and change are kept together or not at all.
    *
-   * Rejects with `key_exists` if a key's id or hash belongs to another account already, and with
+   * Rejects with `key_exists` if a key's id or hash already belongs to another account, and with
    * `idempotency_key_reused` if `once.key` was used for another request.
    */
   change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>>;

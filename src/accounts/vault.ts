@@ -93,7 +93,7 @@ export class Vault {
     }
     throw new AccountsError(
       'master_key_wrong',
-      `${subject} does not open: it was sealed with another master key, or for another place`,
+      `${subject} does not open: it was sealed with another master key, or for another account, environment or member`,
     );
   }
 }

@@ -6,14 +6,17 @@ import { onStore, storeCommand, type SetExitCode, type StoreOptions } from './st
 
 /** Adds `accounts migrate`. */
 export function addMigrateCommand(accounts: Command, io: CliIo, setExitCode: SetExitCode): void {
-  storeCommand(accounts, io, 'migrate', 'make or renew the tables in PostgreSQL').action((options: StoreOptions) =>
+  storeCommand(accounts, io, 'migrate', 'create or update the tables in PostgreSQL').action((options: StoreOptions) =>
     onStore(io, setExitCode, 'accounts migrate', options, async ({ settings, show }) => {
       if (settings.kind !== 'postgres') {
-        throw new CommandFailed('the accounts are in a file, not in a database', exitCodes.configuration);
+        throw new CommandFailed(
+          'this configuration stores the accounts in a file, not in a database',
+          exitCodes.configuration,
+        );
       }
       const migrations = await migrate(settings.url);
       await show({ migrations }, () => {
-        return migrations.length === 0 ? 'The tables are up to date.\n' : `Carried out ${migrations.join(', ')}.\n`;
+        return migrations.length === 0 ? 'The tables are up to date.\n' : `Applied ${migrations.join(', ')}.\n`;
       });
     }),
   );

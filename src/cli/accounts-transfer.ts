@@ -23,13 +23,13 @@ const batchSize = 5_000;
 
 /** Adds `accounts import|export|copy|rekey`. */
 export function addTransferCommands(accounts: Command, io: CliIo, setExitCode: SetExitCode): void {
-  storeCommand(accounts, io, 'import', 'add the accounts of a file; those that are there are skipped')
+  storeCommand(accounts, io, 'import', 'add the accounts of a file; existing accounts are skipped')
     .argument('<file>', 'CSV if its name ends in .csv, otherwise NDJSON')
     .action(async (file: string, options: StoreOptions) => {
       await onStore(io, setExitCode, 'accounts import', options, (session) => importFile(session, file));
     });
 
-  storeCommand(accounts, io, 'export', 'write all accounts to stdout as NDJSON, credentials as they are stored').action(
+  storeCommand(accounts, io, 'export', 'write all accounts to stdout as NDJSON, with credentials as stored').action(
     async (options: StoreOptions) => {
       await onStore(io, setExitCode, 'accounts export', options, async ({ store, unreadable }) => {
         for await (const account of store.list(undefined, unreadable)) {
@@ -40,14 +40,14 @@ export function addTransferCommands(accounts: Command, io: CliIo, setExitCode: S
     },
   );
 
-  storeCommand(accounts, io, 'copy', 'add all accounts to the store of another configuration')
-    .requiredOption('--to <file>', 'the other configuration')
+  storeCommand(accounts, io, 'copy', 'copy all accounts to the store of another configuration')
+    .requiredOption('--to <file>', 'path of the other configuration file')
     .action(async (options: StoreOptions & { to: string }) => {
       await onStore(io, setExitCode, 'accounts copy', options, (session) => copyTo(session, options.to));
     });
 
-  storeCommand(accounts, io, 'rekey', 'seal all credentials with another master key')
-    .requiredOption('--new-master-key-file <file>', '32 bytes in base64 or hex')
+  storeCommand(accounts, io, 'rekey', 'seal all credentials with a new master key')
+    .requiredOption('--new-master-key-file <file>', 'file with 32 bytes in base64 or hex')
     .action(async (options: StoreOptions & { newMasterKeyFile: string }) => {
       await onStore(io, setExitCode, 'accounts rekey', options, (session) => rekey(session, options.newMasterKeyFile));
     });
@@ -139,8 +139,8 @@ async function transfer(
     }
   }
   const { added, unchanged, refused } = counts;
-  await show(counts, () => `${added} added, ${unchanged} there already, ${refused} refused.\n`);
-  if (refused > 0) throw new CommandFailed('some accounts were refused: correct them and run the command again');
+  await show(counts, () => `${added} added, ${unchanged} already present, ${refused} refused.\n`);
+  if (refused > 0) throw new CommandFailed('some accounts were refused: correct them, then run the command again');
 }
 
 async function rekey({ operations, vault, actor, show }: StoreSession, file: string): Promise<void> {
@@ -151,8 +151,8 @@ async function rekey({ operations, vault, actor, show }: StoreSession, file: str
     const accounts = await operations.rekey(to, { actor });
     const next =
       vault.holds(to) === 'first'
-        ? 'When all sidecars have it on the first line, the old one can be removed.\n'
-        : 'Put it on the first line, let all sidecars load it, and run this again before you remove the old one.\n';
+        ? 'When all sidecars have the new key on the first line, you can remove the old key.\n'
+        : 'Put the new key on the first line, let all sidecars load it, and run this command again before you remove the old key.\n';
     await show({ accounts }, () => `${accounts} accounts were sealed with the new master key.\n${next}`);
   });
 }

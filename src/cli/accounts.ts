@@ -17,16 +17,14 @@ const page = 1_000;
 
 /** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
 export function addAccountCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const accounts = program
-    .command('accounts')
-    .description('add, list, activate and deactivate accounts; import, export, rekey');
+  const accounts = program.command('accounts').description('add, list, change, import and export accounts');
 
   storeCommand(accounts, io, 'list', 'list accounts')
-    .option('--search <text>', 'accounts whose id or name contains this text, in any letter case')
+    .option('--search <text>', 'only accounts whose id or name contains this text, in any letter case')
     .addOption(
       new Option(
         '--filter <filter>',
-        'those that are inactive, encrypting, due for rotation, expiring or unused',
+        'only accounts that are inactive or encrypt, or have keys that are due for rotation, expire soon or are unused',
       ).choices(accountFilters),
     )
     .action(async (options: StoreOptions & ListOptions) => {
@@ -36,7 +34,7 @@ export function addAccountCommands(program: Command, io: CliIo, setExitCode: Set
       );
     });
 
-  storeCommand(accounts, io, 'show', 'show an account with its keys and its encryption')
+  storeCommand(accounts, io, 'show', 'show an account, its keys and its encryption')
     .addArgument(accountArgument('<id>'))
     .action(async (id: string, options: StoreOptions) => {
       await onStore(io, setExitCode, 'accounts show', options, async ({ operations, show }) => {
@@ -45,7 +43,7 @@ export function addAccountCommands(program: Command, io: CliIo, setExitCode: Set
       });
     });
 
-  storeCommand(accounts, io, 'add', 'add an account, active and without keys')
+  storeCommand(accounts, io, 'add', 'add an active account without keys')
     .addArgument(accountArgument('<id>'))
     .addOption(nameOption())
     .action(async (id: string, options: StoreOptions & { name: string }) => {
@@ -55,18 +53,18 @@ export function addAccountCommands(program: Command, io: CliIo, setExitCode: Set
       });
     });
 
-  storeCommand(accounts, io, 'rename', 'give an account another name; its id stays')
+  storeCommand(accounts, io, 'rename', 'change the name of an account; its id stays the same')
     .addArgument(accountArgument('<id>'))
     .addOption(nameOption())
     .action(async (id: string, options: StoreOptions & { name: string }) => {
       await onStore(io, setExitCode, 'accounts rename', options, async ({ operations, actor, show }) => {
         const renamed = await operations.rename(id, options.name, { actor });
-        await show(renamed, () => `The name of ${id} is ${renamed.name}.\n`);
+        await show(renamed, () => `${id} is now named ${renamed.name}.\n`);
       });
     });
 
   for (const [name, isActive, description] of [
-    ['activate', true, 'let the requests of an account in again'],
+    ['activate', true, 'accept the requests of an account again'],
     ['deactivate', false, 'refuse all requests of an account'],
   ] as const) {
     storeCommand(accounts, io, name, description)
@@ -84,7 +82,9 @@ export function addAccountCommands(program: Command, io: CliIo, setExitCode: Set
 }
 
 function nameOption(): Option {
-  return new Option('--name <name>', 'the merchant, for people').argParser(readAs(accountName)).makeOptionMandatory();
+  return new Option('--name <name>', 'name of the merchant, for display')
+    .argParser(readAs(accountName))
+    .makeOptionMandatory();
 }
 
 interface ListOptions {

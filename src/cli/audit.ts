@@ -14,13 +14,14 @@ type Options = StoreOptions & { readonly account?: string; readonly since?: numb
 
 /** Adds `audit list`. */
 export function addAuditCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const audit = program.command('audit').description('show the audit trail of changes');
-  storeCommand(audit, io, 'list', 'list changes of accounts, the oldest first')
-    .addOption(new Option('--account <id>', 'of this account only').argParser(readAs(identifier)))
+  const audit = program.command('audit').description('show the audit trail');
+  storeCommand(audit, io, 'list', 'list changes of accounts, oldest first')
+    .addOption(new Option('--account <id>', 'only changes of this account').argParser(readAs(identifier)))
     .addOption(
-      new Option('--since <time>', 'from then on, such as 2026-11-01 or 2026-11-01T09:30:00Z').argParser(
-        readAs(instant),
-      ),
+      new Option(
+        '--since <time>',
+        'only changes from this time on, such as 2026-11-01 or 2026-11-01T09:30:00Z',
+      ).argParser(readAs(instant)),
     )
     .action(async ({ account, since, ...options }: Options) => {
       await onStore(io, setExitCode, 'audit list', options, async (session) => {

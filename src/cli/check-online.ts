@@ -39,8 +39,12 @@ async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
     return [
       { check: 'store', ok: true, detail: `${store.file}: ${count(accounts.length, 'account')}` },
       problem === undefined
-        ? { check: 'credentials', ok: true, detail: `those of ${count(tried, 'account')} open` }
-        : { check: 'credentials', ok: false, detail: `${failures.length} of ${count(tried, 'account')}: ${problem}` },
+        ? { check: 'credentials', ok: true, detail: `${count(tried, 'account')}: all open` }
+        : {
+            check: 'credentials',
+            ok: false,
+            detail: `${failures.length} of ${count(tried, 'account')} failed: ${problem}`,
+          },
     ];
   }
   try {
@@ -50,7 +54,7 @@ async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
     if (!(error instanceof AccountsError)) throw error;
     return [
       { check: 'store', ok: false, detail: error.message },
-      { check: 'credentials', ok: false, detail: 'not tried' },
+      { check: 'credentials', ok: false, detail: 'not tested' },
     ];
   }
 }
@@ -63,9 +67,8 @@ function migrated({ pending }: Inspection): Check {
 function opened(inspection: Inspection, vault: Vault): Check {
   const { tried, failures } = openSample(inspection, vault);
   const of = tried === sampleSize ? `a sample of ${count(tried, 'account')}` : count(tried, 'account');
-  if (failures.length === 0)
-    return { check: 'credentials', ok: true, detail: `those of ${of} open with the master key` };
-  return { check: 'credentials', ok: false, detail: `${failures.length} of ${of}: ${failures[0]}` };
+  if (failures.length === 0) return { check: 'credentials', ok: true, detail: `${of}: all open with the master key` };
+  return { check: 'credentials', ok: false, detail: `${failures.length} of ${of} failed: ${failures[0]}` };
 }
 
 async function upstreamChecks({ name, upstream }: Environment, timeout: number, now: number): Promise<Check[]> {
@@ -87,7 +90,7 @@ function validity(name: string, ends: number, now: number): Check {
   const ok = ends - now >= certificateDays * day;
   const detail = ends <= now ? `expired on ${date} UTC` : `valid until ${date} UTC`;
   const check = name.startsWith('certificate ') ? name : `certificate ${name}`;
-  return { check, ok, detail: ok || ends <= now ? detail : `${detail}, which is less than ${certificateDays} days` };
+  return { check, ok, detail: ok || ends <= now ? detail : `${detail}, in less than ${certificateDays} days` };
 }
 
 function count(number: number, noun: string): string {

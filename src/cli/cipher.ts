@@ -64,9 +64,8 @@ async function run(
 async function readCredentials(io: CipherIo, options: CipherOptions): Promise<Credentials> {
   const key = options.keyFile === undefined ? io.env['SIDECAR_KEY'] : await readSecret(options.keyFile);
   const iv = options.ivFile === undefined ? io.env['SIDECAR_IV'] : await readSecret(options.ivFile);
-  if (key === undefined)
-    throw new CommandFailed('no key: name a file with --key-file or set SIDECAR_KEY', exitCodes.usage);
-  if (iv === undefined) throw new CommandFailed('no IV: name a file with --iv-file or set SIDECAR_IV', exitCodes.usage);
+  if (key === undefined) throw new CommandFailed('no key: use --key-file or set SIDECAR_KEY', exitCodes.usage);
+  if (iv === undefined) throw new CommandFailed('no IV: use --iv-file or set SIDECAR_IV', exitCodes.usage);
   const credentials = parseCredentials(key, iv, options.format);
   if (!Array.isArray(credentials)) return credentials;
   throw new CommandFailed(credentials.map(({ member, message }) => `the ${member} ${message}`).join('; '));
@@ -86,8 +85,8 @@ function explain({ code, reason }: OpenFailure, body: Buffer, opener: EnvelopeOp
   if (code === 'envelope_required') return 'stdin has no "data" member: an envelope is {"data":"<ciphertext>"}';
   if (code === 'envelope_malformed') return 'stdin is not an envelope: {"data":"<ciphertext>"}, no other members';
   if (reason === 'padding')
-    return 'the padding is wrong: another key, or a ciphertext that was damaged or not padded by PKCS#7';
+    return 'the padding is wrong: the key differs, or the ciphertext is damaged or not padded with PKCS#7';
   if (reason === 'not_json')
-    return 'decrypted, but the plaintext is not JSON: another IV, or something else was sealed';
+    return 'decrypted, but the plaintext is not JSON: the IV differs, or the sealed text was not JSON';
   return `cannot decrypt: ${hintForBody(body, code, opener)}`;
 }

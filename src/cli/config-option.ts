@@ -3,5 +3,7 @@ import type { CliIo } from './io.ts';
 
 /** `--config`, as every command has it that works on a configuration. */
 export function configOption({ env }: Pick<CliIo, 'env'>): Option {
-  return new Option('--config <file>', 'the configuration').default(env['SIDECAR_CONFIG'] ?? 'config/sidecar.yaml');
+  return new Option('--config <file>', 'path of the configuration file').default(
+    env['SIDECAR_CONFIG'] ?? 'config/sidecar.yaml',
+  );
 }

@@ -14,7 +14,10 @@ export async function drain(io: CliIo, configFile: string): Promise<number> {
   if (!('port' in admin)) return invalidConfiguration(io, admin);
   const result = await begin(drainTokenFile(configFile, io.env), loopbackOf(admin.host), admin.port);
   if (result === 200) return exitCodes.done;
-  await complain(io, `drain: ${typeof result === 'number' ? `the admin listener responded ${result}` : result}\n`);
+  await complain(
+    io,
+    `drain: ${typeof result === 'number' ? `the admin listener responded with status ${result}` : result}\n`,
+  );
   return exitCodes.failed;
 }
 

@@ -15,19 +15,21 @@ type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: 
 
 /** Adds `encryption enable|disable|grace|show`. */
 export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const encryption = program.command('encryption').description('enable and disable the encryption of an account');
+  const encryption = program.command('encryption').description('enable, disable and show the encryption of an account');
   const command = (name: string, description: string): Command =>
     storeCommand(encryption, io, name, description)
       .addArgument(accountArgument('<account>'))
       .addOption(environmentOption());
 
-  command('enable', 'make a key and an IV and show them, once; others stop at once')
+  command('enable', 'create a key and an IV and show them once; without --grace the previous ones stop working at once')
     .addOption(
-      new Option('--encoding <encoding>', 'of sealed responses (default: as before, or hex)').choices(encodings),
+      new Option('--encoding <encoding>', 'encoding of sealed responses (default: unchanged, or hex)').choices(
+        encodings,
+      ),
     )
     .option(
       '--grace <duration>',
-      'also accept the previous credentials, or plaintext, for this time, such as 24h',
+      'also accept the previous credentials, or plaintext if there are none, for this time, such as 24h',
       readAs(grace),
     )
     .option('--replace', 'replace credentials that are in use')
@@ -40,10 +42,10 @@ export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: 
       });
     });
 
-  command('disable', 'end encryption: plaintext in both directions; the key and the IV are forgotten')
+  command('disable', 'stop encrypting and delete the key and the IV; requests and responses are plaintext')
     .option(
       '--grace <duration>',
-      'still open envelopes and seal their responses for this time, such as 24h',
+      'open envelopes and seal their responses for this time longer, such as 24h',
       readAs(grace),
     )
     .action(async (id: string, options: Options & { readonly grace?: number }) => {
@@ -56,9 +58,14 @@ export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: 
       });
     });
 
-  command('grace', 'move the end of a running grace, or end the grace')
-    .addOption(new Option('--until <time>', 'such as 2026-12-01T00:00:00Z, within 365 days').argParser(readAs(instant)))
-    .addOption(new Option('--end', 'end it now: the previous credentials are deleted').conflicts('until'))
+  command('grace', 'change the end of a running grace, or end it now')
+    .addOption(
+      new Option(
+        '--until <time>',
+        'new end of the grace, such as 2026-12-01T00:00:00Z; at most 365 days from now',
+      ).argParser(readAs(instant)),
+    )
+    .addOption(new Option('--end', 'end the grace now and delete the previous credentials').conflicts('until'))
     .action(async (id: string, options: Options & { until?: number; end?: true }) => {
       const { environment, until, end } = options;
       await onStore(io, setExitCode, 'encryption grace', options, async ({ operations, actor, show }) => {
@@ -74,20 +81,22 @@ export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: 
       });
     });
 
-  command('show', 'show how an account encrypts, without the key').action(async (id: string, options: Options) => {
-    await onStore(io, setExitCode, 'encryption show', options, async ({ operations, show }) => {
-      const view = await operations.showEncryption(id, options.environment);
-      const unexpectedAt = view.unexpected_envelope_at;
-      const pairs = pairsOf(view);
-      if (unexpectedAt !== null) pairs.push(['envelopes', `still come, the last at ${minute(unexpectedAt)}`]);
-      await show(view, () => members(pairs));
-    });
-  });
+  command('show', 'show whether and how an account encrypts, without the key').action(
+    async (id: string, options: Options) => {
+      await onStore(io, setExitCode, 'encryption show', options, async ({ operations, show }) => {
+        const view = await operations.showEncryption(id, options.environment);
+        const unexpectedAt = view.unexpected_envelope_at;
+        const pairs = pairsOf(view);
+        if (unexpectedAt !== null) pairs.push(['envelopes', `still arrive, most recently at ${minute(unexpectedAt)}`]);
+        await show(view, () => members(pairs));
+      });
+    },
+  );
 }
 
 function enabledText(enabled: EnabledView): string {
   return `${members([['key', enabled.key ?? ''], ['iv', enabled.iv ?? ''], ...pairsOf(enabled)])}
-The key and the IV are not shown again. The merchant needs both as they are.
+The key and the IV are not shown again. Give both to the merchant unchanged.
 `;
 }
 
@@ -102,10 +111,10 @@ function pairsOf(view: EncryptionView): [string, string][] {
   if (view.previous === null) return pairs;
   const { accepts, until, last_used_at: lastUsed } = view.previous;
   pairs.push([
-    'accepts too',
+    'also accepts',
     `${accepts === 'plaintext' ? 'plaintext' : 'the previous credentials'}, until ${minute(until)}`,
   ]);
-  if (lastUsed === undefined) pairs.push(['last used', 'see "credentials" in the log: a file does not record it']);
+  if (lastUsed === undefined) pairs.push(['last used', 'not recorded by the file store: see "credentials" in the log']);
   else pairs.push(['last used', lastUsed === null ? 'never' : minute(lastUsed)]);
   return pairs;
 }

@@ -24,7 +24,7 @@ export async function init(io: Pick<CliIo, 'stdout' | 'stderr'>, folder: string)
   } catch (error) {
     const { code, path } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
-    const reason = code === 'EEXIST' ? 'it exists already' : code;
+    const reason = code === 'EEXIST' ? 'it already exists' : code;
     await complain(io, `init: cannot write ${path ?? folder}: ${reason}\n`);
     return exitCodes.failed;
   }

@@ -18,13 +18,15 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
   const keys = program.command('keys').description('issue, list, find, rotate and revoke API keys');
   const key = (): Argument => new Argument('<key>', 'the id of the key, or the key itself');
 
-  storeCommand(keys, io, 'issue', 'make a key and show it, once')
+  storeCommand(keys, io, 'issue', 'create a key and show it once')
     .addArgument(accountArgument('<account>'))
     .addOption(environmentOption())
-    .addOption(new Option('--kind <kind>', 'who may hold it').choices(keyKinds).makeOptionMandatory())
+    .addOption(
+      new Option('--kind <kind>', 'public for browsers, secret for servers').choices(keyKinds).makeOptionMandatory(),
+    )
     .option(
       '--expires <duration>',
-      'how long it is valid, such as 180d (default: until it is revoked)',
+      'how long the key is valid, such as 180d (default: until it is revoked)',
       readAs(lifetime),
     )
     .action(async (id: string, options: StoreOptions & IssueOptions) => {
@@ -44,8 +46,8 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
       });
     });
 
-  storeCommand(keys, io, 'find', 'find the account of a key: reads the key from standard input, or takes its hash')
-    .option('--sha256 <hash>', 'the SHA-256 of the key, in place of the key', readAs(sha256))
+  storeCommand(keys, io, 'find', 'find the account of a key; the key is read from stdin unless its hash is given')
+    .option('--sha256 <hash>', 'SHA-256 of the key in hex, instead of the key', readAs(sha256))
     .action(async (options: StoreOptions & { sha256?: string }) => {
       await onStore(io, setExitCode, 'keys find', options, async ({ operations, show }) => {
         const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
@@ -53,7 +55,7 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
       });
     });
 
-  storeCommand(keys, io, 'due', 'list the valid keys of all accounts that should be rotated or expire soon').action(
+  storeCommand(keys, io, 'due', 'list the valid keys of all accounts that are due for rotation or expire soon').action(
     async (options: StoreOptions) => {
       await onStore(io, setExitCode, 'keys due', options, (session) =>
         options.json ? dueJson(session) : dueTable(session),
@@ -61,7 +63,7 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
     },
   );
 
-  storeCommand(keys, io, 'rotate', 'make the successor of a key; the old one stays valid for a while')
+  storeCommand(keys, io, 'rotate', 'create the successor of a key; the old key stays valid for a while')
     .addArgument(accountArgument('<account>'))
     .addArgument(key())
     .addOption(
@@ -77,7 +79,7 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
       });
     });
 
-  storeCommand(keys, io, 'revoke', 'end a key, at once and for good')
+  storeCommand(keys, io, 'revoke', 'revoke a key at once and permanently')
     .addArgument(accountArgument('<account>'))
     .addArgument(key())
     .action(async (id: string, named: string, options: StoreOptions) => {
@@ -124,7 +126,7 @@ The key is not shown again: only its hash is stored.
 /** The hash of the key on standard input. */
 async function hashFrom({ stdin }: CliIo): Promise<string> {
   const key = (await text(stdin)).trim();
-  if (!isWellFormed(key)) throw new CommandFailed('standard input is not an API key', exitCodes.usage);
+  if (!isWellFormed(key)) throw new CommandFailed('stdin is not an API key', exitCodes.usage);
   return hashOf(key);
 }
 

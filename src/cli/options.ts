@@ -29,9 +29,10 @@ export const actorName = /^[!-~]{1,100}$/;
 
 /** `--actor`, for a user that several people share. Checked where it is used, because the environment may be its source. */
 export function actorOption({ env }: Pick<CliIo, 'env'>): Option {
-  return new Option('--actor <name>', 'who makes the change (default: SIDECAR_ACTOR, or the user)').default(
-    env['SIDECAR_ACTOR'],
-  );
+  return new Option(
+    '--actor <name>',
+    'name in the audit trail (default: the variable SIDECAR_ACTOR, or the user name)',
+  ).default(env['SIDECAR_ACTOR']);
 }
 
 /** The account that a command is about. @param usage as help names it, in angle brackets */
@@ -41,7 +42,7 @@ export function accountArgument(usage: '<account>' | '<id>'): Argument {
 
 /** `--environment`, which is never guessed. */
 export function environmentOption(): Option {
-  return new Option('--environment <environment>', 'environment it is valid in')
+  return new Option('--environment <environment>', 'environment that the command applies to')
     .choices(environmentNames)
     .makeOptionMandatory();
 }

@@ -18,30 +18,30 @@ import type { SetExitCode } from './store-command.ts';
 export function addOtherCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
   program
     .command('check')
-    .description('validate the configuration: print OK, or the problems')
+    .description('validate the configuration: print OK or its problems')
     .addOption(configOption(io))
-    .option('--online', 'also try the store, the credentials, the upstreams and the certificates')
-    .option('--json', 'the result as JSON, for programs')
+    .option('--online', 'also test the store, the credentials, the upstreams and the certificates')
+    .option('--json', 'print the result as JSON')
     .action(async (options: CheckOptions) => {
       setExitCode(await check(io, options));
     });
   program
     .command('init')
     .description('write a commented configuration for a new installation')
-    .argument('[folder]', 'folder to write to', '.')
+    .argument('[folder]', 'folder for the files', '.')
     .action(async (folder: string) => {
       setExitCode(await init(io, folder));
     });
   program
     .command('demo')
-    .description('start a stand-in payment core and the sidecar on config/, and print curl commands to paste')
-    .option('--free-ports', 'take free ports instead of the configured ones')
+    .description('run the sidecar with the shipped configuration and a stand-in payment core; print curl commands')
+    .option('--free-ports', 'use free ports instead of the configured ones')
     .action(async ({ freePorts }: { freePorts?: true }) => {
       setExitCode(await demo(io, { freePorts: freePorts === true }));
     });
   program
     .command('drain')
-    .description('drain the running sidecar and wait until nothing is in flight')
+    .description('drain the running sidecar; return when no request is in flight')
     .addOption(configOption(io))
     .action(async ({ config }: { config: string }) => {
       setExitCode(await drain(io, config));
@@ -56,15 +56,19 @@ export function addOtherCommands(program: Command, io: CliIo, setExitCode: SetEx
     program
       .command(name)
       .description(description)
-      .option('--key-file <file>', 'the key (default: SIDECAR_KEY)')
-      .option('--iv-file <file>', 'the IV (default: SIDECAR_IV)')
-      .addOption(new Option('--format <format>', 'how key and IV are written').choices(formatNames).default('text'));
-  cipherCommand('seal', 'JSON on stdin to an envelope on stdout')
-    .addOption(new Option('--encoding <encoding>', 'of the ciphertext').choices(encodings).default('hex'))
+      .option('--key-file <file>', 'file with the key (default: the variable SIDECAR_KEY)')
+      .option('--iv-file <file>', 'file with the IV (default: the variable SIDECAR_IV)')
+      .addOption(
+        new Option('--format <format>', 'encoding of the key and the IV').choices(formatNames).default('text'),
+      );
+  cipherCommand('seal', 'read JSON from stdin, write its envelope to stdout')
+    .addOption(new Option('--encoding <encoding>', 'encoding of the ciphertext').choices(encodings).default('hex'))
     .action(async (options: CipherOptions & { encoding: Encoding }) => {
       setExitCode(await seal(io, options));
     });
-  cipherCommand('open', 'an envelope on stdin to its plaintext on stdout').action(async (options: CipherOptions) => {
-    setExitCode(await open(io, options));
-  });
+  cipherCommand('open', 'read an envelope from stdin, write its plaintext to stdout').action(
+    async (options: CipherOptions) => {
+      setExitCode(await open(io, options));
+    },
+  );
 }

@@ -29,7 +29,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
 
 async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
   let exitCode: number = exitCodes.done;
-  const program = new Command('envelope-sidecar')
+  const program = new Command('sidecar')
     .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals responses.')
     .version(io.version)
     .exitOverride()

@@ -68,7 +68,7 @@ async function leaveDrainToken(file: string, token: string, log: Logger): Promis
     await writeDrainToken(file, token);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    log.warn({ file, cause: code }, 'drain is refused because its token cannot be written');
+    log.warn({ file, cause: code }, 'drain is disabled: its token cannot be written');
   }
 }
 

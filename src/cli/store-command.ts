@@ -45,7 +45,7 @@ export function storeCommand(group: Command, io: CliIo, usage: string, descripti
     .description(description)
     .addOption(configOption(io))
     .addOption(actorOption(io))
-    .option('--json', 'the result as JSON, for programs');
+    .option('--json', 'print the result as JSON');
 }
 
 /**

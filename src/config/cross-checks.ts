@@ -40,7 +40,8 @@ function checkListeners(file: YamlFile, { listen, admin, operators }: Content): 
 /** A token identifies one operator, and so does a name. */
 function checkOperators(file: YamlFile, operators: Content['operators']): void {
   if (operators?.tokens === undefined) return;
-  if (operators.token !== undefined) file.report(['operators', 'tokens'], 'not beside "token": remove one of them');
+  if (operators.token !== undefined)
+    file.report(['operators', 'tokens'], 'not together with "token": remove one of them');
   for (const member of ['name', 'token'] as const) {
     const seen = new Map<string, number>();
     for (const [i, operator] of operators.tokens.entries()) {
@@ -137,7 +138,7 @@ function checkAccounts(file: YamlFile, accounts: Content['accounts']): void {
   const inFile = accounts.file !== undefined || file.isWrong(['accounts', 'file']);
   const inDatabase = accounts.postgres !== undefined || file.isWrong(['accounts', 'postgres']);
   if (!inFile && !inDatabase) file.report(['accounts'], 'expected "file" or "postgres"');
-  if (inFile && inDatabase) file.report(['accounts', 'postgres'], 'not beside "file": remove one of them');
+  if (inFile && inDatabase) file.report(['accounts', 'postgres'], 'not together with "file": remove one of them');
   if (inDatabase && !inFile && accounts.masterKey !== undefined) {
     file.report(['accounts', 'masterKey'], 'move it into "postgres"');
   }

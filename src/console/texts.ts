@@ -289,7 +289,7 @@ export const texts = {
       iv_length: 'The IV must have 16 characters as text. Of a longer one the first 16 count.',
       data_missing: 'There is no envelope: paste {"data":"…"} or the data alone.',
       encoding: 'The data is neither hex nor padded base64: look for line breaks, dashes or a missing character.',
-      length: 'The data is cut off, or encoded twice: its bytes are not whole blocks of 16.',
+      length: 'The data is cut off, or encoded twice: its length is not a multiple of 16 bytes.',
       padding: 'Nothing sensible comes out: the key is wrong, or the padding is not PKCS#7.',
       iv_wrong: 'Only the first 16 bytes are garbage: the key is right, the IV is not.',
       not_utf8: 'It opens, but not to UTF-8 text: the key is wrong, or the text was in another encoding.',

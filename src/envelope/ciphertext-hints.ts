@@ -2,7 +2,7 @@ import { blockLength, isWholeBlocks } from './cipher.ts';
 import { decodeBase64, decodeCiphertext } from './encoding.ts';
 
 export const wrongCredentials =
-  'wrong key or IV, or the plaintext is not JSON; check that key and IV go in as text, not decoded from base64, that ' +
+  'wrong key or IV, or the plaintext is not JSON; check that the key and IV are used as text, not decoded from base64, that ' +
   'the padding is PKCS#7, that the plaintext is UTF-8 without a byte order mark, and try the string on /api/s2s/aes-decrypt';
 
 export const hexDigits = /^[0-9A-Fa-f]+$/;
@@ -20,10 +20,10 @@ export function slipOfCiphertext(data: string): string | undefined {
   const outer = hexDigits.test(data) ? 'hex' : 'base64';
   const inner = ciphertext.toString('latin1');
   // OpenSSL's format for passphrases, which CryptoJS uses if the key is a string.
-  if (inner.startsWith('Salted__')) return 'looks like passphrase encryption: the key must go in as bytes';
+  if (inner.startsWith('Salted__')) return 'looks like passphrase encryption: pass the key as bytes, not as a string';
   if (hexDigits.test(inner)) return `looks like ${outer} of hex`;
   if (decodeBase64(inner) !== undefined) return `looks like ${outer} of base64`;
-  if (!isWholeBlocks(ciphertext)) return `the ciphertext is not whole blocks of ${blockLength} bytes`;
+  if (!isWholeBlocks(ciphertext)) return `the ciphertext is not a multiple of ${blockLength} bytes`;
   return undefined;
 }
 
@@ -41,7 +41,7 @@ const printed: readonly (readonly [RegExp, string])[] = [
 function encodingHint(data: string): string {
   if (hexDigits.test(data)) return 'odd number of hex digits';
   for (const [form, hint] of printed) if (form.test(data)) return hint;
-  if (/\s/.test(data)) return 'white space or a line break in the string';
+  if (/\s/.test(data)) return 'the string contains white space or a line break';
   if (/^[\w-]+=*$/.test(data) && /[_-]/.test(data)) return 'looks like url-safe base64: use the standard alphabet';
   if (/^[A-Za-z0-9+/]+$/.test(data) && data.length % 4 !== 1) return 'looks like base64 without its padding';
   return 'neither hex nor base64';

@@ -28,29 +28,29 @@ function notJsonHint(body: Buffer): string {
   if (/\S/.test(text) && decodeCiphertext(text.trim()) !== undefined)
     return `the body is the bare ciphertext: ${asEnvelope}`;
   if (/^\s*\{[^{}]*\}\s*$/.test(text) && isJson(Buffer.from(text.replace(/[\r\n\t]/g, ''), 'latin1')))
-    return 'a line break or tab stands inside a string: encode the ciphertext without line breaks';
+    return 'a string contains a line break or a tab: encode the ciphertext without line breaks';
   return `the body is not JSON: ${asEnvelope}`;
 }
 
 /** @param value a JSON value without a member `data` */
 function requiredHint(value: unknown): string {
   if (typeof value === 'string') {
-    if (soleData(value) !== undefined) return 'the envelope was made a string twice: send the object itself';
+    if (soleData(value) !== undefined) return 'the envelope was serialised twice: send the object itself';
     return `the body is a JSON string: ${asEnvelope}`;
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return `not a JSON object: ${asEnvelope}`;
   const names = Object.keys(value);
-  if (names.some((name) => name.toLowerCase() === 'data')) return 'the member is called "data", in lower case';
-  if (names.includes('encrypted_data')) return 'the member is called "data"; "encrypted_data" is for aes-decrypt';
+  if (names.some((name) => name.toLowerCase() === 'data')) return 'the member must be named "data", in lower case';
+  if (names.includes('encrypted_data')) return 'the member must be named "data"; "encrypted_data" is for aes-decrypt';
   return `this account has encryption on: ${asEnvelope}`;
 }
 
 /** @param text a JSON object with a member `data` that is not its only one, or not a string */
 function shapeHint(text: string): string {
   const { data } = JSON.parse(text) as { readonly data: unknown };
-  if (data === null || data === false || data === '') return 'there is nothing in "data": your encryption failed';
+  if (data === null || data === false || data === '') return '"data" is empty: your encryption failed';
   if (typeof data !== 'string') return '"data" must be a string: the ciphertext in hex or base64';
-  return '"data" must be the only member and stand once: put the others into the plaintext';
+  return '"data" must be the only member and appear once: put other members into the plaintext';
 }
 
 /** The likely mistake in the `key` and `iv` headers of the test endpoints. Never a value. */
@@ -62,15 +62,15 @@ export function hintForHeaders(key: string, iv: string): string | undefined {
     ['key', key],
     ['iv', iv],
   ] as const) {
-    if (/^(["']).*\1$/.test(value)) return `the ${name} header is in quotes: send the characters alone`;
+    if (/^(["']).*\1$/.test(value)) return `the ${name} header is in quotes: remove the quotes`;
   }
   const [keyBytes, ivBytes] = [Buffer.byteLength(key), Buffer.byteLength(iv)];
-  if (keyBytes < 32 && keyBytes >= 16 && ivBytes === 32) return 'key and iv seem to be exchanged';
+  if (keyBytes < 32 && keyBytes >= 16 && ivBytes === 32) return 'key and iv seem to be swapped';
   if (keyBytes === 44 && decodeBase64(key)?.length === 32) return notDecoded('base64');
   if (keyBytes === 64 && hexDigits.test(key)) return notDecoded('hex');
   return undefined;
 }
 
 function notDecoded(encoding: string): string {
-  return `the key header looks like ${encoding} of 32 bytes: send the 32 characters that you were given`;
+  return `the key header looks like ${encoding} of 32 bytes: send the 32 characters as you received them`;
 }

@@ -85,7 +85,7 @@ export const instant: Kind<number> = {
     // Impossible days are read as days of the next month; only a real one is the same after reading and writing.
     const midnight = Date.parse(`${day}T00:00:00Z`);
     if (Number.isNaN(midnight) || !new Date(midnight).toISOString().startsWith(day)) {
-      throw new WrongValue('expected a day that exists');
+      throw new WrongValue('expected a date that exists');
     }
     return text === day ? midnight : Date.parse(text.toUpperCase());
   },

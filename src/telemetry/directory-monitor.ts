@@ -77,7 +77,7 @@ export class DirectoryMonitor implements Monitor {
   disconnected(error: AccountsError): void {
     this.#log.error(
       { err: error },
-      'no connection to the database of the accounts: known API keys go on working for a time',
+      'no connection to the database of the accounts: cached API keys keep working for a limited time',
     );
   }
 

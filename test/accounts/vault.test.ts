@@ -71,7 +71,7 @@ describe('a sealed text', () => {
 
   test('does not open with another master key', () => {
     expect(() => vaultOf(otherHex).unwrap(sealed, place)).toThrow(
-      'the sealed key of account acme in test does not open: it was sealed with another master key, or for another place',
+      'the sealed key of account acme in test does not open: it was sealed with another master key, or for another account, environment or member',
     );
   });
 

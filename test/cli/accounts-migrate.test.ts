@@ -41,7 +41,7 @@ describeWithPostgres('accounts migrate', () => {
     const first = await run(config, 'accounts', 'migrate');
     expect([first.code, first.stdout, first.stderr]).toEqual([
       0,
-      'Carried out 0001_accounts, 0002_unexpected_envelopes.\n',
+      'Applied 0001_accounts, 0002_unexpected_envelopes.\n',
       '',
     ]);
     expect((await run(config, 'accounts', 'migrate')).stdout).toBe('The tables are up to date.\n');
@@ -67,7 +67,7 @@ describeWithPostgres('accounts migrate', () => {
     const inFile = await run(configFor({ file: 'accounts.yaml' }), 'accounts', 'migrate');
     expect([inFile.code, inFile.stderr]).toEqual([
       78,
-      'accounts migrate: the accounts are in a file, not in a database\n',
+      'accounts migrate: this configuration stores the accounts in a file, not in a database\n',
     ]);
     const away = await run(configFor(inDatabase('postgres://u:hunter2@127.0.0.1:1/x')), 'accounts', 'migrate');
     expect([away.code, away.stderr]).toEqual([

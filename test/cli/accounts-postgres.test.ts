@@ -44,7 +44,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     await json('encryption enable acme --environment test --replace --grace 1h');
     expect((await json<EncryptionView>('encryption show acme --environment test')).previous?.last_used_at).toBeNull();
     expect((await database('encryption', 'show', 'acme', '--environment', 'test')).stdout).toContain(
-      'last used    never\n',
+      'last used     never\n',
     );
     await json(`keys revoke acme ${id}`);
     expect((await database('keys', 'revoke', 'acme', id)).stderr).toContain('(key_revoked)');
@@ -67,15 +67,15 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     ]);
     const copy = async (): Promise<string> =>
       (await file('accounts', 'copy', '--to', folder.file('database.yaml'))).stdout;
-    expect(await copy()).toBe('2 added, 0 there already, 0 refused.\n');
-    expect(await copy()).toBe('0 added, 2 there already, 0 refused.\n');
+    expect(await copy()).toBe('2 added, 0 already present, 0 refused.\n');
+    expect(await copy()).toBe('0 added, 2 already present, 0 refused.\n');
     expect(await postgres.psql(url, 'SELECT * FROM envelope_sidecar.encryption')).not.toContain(aes);
     await database('accounts', 'deactivate', 'acme');
     const refused = await file('accounts', 'copy', '--to', folder.file('database.yaml'));
-    expect(refused.stderr).toContain('acme  account acme exists and is not the same\n');
+    expect(refused.stderr).toContain('acme  account acme already exists and differs\n');
     const back = await storeAndCommands();
     expect((await database('accounts', 'copy', '--to', back.folder.file('file.yaml'))).stdout).toBe(
-      '2 added, 0 there already, 0 refused.\n',
+      '2 added, 0 already present, 0 refused.\n',
     );
     expect((await back.file('accounts', 'export')).stdout).toContain(aes);
   });
@@ -92,11 +92,11 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     folder.write({ 'lines.ndjson': lines.join('\n') });
     const file = folder.file('lines.ndjson');
     const { stdout, stderr } = await database('accounts', 'import', file);
-    expect(stdout).toBe('4999 added, 0 there already, 1 refused.\n');
+    expect(stdout).toBe('4999 added, 0 already present, 1 refused.\n');
     expect(stderr).toContain(`${file}:3001  `);
     lines[3_000] = JSON.stringify(line(3_000));
     folder.write({ 'lines.ndjson': lines.join('\n') });
-    expect((await database('accounts', 'import', file)).stdout).toBe('1 added, 4999 there already, 0 refused.\n');
+    expect((await database('accounts', 'import', file)).stdout).toBe('1 added, 4999 already present, 0 refused.\n');
     expect((await database('accounts', 'export')).stdout.split('\n')).toHaveLength(5_001);
   });
 

@@ -34,10 +34,10 @@ type Setup = Awaited<ReturnType<typeof sealedWithOld>>;
 
 /** All credentials open with the configured keys after it broke off, and with the new one alone once it was repeated. */
 async function expectRepeatable({ args, credentials }: Setup): Promise<void> {
-  expect(await credentials(newKey, oldKey)).toMatch(/^ok .* those of 3 accounts open/);
+  expect(await credentials(newKey, oldKey)).toMatch(/^ok .* 3 accounts: all open/);
   const repeated = await runCommand(args);
   expect(repeated).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d accounts were sealed with/) as string });
-  expect(await credentials(newKey)).toMatch(/^ok .* those of 3 accounts open/);
+  expect(await credentials(newKey)).toMatch(/^ok .* 3 accounts: all open/);
 }
 
 /** Node options of a process that waits without end when it writes to the disk for the nth time, and says so in `file`. */
@@ -66,7 +66,7 @@ test('a rekey of a file that is killed half way can be repeated', async () => {
     await vi.waitUntil(() => existsSync(folder.file('waits')), patience);
     rmSync(folder.file('waits'));
     expect(await command.signal('SIGKILL').ended()).toEqual({ code: null, signal: 'SIGKILL' });
-    expect(await setup.credentials(newKey, oldKey)).toMatch(/^ok .* those of 3 accounts open/);
+    expect(await setup.credentials(newKey, oldKey)).toMatch(/^ok .* 3 accounts: all open/);
   }
   await expectRepeatable(setup);
 });

@@ -171,7 +171,7 @@ describeWithPostgres('side by side on one database', () => {
     expect(before).toBeLessThan(count);
     const again = startCommand(importing);
     expect(await again.ended()).toEqual({ code: 0, signal: null });
-    expect(again.stdout).toBe(`${count - before} added, ${before} there already, 0 refused.\n`);
+    expect(again.stdout).toBe(`${count - before} added, ${before} already present, 0 refused.\n`);
     expect(await postgres.psql(url, 'SELECT count(*) FROM envelope_sidecar.audit')).toBe(String(count));
   });
 });

@@ -51,7 +51,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
       expect(new Set([one?.code, other?.code])).toEqual(new Set([0, 1]));
       const [rotated, refused] = one?.code === 0 ? [one, other] : [other, one];
       expect(refused?.stdout).toBe('');
-      expect(refused?.stderr).toMatch(/was rotated already: its successor is key_\w+ \(key_rotated\)\n$/);
+      expect(refused?.stderr).toMatch(/was already rotated: its successor is key_\w+ \(key_rotated\)\n$/);
       const { key = '', id: successor } = JSON.parse(rotated?.stdout ?? '') as IssuedKeyView;
       const stored = await exported('acme');
       expect(stored?.keys).toMatchObject([{ id }, { id: successor, sha256: hashOf(key) }]);
@@ -86,8 +86,8 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
         `accounts import ${folder.file('lines.ndjson')}`,
         'keys issue acme --environment test --kind secret --json',
       );
-      // The account is there already: as it is in the file, or with one key more.
-      expect(imported?.stdout).toMatch(/^300 added, (?:1 there already, 0|0 there already, 1) refused\.\n$/);
+      // The account exists already: as it is in the file, or with one key more.
+      expect(imported?.stdout).toMatch(/^300 added, (?:1 already present, 0|0 already present, 1) refused\.\n$/);
       const { key = '' } = JSON.parse(issued?.stdout ?? '') as IssuedKeyView;
       expect((await exported('acme'))?.keys).toMatchObject([{ sha256: hashOf(key) }]);
       expect(await exported('a299')).toMatchObject({ id: 'a299' });

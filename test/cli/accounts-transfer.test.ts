@@ -68,7 +68,7 @@ describe('accounts import', () => {
   test('adds accounts of NDJSON', async () => {
     const transfer = new TransferFolder();
     const { code, stdout, stderr } = await transfer.import([acme, globex]);
-    expect({ code, stdout }).toEqual({ code: 0, stdout: '2 added, 0 there already, 0 refused.\n' });
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '2 added, 0 already present, 0 refused.\n' });
     expect(JSON.parse(stderr)).toMatchObject({ action: 'account_imported', accounts: 2, msg: 'audit' });
     expect(await transfer.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
   });
@@ -88,17 +88,17 @@ describe('accounts import', () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme]);
     const again = await transfer.import([acme, globex, { ...acme, name: 'Other' }]);
-    expect(again).toMatchObject({ code: 1, stdout: '1 added, 1 there already, 1 refused.\n' });
+    expect(again).toMatchObject({ code: 1, stdout: '1 added, 1 already present, 1 refused.\n' });
     expect(again.stderr).toContain(
-      `${transfer.folder.file('lines.ndjson')}:3  account acme exists and is not the same\n`,
+      `${transfer.folder.file('lines.ndjson')}:3  account acme already exists and differs\n`,
     );
     expect(again.stderr).toMatch(
-      /\naccounts import: some accounts were refused: correct them and run the command again\n$/,
+      /\naccounts import: some accounts were refused: correct them, then run the command again\n$/,
     );
     expect(transfer.text).toContain('name: Acme\n');
     expect(await transfer.import([acme, globex])).toEqual({
       code: 0,
-      stdout: '0 added, 2 there already, 0 refused.\n',
+      stdout: '0 added, 2 already present, 0 refused.\n',
       stderr: '',
     });
   });
@@ -114,13 +114,13 @@ describe('accounts import', () => {
     };
     const others = Array.from({ length: 5 }, (_, i) => ({ ...globex, id: `globex-${i}` }));
     const { code, stdout, stderr } = await transfer.import([acme, '{', ...others, thief, live, { id: 'x' }]);
-    expect({ code, stdout }).toEqual({ code: 1, stdout: '6 added, 0 there already, 4 refused.\n' });
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '6 added, 0 already present, 4 refused.\n' });
     const file = transfer.folder.file('lines.ndjson');
     expect(stderr.split('\n').filter((line) => line.startsWith(file))).toEqual([
       `${file}:2  .  not JSON: expected one account a line`,
       `${file}:9  encryption.live.key  the same key as encryption.test.key: live needs its own`,
       `${file}:10  name  missing: expected 1 to 200 characters without control characters`,
-      `${file}:8  a key of account thief is in the store already: thief-1`,
+      `${file}:8  a key of account thief is already in the store: thief-1`,
     ]);
     expect(stderr).not.toContain(aes);
   });
@@ -135,7 +135,7 @@ describe('accounts import', () => {
     const transfer = new TransferFolder();
     const secret = '5ecret'.repeat(4);
     const result = await transfer.import([`id,name,${columns}`, `acme,Acme,${secret},${secret}`], 'lines.csv');
-    expect(result).toMatchObject({ code: 1, stdout: '0 added, 0 there already, 1 refused.\n' });
+    expect(result).toMatchObject({ code: 1, stdout: '0 added, 0 already present, 1 refused.\n' });
     expect(result.stderr).toContain(`${transfer.folder.file('lines.csv')}:${problem}`);
     expect(result.stderr).not.toContain('5ecret');
     expect(transfer.text).toBe('accounts: []\n');
@@ -181,11 +181,11 @@ describe('accounts export', () => {
     const exported = await transfer.export();
     expect(exported).not.toContain(aes);
     const same = new TransferFolder(masterKey);
-    expect((await same.import([exported])).stdout).toBe('2 added, 0 there already, 0 refused.\n');
-    expect((await transfer.import([await same.export()])).stdout).toBe('0 added, 2 there already, 0 refused.\n');
+    expect((await same.import([exported])).stdout).toBe('2 added, 0 already present, 0 refused.\n');
+    expect((await transfer.import([await same.export()])).stdout).toBe('0 added, 2 already present, 0 refused.\n');
     const other = new TransferFolder(otherMasterKey);
     const refused = await other.import([exported]);
-    expect(refused).toMatchObject({ code: 1, stdout: '1 added, 0 there already, 1 refused.\n' });
+    expect(refused).toMatchObject({ code: 1, stdout: '1 added, 0 already present, 1 refused.\n' });
     expect(refused.stderr).toContain('encryption.test.key  does not open, nor does any other sealed value');
   });
 });
@@ -195,13 +195,13 @@ describe('accounts copy', () => {
     const [from, to] = [new TransferFolder(masterKey), new TransferFolder(otherMasterKey)];
     await from.import([acme, globex]);
     const copied = await from.run('accounts', 'copy', '--to', to.config);
-    expect(copied).toMatchObject({ code: 0, stdout: '2 added, 0 there already, 0 refused.\n' });
+    expect(copied).toMatchObject({ code: 0, stdout: '2 added, 0 already present, 0 refused.\n' });
     expect(to.text).not.toContain(aes);
     const plain = new TransferFolder();
     await to.run('accounts', 'copy', '--to', plain.config);
     expect(await plain.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
     expect((await from.run('accounts', 'copy', '--to', to.config)).stdout).toBe(
-      '0 added, 2 there already, 0 refused.\n',
+      '0 added, 2 already present, 0 refused.\n',
     );
   });
 
@@ -210,8 +210,8 @@ describe('accounts copy', () => {
     await from.import([acme, globex]);
     await to.import([{ ...acme, name: 'Other' }]);
     const copied = await from.run('accounts', 'copy', '--to', to.config);
-    expect(copied).toMatchObject({ code: 1, stdout: '1 added, 0 there already, 1 refused.\n' });
-    expect(copied.stderr).toContain('acme  account acme exists and is not the same\n');
+    expect(copied).toMatchObject({ code: 1, stdout: '1 added, 0 already present, 1 refused.\n' });
+    expect(copied.stderr).toContain('acme  account acme already exists and differs\n');
   });
 
   test('needs a configuration to copy to that is valid', async () => {
@@ -234,13 +234,13 @@ describe('accounts rekey', () => {
     transfer.folder.write({ 'master-key': `${masterKey}\n${otherMasterKey}\n` });
     const { stdout, stderr } = await rekeyed(transfer, otherMasterKey);
     expect(stdout).toMatch(
-      /^1 accounts were sealed with the new master key\.\nPut it on the first line, .* run this again/,
+      /^1 accounts were sealed with the new master key\.\nPut the new key on the first line, .* run this command again/,
     );
     expect(JSON.parse(stderr)).toMatchObject({ action: 'master_key_changed', accounts: 1, msg: 'audit' });
     expect((await transfer.run('accounts', 'list')).code).toBe(0);
     transfer.folder.write({ 'master-key': `${otherMasterKey}\n${masterKey}\n` });
     expect((await rekeyed(transfer, otherMasterKey)).stdout).toMatch(
-      /^0 accounts were .*\n.* the old one can be removed\.\n$/,
+      /^0 accounts were .*\n.* you can remove the old key\.\n$/,
     );
     transfer.folder.write({ 'master-key': otherMasterKey });
     expect((await transfer.run('accounts', 'list')).code).toBe(0);
@@ -252,7 +252,7 @@ describe('accounts rekey', () => {
     const before = transfer.text;
     const { code, stdout, stderr } = await rekeyed(transfer, otherMasterKey);
     expect({ code, stdout }).toEqual({ code: 78, stdout: '' });
-    expect(stderr).toMatch(/second line .* first line, .* remove the old one \(master_key_not_configured\)\n$/);
+    expect(stderr).toMatch(/second line .* first line, .* remove the old key \(master_key_not_configured\)\n$/);
     expect(transfer.text).toBe(before);
   });
 
@@ -283,7 +283,7 @@ test('what is too long or too wide is refused with its line, and costs no more t
   const transfer = new TransferFolder();
   const long = { id: 'long', name: 'x'.repeat(8_000_000) };
   const ndjson = await transfer.import([{ id: 'a', name: 'A' }, long, { id: 'b', name: 'B' }]);
-  expect(ndjson.stdout).toBe('2 added, 0 there already, 1 refused.\n');
+  expect(ndjson.stdout).toBe('2 added, 0 already present, 1 refused.\n');
   expect(ndjson.stderr).toContain('lines.ndjson:2  .  longer than 256 KiB\n');
   const before = transfer.text;
   const columns = Array.from({ length: 20_000 }, (_, i) => `c${i}`).join(',');

@@ -156,22 +156,22 @@ encryption   on
 encoding     hex
 created      2026-11-21 10:00 UTC
 
-The key and the IV are not shown again. The merchant needs both as they are.
+The key and the IV are not shown again. Give both to the merchant unchanged.
 `);
     expect(enabled.stderr).not.toContain(key);
     expect(file()).toContain(key);
     expect((await run('encryption enable acme --environment test')).stderr).toBe(
-      'encryption enable: encryption of account acme is enabled in test: "replace" makes new credentials (encryption_enabled)\n',
+      'encryption enable: encryption of account acme is already enabled in test: use "replace" to create new credentials (encryption_enabled)\n',
     );
     const replaced = await run('encryption enable acme --environment test --replace --grace 24h --encoding base64');
     expect(replaced.stdout).not.toContain(key);
-    expect((await run('encryption show acme --environment test')).stdout).toBe(`account      acme
-environment  test
-encryption   on
-encoding     base64
-created      2026-11-21 10:00 UTC
-accepts too  the previous credentials, until 2026-11-22 10:00 UTC
-last used    see "credentials" in the log: a file does not record it
+    expect((await run('encryption show acme --environment test')).stdout).toBe(`account       acme
+environment   test
+encryption    on
+encoding      base64
+created       2026-11-21 10:00 UTC
+also accepts  the previous credentials, until 2026-11-22 10:00 UTC
+last used     not recorded by the file store: see "credentials" in the log
 `);
     expect((await run('encryption disable acme --environment test')).stdout).toBe(
       'Encryption of acme is off in test.\n',
@@ -189,12 +189,12 @@ last used    see "credentials" in the log: a file does not record it
     expect((await run('encryption disable acme --environment test --grace 24h')).stdout).toBe(
       'Encryption of acme is off in test; envelopes are accepted until 2026-11-22 10:00 UTC.\n',
     );
-    expect((await run('encryption show acme --environment test')).stdout).toBe(`account      acme
-environment  test
-encryption   off
-encoding     hex
-accepts too  the previous credentials, until 2026-11-22 10:00 UTC
-last used    see "credentials" in the log: a file does not record it
+    expect((await run('encryption show acme --environment test')).stdout).toBe(`account       acme
+environment   test
+encryption    off
+encoding      hex
+also accepts  the previous credentials, until 2026-11-22 10:00 UTC
+last used     not recorded by the file store: see "credentials" in the log
 `);
   });
 
@@ -220,9 +220,9 @@ last used    see "credentials" in the log: a file does not record it
 
 describe('what goes wrong', () => {
   test.each([
-    ['accounts show other', 1, 'accounts show: there is no account other (account_unknown)'],
-    ['accounts add acme --name A', 1, 'accounts add: there is an account acme already (account_exists)'],
-    ['keys list other', 1, 'keys list: there is no account other (account_unknown)'],
+    ['accounts show other', 1, 'accounts show: account other does not exist (account_unknown)'],
+    ['accounts add acme --name A', 1, 'accounts add: account acme already exists (account_exists)'],
+    ['keys list other', 1, 'keys list: account other does not exist (account_unknown)'],
     ['keys revoke acme key_1', 1, 'keys revoke: account acme has no key with this id (key_unknown)'],
     ['keys rotate acme key_1', 1, 'keys rotate: account acme has no key with this id (key_unknown)'],
     [

@@ -32,7 +32,7 @@ describe('check --online', () => {
       code: 0,
       stdout:
         `ok      store          ${folder.file('accounts.yaml')}: 0 accounts\n` +
-        'ok      credentials    those of 0 accounts open\n' +
+        'ok      credentials    0 accounts: all open\n' +
         `ok      upstream test  ${origin} accepts connections\nOK\n`,
       stderr: '',
     });
@@ -90,7 +90,7 @@ describe('check --online', () => {
     });
     const soon = await check(folder);
     expect(soon.code).toBe(1);
-    const lines = soon.stdout.match(/^failed {2}certificate .*valid until .* UTC, which is less than 14 days$/gm);
+    const lines = soon.stdout.match(/^failed {2}certificate .*valid until .* UTC, in less than 14 days$/gm);
     expect(lines?.map((line) => line.split(/ {2,}/)[1])).toEqual([
       'certificate of upstream test',
       'certificate listen.tls.cert',
@@ -100,7 +100,7 @@ describe('check --online', () => {
     const lineAt = async (now: number): Promise<string | undefined> =>
       /^.* certificate listen\.tls\.cert .*$/m.exec((await check(folder, () => now)).stdout)?.[0];
     expect(await lineAt(ends - 14 * day)).toMatch(/^ok .* valid until \S+ \S+ UTC$/);
-    expect(await lineAt(ends - 14 * day + 1)).toMatch(/^failed .* valid until .* which is less than 14 days$/);
+    expect(await lineAt(ends - 14 * day + 1)).toMatch(/^failed .* valid until .* in less than 14 days$/);
     expect(await lineAt(ends - 1)).toMatch(/^failed .* valid until /);
     expect(await lineAt(ends)).toMatch(/^failed .* expired on /);
     expect(await check(folder, () => ends - 15 * day)).toMatchObject({ code: 0 });
@@ -143,7 +143,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     const { code, stdout } = await check(await folderFor('postgres://nobody@127.0.0.1:1/none'));
     expect(code).toBe(1);
     expect(stdout).toMatch(/^failed {2}store +the database cannot be reached \(ECONNREFUSED\)$/m);
-    expect(stdout).toMatch(/^failed {2}credentials +not tried$/m);
+    expect(stdout).toMatch(/^failed {2}credentials +not tested$/m);
   });
 
   test('says which migration is missing', async () => {
@@ -170,12 +170,12 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     const good = await check(folder);
     expect(good.code).toBe(0);
     expect(good.stdout).toMatch(/^ok {6}store +the database is reachable and migrated$/m);
-    expect(good.stdout).toMatch(/^ok {6}credentials +those of 2 accounts open with the master key$/m);
+    expect(good.stdout).toMatch(/^ok {6}credentials +2 accounts: all open with the master key$/m);
     folder.write({ 'master-key': otherMasterKey });
     const wrong = await check(folder);
     expect(wrong.code).toBe(1);
     expect(wrong.stdout).toMatch(
-      /^failed {2}credentials +2 of 2 accounts: the sealed key of account \w+ in test does not open/m,
+      /^failed {2}credentials +2 of 2 accounts failed: the sealed key of account \w+ in test does not open/m,
     );
     expect(wrong.stdout).not.toContain('sealed:v1');
     // Made with the other key.
@@ -185,7 +185,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     const some = await check(folder);
     expect(some.code).toBe(1);
     expect(some.stdout).toMatch(
-      /^failed {2}credentials +1 of 3 accounts: the sealed key of account initech in test does not open/m,
+      /^failed {2}credentials +1 of 3 accounts failed: the sealed key of account initech in test does not open/m,
     );
   });
 });

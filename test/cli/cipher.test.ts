@@ -84,14 +84,14 @@ describe('open', () => {
     ['abc', 'cannot decrypt: odd number of hex digits'],
     ['{"data":"abc"}', 'cannot decrypt: odd number of hex digits'],
     ['', 'cannot decrypt: the string is empty: your encryption failed'],
-    ['00', 'cannot decrypt: the ciphertext is not whole blocks of 16 bytes'],
+    ['00', 'cannot decrypt: the ciphertext is not a multiple of 16 bytes'],
     [
       openssl(key, iv, Buffer.alloc(16), '-nopad').toString('hex'),
-      'the padding is wrong: another key, or a ciphertext that was damaged or not padded by PKCS#7',
+      'the padding is wrong: the key differs, or the ciphertext is damaged or not padded with PKCS#7',
     ],
     [
       openssl(key, iv, Buffer.from('hello')).toString('hex'),
-      'decrypted, but the plaintext is not JSON: another IV, or something else was sealed',
+      'decrypted, but the plaintext is not JSON: the IV differs, or the sealed text was not JSON',
     ],
   ])('explains what is wrong with %j', async (input, message) => {
     expect(await openText(input)).toEqual({ code: 1, stdout: Buffer.alloc(0), stderr: `open: ${message}\n` });
@@ -121,8 +121,8 @@ describe('the credentials of seal and open', () => {
   });
 
   test.each([
-    [{}, 2, 'no key: name a file with --key-file or set SIDECAR_KEY'],
-    [{ SIDECAR_KEY: env.SIDECAR_KEY }, 2, 'no IV: name a file with --iv-file or set SIDECAR_IV'],
+    [{}, 2, 'no key: use --key-file or set SIDECAR_KEY'],
+    [{ SIDECAR_KEY: env.SIDECAR_KEY }, 2, 'no IV: use --iv-file or set SIDECAR_IV'],
     [{ ...env, SIDECAR_KEY: 'secret' }, 1, 'the key must be 32 bytes of UTF-8'],
     [
       { SIDECAR_KEY: `${env.SIDECAR_KEY}\n`, SIDECAR_IV: 'secret' },

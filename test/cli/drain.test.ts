@@ -176,12 +176,12 @@ describe('the token', () => {
 
   test('that cannot be written is a warning, and no drain is taken', async () => {
     const { sidecar, drain } = await running(undefined, {}, '127.0.0.1', { XDG_RUNTIME_DIR: '/nonexistent' });
-    expect(await sidecar.untilEntries('drain is refused because its token cannot be written')).toMatchObject([
+    expect(await sidecar.untilEntries('drain is disabled: its token cannot be written')).toMatchObject([
       { level: 'warn', cause: 'ENOENT' },
     ]);
     const command = drain();
     expect(await command.ended()).toEqual({ code: 1, signal: null });
-    expect(command.stderr).toBe('drain: the admin listener responded 403\n');
+    expect(command.stderr).toBe('drain: the admin listener responded with status 403\n');
     expect(await statusOf(sidecar, '/readyz')).toBe(200);
   });
 });

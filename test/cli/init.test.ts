@@ -54,7 +54,7 @@ test('init overwrites nothing', async () => {
   const { code, stderr } = await runCommand(['init', folder.path]);
   expect({ code, stderr }).toEqual({
     code: 1,
-    stderr: `init: cannot write ${folder.file('sidecar.yaml')}: it exists already\n`,
+    stderr: `init: cannot write ${folder.file('sidecar.yaml')}: it already exists\n`,
   });
   expect(readFileSync(folder.file('sidecar.yaml'), 'utf8')).toBe('mine\n');
   expect(readdirSync(folder.path)).toEqual(['sidecar.yaml']);

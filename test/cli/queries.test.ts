@@ -123,7 +123,7 @@ globex   g1  test  secret  2026-05-01  -           due
   test('an account is renamed, and its id stays', async () => {
     const run = await open();
     const renamed = await run(['accounts', 'rename', 'acme', '--name', 'Acme Ltd', '--actor', 'ana']);
-    expect(renamed).toMatchObject({ code: 0, stdout: 'The name of acme is Acme Ltd.\n' });
+    expect(renamed).toMatchObject({ code: 0, stdout: 'acme is now named Acme Ltd.\n' });
     expect(renamed.stderr).toContain('"action":"account_renamed","account":"acme"');
     expect((await run(['accounts', 'show', 'acme'])).stdout).toContain('name      Acme Ltd\n');
     const other = await run(['accounts', 'rename', 'nobody', '--name', 'X']);
@@ -144,13 +144,13 @@ globex   g1  test  secret  2026-05-01  -           due
       stdout: 'The grace of acme in test lasts until 2026-12-01 00:00 UTC.\n',
     });
     const shown = await run(['encryption', 'show', 'acme', '--environment', 'test']);
-    expect(shown.stdout).toContain('accepts too  plaintext, until 2026-12-01 00:00 UTC\n');
+    expect(shown.stdout).toContain('also accepts  plaintext, until 2026-12-01 00:00 UTC\n');
     // From a second from now to 365 days.
     expect((await grace('--until', '2026-11-21T10:00:00Z')).stderr).toContain('(until_not_allowed)');
     expect((await grace('--until', '2027-11-21T10:00:01Z')).stderr).toContain('(until_not_allowed)');
     expect(await grace('--until', '2027-11-21T10:00:00Z')).toMatchObject({ code: 0 });
     expect(await grace('--end')).toMatchObject({ code: 0, stdout: 'The grace of acme in test is over.\n' });
-    expect((await run(['encryption', 'show', 'acme', '--environment', 'test'])).stdout).not.toContain('accepts too');
+    expect((await run(['encryption', 'show', 'acme', '--environment', 'test'])).stdout).not.toContain('also accepts');
     for (const args of [[], ['--until', 'tomorrow'], ['--end', '--until', '2026-12-01T00:00:00Z']]) {
       expect(await grace(...args)).toMatchObject({ code: 2, stdout: '' });
     }

@@ -38,7 +38,7 @@ describe('the command line', () => {
   test.each(['--help', '-h'])('shows its commands with %s', async (option) => {
     const { code, stdout, stderr } = await outcome(option);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout).toMatch(/^Usage: envelope-sidecar /);
+    expect(stdout).toMatch(/^Usage: sidecar /);
     expect(commandsIn(stdout)).toEqual(
       expect.arrayContaining(['serve', 'check', 'demo', 'drain', 'accounts', 'keys', 'encryption', 'seal', 'open']),
     );
@@ -50,7 +50,7 @@ describe('the command line', () => {
     for (const command of commands) {
       const { code, stdout, stderr } = await outcome(command, '--help');
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-      expect(stdout).toMatch(new RegExp(`^Usage: envelope-sidecar ${command} `));
+      expect(stdout).toMatch(new RegExp(`^Usage: sidecar ${command} `));
     }
   });
 

@@ -47,7 +47,7 @@ describe('in a terminal of 80 columns', () => {
     const { folder, run } = commandLine();
     const unknown = ['accounts', 'show', 'x'.repeat(40), '--config', folder.file('sidecar.yaml')];
     const { stderr } = await runCommand(unknown, { isTerminal: true });
-    expect(stderr).toBe(`accounts show: there is no account ${'x'.repeat(40)}\n  (account_unknown)\n`);
+    expect(stderr).toBe(`accounts show: account ${'x'.repeat(40)} does not exist\n  (account_unknown)\n`);
     expect((await runCommand(unknown)).stderr).toBe(stderr.replace('\n ', ''));
     const usage = await runCommand(['keys', 'issue', 'a', '--expires', '1y'], { isTerminal: true });
     expect(usage.stderr).toBe(

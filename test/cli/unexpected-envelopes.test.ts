@@ -37,7 +37,7 @@ function describeShow(name: string, accounts: () => Promise<object>): void {
       const at = Date.parse(shown.unexpected_envelope_at);
       expect(at).toBeGreaterThanOrEqual(begin);
       expect(at).toBeLessThanOrEqual(Date.now());
-      expect((await run(show)).stdout).toMatch(/^envelopes +still come, the last at 20.{14}.*$/m);
+      expect((await run(show)).stdout).toMatch(/^envelopes +still arrive, most recently at 20.{14}.*$/m);
       expect((await run('encryption show acme --environment live')).stdout).not.toContain('envelopes');
 
       await run('encryption enable acme --environment test');

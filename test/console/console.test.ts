@@ -93,7 +93,7 @@ describeWithChromium('the console', () => {
     await other.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
     await other
       .getByRole('alert')
-      .getByText(/revoked already/)
+      .getByText(/already revoked/)
       .waitFor();
     await other.getByRole('button', { name: 'Cancel' }).click();
     await other.getByText('This account has no valid API keys.').waitFor();

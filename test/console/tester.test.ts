@@ -10,7 +10,7 @@ const inBrowser: Readonly<Record<string, string>> = {
   'line breaks': 'neither hex nor padded base64',
   'url-safe base64': 'neither hex nor padded base64',
   'an odd digit': 'neither hex nor padded base64',
-  'a cut': 'not whole blocks of 16',
+  'a cut': 'not a multiple of 16',
   'twice encoded': 'the key is wrong',
   'a key that is another': 'the key is wrong',
   'a wrong IV alone': 'the key is right, the IV is not',

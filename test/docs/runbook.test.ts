@@ -73,7 +73,7 @@ describeWithPostgres('the runbook', () => {
 
     const backup = await shell(commandsOf('Backup and restore'), folder, rest);
     expect(backup).toMatchObject({ code: 0 });
-    expect(backup.stdout).toMatch(/^ok +credentials +those of 1 account open[^]*\nOK\nID[^]*\nacme [^]*\nglobex /m);
+    expect(backup.stdout).toMatch(/^ok +credentials +1 account: all open[^]*\nOK\nID[^]*\nacme [^]*\nglobex /m);
 
     const upgrade = await shell(commandsOf('Upgrade and rollback'), folder, rest);
     expect(upgrade).toMatchObject({ code: 0 });

@@ -97,7 +97,7 @@ export const misspelt: readonly (readonly [name: string, data: string, cause: st
   ['url-safe base64', Buffer.from('??>>'.repeat(8)).toString('base64url'), 'url-safe base64'],
   ['base64 without its padding', good.subarray(0, 16).toString('base64').replace(/=+$/, ''), 'without its padding'],
   ['an odd digit', pairs.join('').slice(1), 'odd number of hex digits'],
-  ['a cut', pairs.slice(1).join(''), 'not whole blocks of 16'],
+  ['a cut', pairs.slice(1).join(''), 'not a multiple of 16'],
   ['twice encoded', Buffer.from(pairs.join('')).toString('base64'), 'looks like base64 of hex'],
   [
     'a passphrase',

@@ -96,7 +96,7 @@ describe('aes-decrypt', () => {
     ['an odd number of digits', '{"encrypted_data":"abc"}', 'odd number of hex digits'],
     ['no digits', '{"encrypted_data":"!"}', 'neither hex nor base64'],
     ['an empty string', '{"encrypted_data":""}', 'the string is empty: your encryption failed'],
-    ['no whole blocks', hexOf(Buffer.alloc(17)), 'the ciphertext is not whole blocks of 16 bytes'],
+    ['no whole blocks', hexOf(Buffer.alloc(17)), 'the ciphertext is not a multiple of 16 bytes'],
     [
       'the wrong padding',
       hexOf(encrypted(acmeTest, 'x'.repeat(16), '-nopad')),

@@ -24,9 +24,9 @@ const hex = ciphertext.toString('hex');
 const base64 = ciphertext.toString('base64');
 /** The only hint to any failure after the decoding: it must not tell padding from JSON. */
 const wrongKey =
-  'wrong key or IV, or the plaintext is not JSON; check that key and IV go in as text, not decoded from base64, that ' +
+  'wrong key or IV, or the plaintext is not JSON; check that the key and IV are used as text, not decoded from base64, that ' +
   'the padding is PKCS#7, that the plaintext is UTF-8 without a byte order mark, and try the string on /api/s2s/aes-decrypt';
-const onlyMember = '"data" must be the only member and stand once: put the others into the plaintext';
+const onlyMember = '"data" must be the only member and appear once: put other members into the plaintext';
 const sendEnvelope = 'send {"data":"<ciphertext>"}';
 
 /** The envelope of a string. */
@@ -149,7 +149,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
     `{"Data":"${hex}"}`,
     'envelope_required',
     undefined,
-    'the member is called "data", in lower case',
+    'the member must be named "data", in lower case',
   ],
   [
     'an envelope in an array',
@@ -192,13 +192,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
     undefined,
     '"data" must be a string: the ciphertext in hex or base64',
   ],
-  [
-    'null for data',
-    '{"data":null}',
-    'envelope_malformed',
-    undefined,
-    'there is nothing in "data": your encryption failed',
-  ],
+  ['null for data', '{"data":null}', 'envelope_malformed', undefined, '"data" is empty: your encryption failed'],
   [
     'an object for data',
     '{"data":{"amount":1}}',
@@ -229,7 +223,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
     envelope(base64.replaceAll(/.{64}/g, '$&\n')),
     'decryption_failed',
     'encoding',
-    'white space or a line break in the string',
+    'the string contains white space or a line break',
   ],
   [
     'base64 without its padding',
@@ -244,14 +238,14 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
     envelope(hex.slice(0, 30)),
     'decryption_failed',
     'length',
-    'the ciphertext is not whole blocks of 16 bytes',
+    'the ciphertext is not a multiple of 16 bytes',
   ],
   [
     'seventeen bytes',
     envelope(hex.slice(0, 34)),
     'decryption_failed',
     'length',
-    'the ciphertext is not whole blocks of 16 bytes',
+    'the ciphertext is not a multiple of 16 bytes',
   ],
   [
     'base64 of hex',

@@ -180,7 +180,7 @@ describe('an Idempotency-Key', () => {
 
 describe('what is refused', () => {
   test.each([
-    ['an unknown account', 'GET /accounts/other', {}, 404, 'account_unknown', 'There is no account other.'],
+    ['an unknown account', 'GET /accounts/other', {}, 404, 'account_unknown', 'Account other does not exist.'],
     ['a duplicate id', 'POST /accounts', { body: { id: 'acme', name: 'A' } }, 409, 'account_exists', undefined],
     ['an unknown key', 'POST /accounts/acme/keys/x/revoke', {}, 404, 'key_unknown', undefined],
     ['no JSON', 'POST /accounts', { body: '{' }, 400, 'malformed_body', undefined],

@@ -116,7 +116,7 @@ class AccountsReader {
     } else {
       const isWarning = unopened === 'warning' && failed.length < this.#sealed.length;
       for (const { path } of failed) {
-        const message = 'does not open: sealed for another place or master key';
+        const message = 'does not open: sealed with another master key, or for another account, environment or member';
         if (isWarning) this.#file.warn(path, `${message}; requests of this account are refused`);
         else this.#file.report(path, message);
       }
@@ -128,7 +128,8 @@ class AccountsReader {
     this.#once(this.#keyIds, id, [...path, 'id'], 'id');
     if (key !== undefined) {
       for (const member of ['prefix', 'sha256'] as const) {
-        if (entry[member] !== undefined) this.#file.report([...path, member], 'not beside "key": remove one of them');
+        if (entry[member] !== undefined)
+          this.#file.report([...path, member], 'not together with "key": remove one of them');
       }
     } else if (sha256 === undefined && !this.#file.isWrong([...path, 'sha256'])) {
       this.#file.report([...path, 'key'], 'missing: expected "key", or "sha256" with "prefix"');

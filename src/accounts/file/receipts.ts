@@ -29,7 +29,7 @@ export class Receipts {
   find({ key, request }: IdempotencyKey): string | undefined {
     const kept = this.#read().get(key);
     if (kept !== undefined && kept.request !== request) {
-      throw new AccountsError('idempotency_key_reused', 'the idempotency key was used for another request before');
+      throw new AccountsError('idempotency_key_reused', 'the idempotency key was already used for another request');
     }
     return kept?.receipt;
   }

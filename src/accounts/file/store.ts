@@ -205,7 +205,7 @@ export class FileStore implements Store {
     }
     if (!written) takeAway();
     if (!written && attempt === attempts) {
-      throw new AccountsError('store_changed', `${displayName(path)} is being changed by hand: try again`);
+      throw new AccountsError('store_changed', `${displayName(path)} was changed by another program: try again`);
     }
     return written;
   }
@@ -261,7 +261,7 @@ function refuseDuplicates(accounts: readonly StoredAccount[]): void {
     for (const { id, hash } of account.keys) {
       for (const name of [`id ${id}`, `hash ${hash}`]) {
         if (seen.has(name)) {
-          throw new AccountsError('key_exists', `a key of account ${account.id} is in the store already: ${id}`);
+          throw new AccountsError('key_exists', `a key of account ${account.id} is already in the store: ${id}`);
         }
         seen.add(name);
       }

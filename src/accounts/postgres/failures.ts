@@ -46,7 +46,7 @@ export function accountsError(error: unknown): AccountsError {
   if (error instanceof AccountsError) return error;
   const constraint = violatedConstraint(error);
   if (constraint === 'api_keys_pkey' || constraint === 'api_keys_hash_key') {
-    return new AccountsError('key_exists', 'the id or the hash of a key belongs to another account already', error);
+    return new AccountsError('key_exists', 'the id or the hash of a key already belongs to another account', error);
   }
   if (isConnectionLost(error)) {
     return new AccountsError('store_unavailable', `the database cannot be reached (${reason(error)})`, error);

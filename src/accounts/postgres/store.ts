@@ -175,7 +175,7 @@ async function claim(run: Query, once: IdempotencyKey): Promise<string | undefin
     [once.key],
   );
   if (made?.request !== once.request) {
-    throw new AccountsError('idempotency_key_reused', 'the idempotency key was used for another request before');
+    throw new AccountsError('idempotency_key_reused', 'the idempotency key was already used for another request');
   }
   return made.receipt ?? '';
 }

@@ -117,7 +117,7 @@ async function wasCommitted(pool: Pool, id: string, cause: unknown): Promise<boo
   }
   throw new AccountsError(
     'store_unavailable',
-    'the database went away during the commit, and whether the change was made is not known: look before you repeat it',
+    'the connection was lost during the commit, so the change may have been made: check before you repeat it',
     cause,
   );
 }

@@ -73,7 +73,7 @@ export class Importer {
         return rewrap(account, this.#from, this.#options.vault);
       }
       if (plain(account, this.#from) === plain(existing, this.#options.vault)) return 'unchanged';
-      return new AccountsError('account_differs', `account ${account.id} exists and is not the same`);
+      return new AccountsError('account_differs', `account ${account.id} already exists and differs`);
     } catch (error) {
       if (error instanceof AccountsError) return error;
       throw error;
