@@ -21,6 +21,7 @@ import { TlsRenewal } from './gateway/tls-renewal.ts';
 import { Acceptors, listen } from './http.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
 import type { SidecarState } from './operators/overview.ts';
+import { auditTo } from './telemetry/audit.ts';
 import { logChanges } from './telemetry/change-log.ts';
 import { certificateMetrics } from './telemetry/certificate-metrics.ts';
 import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
@@ -262,6 +263,7 @@ export class App {
       env: this.#env,
       clock: this.#clock,
       stopwatch: monotonic,
+      audit: auditTo(this.#log),
       unrecorded: (err) => this.#log.warn({ err }, 'unexpected envelopes cannot be recorded beside the accounts file'),
       monitor: () =>
         (this.#monitor ??= new DirectoryMonitor(

@@ -3,7 +3,7 @@ import type { Account } from './account.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { VersionedDirectory } from './directory.ts';
 import { openAccount } from './open-account.ts';
-import type { Store } from './store.ts';
+import type { PlainOperations } from './plain-operations.ts';
 import type { Vault } from './vault.ts';
 
 /** How often the directory is compared with the account, and after how many comparisons the account is read again. */
@@ -11,7 +11,7 @@ const interval = 20;
 const comparisons = 25;
 
 export interface InForceDependencies {
-  readonly store: Pick<Store, 'read'>;
+  readonly operations: Pick<PlainOperations, 'stored'>;
   readonly vault: Vault;
   /** Asked each time: a reload replaces it. */
   readonly directory: () => VersionedDirectory;
@@ -46,9 +46,9 @@ export async function untilInForce(id: string, dependencies: InForceDependencies
 }
 
 /** Undefined: there is none, or none that can be read. */
-async function read(id: string, { store, vault }: InForceDependencies): Promise<Account | undefined> {
+async function read(id: string, { operations, vault }: InForceDependencies): Promise<Account | undefined> {
   try {
-    const stored = await store.read(id);
+    const stored = await operations.stored(id);
     return stored && openAccount(stored, vault);
   } catch (error) {
     if (error instanceof AccountsError) return undefined;

@@ -1,7 +1,7 @@
 import type { Account } from './account.ts';
 import type { DirectoryState, VersionedDirectory } from './directory.ts';
 import type { SealedSample } from './sealed-sample.ts';
-import type { Store } from './store.ts';
+import type { PlainOperations } from './plain-operations.ts';
 import type { Tally } from './tally.ts';
 import type { Vault } from './vault.ts';
 
@@ -10,7 +10,7 @@ export interface OpenAccounts {
   /** Looks keys up for requests. */
   readonly directory: VersionedDirectory;
   /** For operators, who change accounts beside the traffic. */
-  readonly store: Store;
+  readonly operations: PlainOperations;
   /** Opens the credentials of accounts in the store. */
   readonly vault: Vault;
   /** Undefined if the accounts are in a file. */

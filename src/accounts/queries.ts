@@ -2,6 +2,7 @@ import { AccountsError } from './accounts-error.ts';
 import { environmentNames, type EnvironmentName } from './api-key.ts';
 import { existing } from './changes.ts';
 import { isSelected } from './conditions.ts';
+import { accountsPage, trailPage, type Page, type TrailPosition } from './pages.ts';
 import type { EventFilter, Selection, Store, StoredAccount, Unreadable } from './store.ts';
 import { viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
 import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncryptionView, Viewing } from './views.ts';
@@ -62,6 +63,48 @@ export class Queries {
       throw new AccountsError('key_unknown', 'no account has this key');
     }
     return viewKey(account.id, key, this.viewing());
+  }
+
+  /** As `list`, a page at a time. */
+  async listPage(size: number, query: ListQuery): Promise<Page<AccountView, string>> {
+    return accountsPage(
+      size,
+      (unreadable) => this.list({ ...query, unreadable }),
+      ({ id }) => id,
+    );
+  }
+
+  /** As `dueKeys`, a page at a time. */
+  async dueKeysPage(size: number, query: Scope): Promise<Page<KeyView, string>> {
+    return accountsPage(
+      size,
+      (unreadable) => this.dueKeys({ ...query, unreadable }),
+      ({ account }) => account,
+    );
+  }
+
+  /** As `graces`, a page at a time. */
+  async gracesPage(size: number, query: Scope): Promise<Page<EncryptionView, string>> {
+    return accountsPage(
+      size,
+      (unreadable) => this.graces({ ...query, unreadable }),
+      ({ account }) => account,
+    );
+  }
+
+  /** As `events`, a page at a time. @param after `next` of the page before */
+  async eventsPage(
+    size: number,
+    filter: EventFilter,
+    after: TrailPosition | undefined,
+  ): Promise<Page<AuditEventView, TrailPosition>> {
+    const wanted = { ...filter, since: after?.at ?? filter.since };
+    return trailPage(size, (unreadable) => this.events(wanted, unreadable), after);
+  }
+
+  /** The account as it is stored; undefined if none has this id. */
+  async stored(id: string): Promise<StoredAccount | undefined> {
+    return this.#store.read(id);
   }
 
   async show(id: string): Promise<AccountView> {

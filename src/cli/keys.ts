@@ -98,9 +98,9 @@ interface IssueOptions {
 }
 
 /** The id of a key that is given by its id or by itself: an operator who finds a leaked key may not know its id. */
-async function keyIdOf({ store }: StoreSession, id: string, named: string): Promise<string> {
+async function keyIdOf({ operations }: StoreSession, id: string, named: string): Promise<string> {
   if (!isWellFormed(named)) return named;
-  const { keys } = existing(await store.read(id), id);
+  const { keys } = existing(await operations.stored(id), id);
   const hash = hashOf(named);
   const found = keys.find((key) => key.id === named || key.hash === hash);
   if (found !== undefined) return found.id;

@@ -2,6 +2,7 @@ import { FileAccounts } from '../accounts/file/accounts.ts';
 import type { OpenAccounts } from '../accounts/open-accounts.ts';
 import { PostgresAccounts } from '../accounts/postgres/accounts.ts';
 import type { Monitor } from '../accounts/postgres/monitor.ts';
+import type { AuditEvent } from '../accounts/store.ts';
 import type { Env } from '../yaml/values.ts';
 import type { Config } from './config.ts';
 
@@ -13,16 +14,18 @@ export interface StoresDependencies {
   readonly stopwatch: () => number;
   /** Asked only if the accounts are in a database. */
   readonly monitor: () => Monitor;
+  /** Told of each change by an operator, once it is made. */
+  readonly audit: (event: AuditEvent) => void;
   /** Told the first time that something cannot be recorded beside the accounts' file. */
   readonly unrecorded: (error: unknown) => void;
 }
 
-/** The accounts of a running sidecar: the directory for requests and the store for operators. */
+/** The accounts of a running sidecar: the directory for requests and the operations for operators. */
 export function openStores(
   { store, accounts }: Pick<Config, 'store' | 'accounts'>,
-  { env, clock, stopwatch, monitor, unrecorded }: StoresDependencies,
+  { env, clock, stopwatch, monitor, audit, unrecorded }: StoresDependencies,
 ): OpenAccounts {
-  if (store.kind === 'postgres') return new PostgresAccounts(store, clock, stopwatch, monitor());
+  if (store.kind === 'postgres') return new PostgresAccounts(store, clock, stopwatch, monitor(), audit);
   const { file, masterKeys } = store;
-  return new FileAccounts({ file, env, masterKeys }, accounts, clock, unrecorded);
+  return new FileAccounts({ file, env, masterKeys, clock, audit }, accounts, unrecorded);
 }

@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { identifier } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import type { Operations, Request } from '../accounts/operations.ts';
+import type { Request } from '../accounts/operations.ts';
+import type { PlainOperations } from '../accounts/plain-operations.ts';
 import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import { oneOf } from '../input/kinds.ts';
@@ -11,7 +12,7 @@ import type { ViewName } from './views.ts';
 
 /** The dependencies of endpoints. */
 export interface Parts {
-  readonly operations: Operations;
+  readonly operations: PlainOperations;
   /** Waits until this sidecar serves the account as it is stored; false if that takes too long. @param account its id */
   readonly isInForce: (account: string) => Promise<boolean>;
   readonly recent: RecentTraffic;

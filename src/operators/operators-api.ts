@@ -2,9 +2,7 @@ import type { Server } from 'node:http';
 import type { TlsOptions } from 'node:tls';
 import { untilInForce } from '../accounts/in-force.ts';
 import type { OpenAccounts } from '../accounts/open-accounts.ts';
-import { Operations } from '../accounts/operations.ts';
 import type { Config, OperatorsListener } from '../config/config.ts';
-import { auditTo } from '../telemetry/audit.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/operators-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
@@ -34,20 +32,18 @@ export class OperatorsApi {
   readonly #dependencies: OperatorsApiDependencies;
   #access: Pick<OperatorsListener, 'tokens' | 'hosts' | 'console'>;
   #problemsPage: string;
-  #operations: { readonly on: OpenAccounts; readonly all: Operations };
 
   constructor(config: Config, dependencies: OperatorsApiDependencies) {
     this.#dependencies = dependencies;
     this.#access = config.operators ?? closed;
     this.#problemsPage = problemsPageOf(config.documentation);
-    this.#operations = this.#operationsOn(dependencies.accounts());
   }
 
   /** @param tls undefined: plain HTTP */
   listener(tls: TlsOptions | undefined): Promise<Server> {
-    const { log, count, clock, recent, sidecar } = this.#dependencies;
+    const { log, count, clock, recent, sidecar, accounts } = this.#dependencies;
     const state = (): OperatorsState => ({
-      operations: this.#operations.all,
+      operations: accounts().operations,
       isInForce: (account) => this.#isInForce(account),
       recent,
       sidecar,
@@ -61,19 +57,11 @@ export class OperatorsApi {
   configure(config: Config): void {
     this.#access = config.operators ?? closed;
     this.#problemsPage = problemsPageOf(config.documentation);
-    const accounts = this.#dependencies.accounts();
-    if (this.#operations.on !== accounts) this.#operations = this.#operationsOn(accounts);
   }
 
   #isInForce(account: string): Promise<boolean> {
     const { accounts } = this.#dependencies;
-    const { store, vault } = accounts();
-    return untilInForce(account, { store, vault, directory: () => accounts().directory }, inForcePatience);
-  }
-
-  #operationsOn(accounts: OpenAccounts): { readonly on: OpenAccounts; readonly all: Operations } {
-    const { log, clock } = this.#dependencies;
-    const { store, vault } = accounts;
-    return { on: accounts, all: new Operations({ store, vault, clock, audit: auditTo(log) }) };
+    const { operations, vault } = accounts();
+    return untilInForce(account, { operations, vault, directory: () => accounts().directory }, inForcePatience);
   }
 }

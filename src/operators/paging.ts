@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { identifier } from '../accounts/file/schema.ts';
-import type { Unreadable } from '../accounts/store.ts';
 import type { Kind } from '../input/kinds.ts';
 import { textValue } from '../input/text-value.ts';
 
@@ -30,34 +29,3 @@ export const pageSize = z
   .prefault('100')
   .meta({ type: 'integer', minimum: 1, maximum: longestPage, default: 100 })
   .describe(`Items on a page, from 1 to ${longestPage}.`);
-
-/** A page of a list, and what comes after it. */
-interface Page<T> {
-  readonly items: readonly T[];
-  /** The account after which the next page begins; null on the last page. */
-  readonly next: string | null;
-  /** Problems of the accounts that are left out. */
-  readonly unreadable: readonly string[];
-}
-
-/**
- * Reads a page. The items of one account are not split: a full page grows until the next account begins.
- *
- * @param accountOf the id of the account that an item belongs to
- */
-export async function pageOf<T>(
-  size: number,
-  list: (unreadable: Unreadable) => AsyncIterable<T>,
-  accountOf: (item: T) => string,
-): Promise<Page<T>> {
-  const items: T[] = [];
-  const unreadable: string[] = [];
-  for await (const item of list(({ message }) => void unreadable.push(message))) {
-    const last = items.at(-1);
-    if (last !== undefined && items.length >= size && accountOf(last) !== accountOf(item)) {
-      return { items, next: accountOf(last), unreadable };
-    }
-    items.push(item);
-  }
-  return { items, next: null, unreadable };
-}

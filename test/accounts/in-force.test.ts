@@ -52,8 +52,8 @@ describe('an account in memory', () => {
 describe('waiting for an account to be in force', () => {
   const stored = (name: string): StoredAccount => ({ id: 'a', name, active: true, keys: [], encryption: {} });
   const directory = memoryDirectory([{ ...stored('now'), encryption: {} }]);
-  const waitWith = (read: () => Promise<StoredAccount | undefined>, patience: number): Promise<boolean> =>
-    untilInForce('a', { store: { read }, vault: new Vault([]), directory: () => directory }, patience);
+  const waitWith = (stored: () => Promise<StoredAccount | undefined>, patience: number): Promise<boolean> =>
+    untilInForce('a', { operations: { stored }, vault: new Vault([]), directory: () => directory }, patience);
 
   test('ends when a later change of it is in force', async () => {
     let name = 'before';

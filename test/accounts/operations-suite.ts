@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest';
 import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
 import { hashOf } from '../../src/accounts/api-key.ts';
 import { openAccount } from '../../src/accounts/open-account.ts';
-import { Operations } from '../../src/accounts/operations.ts';
+import { Operations, type OperationsOptions } from '../../src/accounts/operations.ts';
+import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
 import type { AuditEvent, Store } from '../../src/accounts/store.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
 import type { Storage } from './store-suite.ts';
@@ -17,19 +18,26 @@ const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
 
 /** Operations on a store, their audit lines, and a clock to be put forward. */
 interface Fixture {
-  readonly operations: Operations;
+  readonly operations: PlainOperations;
   readonly store: Store;
   readonly trail: AuditEvent[];
   now: number;
 }
 
+/** A storage, and operations on it that are not carried out in place. */
+interface OperatedStorage extends Storage {
+  operations?(options: OperationsOptions): PlainOperations;
+}
+
 /** What operators do with accounts, on a store of any kind. */
-export function describeOperations(name: string, makeStorage: () => Promise<Storage>): void {
+export function describeOperations(name: string, makeStorage: () => Promise<OperatedStorage>): void {
   async function open(): Promise<Fixture> {
-    const store = (await makeStorage()).open();
+    const storage = await makeStorage();
+    const store = storage.open();
     const trail: AuditEvent[] = [];
     const audit = (event: AuditEvent): void => void trail.push(event);
-    const operations = new Operations({ store, vault, clock: () => fixture.now, audit });
+    const options = { store, vault, clock: () => fixture.now, audit };
+    const operations = storage.operations?.(options) ?? new Operations(options);
     const fixture: Fixture = { operations, store, trail, now: start };
     return fixture;
   }
@@ -61,9 +69,13 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
       expect((await operations.show('acme')).active).toBe(false);
       expect((await operations.setActive('acme', true, request)).active).toBe(true);
       await operations.add('globex', 'Globex', request);
-      const ids: string[] = [];
-      for await (const { id } of operations.list()) ids.push(id);
-      expect(ids).toEqual(['acme', 'globex']);
+      const page = async (size: number, after?: string) => {
+        const { items, next, unreadable } = await operations.listPage(size, { after });
+        return [items.map(({ id }) => id), next, unreadable];
+      };
+      expect(await page(2)).toEqual([['acme', 'globex'], null, []]);
+      expect(await page(1)).toEqual([['acme'], 'acme', []]);
+      expect(await page(1, 'acme')).toEqual([['globex'], null, []]);
       expect(trail.map(({ action, account }) => [action, account])).toEqual([
         ['account_added', 'acme'],
         ['account_deactivated', 'acme'],
@@ -267,7 +279,8 @@ export function describeOperations(name: string, makeStorage: () => Promise<Stor
       const other = new Vault(parseMasterKeys('11'.repeat(32)) ?? []);
       const both = new Vault(parseMasterKeys(`${'00'.repeat(32)}\n${'11'.repeat(32)}`) ?? []);
       const before = await store.read('acme');
-      await refused(operations.rekey(other, request), 'master_key_not_configured');
+      const unknowing = new Operations({ store, vault, clock: () => start, audit: (event) => trail.push(event) });
+      await refused(unknowing.rekey(other, request), 'master_key_not_configured');
       expect(await store.read('acme')).toEqual(before);
       const knowing = new Operations({ store, vault: both, clock: () => start, audit: (event) => trail.push(event) });
       expect(await knowing.rekey(other, request)).toBe(1);

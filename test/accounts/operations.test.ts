@@ -1,10 +1,30 @@
+import { onTestFinished } from 'vitest';
 import { FileStore } from '../../src/accounts/file/store.ts';
+import { OperationsThread } from '../../src/accounts/file/thread.ts';
+import type { OperationsOptions } from '../../src/accounts/operations.ts';
+import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
 import { parseMasterKeys } from '../../src/accounts/vault.ts';
 import { Folder } from '../support/folder.ts';
 import { describeOperations } from './operations-suite.ts';
 
+const masterKeys = parseMasterKeys(`${'00'.repeat(32)}\n${'11'.repeat(32)}`) ?? [];
+
 describeOperations('on a file', async () => {
-  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
-  const masterKeys = parseMasterKeys(`${'00'.repeat(32)}\n${'11'.repeat(32)}`) ?? [];
-  return { open: () => new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys }) };
+  const options = onNewFile();
+  return { open: () => new FileStore(options) };
 });
+
+describeOperations('on a file, beside traffic', async () => {
+  const file = onNewFile();
+  const operations = ({ clock, audit }: OperationsOptions): PlainOperations => {
+    const thread = new OperationsThread({ ...file, clock, audit });
+    onTestFinished(() => thread.close());
+    return thread.operations;
+  };
+  return { open: () => new FileStore(file), operations };
+});
+
+function onNewFile() {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+  return { file: folder.file('accounts.yaml'), env: {}, masterKeys };
+}

@@ -45,6 +45,21 @@ export const accountsFileMutants: readonly Mutant[] = [
       'a lock with wrong rights is taken away',
     ],
   ]),
+  ...mutantsOf(
+    'src/accounts/file/thread.ts',
+    ['test/accounts/file/thread.test.ts'],
+    [
+      ['this.#turn = result.catch(() => {});', '', 'operations are carried out one at a time'],
+      ["    worker.once('error', giveUp);\n", '', 'a thread that failed gets no other operation'],
+      ['      listening.abort();\n', '', 'the thread that is kept gets no more listeners'],
+      ["if ('code' in reply) throw", 'if (false) throw', 'a refusal of the thread is one of the operation'],
+      [
+        '        // Given up first: an operation that comes before it has ended needs another one.\n        this.#worker = undefined;\n',
+        '',
+        'an operation does not go to a thread that is being ended',
+      ],
+    ],
+  ),
   ...mutantsOf('src/accounts/file/store.ts', store, [
     [
       "if (receipt !== undefined) return { outcome: 'repeated', receipt };",

@@ -5,7 +5,8 @@ import type { Account } from '../account.ts';
 import type { DirectoryState } from '../directory.ts';
 import type { AccountsDatabase, OpenAccounts } from '../open-accounts.ts';
 import type { SealedSample } from '../sealed-sample.ts';
-import type { Store } from '../store.ts';
+import { carriedOut, operationsBy } from '../plain-operations.ts';
+import type { AuditEvent } from '../store.ts';
 import type { Tally } from '../tally.ts';
 import { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
@@ -37,26 +38,41 @@ export interface PostgresSettings {
 /** The accounts in a database: the directory has a connection of its own, and less urgent work another. */
 export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
   readonly directory: PostgresDirectory;
-  readonly store: Store;
   readonly vault: Vault;
+  readonly operations = operationsBy(async (call) => {
+    // Loaded on demand: its code takes memory, which a sidecar without the operators' API saves.
+    const { Operations } = await import('../operations.ts');
+    const { vault } = this;
+    return carriedOut(new Operations({ store: this.#store, vault, clock: this.#clock, audit: this.#audit }), call);
+  });
+  readonly #store: PostgresStore;
+  readonly #clock: () => number;
+  readonly #audit: (event: AuditEvent) => void;
   readonly #url: string;
   readonly #uses: UseRecorder;
   readonly #tally: TallyKeeper;
   #pool: Promise<Pool> | undefined;
 
-  /** @param clock epoch milliseconds; @param stopwatch monotonic milliseconds */
+  /**
+   * @param clock     epoch milliseconds
+   * @param stopwatch monotonic milliseconds
+   * @param audit     told of each change by an operator, once it is made
+   */
   constructor(
     { url, masterKeys, cache, staleFor }: PostgresSettings,
     clock: () => number,
     stopwatch: () => number,
     monitor: Monitor,
+    audit: (event: AuditEvent) => void,
   ) {
     const pool = (): Promise<Pool> => (this.#pool ??= changePool(url, 1));
     this.#uses = new UseRecorder(pool);
     this.#tally = new TallyKeeper(pool, clock, stopwatch);
     this.#url = url;
+    this.#clock = clock;
+    this.#audit = audit;
     this.vault = new Vault(masterKeys);
-    this.store = new PostgresStore(url);
+    this.#store = new PostgresStore(url);
     this.directory = new PostgresDirectory({
       url,
       vault: this.vault,
@@ -98,7 +114,7 @@ export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
     if (this.directory.state.connected) {
       await Promise.race([this.#uses.write(), delay(lastWrite, undefined, { ref: false })]);
     }
-    await Promise.all([this.directory.close(), this.store.close()]);
+    await Promise.all([this.directory.close(), this.#store.close()]);
     const pool = this.#pool;
     this.#pool = undefined;
     void (await pool)?.end();

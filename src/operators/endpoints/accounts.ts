@@ -4,7 +4,7 @@ import { accountName, identifier } from '../../accounts/file/schema.ts';
 import { oneOf } from '../../input/kinds.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
-import { after, pageOf, pageSize, searchText } from '../paging.ts';
+import { after, pageSize, searchText } from '../paging.ts';
 
 export const accountEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -29,11 +29,12 @@ export const accountEndpoints: readonly Endpoint[] = [
     }),
     response: { status: 200, view: 'Accounts' },
     run: async ({ operations }, { after, limit, search, filter }, { token }) => {
-      const { items, ...page } = await pageOf(
-        limit,
-        (unreadable) => operations.list({ after, only: token.account, search, anyOf: filter && [filter], unreadable }),
-        ({ id }) => id,
-      );
+      const { items, ...page } = await operations.listPage(limit, {
+        after,
+        only: token.account,
+        search,
+        anyOf: filter && [filter],
+      });
       return { accounts: items, ...page };
     },
   }),

@@ -4,7 +4,7 @@ import { encodings } from '../../envelope/encoding.ts';
 import { instant, oneOf } from '../../input/kinds.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
-import { after, pageOf, pageSize } from '../paging.ts';
+import { after, pageSize } from '../paging.ts';
 
 export const encryptionEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -17,11 +17,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     input: z.strictObject({ after, limit: pageSize }),
     response: { status: 200, view: 'Graces' },
     run: async ({ operations }, { after, limit }, { token }) => {
-      const { items, ...page } = await pageOf(
-        limit,
-        (unreadable) => operations.graces({ after, only: token.account, unreadable }),
-        ({ account }) => account,
-      );
+      const { items, ...page } = await operations.gracesPage(limit, { after, only: token.account });
       return { graces: items, ...page };
     },
   }),

@@ -5,7 +5,7 @@ import { sha256 } from '../../accounts/file/schema.ts';
 import { oneOf } from '../../input/kinds.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
-import { after, pageOf, pageSize } from '../paging.ts';
+import { after, pageSize } from '../paging.ts';
 
 export const keyEndpoints: readonly Endpoint[] = [
   endpoint({
@@ -18,11 +18,7 @@ export const keyEndpoints: readonly Endpoint[] = [
     input: z.strictObject({ after, limit: pageSize }),
     response: { status: 200, view: 'DueKeys' },
     run: async ({ operations }, { after, limit }, { token }) => {
-      const { items, ...page } = await pageOf(
-        limit,
-        (unreadable) => operations.dueKeys({ after, only: token.account, unreadable }),
-        ({ account }) => account,
-      );
+      const { items, ...page } = await operations.dueKeysPage(limit, { after, only: token.account });
       return { keys: items, ...page };
     },
   }),

@@ -1,29 +1,23 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { enableEncryption, existing, newAccount } from '../../../src/accounts/changes.ts';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
-import { FileStore, type FileStoreOptions } from '../../../src/accounts/file/store.ts';
+import { FileStore } from '../../../src/accounts/file/store.ts';
 import type { Store } from '../../../src/accounts/store.ts';
-import { ThreadedFileStore } from '../../../src/accounts/file/threaded-store.ts';
 import { parseMasterKeys, Vault } from '../../../src/accounts/vault.ts';
 import { Folder } from '../../support/folder.ts';
 import { mayMount, Mount } from '../../support/mount.ts';
 import { describeStore, type Storage } from '../store-suite.ts';
 
-type Kind = new (options: FileStoreOptions) => Store;
-
-function storageOf(Kind: Kind): () => Promise<Storage> {
-  return async () => {
-    const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
-    return { open: () => storeOn(folder, Kind) };
-  };
+async function makeStorage(): Promise<Storage> {
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+  return { open: () => storeOn(folder) };
 }
 
-function storeOn(folder: Folder, Kind: Kind = FileStore, env: Record<string, string> = {}): Store {
-  return new Kind({ file: folder.file('accounts.yaml'), env, masterKeys: [] });
+function storeOn(folder: Folder, env: Record<string, string> = {}): Store {
+  return new FileStore({ file: folder.file('accounts.yaml'), env, masterKeys: [] });
 }
 
 /** Adds an account; `meanwhile` happens while it is decided on. */
@@ -49,8 +43,7 @@ function text(folder: Folder): string {
 const one = 'accounts:\n  - { id: a, name: A }\n';
 const added = `${one}  - id: b\n    name: b\n    active: true\n    keys: []\n`;
 
-describeStore('a file', storageOf(FileStore));
-describeStore('a file, beside traffic', storageOf(ThreadedFileStore));
+describeStore('a file', makeStorage);
 
 describe('a file', () => {
   test('that a symbolic link leads to is rewritten, and the link stays', async () => {
@@ -73,7 +66,7 @@ describe('a file', () => {
     mkdirSync(folder.file('data'));
     writeFileSync(folder.file('data/real.yaml'), reference);
     symlinkSync('data/real.yaml', folder.file('accounts.yaml'));
-    const store = storeOn(folder, FileStore, { IV: 'i'.repeat(16) });
+    const store = storeOn(folder, { IV: 'i'.repeat(16) });
     expect((await store.read('a'))?.encryption.test?.credentials).toMatchObject({ key: 'k'.repeat(32) });
     await add(store, 'b');
     expect(text(folder)).toBe(reference + added.slice(one.length));
@@ -224,42 +217,6 @@ describe('a file', () => {
     expect(text(folder)).toBe(one);
     expect(readdirSync(folder.path)).toEqual(['accounts.yaml']);
   });
-});
-
-test.skipIf(!mayMount)('beside traffic, what a file refuses is refused in the same words', async () => {
-  const folder = new Mount({ 'accounts.yaml': one }, 'size=64k');
-  const store = storeOn(folder, ThreadedFileStore);
-  folder.fill();
-  await expect(add(store, 'b')).rejects.toMatchObject({
-    code: 'disk_full',
-    message: expect.stringMatching(/accounts\.yaml was not changed: no space is left on the device$/) as string,
-  });
-  folder.protect();
-  await expect(add(store, 'b')).rejects.toMatchObject({ code: 'store_read_only' });
-});
-
-test('beside traffic, a task that comes just when the idle thread is ended has another one', async () => {
-  const store = storeOn(new Folder({ 'accounts.yaml': one }), ThreadedFileStore);
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
-  onTestFinished(() => void vi.useRealTimers());
-  await store.read('a');
-  vi.advanceTimersByTime(10_000);
-  expect((await store.read('a'))?.id).toBe('a');
-});
-
-test('beside traffic, the thread that is kept gets no more listeners with each operation', async () => {
-  const store = storeOn(new Folder({ 'accounts.yaml': one }), ThreadedFileStore);
-  const warned = vi.fn<(warning: Error) => void>();
-  process.on('warning', warned);
-  onTestFinished(() => void process.off('warning', warned));
-  // A page of a list is left before its end.
-  const first = async (): Promise<string | undefined> => {
-    for await (const { id } of store.list()) return id;
-    return undefined;
-  };
-  for (let i = 0; i < 12; i++) expect(await first()).toBe('a');
-  await nextTurn();
-  expect(warned).not.toHaveBeenCalled();
 });
 
 test('a change waits for another one, in this process or in another', async () => {

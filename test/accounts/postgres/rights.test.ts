@@ -63,7 +63,13 @@ describeWithPostgres('the rights that the documentation names', () => {
     await put(openStore(owner), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
     const { monitor } = await openDirectory(url);
     const settings = { url, masterKeys: [masterKey], cache: 10, staleFor: 0 };
-    const accounts = new PostgresAccounts(settings, Date.now, () => performance.now(), monitor);
+    const accounts = new PostgresAccounts(
+      settings,
+      Date.now,
+      () => performance.now(),
+      monitor,
+      () => {},
+    );
     await accounts.open();
     expect(await accounts.directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
     accounts.directory.uses.key(storedKey(keyNamed('acme')).id, 5_000);

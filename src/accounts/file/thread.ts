@@ -1,0 +1,100 @@
+import { once } from 'node:events';
+import { extname } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
+import { operationsBy, type OperationCall } from '../plain-operations.ts';
+import type { AuditEvent } from '../store.ts';
+import type { FileStoreOptions } from './store.ts';
+
+/** How long a thread waits for another operation before it ends. To start one takes longer than most operations. Milliseconds. */
+const idleTime = 10_000;
+
+/** An operation for the thread, which sends one reply. */
+export interface OperationRequest extends OperationCall {
+  /** Epoch milliseconds. */
+  readonly now: number;
+}
+
+/** The result of an operation and the changes to be logged, or its `AccountsError`. */
+export type OperationReply =
+  | { readonly result: unknown; readonly events: readonly AuditEvent[] }
+  | { readonly code: AccountsErrorCode; readonly message: string };
+
+export interface OperationsThreadOptions extends FileStoreOptions {
+  /** Epoch milliseconds. */
+  readonly clock: () => number;
+  /** Told of each change once it is made. */
+  readonly audit: (event: AuditEvent) => void;
+}
+
+/**
+ * The operations on an accounts' file beside merchants' traffic: reading and writing it takes up to a second, so a thread of its
+ * own carries the operations out, one at a time. It is started for the first one and ends when it is idle, because its parsers take
+ * memory that most sidecars save.
+ */
+export class OperationsThread {
+  readonly operations = operationsBy((call) => this.#inTurn(() => this.#ask(call)));
+  readonly #options: OperationsThreadOptions;
+  /** Settles when the operation before is over. */
+  #turn: Promise<unknown> = Promise.resolve();
+  #worker: Worker | undefined;
+  #idle: NodeJS.Timeout | undefined;
+
+  constructor(options: OperationsThreadOptions) {
+    this.#options = options;
+  }
+
+  /** Ends the thread, after the operations that were asked for before. */
+  async close(): Promise<void> {
+    await this.#inTurn(async () => {
+      clearTimeout(this.#idle);
+      await this.#worker?.terminate();
+    });
+  }
+
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.#turn.then(work);
+    this.#turn = result.catch(() => {});
+    return result;
+  }
+
+  async #ask(call: OperationCall): Promise<unknown> {
+    clearTimeout(this.#idle);
+    const worker = (this.#worker ??= this.#start());
+    worker.ref();
+    // The thread lives on: a listener for its end that stayed would be one more with each operation.
+    const listening = new AbortController();
+    const { signal } = listening;
+    try {
+      worker.postMessage({ ...call, now: this.#options.clock() } satisfies OperationRequest);
+      const ended = once(worker, 'exit', { signal }).then(() => {
+        throw new Error('the thread of the accounts file ended before its operation');
+      });
+      const [reply] = (await Promise.race([once(worker, 'message', { signal }), ended])) as [OperationReply];
+      if ('code' in reply) throw new AccountsError(reply.code, reply.message);
+      for (const event of reply.events) this.#options.audit(event);
+      return reply.result;
+    } finally {
+      listening.abort();
+      worker.unref();
+      this.#idle = setTimeout(() => {
+        // Given up first: an operation that comes before it has ended needs another one.
+        this.#worker = undefined;
+        void worker.terminate();
+      }, idleTime).unref();
+    }
+  }
+
+  #start(): Worker {
+    const { file, env, masterKeys } = this.#options;
+    const worker = new Worker(new URL(`./worker${extname(import.meta.url)}`, import.meta.url), {
+      workerData: { file, env: { ...env }, masterKeys } satisfies FileStoreOptions,
+    });
+    const giveUp = (): void => {
+      if (this.#worker === worker) this.#worker = undefined;
+    };
+    worker.once('error', giveUp);
+    worker.once('exit', giveUp);
+    return worker;
+  }
+}

@@ -1,0 +1,49 @@
+import type { Operations } from './operations.ts';
+
+/** The operations whose arguments and results are plain data, so that another thread can carry them out. */
+const plainOperations = [
+  'add',
+  'rename',
+  'setActive',
+  'issueKey',
+  'rotateKey',
+  'revokeKey',
+  'enableEncryption',
+  'disableEncryption',
+  'changeGrace',
+  'stored',
+  'show',
+  'showEncryption',
+  'findKey',
+  'listPage',
+  'dueKeysPage',
+  'gracesPage',
+  'eventsPage',
+] as const satisfies readonly (keyof Operations)[];
+
+type PlainOperation = (typeof plainOperations)[number];
+
+/** The operations that a running sidecar offers to operators. */
+export type PlainOperations = Pick<Operations, PlainOperation>;
+
+/** An operation by its name, with its arguments, so that it can be sent to another thread. */
+export interface OperationCall {
+  readonly name: PlainOperation;
+  readonly arguments: readonly unknown[];
+}
+
+/** The operations, each of which is a call of `carryOut`. */
+export function operationsBy(carryOut: (call: OperationCall) => Promise<unknown>): PlainOperations {
+  const methods = plainOperations.map((name) => [
+    name,
+    (...args: readonly unknown[]) => carryOut({ name, arguments: args }),
+  ]);
+  // Each method has the type of the operation of its name: so has `carriedOut`.
+  return Object.fromEntries(methods) as PlainOperations;
+}
+
+/** Carries a call of `operationsBy` out. */
+export function carriedOut(operations: PlainOperations, call: OperationCall): Promise<unknown> {
+  const operation = operations[call.name] as (...args: readonly unknown[]) => Promise<unknown>;
+  return operation.apply(operations, [...call.arguments]);
+}

@@ -1,0 +1,77 @@
+import { readFileSync } from 'node:fs';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { OperationsThread } from '../../../src/accounts/file/thread.ts';
+import type { PlainOperations } from '../../../src/accounts/plain-operations.ts';
+import type { AuditEvent } from '../../../src/accounts/store.ts';
+import { Folder } from '../../support/folder.ts';
+import { mayMount, Mount } from '../../support/mount.ts';
+
+const one = 'accounts:\n  - { id: a, name: A }\n';
+const now = Date.parse('2026-11-21T10:00:00Z');
+const request = { actor: 'token:dashboard' };
+
+/** Operations in a thread, which is ended when the test is over. */
+function operationsOn(folder: Folder, audit: (event: AuditEvent) => void = () => {}): PlainOperations {
+  const thread = new OperationsThread({
+    file: folder.file('accounts.yaml'),
+    env: {},
+    masterKeys: [],
+    clock: () => now,
+    audit,
+  });
+  onTestFinished(() => thread.close());
+  return thread.operations;
+}
+
+test.skipIf(!mayMount)('what a file refuses is refused in the same words', async () => {
+  const folder = new Mount({ 'accounts.yaml': one }, 'size=64k');
+  const audit = vi.fn<(event: AuditEvent) => void>();
+  const operations = operationsOn(folder, audit);
+  folder.fill();
+  await expect(operations.add('b', 'B', request)).rejects.toMatchObject({
+    code: 'disk_full',
+    message: expect.stringMatching(/accounts\.yaml was not changed: no space is left on the device$/) as string,
+  });
+  folder.protect();
+  await expect(operations.add('b', 'B', request)).rejects.toMatchObject({ code: 'store_read_only' });
+  expect(audit).not.toHaveBeenCalled();
+});
+
+test('operations are carried out one at a time, in the order of the calls', async () => {
+  const folder = new Folder({ 'accounts.yaml': one });
+  const trail: (string | undefined)[] = [];
+  const operations = operationsOn(folder, ({ account }) => trail.push(account));
+  const ids = Array.from({ length: 8 }, (_, i) => `b${i}`);
+  const [refused] = await Promise.allSettled(['a', ...ids].map((id) => operations.add(id, id, request)));
+  expect(refused).toMatchObject({ reason: { code: 'account_exists' } });
+  expect(trail).toEqual(ids);
+  expect(readFileSync(folder.file('accounts.yaml'), 'utf8').match(/(?<=id: )\w+/g)).toEqual(['a', ...ids]);
+});
+
+test('an operation that ends the thread rejects, and the next one has another thread', async () => {
+  const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
+  const broken = operations.eventsPage(1, null as never, undefined);
+  const next = operations.show('a');
+  await expect(broken).rejects.toThrow(TypeError);
+  expect((await next).id).toBe('a');
+});
+
+test('an operation that comes just when the idle thread is ended has another one', async () => {
+  const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  onTestFinished(() => void vi.useRealTimers());
+  await operations.show('a');
+  vi.advanceTimersByTime(10_000);
+  expect((await operations.show('a')).id).toBe('a');
+});
+
+test('the thread that is kept gets no more listeners with each operation', async () => {
+  const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
+  const warned = vi.fn<(warning: Error) => void>();
+  process.on('warning', warned);
+  onTestFinished(() => void process.off('warning', warned));
+  for (let i = 0; i < 12; i++) expect((await operations.show('a')).id).toBe('a');
+  await nextTurn();
+  expect(warned).not.toHaveBeenCalled();
+});
