@@ -10,18 +10,18 @@ type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
 const requestRoles = rolesOf<RequestRole>({
   // Read by the sidecar itself; some are forwarded in another form.
   read:
-    'host authorization connection content-length transfer-encoding expect upgrade x-request-id x-forwarded-for ' +
-    'x-forwarded-proto x-forwarded-host forwarded content-type content-encoding origin access-control-request-method ' +
-    'traceparent envelope-credentials',
+    'host authorization connection content-length transfer-encoding expect upgrade x-request-id content-encoding origin ' +
+    'access-control-request-method traceparent envelope-credentials',
   // Headers that only the sidecar sends to the upstream, hop-by-hop headers, and those by which some frameworks replace the
   // method or path that was checked here.
   dropped:
     `x-account-id x-api-key-id x-api-key-kind x-environment http2-settings ${hopByHop} ` +
     'x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url',
-  plain: `accept-encoding range ${byteHeaders}`,
-  // Upstreams take the client's address from these.
+  plain: `content-type accept-encoding range ${byteHeaders}`,
+  // Upstreams take the client's address from these, and from all that begin with `x-forwarded-`.
   client:
-    'x-real-ip true-client-ip cf-connecting-ip cf-connecting-ipv6 x-client-ip x-cluster-client-ip fastly-client-ip',
+    'x-forwarded-for x-forwarded-proto x-forwarded-host forwarded x-real-ip true-client-ip cf-connecting-ip ' +
+    'cf-connecting-ipv6 x-client-ip x-cluster-client-ip fastly-client-ip',
 });
 
 /** What the sidecar does with an upstream's header. */
@@ -43,7 +43,9 @@ const responseRoles = rolesOf<ResponseRole>({
  */
 export function requestRole(lower: string): RequestRole | undefined {
   const role = lower.startsWith('if-') ? 'plain' : requestRoles.get(lower);
-  return role ?? (isOwn(lower) || isDisguised(lower) ? 'dropped' : undefined);
+  if (role !== undefined) return role;
+  if (isOwn(lower) || isDisguised(lower)) return 'dropped';
+  return lower.startsWith('x-forwarded-') ? 'client' : undefined;
 }
 
 /**

@@ -18,6 +18,8 @@ export interface RequestHead {
   body: BodyFraming;
   contentEncoding: string | undefined;
   expectsContinue: boolean;
+  /** All `Connection` headers, joined by commas. */
+  connection: string;
   /** The protocol the client asks to change to; never forwarded. */
   upgrade: string | undefined;
   origin: string | undefined;
@@ -80,8 +82,23 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
   const isHttp11 = req.httpVersionMinor === 1;
   if (path === undefined || req.httpVersionMajor !== 1 || (req.httpVersionMinor !== 0 && !isHttp11)) return undefined;
 
-  const head: RequestHead = {
-    method: req.method ?? '',
+  const head = emptyHead(req.method ?? '', target, path);
+  const raw = req.rawHeaders;
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    if (!addHeader(head, raw[i] as string, raw[i + 1] as string)) return undefined;
+  }
+  // RFC 9112 §3.2: HTTP/1.1 requires Host; §6.1: with HTTP/1.0 chunks are faulty framing.
+  if (isHttp11 ? head.host === '' : head.body === chunkedBody) return undefined;
+  if (!isHttp11) head.expectsContinue = false;
+  // RFC 9110 §7.8: if Connection does not nominate it, it was meant for an earlier recipient.
+  if (!/upgrade/i.test(head.connection)) head.upgrade = undefined;
+  if (head.connection !== '') dropNominated(head);
+  return head;
+}
+
+function emptyHead(method: string, target: string, path: string): RequestHead {
+  return {
+    method,
     target,
     path,
     host: '',
@@ -90,6 +107,7 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
     body: unstatedBody,
     contentEncoding: undefined,
     expectsContinue: false,
+    connection: '',
     upgrade: undefined,
     origin: undefined,
     requestedMethod: undefined,
@@ -99,121 +117,120 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
     headers: [],
     plainHeaders: [],
   };
-  let hosts = 0;
-  let contentLength: number | undefined;
-  let connection = '';
-  const raw = req.rawHeaders;
-  for (let i = 0; i + 1 < raw.length; i += 2) {
-    const name = raw[i] as string;
-    const value = raw[i + 1] as string;
-    const lower = name.toLowerCase();
-    const role = requestRole(lower);
-    if (role === undefined) {
-      if (lower.startsWith('x-forwarded-')) head.forwarded.others.push(name, value);
-      else head.headers.push(name, value);
-      continue;
-    }
-    if (role === 'dropped') continue;
-    if (role === 'plain') {
+}
+
+/** @returns false if it makes the head ambiguous */
+function addHeader(head: RequestHead, name: string, value: string): boolean {
+  const lower = name.toLowerCase();
+  switch (requestRole(lower)) {
+    case 'read':
+      return readHeader(head, name, lower, value);
+    case 'dropped':
+      return true;
+    case 'plain':
       head.plainHeaders.push(name, value);
-      continue;
-    }
-    if (role === 'client') {
-      head.forwarded.others.push(name, value);
-      continue;
-    }
-    switch (lower) {
-      case 'host':
-        hosts++;
-        head.host = value;
-        break;
-      case 'authorization':
-        if (head.authorization !== undefined) return undefined;
-        head.authorization = value;
-        break;
-      case 'content-length':
-        // Node's parser has refused signs, lists and a second one.
-        contentLength = Number(value);
-        if (!Number.isSafeInteger(contentLength)) return undefined;
-        break;
-      case 'transfer-encoding':
-        // RFC 9112 §6.1: with HTTP/1.0 the framing is faulty; readers differ on codings other than chunked. Node's parser refuses
-        // a second one.
-        if (head.body !== unstatedBody || !isHttp11 || value.toLowerCase() !== 'chunked') return undefined;
-        head.body = chunkedBody;
-        break;
-      case 'connection':
-        connection += connection === '' ? value : `,${value}`;
-        break;
-      case 'expect':
-        head.expectsContinue = isHttp11 && value.toLowerCase() === '100-continue';
-        break;
-      case 'upgrade':
-        head.upgrade = head.upgrade === undefined ? value : `${head.upgrade}, ${value}`;
-        break;
-      case 'x-request-id':
-        if (acceptableRequestId.test(value)) head.requestId ??= value;
-        break;
-      case 'x-forwarded-for':
-        head.forwarded.for = head.forwarded.for === undefined ? value : `${head.forwarded.for}, ${value}`;
-        break;
-      case 'x-forwarded-proto':
-        head.forwarded.proto ??= value;
-        break;
-      case 'x-forwarded-host':
-        head.forwarded.host ??= value;
-        break;
-      case 'forwarded':
-        head.forwarded.others.push(name, value);
-        break;
-      case 'content-type':
-        head.plainHeaders.push(name, value);
-        break;
-      case 'content-encoding':
-        head.contentEncoding = head.contentEncoding === undefined ? value : `${head.contentEncoding}, ${value}`;
-        head.plainHeaders.push(name, value);
-        break;
-      case 'origin':
-        if (head.origin !== undefined) return undefined;
-        head.origin = value;
-        head.headers.push(name, value);
-        break;
-      case 'access-control-request-method':
-        if (head.requestedMethod !== undefined) return undefined;
-        head.requestedMethod = value;
-        head.headers.push(name, value);
-        break;
-      case 'envelope-credentials':
-        head.requestedCredentials = value;
-        break;
-      case 'traceparent':
-        head.traceparent = value;
-        head.headers.push(name, value);
-        break;
-      default:
-    }
+      return true;
+    case 'client':
+      addForwarded(head.forwarded, name, lower, value);
+      return true;
+    default:
+      head.headers.push(name, value);
+      return true;
   }
-  if (hosts > 1 || (hosts === 0 && isHttp11) || (hosts === 1 && !acceptableHost.test(head.host))) return undefined;
-  if (contentLength !== undefined) {
-    // Node's parser refuses two framings, too.
-    if (head.body !== unstatedBody) return undefined;
-    head.body = contentLength === 0 ? emptyBody : { kind: 'sized', contentLength };
+}
+
+/** Takes a header that the sidecar itself reads. @returns false if it makes the head ambiguous */
+function readHeader(head: RequestHead, name: string, lower: string, value: string): boolean {
+  switch (lower) {
+    case 'host':
+      if (head.host !== '' || !acceptableHost.test(value)) return false;
+      head.host = value;
+      break;
+    case 'authorization':
+      if (head.authorization !== undefined) return false;
+      head.authorization = value;
+      break;
+    case 'content-length':
+      return setBody(head, sizedBody(value));
+    case 'transfer-encoding':
+      // Readers differ on codings other than chunked.
+      return setBody(head, value.toLowerCase() === 'chunked' ? chunkedBody : undefined);
+    case 'connection':
+      head.connection += head.connection === '' ? value : `,${value}`;
+      break;
+    case 'expect':
+      head.expectsContinue = value.toLowerCase() === '100-continue';
+      break;
+    case 'upgrade':
+      head.upgrade = joined(head.upgrade, value);
+      break;
+    case 'x-request-id':
+      if (acceptableRequestId.test(value)) head.requestId ??= value;
+      break;
+    case 'content-encoding':
+      head.contentEncoding = joined(head.contentEncoding, value);
+      head.plainHeaders.push(name, value);
+      break;
+    case 'origin':
+      if (head.origin !== undefined) return false;
+      head.origin = value;
+      head.headers.push(name, value);
+      break;
+    case 'access-control-request-method':
+      if (head.requestedMethod !== undefined) return false;
+      head.requestedMethod = value;
+      head.headers.push(name, value);
+      break;
+    case 'envelope-credentials':
+      head.requestedCredentials = value;
+      break;
+    case 'traceparent':
+      head.traceparent = value;
+      head.headers.push(name, value);
+      break;
+    default:
   }
-  // RFC 9110 §7.8: if Connection does not nominate it, it was meant for an earlier recipient.
-  if (!/upgrade/i.test(connection)) head.upgrade = undefined;
-  if (connection !== '') {
-    // A preflight whose headers are dropped here would reach the upstream as an ordinary OPTIONS.
-    const nominated = connection.toLowerCase();
-    if (nominated.includes('origin') || nominated.includes('access-control-request-method')) {
-      head.origin = undefined;
-      head.requestedMethod = undefined;
-    }
-    // The sidecar's own headers are not among these, so a client cannot nominate its identity headers away.
-    head.headers = withoutNominated(head.headers, connection);
-    head.plainHeaders = withoutNominated(head.plainHeaders, connection);
-    head.forwarded.others = withoutNominated(head.forwarded.others, connection);
+  return true;
+}
+
+function addForwarded(forwarded: ForwardedHeaders, name: string, lower: string, value: string): void {
+  if (lower === 'x-forwarded-for') forwarded.for = joined(forwarded.for, value);
+  else if (lower === 'x-forwarded-proto') forwarded.proto ??= value;
+  else if (lower === 'x-forwarded-host') forwarded.host ??= value;
+  else forwarded.others.push(name, value);
+}
+
+/** Undefined if the length is not a number that can be counted to; Node's parser has refused signs and lists. */
+function sizedBody(value: string): BodyFraming | undefined {
+  const contentLength = Number(value);
+  if (!Number.isSafeInteger(contentLength)) return undefined;
+  return contentLength === 0 ? emptyBody : { kind: 'sized', contentLength };
+}
+
+/** @returns false if the framing is faulty or stated twice, which Node's parser refuses, too */
+function setBody(head: RequestHead, body: BodyFraming | undefined): boolean {
+  if (body === undefined || head.body !== unstatedBody) return false;
+  head.body = body;
+  return true;
+}
+
+/** Drops the headers that `Connection` nominates. The sidecar's own are not among them, so no client can drop its identity. */
+function dropNominated(head: RequestHead): void {
+  const { connection } = head;
+  const nominated = connection.toLowerCase();
+  if (nominated.includes('origin') || nominated.includes('access-control-request-method')) {
+    // A preflight whose headers are dropped would reach the upstream as an ordinary OPTIONS.
+    head.origin = undefined;
+    head.requestedMethod = undefined;
   }
-  return head;
+  head.headers = withoutNominated(head.headers, connection);
+  head.plainHeaders = withoutNominated(head.plainHeaders, connection);
+  head.forwarded.others = withoutNominated(head.forwarded.others, connection);
+}
+
+/** The value of a header that was sent in several fields. */
+function joined(before: string | undefined, value: string): string {
+  return before === undefined ? value : `${before}, ${value}`;
 }
 
 /** The trace id (W3C Trace Context §3.2) of a well-formed `traceparent`. */
