@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import httpProxy from 'http-proxy';
+import httpProxy, { type ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
 import { maxHeadSize } from './response-parser.ts';
@@ -41,84 +41,114 @@ export function upgrade(
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
-  const { protocol, socketPath, ca, cert, key } = address;
+  const call = new UpgradeCall(responseHandler, onSwitch);
   const proxy = httpProxy.createProxyServer();
-  let settled = false;
-  let outgoing: ClientRequest | undefined;
-  let body: IncomingMessage | undefined;
-  const abort = (): void => {
-    settled = true;
-    (body ?? outgoing)?.destroy();
-  };
-  const handler = guarded(responseHandler, abort);
-  const settle = (): boolean => {
-    const first = !settled;
-    settled = true;
-    return first;
-  };
-
   proxy.on('proxyReqWs', (proxyRequest) => {
-    outgoing = proxyRequest;
     // The path that was checked is the one that is sent.
     proxyRequest.path = path;
     limitConnect(proxyRequest, connectTimeout);
     limitInformation(proxyRequest);
+    call.follow(proxyRequest, socket);
+  });
+  req.headers = { ...grouped(headers), ...upgradeHeaders };
+  proxy.ws(req, socket, firstBytes, targetOf(address), (error) => call.fail(error));
+  call.takeResponse();
+  return call;
+}
+
+/** A handshake in progress. The first of a switch, a response, a failure and an abort settles it. */
+class UpgradeCall implements UpstreamCall {
+  readonly #handler: ResponseHandler;
+  readonly #onSwitch: SwitchHandler;
+  #settled = false;
+  #outgoing: ClientRequest | undefined;
+  /** A response other than 101, once its head has arrived. */
+  #response: IncomingMessage | undefined;
+
+  constructor(handler: ResponseHandler, onSwitch: SwitchHandler) {
+    this.#handler = guarded(handler, () => this.abort());
+    this.#onSwitch = onSwitch;
+  }
+
+  /** Called before http-proxy adds its own listeners. */
+  follow(proxyRequest: ClientRequest, client: Socket): void {
+    this.#outgoing = proxyRequest;
     // http-proxy ignores a response that it takes for an upgrade; Node must not take it for one, or it would couple the client
-    // to an upstream that has refused it. This listener runs before http-proxy's, the one below after it.
+    // to an upstream that has refused it. This listener runs before http-proxy's, that of `takeResponse` after it.
     proxyRequest.once('response', (response: MaybeUpgrade) => (response.upgrade = true));
     proxyRequest.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
-      socket.once('close', () => upstreamSocket.destroy());
-      upstreamSocket.once('close', () => socket.destroySoon());
+      client.once('close', () => upstreamSocket.destroy());
+      upstreamSocket.once('close', () => client.destroySoon());
       // http-proxy writes these to the client.
-      const passed = settle() ? onSwitch(response.rawHeaders) : [];
+      const passed = this.#settle() ? this.#onSwitch(response.rawHeaders) : [];
       response.headers = { ...grouped(passed), ...upgradeHeaders };
     });
-  });
+  }
 
-  req.headers = { ...grouped(headers), ...upgradeHeaders };
-  proxy.ws(
-    req,
-    socket,
-    firstBytes,
-    {
-      target: {
-        protocol,
-        hostname: address.host,
-        port: String(address.port),
-        ...(socketPath === undefined ? {} : { socketPath }),
-        ...(ca === undefined ? {} : { ca }),
-        ...(cert === undefined ? {} : { cert }),
-        ...(key === undefined ? {} : { key }),
-      },
-      // The TLS server name comes from the configuration, not from the client's Host.
-      ssl: { servername: address.servername },
-    },
-    ({ code, name }: Error & { code?: string }) => {
-      const timedOut = code === 'ETIMEDOUT';
-      const failure = timedOut ? 'upstream_timeout' : 'upstream_unavailable';
-      if (settle()) handler.onFailure({ code: failure, cause: code ?? name });
-    },
-  );
-  outgoing?.once('response', (response: MaybeUpgrade) => {
-    response.upgrade = false;
+  /** Called after http-proxy has added its own listeners. */
+  takeResponse(): void {
+    this.#outgoing?.once('response', (response: MaybeUpgrade) => {
+      response.upgrade = false;
+      if (this.#settle()) this.#pass(response);
+    });
+  }
+
+  fail({ code, name }: Error & { code?: string }): void {
+    const failure = code === 'ETIMEDOUT' ? 'upstream_timeout' : 'upstream_unavailable';
+    if (this.#settle()) this.#handler.onFailure({ code: failure, cause: code ?? name });
+  }
+
+  pause(): void {
+    this.#response?.pause();
+  }
+
+  resume(): void {
+    this.#response?.resume();
+  }
+
+  abort(): void {
+    this.#settled = true;
+    (this.#response ?? this.#outgoing)?.destroy();
+  }
+
+  #pass(response: IncomingMessage): void {
+    const handler = this.#handler;
     const status = response.statusCode ?? 0;
-    if (!settle()) return;
     if (status < 200 || status > 599) {
-      outgoing?.destroy();
+      this.#outgoing?.destroy();
       handler.onFailure({ code: 'upstream_unavailable', cause: 'BAD_STATUS' });
       return;
     }
-    body = response;
+    this.#response = response;
     handler.onHead(status, response.rawHeaders);
     response
       .on('data', (chunk: Buffer) => handler.onData(chunk))
       .on('end', () => handler.onEnd())
       .on('error', () => handler.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));
-  });
+  }
+
+  /** @returns false if it was settled before */
+  #settle(): boolean {
+    const first = !this.#settled;
+    this.#settled = true;
+    return first;
+  }
+}
+
+/** The upstream as http-proxy takes it. */
+function targetOf({ protocol, host, port, servername, socketPath, ca, cert, key }: UpstreamAddress): ServerOptions {
   return {
-    pause: () => void body?.pause(),
-    resume: () => void body?.resume(),
-    abort,
+    target: {
+      protocol,
+      hostname: host,
+      port: String(port),
+      ...(socketPath === undefined ? {} : { socketPath }),
+      ...(ca === undefined ? {} : { ca }),
+      ...(cert === undefined ? {} : { cert }),
+      ...(key === undefined ? {} : { key }),
+    },
+    // The TLS server name comes from the configuration, not from the client's Host.
+    ssl: { servername },
   };
 }
 

@@ -219,26 +219,26 @@ export const upstreamMutants: readonly Mutant[] = [
   ...mutantsOf('src/upstream/upgrade.ts', upgrades, [
     ['    proxyRequest.path = path;\n', '', 'an upgrade goes to the path that was checked'],
     [
-      "      socket.once('close', () => upstreamSocket.destroy());\n",
+      "      client.once('close', () => upstreamSocket.destroy());\n",
       '',
       "the upstream is let go when a WebSocket's client vanishes",
     ],
     [
-      "      upstreamSocket.once('close', () => socket.destroySoon());\n",
+      "      upstreamSocket.once('close', () => client.destroySoon());\n",
       '',
       "the client is let go when a WebSocket's upstream vanishes",
       'http-proxy ends it too, when the connection ends or fails',
     ],
     ['    limitConnect(proxyRequest, connectTimeout);\n', '', 'connecting for an upgrade has a deadline'],
-    ['ssl: { servername: address.servername },', '', 'an upgrade checks the configured name'],
+    ['ssl: { servername },', '', 'an upgrade checks the configured name'],
     [
       '(response.upgrade = true)',
       '(response.upgrade = false)',
       'http-proxy does not write a response to an upgrade by itself',
     ],
     [
-      '    settled = true;\n    (body ?? outgoing)?.destroy();',
-      '    settled = true;',
+      '    this.#settled = true;\n    (this.#response ?? this.#outgoing)?.destroy();',
+      '    this.#settled = true;',
       'an upgrade that is given up is ended',
     ],
     [
