@@ -22,9 +22,9 @@ const nextVersion = `
   INSERT INTO regions VALUES ('eu');
 `;
 
-/** The statements of docs/accounts.md that make the index for searches, one by one: the last must not be in a transaction. */
+/** The statements of docs/postgresql.md that create the index for searches, one by one: the last must not be in a transaction. */
 const searchIndex = (
-  /^### Search\n[^]*?^```sql\n([^]*?)^```$/m.exec(readFileSync('docs/accounts.md', 'utf8'))?.[1] ?? ''
+  /^## Search\n[^]*?^```sql\n([^]*?)^```$/m.exec(readFileSync('docs/postgresql.md', 'utf8'))?.[1] ?? ''
 )
   .split(/(?<=;\n)/)
   .filter((statement) => statement !== '');
@@ -120,7 +120,7 @@ describeWithPostgres('migrations', () => {
     expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
   });
 
-  test('make no index for searches, but the one of docs/accounts.md serves them', async () => {
+  test('create no index for searches, but the one of docs/postgresql.md serves them', async () => {
     const url = await postgres.createDatabase();
     const rows = `SELECT 'merchant-' || i, 'Store ' || md5(i::text), true FROM generate_series(1, 10000) AS i`;
     await postgres.psql(url, `INSERT INTO envelope_sidecar.accounts ${rows}; ANALYZE envelope_sidecar.accounts`);

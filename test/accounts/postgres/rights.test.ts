@@ -16,7 +16,7 @@ import {
 
 /** What the documentation has operators grant, to this role. */
 function grantsTo(role: string): string {
-  const blocks = [...readFileSync('docs/accounts.md', 'utf8').matchAll(/```sql\n(?<sql>[^]*?)```/g)];
+  const blocks = [...readFileSync('docs/postgresql.md', 'utf8').matchAll(/```sql\n(?<sql>[^]*?)```/g)];
   const found = blocks.map((block) => block.groups?.['sql'] ?? '').filter((sql) => sql.includes(`TO ${role};`));
   expect(found).toHaveLength(1);
   return found.join('');
