@@ -1,101 +1,105 @@
-import { Cipher, encryptedLength, isWholeBlocks, type Encryptor } from './cipher.ts';
-import { hintForCiphertext } from './ciphertext-hints.ts';
-import { envelopeHead, envelopeTail } from './codec.ts';
-import type { EnvelopeCodec, OpenReason, PackedCodec, SealStream } from './codec.ts';
-import type { Credentials } from './credentials.ts';
-import { decodeCiphertext, type Encoding } from './encoding.ts';
-import { isJson } from './json.ts';
+import { createCipheriv, createDecipheriv, type Cipheriv, type Decipheriv, type KeyObject } from 'node:crypto';
 
-/** AES-256-CBC with PKCS#7 and one IV for all messages, in hex or base64: the format of merchants' systems. */
-export class AesCbc implements EnvelopeCodec {
-  readonly #credentials: Credentials;
-  readonly #encoding: Encoding;
-  #cipher: Cipher | undefined;
+const algorithm = 'aes-256-cbc';
 
-  /** @param encoding of sealed envelopes; either is accepted when opening */
-  constructor(credentials: Credentials, encoding: Encoding) {
-    this.#credentials = credentials;
-    this.#encoding = encoding;
+/** Bytes in a block of AES. */
+export const blockLength = 16;
+
+/** Whether `ciphertext` has a valid length for AES-CBC: one or more whole blocks. */
+export function isWholeBlocks(ciphertext: Buffer): boolean {
+  return ciphertext.length > 0 && ciphertext.length % blockLength === 0;
+}
+
+/** The number of bytes of ciphertext for so many bytes of plaintext: there is always at least one byte of padding. */
+export function encryptedLength(plaintextLength: number): number {
+  return plaintextLength - (plaintextLength % blockLength) + blockLength;
+}
+
+/** The result of decryption; without `paddingOk` the plaintext is meaningless and includes the padding. */
+export interface Decrypted {
+  readonly plaintext: Buffer;
+  readonly paddingOk: boolean;
+}
+
+/** Encrypts piece by piece: the pieces put together are what `encrypt` gives for the whole. */
+export interface Encryptor {
+  update(chunk: Buffer): Buffer;
+  final(): Buffer;
+}
+
+/**
+ * AES-256-CBC with PKCS#7 padding (RFC 5652 §6.3) under one key and one IV.
+ *
+ * Setting up a cipher of OpenSSL costs more than a short message, so one cipher for each direction is used for all messages.
+ * It chains: it takes the last block of the previous ciphertext for the IV of a message (NIST SP 800-38A §6.2). Before
+ * decryption the real IV is put in as such a block; before encryption the difference is XORed into the first block of
+ * plaintext. The input is whole blocks, so that the cipher never holds back a part of a plaintext.
+ */
+export class AesCbc {
+  readonly #key: KeyObject;
+  readonly #iv: Buffer;
+  #encrypting: Cipheriv | undefined;
+  #decrypting: Decipheriv | undefined;
+  /** The block that the next encryption chains to. */
+  readonly #lastBlock: Buffer;
+
+  /** @param credentials a key of 32 bytes and an IV of 16 */
+  constructor({ key, iv }: { readonly key: KeyObject; readonly iv: Buffer }) {
+    this.#key = key;
+    this.#iv = iv;
+    this.#lastBlock = Buffer.from(iv);
   }
 
-  /** Whether a string is whole blocks in either encoding. */
-  static looksLikeCiphertext(data: string): boolean {
-    const ciphertext = decodeCiphertext(data);
-    return ciphertext !== undefined && isWholeBlocks(ciphertext);
+  encrypt(plaintext: Buffer): Buffer {
+    const length = encryptedLength(plaintext.length);
+    const padded = Buffer.allocUnsafe(length);
+    plaintext.copy(padded);
+    padded.fill(length - plaintext.length, plaintext.length);
+    const cipher = this.#encrypting ?? this.#startEncrypting();
+    // If it fails, it is not used again.
+    this.#encrypting = undefined;
+    const [iv, last] = [this.#iv, this.#lastBlock];
+    for (let i = 0; i < blockLength; i += 1) {
+      padded.writeUInt8(padded.readUInt8(i) ^ iv.readUInt8(i) ^ last.readUInt8(i), i);
+    }
+    const ciphertext = cipher.update(padded);
+    ciphertext.copy(last, 0, length - blockLength);
+    this.#encrypting = cipher;
+    return ciphertext;
   }
 
-  pack(): PackedCodec {
-    const { format, key, iv } = this.#credentials;
-    return { format, key, iv, encoding: this.#encoding };
+  /**
+   * Never throws: a ciphertext that is not whole blocks is `'length'`. Bad padding is not a separate outcome, so that a caller
+   * that must not become a padding oracle can check the plaintext in either case before it decides.
+   */
+  decrypt(ciphertext: Buffer): Decrypted | 'length' {
+    if (!isWholeBlocks(ciphertext)) return 'length';
+    const decipher = this.#decrypting ?? createDecipheriv(algorithm, this.#key, this.#iv).setAutoPadding(false);
+    this.#decrypting = undefined;
+    const padded = decipher.update(Buffer.concat([this.#iv, ciphertext])).subarray(blockLength);
+    this.#decrypting = decipher;
+    const padding = paddingLength(padded);
+    return { plaintext: padded.subarray(0, padded.length - padding), paddingOk: padding !== 0 };
   }
 
-  open(data: string): Buffer | OpenReason {
-    const ciphertext = decodeCiphertext(data);
-    if (ciphertext === undefined) return 'encoding';
-    const decrypted = this.#cipherInUse.decrypt(ciphertext);
-    if (decrypted === 'length') return 'length';
-    // Bad padding must not take less time than bad JSON, so the plaintext is parsed in either case.
-    const json = isJson(decrypted.plaintext);
-    if (!decrypted.paddingOk) return 'padding';
-    return json ? decrypted.plaintext : 'not_json';
+  encryptor(): Encryptor {
+    return createCipheriv(algorithm, this.#key, this.#iv);
   }
 
-  seal(plaintext: Buffer): string {
-    return envelopeHead + this.#cipherInUse.encrypt(plaintext).toString(this.#encoding) + envelopeTail;
-  }
-
-  sealedLength(plaintextLength: number): number {
-    const bytes = encryptedLength(plaintextLength);
-    const digits = this.#encoding === 'hex' ? bytes * 2 : Math.ceil(bytes / 3) * 4;
-    return envelopeHead.length + digits + envelopeTail.length;
-  }
-
-  stream(): SealStream {
-    return new AesCbcStream(this.#cipherInUse.encryptor(), this.#encoding);
-  }
-
-  hint(data: string): string {
-    return hintForCiphertext(data);
-  }
-
-  /** Created at the first use: most accounts of a long list are inactive. */
-  get #cipherInUse(): Cipher {
-    return (this.#cipher ??= new Cipher(this.#credentials));
+  #startEncrypting(): Cipheriv {
+    this.#iv.copy(this.#lastBlock);
+    return createCipheriv(algorithm, this.#key, this.#iv).setAutoPadding(false);
   }
 }
 
-class AesCbcStream implements SealStream {
-  readonly #encryptor: Encryptor;
-  readonly #encoding: Encoding;
-  #head = envelopeHead;
-  /** Up to two bytes of ciphertext that do not fill a group of base64 yet. */
-  #carry: Buffer = Buffer.alloc(0);
-
-  constructor(encryptor: Encryptor, encoding: Encoding) {
-    this.#encryptor = encryptor;
-    this.#encoding = encoding;
+/** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Always reads the whole last block. */
+function paddingLength(padded: Buffer): number {
+  const length = padded.readUInt8(padded.length - 1);
+  // A negative difference has its sign bit set: these are comparisons without a branch.
+  let bad = (blockLength - length) >> 31;
+  for (let fromEnd = 1; fromEnd <= blockLength; fromEnd += 1) {
+    const isPadding = (fromEnd - 1 - length) >> 31;
+    bad |= isPadding & (padded.readUInt8(padded.length - fromEnd) ^ length);
   }
-
-  update(chunk: Buffer): string {
-    return this.#takeHead() + this.#encode(this.#encryptor.update(chunk));
-  }
-
-  end(): string {
-    const last = this.#encode(this.#encryptor.final());
-    return this.#takeHead() + last + this.#carry.toString(this.#encoding) + envelopeTail;
-  }
-
-  #takeHead(): string {
-    const head = this.#head;
-    this.#head = '';
-    return head;
-  }
-
-  #encode(ciphertext: Buffer): string {
-    if (this.#encoding === 'hex') return ciphertext.toString('hex');
-    const bytes = Buffer.concat([this.#carry, ciphertext]);
-    const whole = bytes.length - (bytes.length % 3);
-    this.#carry = bytes.subarray(whole);
-    return bytes.toString('base64', 0, whole);
-  }
+  return bad === 0 ? length : 0;
 }

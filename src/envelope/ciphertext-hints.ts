@@ -1,4 +1,4 @@
-import { blockLength, isWholeBlocks } from './cipher.ts';
+import { blockLength, isWholeBlocks } from './aes-cbc.ts';
 import { decodeBase64, decodeCiphertext } from './encoding.ts';
 
 export const wrongCredentials =

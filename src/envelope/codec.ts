@@ -3,7 +3,7 @@ import type { FormatName } from './credentials.ts';
 import type { Encoding } from './encoding.ts';
 
 /**
- * The seam for envelope formats. A format's codec is a class beside `aes-cbc.ts` that implements `EnvelopeCodec`; everything
+ * The seam for envelope formats. A format's codec is a class beside `aes-cbc-codec.ts` that implements `EnvelopeCodec`; everything
  * above this folder holds codecs and asks neither for a key nor for an encoding.
  */
 

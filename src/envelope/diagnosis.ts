@@ -1,6 +1,6 @@
 import { createDecipheriv, createHash } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
-import { blockLength } from './cipher.ts';
+import { blockLength } from './aes-cbc.ts';
 import { decodeBase64 } from './encoding.ts';
 import { isJson } from './json.ts';
 

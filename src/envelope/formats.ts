@@ -1,4 +1,4 @@
-import { AesCbc } from './aes-cbc.ts';
+import { AesCbcCodec } from './aes-cbc-codec.ts';
 import type { EnvelopeCodec, PackedCodec } from './codec.ts';
 import { Credentials, type FormatName } from './credentials.ts';
 import { decodeBase64, type Encoding } from './encoding.ts';
@@ -34,12 +34,12 @@ const formats: Readonly<Record<FormatName, EnvelopeFormat>> = {
       read: (text) => ofLength(16, Buffer.from(text.slice(0, 16))),
       expected: '16 bytes of UTF-8 in its first 16 characters',
     },
-    codec: AesCbc,
+    codec: AesCbcCodec,
   },
   base64: {
     key: { read: (text) => ofLength(32, decodeBase64(text)), expected: '32 bytes in base64' },
     iv: { read: (text) => ofLength(16, decodeBase64(text)), expected: '16 bytes in base64' },
-    codec: AesCbc,
+    codec: AesCbcCodec,
   },
 };
 

@@ -1,4 +1,4 @@
-import { Cipher } from './cipher.ts';
+import { AesCbc } from './aes-cbc.ts';
 import { hintForCiphertext, slipOfCiphertext } from './ciphertext-hints.ts';
 import type { Credentials } from './credentials.ts';
 import { diagnose } from './diagnosis.ts';
@@ -16,7 +16,7 @@ export type Trial = { readonly plaintext: Buffer } | { readonly cause: string };
  */
 export function tryToDecrypt(data: string, credentials: Credentials, key: string, iv: string): Trial {
   const ciphertext = decodeCiphertext(data);
-  const decrypted = ciphertext === undefined ? 'length' : new Cipher(credentials).decrypt(ciphertext);
+  const decrypted = ciphertext === undefined ? 'length' : new AesCbc(credentials).decrypt(ciphertext);
   if (ciphertext === undefined || decrypted === 'length') return { cause: hintForCiphertext(data) };
   if (decrypted.paddingOk && isJson(decrypted.plaintext)) return { plaintext: decrypted.plaintext };
   return { cause: slipOfCiphertext(data) ?? diagnose(ciphertext, key, iv) };

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { Cipher } from '../../src/envelope/cipher.ts';
+import { AesCbc } from '../../src/envelope/aes-cbc.ts';
 import { Credentials } from '../../src/envelope/credentials.ts';
 import { parseCredentials } from '../../src/envelope/formats.ts';
 
@@ -13,7 +13,7 @@ export function credentialsOf(key: Uint8Array, iv: Uint8Array): Credentials {
 export const key = Buffer.from('0123456789abcdefghijklmnopqrstuv');
 export const iv = Buffer.from('ABCDEFGHIJKLMNOP');
 export const credentials = credentialsOf(key, iv);
-export const cipher = new Cipher(credentials);
+export const cipher = new AesCbc(credentials);
 export const otherCredentials = credentialsOf(Buffer.from('another key of exactly 32 bytes!'), iv);
 
 /** Runs `openssl enc -aes-256-cbc` with these bytes; extra arguments such as `-d`, `-nopad`. */

@@ -1,12 +1,12 @@
 import { mutantsOf, type Mutant } from './mutant.ts';
 
-const cipher = ['test/envelope/cipher.test.ts', 'test/envelope/envelope.test.ts'];
+const cipher = ['test/envelope/aes-cbc.test.ts', 'test/envelope/envelope.test.ts'];
 const envelope = ['test/envelope/envelope.test.ts'];
 const hints = ['test/envelope/hints.test.ts', 'test/envelope/diagnosis.test.ts'];
 
 /** What opens and seals envelopes. */
 export const envelopeMutants: readonly Mutant[] = [
-  ...mutantsOf('src/envelope/cipher.ts', cipher, [
+  ...mutantsOf('src/envelope/aes-cbc.ts', cipher, [
     ['ciphertext.length > 0 && ', '', 'an empty ciphertext is not whole blocks'],
     ['ciphertext.length % blockLength === 0', 'true', 'a ciphertext is whole blocks'],
     ['- (plaintextLength % blockLength) + blockLength', '- (plaintextLength % blockLength)', 'padding is never empty'],
@@ -53,7 +53,7 @@ export const envelopeMutants: readonly Mutant[] = [
       'OpenSSL does not fail in an update of whole blocks, so no test can make it',
     ],
   ]),
-  ...mutantsOf('src/envelope/aes-cbc.ts', envelope, [
+  ...mutantsOf('src/envelope/aes-cbc-codec.ts', envelope, [
     [
       "    const json = isJson(decrypted.plaintext);\n    if (!decrypted.paddingOk) return 'padding';",
       "    if (!decrypted.paddingOk) return 'padding';\n    const json = isJson(decrypted.plaintext);",
@@ -90,8 +90,8 @@ export const envelopeMutants: readonly Mutant[] = [
     ["    this.#head = '';\n", '', 'the head of an envelope is written once'],
     ['bytes.length - (bytes.length % 3)', 'bytes.length', 'base64 is cut between groups'],
     [
-      'new AesCbcStream(this.#cipherInUse.encryptor(), this.#encoding)',
-      "new AesCbcStream(this.#cipherInUse.encryptor(), 'hex')",
+      'new AesCbcSealStream(this.#aes.encryptor(), this.#encoding)',
+      "new AesCbcSealStream(this.#aes.encryptor(), 'hex')",
       'a stream is sealed in the encoding of its account',
     ],
   ]),

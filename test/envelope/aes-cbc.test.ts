@@ -1,7 +1,7 @@
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { Cipher, encryptedLength, isWholeBlocks } from '../../src/envelope/cipher.ts';
+import { AesCbc, encryptedLength, isWholeBlocks } from '../../src/envelope/aes-cbc.ts';
 import { cipher, credentials, credentialsOf, iv, key, openssl, otherCredentials } from './fixtures.ts';
 
 /** Encrypts whole blocks as they are: the padding is whatever the caller put there. */
@@ -11,7 +11,7 @@ function encryptBlocks(blocks: Buffer): Buffer {
 }
 
 describe('NIST SP 800-38A, CBC-AES256', () => {
-  const vectorCipher = new Cipher(
+  const vectorCipher = new AesCbc(
     credentialsOf(
       Buffer.from('603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30914dff4', 'hex'),
       Buffer.from('000102030405060708090a0b0c0d0e0f', 'hex'),
@@ -63,7 +63,7 @@ describe('encrypt', () => {
     const bytes = (length: number): fc.Arbitrary<Uint8Array> => fc.uint8Array({ minLength: length, maxLength: length });
     fc.assert(
       fc.property(bytes(32), bytes(16), fc.uint8Array({ maxLength: 200 }), (key, iv, array) => {
-        const cipher = new Cipher(credentialsOf(key, iv));
+        const cipher = new AesCbc(credentialsOf(key, iv));
         const plaintext = Buffer.from(array);
         const ciphertext = openssl(key, iv, plaintext);
         expect(cipher.encrypt(plaintext)).toEqual(ciphertext);
@@ -119,7 +119,7 @@ describe('one cipher for many messages', () => {
   test('gives what a new one for each message gives, whatever came before', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 2, maxLength: 12 }), (steps) => {
-        const cipher = new Cipher(credentials);
+        const cipher = new AesCbc(credentials);
         for (const { act, input } of steps) {
           if (act === 'encrypt') {
             expect(cipher.encrypt(input)).toEqual(oneShot(input));
@@ -206,7 +206,7 @@ describe('decrypt', () => {
   });
 
   test('does not throw under another key', () => {
-    const decrypted = new Cipher(otherCredentials).decrypt(cipher.encrypt(Buffer.from('{"amount":1000}')));
+    const decrypted = new AesCbc(otherCredentials).decrypt(cipher.encrypt(Buffer.from('{"amount":1000}')));
     expect(decrypted).toMatchObject({ paddingOk: false });
   });
 });
