@@ -3,7 +3,7 @@ import { readdirSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import { startServe, type Serving } from '../support/command.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
 import { missingTools } from '../support/tools.ts';
@@ -50,7 +50,7 @@ async function exhaust({ port }: Serving): Promise<Connection[]> {
   return connections;
 }
 
-describeWhere(missingTools('prlimit'), 'a process whose handles are used up', () => {
+describeUnless(missingTools('prlimit'), 'a process whose handles are used up', () => {
   test('without a free handle open connections are answered, further ones ended, and all is well when some leave', async () => {
     const { sidecar } = await serve();
     const early = await openConnection(sidecar.port);

@@ -1,10 +1,10 @@
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 
 /** `describe`, for tests that need Chromium. Without it they are skipped, and say so. */
 export function describeWithChromium(name: string, tests: () => void): void {
-  describeWhere(inject('chromium') === null ? 'Chromium not found' : undefined, name, tests);
+  describeUnless(inject('chromium') === null ? 'Chromium not found' : undefined, name, tests);
 }
 
 /** A browser for the tests of one file. */

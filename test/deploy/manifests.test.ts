@@ -12,7 +12,7 @@ import type { IService } from 'kubernetes-models/v1/Service';
 import { describe, expect, test } from 'vitest';
 import type { Config } from '../../src/config/config.ts';
 import { loadConfig } from '../../src/config/load.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { missingTools } from '../support/tools.ts';
 import { problemsOf, render, type Manifest } from './manifests.ts';
 
@@ -90,7 +90,7 @@ const withSidecar = {
 const examples = Object.entries(withSidecar).filter(([, folder]) => folder.startsWith('deploy/'));
 const overlays = examples.filter(([name]) => name.startsWith('overlay'));
 
-describeWhere(missingTools('kubectl'), 'the manifests', () => {
+describeUnless(missingTools('kubectl'), 'the manifests', () => {
   const rendered = new Map<string, Manifest[]>();
   const manifestsIn = (folder: string): Manifest[] => {
     const manifests = rendered.get(folder) ?? render(folder);

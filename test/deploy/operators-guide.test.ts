@@ -5,7 +5,7 @@ import { join, relative, resolve } from 'node:path';
 import type { IDeployment } from 'kubernetes-models/apps/v1/Deployment';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { refusals } from '../../src/errors.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { missingTools } from '../support/tools.ts';
 import { render, type Manifest } from './manifests.ts';
 
@@ -61,7 +61,7 @@ describe('the guide for operators', () => {
   });
 });
 
-describeWhere(missingTools('kubectl'), 'the guide for operators, with kubectl', () => {
+describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl', () => {
   test('shows manifests that can be rendered', () => {
     const folders = commands.flatMap((command) => /(?:kustomize|--kustomize) (deploy\/\S+)$/.exec(command)?.[1] ?? []);
     expect(new Set(folders)).toEqual(new Set(['deploy/overlays/test', 'deploy/grafana', 'deploy/prometheus']));
@@ -120,7 +120,7 @@ function linksOf(manifests: readonly Manifest[]): string[] {
   return [...JSON.stringify(manifests).matchAll(/"runbook_url":"([^"]+)"/g)].map(([, link = '']) => link);
 }
 
-describeWhere(missingTools('promtool'), 'the guide for operators, with promtool', () => {
+describeUnless(missingTools('promtool'), 'the guide for operators, with promtool', () => {
   test.each(commands.filter((command) => command.startsWith('promtool ')))(
     '%s',
     (command) => {

@@ -3,7 +3,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { configOf, startSidecar } from '../support/sidecar.ts';
 import { missingTools } from '../support/tools.ts';
 import { formatted } from './formatted.ts';
@@ -33,7 +33,7 @@ const parsed = parse(readFileSync(rulesFile, 'utf8')) as RulesFile;
 const rules = parsed.groups.flatMap((group) => group.rules);
 const alerts = rules.filter((rule) => 'alert' in rule);
 
-describeWhere(missingTools('promtool'), 'the rules in Prometheus’s own judgement', () => {
+describeUnless(missingTools('promtool'), 'the rules in Prometheus’s own judgement', () => {
   test('are valid', () => {
     expect(execFileSync('promtool', ['check', 'rules', rulesFile], { encoding: 'utf8' })).toContain('SUCCESS');
   });

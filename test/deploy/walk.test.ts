@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { dashboard, rows } from '../../deploy/grafana/dashboard.ts';
 import { createPaymentCore } from '../../src/demo/payment-core.ts';
 import { envelopeOf, send } from '../support/client.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { Folder } from '../support/folder.ts';
 import { freePort } from '../support/free-port.ts';
 import { postgresPrograms, usePostgres } from '../support/postgres.ts';
@@ -18,7 +18,7 @@ const page = readFileSync('docs/operators/walk.md', 'utf8');
 const commands = [...page.matchAll(/^```sh run\n([^]*?)^```$/gm)].map(([, code = '']) => code);
 const missing = postgresPrograms === undefined ? 'PostgreSQL not found' : missingTools('prometheus');
 
-describeWhere(missing, 'the walk of docs/operators/walk.md', () => {
+describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
   const postgres = usePostgres();
 
   test('leads from an empty folder to two sidecars, alerts and a revoked key; the dashboard has data', async () => {

@@ -18,7 +18,7 @@ import { Readiness } from '../../src/admin/readiness.ts';
 import { OperationMetrics } from '../../src/telemetry/operation-metrics.ts';
 import { operatorsMetrics } from '../../src/telemetry/operators-metrics.ts';
 import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 
 /** A metric as the page describes it. */
 interface Described {
@@ -159,7 +159,7 @@ describe('docs/metrics.md', () => {
 
 const missingPromtool = spawnSync('promtool', ['--version']).error === undefined ? undefined : 'there is no promtool';
 
-describeWhere(missingPromtool, 'every metric, whatever the configuration', () => {
+describeUnless(missingPromtool, 'every metric, whatever the configuration', () => {
   test('is one that promtool has nothing to object to', async () => {
     const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], {
       input: await registry.metrics(),
@@ -169,7 +169,7 @@ describeWhere(missingPromtool, 'every metric, whatever the configuration', () =>
   });
 });
 
-describeWhere(missingPromtool, 'every query of docs/metrics.md', () => {
+describeUnless(missingPromtool, 'every query of docs/metrics.md', () => {
   test('is one that Prometheus can parse', () => {
     const folder = mkdtempSync(join(tmpdir(), 'queries-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));

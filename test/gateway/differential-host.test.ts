@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test, vi } from 'vitest';
 import type { Environment } from '../../src/config/config.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { headsNaming } from '../support/hosts.ts';
 import { nginxMissing, startNginx } from '../support/nginx.ts';
 import { exchangeRaw, parseResponse } from '../support/raw.ts';
@@ -15,7 +15,7 @@ const hosts = { test: 'sandbox.pay.example', live: 'api.pay.example' } as const;
 const keyOf = { test: keys.acme, live: keys.acmeLive } as const;
 const environments = ['test', 'live'] as const;
 
-describeWhere(nginxMissing, `before an nginx that serves both environments (seed ${seed})`, () => {
+describeUnless(nginxMissing, `before an nginx that serves both environments (seed ${seed})`, () => {
   test('the host that it chooses is that of the environment the sidecar chose, or the request is refused', async () => {
     const server = (name: string, more: string): string => `
       server {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test, vi } from 'vitest';
 import type { Environment } from '../../src/config/config.ts';
 import { Router } from '../../src/gateway/router.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { nginxMissing } from '../support/nginx.ts';
 import { exchangeRaw, parseResponse } from '../support/raw.ts';
 import { goMissing, startRoutingGo } from '../support/routing-go.ts';
@@ -155,7 +155,7 @@ describe(`a target means to the upstream what the sidecar decided on, or is refu
   });
 });
 
-describeWhere(nginxMissing, `where the upstream is nginx (seed ${seed})`, () => {
+describeUnless(nginxMissing, `where the upstream is nginx (seed ${seed})`, () => {
   test('a target means to it what the sidecar decided on, or is refused', async () => {
     await compare(await startRoutingNginx(), (kind, target, { headers }) => {
       // nginx had nothing to resolve: it has only decoded what has no other spelling.
@@ -167,7 +167,7 @@ describeWhere(nginxMissing, `where the upstream is nginx (seed ${seed})`, () => 
   });
 });
 
-describeWhere(goMissing, `where the upstream is Go’s net/http (seed ${seed})`, () => {
+describeUnless(goMissing, `where the upstream is Go’s net/http (seed ${seed})`, () => {
   test('a target means to it what the sidecar decided on, or is refused', { timeout: 60_000 }, async () => {
     await compare(await startRoutingGo(), () => {}, meaningsOf);
   });

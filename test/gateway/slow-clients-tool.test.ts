@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { envelopeOf, opened, send } from '../support/client.ts';
 import { startServe, type LogEntry, type Serving } from '../support/command.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { inFlight } from '../support/metrics.ts';
 import { acmeTest, keys } from '../support/sidecar.ts';
@@ -55,7 +55,7 @@ async function serveOthersUntil(over: () => boolean, sidecar: Serving): Promise<
   } while (!over());
 }
 
-describeWhere(missingTools('slowhttptest'), 'slowhttptest', () => {
+describeUnless(missingTools('slowhttptest'), 'slowhttptest', () => {
   const attacks: readonly {
     readonly name: string;
     readonly path: string;

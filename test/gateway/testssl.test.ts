@@ -4,7 +4,7 @@ import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { startServe } from '../support/command.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
 import { missingTools } from '../support/tools.ts';
@@ -69,7 +69,7 @@ const robot = ['-BB'];
 const others = ['-H', '-I', '-T', '-R', '-C', '-B', '-O', '-Z', '-W', '-A', '-L', '-F', '-J', '-D', '-4'];
 const protocolsAndCiphers = ['-p', '-s', '-f', '-P'];
 
-describeWhere(missingTools('testssl', 'openssl'), 'testssl.sh', () => {
+describeUnless(missingTools('testssl', 'openssl'), 'testssl.sh', () => {
   test(
     'finds nothing above "low" in protocols, ciphers and vulnerabilities, but does find the faults of a weak listener',
     { timeout: 400_000 },

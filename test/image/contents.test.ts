@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { nameOf, runTimePackages } from '../../scripts/run-time-packages.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { buildImage, missingEngine, type Image } from './containers.ts';
 
 /** What is put into every container, whatever its image. */
@@ -67,7 +67,7 @@ interface BillOfMaterials {
   }[];
 }
 
-describeWhere(await missingEngine(), 'the built image', () => {
+describeUnless(await missingEngine(), 'the built image', () => {
   const app = mkdtempSync(join(tmpdir(), 'envelope-sidecar-app-'));
   let image: Image;
   let base: ReadonlyMap<string, string>;

@@ -5,7 +5,7 @@ import { Network, getContainerRuntimeClient, type StartedNetwork, type StartedTe
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
 import { envelopeOf, opened, send } from '../support/client.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import {
   HardenedContainer,
   MountedFolder,
@@ -42,7 +42,7 @@ accounts:
 `;
 }
 
-describeWhere(await missingEngine(), 'the image', () => {
+describeUnless(await missingEngine(), 'the image', () => {
   let image: Image;
   let network: StartedNetwork;
   let core: StartedTestContainer;

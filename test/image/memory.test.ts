@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { Network, getContainerRuntimeClient } from 'testcontainers';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { envelopeOf, send, type Response } from '../support/client.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { workedExamples } from '../support/memory-bound.ts';
 import {
   MountedFolder,
@@ -37,7 +37,7 @@ async function openWith(port: number, ...sent: readonly string[]): Promise<Socke
   return socket;
 }
 
-describeWhere(
+describeUnless(
   await missingEngine(),
   'the image, with the limits that docs/operators/capacity.md works out for 128 MiB',
   () => {

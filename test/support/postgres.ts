@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, onTestFinished } from 'vitest';
 import { migrate } from '../../src/accounts/postgres/migrate.ts';
-import { describeWhere } from './describe-where.ts';
+import { describeUnless } from './describe-unless.ts';
 
 const run = promisify(execFile);
 
@@ -31,7 +31,7 @@ function idOf(flag: '-u' | '-g'): number {
 
 /** `describe` for tests that need PostgreSQL. Without it they are skipped, with the reason. */
 export function describeWithPostgres(name: string, tests: () => void): void {
-  describeWhere(postgresPrograms === undefined ? 'PostgreSQL not found' : undefined, name, tests);
+  describeUnless(postgresPrograms === undefined ? 'PostgreSQL not found' : undefined, name, tests);
 }
 
 /** A server of this file's own, reached through a socket in a folder of its own. */

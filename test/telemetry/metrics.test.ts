@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http';
 import { describe, expect, test, vi } from 'vitest';
 import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
-import { describeWhere } from '../support/describe-where.ts';
+import { describeUnless } from '../support/describe-unless.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
 import { scrape } from '../support/metrics.ts';
 import {
@@ -468,7 +468,7 @@ test('1,000 odd paths, methods, hosts and keys add no series', async () => {
 
 const missingPromtool = spawnSync('promtool', ['--version']).error === undefined ? undefined : 'there is no promtool';
 
-describeWhere(missingPromtool, 'promtool', () => {
+describeUnless(missingPromtool, 'promtool', () => {
   test('has nothing to object', async () => {
     const { sidecar } = await startGateway();
     await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '1') });

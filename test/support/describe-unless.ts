@@ -5,7 +5,7 @@ import { describe } from 'vitest';
  *
  * @param missing the reason to skip; undefined if nothing is missing
  */
-export function describeWhere(missing: string | undefined, name: string, tests: () => void): void {
+export function describeUnless(missing: string | undefined, name: string, tests: () => void): void {
   if (missing !== undefined) console.warn(`Skipped: ${name}: ${missing}`);
   const run = missing === undefined ? describe : describe.skip;
   run(missing === undefined ? name : `${name} (skipped: ${missing})`, tests);
