@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import type { Directory } from './accounts/directory.ts';
 import type { OpenAccounts } from './accounts/open-accounts.ts';
 import { sampleOf } from './accounts/sealed-sample.ts';
-import { createAdminListener } from './admin/admin.ts';
+import { createAdminListener } from './admin/listener.ts';
 import { Drain } from './admin/drain.ts';
 import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';

@@ -6,7 +6,7 @@ import type { Config, OperatorsListener } from '../config/config.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/operators-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
-import { createOperatorsListener, type OperatorsState } from './operators.ts';
+import { createOperatorsListener, type OperatorsState } from './listener.ts';
 import type { SidecarState } from './overview.ts';
 import { problemsPageOf } from './problems.ts';
 

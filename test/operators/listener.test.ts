@@ -5,7 +5,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { hashOf } from '../../src/accounts/api-key.ts';
 import type { Operations } from '../../src/accounts/operations.ts';
 import { isKnownHost } from '../../src/operators/host.ts';
-import { createOperatorsListener } from '../../src/operators/operators.ts';
+import { createOperatorsListener } from '../../src/operators/listener.ts';
 import { findToken } from '../../src/operators/tokens.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';

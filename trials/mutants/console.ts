@@ -102,7 +102,7 @@ export const consoleMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/operators/operators.ts',
+    'src/operators/listener.ts',
     ['test/operators/console.test.ts'],
     [
       [", 'Cache-Control': 'no-store'", '', 'nothing of the listener is cached'],

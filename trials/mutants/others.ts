@@ -19,7 +19,7 @@ export const otherMutants: readonly Mutant[] = [
     [['maxChanges = 100;', 'maxChanges = 101;', 'a reload writes at most 100 lines of changes']],
   ),
   ...mutantsOf(
-    'src/operators/operators.ts',
+    'src/operators/listener.ts',
     ['test/operators/listener.test.ts'],
     [
       [
