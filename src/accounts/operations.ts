@@ -19,7 +19,7 @@ export interface OperationsOptions {
 }
 
 /** The actor of a change, and its idempotency key. */
-export interface Request {
+export interface ChangeRequest {
   /** As in `AuditEvent`. */
   readonly actor: string;
   readonly once?: IdempotencyKey | undefined;
@@ -50,14 +50,14 @@ export class Operations extends Queries {
     this.#audit = audit;
   }
 
-  async add(id: string, name: string, request: Request): Promise<AccountView> {
+  async add(id: string, name: string, request: ChangeRequest): Promise<AccountView> {
     return this.#change(id, request, 'account_added', (found, viewing) => {
       const account = changes.newAccount(found, id, name);
       return { account, view: viewAccount(account, viewing), details: { name } };
     });
   }
 
-  async rename(id: string, name: string, request: Request): Promise<AccountView> {
+  async rename(id: string, name: string, request: ChangeRequest): Promise<AccountView> {
     return this.#change(id, request, 'account_renamed', (found, viewing) => {
       const before = changes.existing(found, id);
       const account = { ...before, name };
@@ -70,7 +70,7 @@ export class Operations extends Queries {
   }
 
   /** Activating an active account changes nothing. */
-  async setActive(id: string, active: boolean, request: Request): Promise<AccountView> {
+  async setActive(id: string, active: boolean, request: ChangeRequest): Promise<AccountView> {
     return this.#change(id, request, active ? 'account_activated' : 'account_deactivated', (found, viewing) => {
       const before = changes.existing(found, id);
       const account = { ...before, active };
@@ -82,7 +82,7 @@ export class Operations extends Queries {
     });
   }
 
-  async issueKey(id: string, wishes: KeyOptions, request: Request): Promise<IssuedKeyView> {
+  async issueKey(id: string, wishes: KeyOptions, request: ChangeRequest): Promise<IssuedKeyView> {
     return this.#change(id, request, 'key_issued', (found, viewing) => {
       const { environment, kind, lifetime } = wishes;
       const expiresAt = lifetime === undefined ? undefined : viewing.now + lifetime;
@@ -94,7 +94,7 @@ export class Operations extends Queries {
   }
 
   /** @param overlap how long the old key stays valid, in milliseconds */
-  async rotateKey(id: string, keyId: string, overlap: number, request: Request): Promise<IssuedKeyView> {
+  async rotateKey(id: string, keyId: string, overlap: number, request: ChangeRequest): Promise<IssuedKeyView> {
     return this.#change(id, request, 'key_rotated', (found, viewing) => {
       const before = changes.existing(found, id);
       const { account, key, secret, oldEndsAt } = changes.rotateKey(before, keyId, overlap, viewing.now);
@@ -105,7 +105,7 @@ export class Operations extends Queries {
     });
   }
 
-  async revokeKey(id: string, keyId: string, request: Request): Promise<KeyView> {
+  async revokeKey(id: string, keyId: string, request: ChangeRequest): Promise<KeyView> {
     return this.#change(id, request, 'key_revoked', (found, viewing) => {
       const account = changes.revokeKey(changes.existing(found, id), keyId, viewing.now);
       return { account, view: viewKey(id, changes.keyOf(account, keyId), viewing), details: { key: keyId } };
@@ -116,7 +116,7 @@ export class Operations extends Queries {
     id: string,
     environment: EnvironmentName,
     wishes: changes.EnableOptions,
-    request: Request,
+    request: ChangeRequest,
   ): Promise<EnabledView> {
     return this.#change(id, request, 'encryption_enabled', (found, viewing) => {
       const before = changes.existing(found, id);
@@ -136,7 +136,7 @@ export class Operations extends Queries {
     id: string,
     environment: EnvironmentName,
     grace: number | undefined,
-    request: Request,
+    request: ChangeRequest,
   ): Promise<EncryptionView> {
     return this.#change(id, request, 'encryption_disabled', (found, viewing) => {
       const account = changes.disableEncryption(changes.existing(found, id), environment, grace, viewing.now);
@@ -151,7 +151,7 @@ export class Operations extends Queries {
     id: string,
     environment: EnvironmentName,
     until: number | undefined,
-    request: Request,
+    request: ChangeRequest,
   ): Promise<EncryptionView> {
     const action = until === undefined ? 'grace_ended' : 'grace_changed';
     return this.#change(id, request, action, (found, viewing) => {
@@ -169,7 +169,7 @@ export class Operations extends Queries {
    *
    * @throws AccountsError `master_key_not_configured`
    */
-  async rekey(to: Vault, { actor }: Request): Promise<number> {
+  async rekey(to: Vault, { actor }: ChangeRequest): Promise<number> {
     if (this.#vault.holds(to) === 'none') {
       throw new AccountsError(
         'master_key_not_configured',
@@ -186,7 +186,7 @@ export class Operations extends Queries {
 
   async #change<View extends object, Secret extends object = object>(
     id: string,
-    { actor, once }: Request,
+    { actor, once }: ChangeRequest,
     action: AuditAction,
     decide: (found: StoredAccount | undefined, viewing: Viewing) => Made<View, Secret>,
   ): Promise<View & Secret> {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { identifier } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import type { Request } from '../accounts/operations.ts';
+import type { ChangeRequest } from '../accounts/operations.ts';
 import type { PlainOperations } from '../accounts/plain-operations.ts';
 import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
@@ -21,7 +21,7 @@ export interface Parts {
 }
 
 /** The request of an endpoint, without its input. */
-export interface Caller extends Request {
+export interface Caller extends ChangeRequest {
   /** The token it came with. */
   readonly token: OperatorsToken;
 }
