@@ -12,7 +12,7 @@ import { DeactivateAccount, RenameAccount } from './account-dialogs.tsx';
 import { Activity } from './activity.tsx';
 import { Encryptions } from './encryption.tsx';
 import { Keys } from './keys.tsx';
-import type { OfAccount } from './of-account.ts';
+import type { AccountTab } from './account-tab.ts';
 
 const say = texts.account;
 
@@ -59,7 +59,7 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
   );
 }
 
-function Head({ account, loaded }: OfAccount) {
+function Head({ account, loaded }: AccountTab) {
   const asking = useSignal<'rename' | 'deactivate' | undefined>(undefined);
   const refused = useSignal<Refused | undefined>(undefined);
   const close = (): void => {

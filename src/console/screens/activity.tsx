@@ -5,12 +5,12 @@ import { texts } from '../texts.ts';
 import { Show, Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
 import { Events } from './audit.tsx';
-import type { OfAccount } from './of-account.ts';
+import type { AccountTab } from './account-tab.ts';
 
 const say = texts.activity;
 
 /** What was refused of an account lately, each explained. */
-export function Activity({ account }: OfAccount) {
+export function Activity({ account }: AccountTab) {
   const loaded = useLoad(
     () => ask(api.GET('/api/v1/activity', { params: { query: { account: account.id } } })),
     account.id,

@@ -10,13 +10,13 @@ import { Dialog } from '../ui/dialog.tsx';
 import { When } from '../ui/when.tsx';
 import { DisableEncryption, EnableEncryption } from './encryption-dialogs.tsx';
 import { Grace } from './grace.tsx';
-import type { OfAccount } from './of-account.ts';
+import type { AccountTab } from './account-tab.ts';
 import { Tester } from './tester.tsx';
 
 const say = texts.encryption;
 
 /** How an account encrypts, in each environment, and where it can be tried. */
-export function Encryptions({ account, loaded }: OfAccount) {
+export function Encryptions({ account, loaded }: AccountTab) {
   const shown = useSignal<EnabledEncryption | undefined>(undefined);
   const handedOver = useSignal<Credentials | undefined>(undefined);
   const made = (enabled: EnabledEncryption): void => {
@@ -45,7 +45,7 @@ export function Encryptions({ account, loaded }: OfAccount) {
 }
 
 function InEnvironment(
-  props: OfAccount & { environment: EnvironmentName; onMade: (enabled: EnabledEncryption) => void },
+  props: AccountTab & { environment: EnvironmentName; onMade: (enabled: EnabledEncryption) => void },
 ) {
   const { account, loaded, environment, onMade } = props;
   const asking = useSignal<'enable' | 'replace' | 'disable' | undefined>(undefined);

@@ -9,7 +9,7 @@ import { Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
 import { inFull } from '../dates.ts';
 import { IssueKey, RevokeKey, RotateKey } from './key-dialogs.tsx';
-import type { OfAccount } from './of-account.ts';
+import type { AccountTab } from './account-tab.ts';
 import { Warnings } from './rotation.tsx';
 
 const say = texts.keys;
@@ -17,7 +17,7 @@ const say = texts.keys;
 type Asking = { readonly what: 'issue' } | { readonly what: 'rotate' | 'revoke'; readonly key: ApiKey };
 
 /** The API keys of an account. */
-export function Keys({ account, loaded }: OfAccount) {
+export function Keys({ account, loaded }: AccountTab) {
   const asking = useSignal<Asking | undefined>(undefined);
   const issued = useSignal<IssuedKey | undefined>(undefined);
   const showEnded = useSignal(false);

@@ -1,8 +1,8 @@
 import type { Account } from '../api.ts';
 import type { Loaded } from '../load.ts';
 
-/** What the tabs of an account are given. */
-export interface OfAccount {
+/** The props of the tabs of an account. */
+export interface AccountTab {
   readonly account: Account;
   readonly loaded: Loaded<Account>;
 }
