@@ -5,7 +5,7 @@ import { environmentNames, environmentOf, hashOf, kindOf, prefixOf } from './api
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { isInGrace } from './conditions.ts';
 import { rfc3339 } from './dates.ts';
-import { longestGrace } from './durations.ts';
+import { maxGrace } from './durations.ts';
 import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { openCredentials } from './open-account.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, StoredPrevious } from './store.ts';
@@ -162,7 +162,7 @@ export function changeGrace(
   if (before?.previous === undefined || !isInGrace(before, now)) {
     throw new AccountsError('grace_not_running', `account ${account.id} has no grace in ${environment}`);
   }
-  if (until !== undefined && (until <= now || until > now + longestGrace)) {
+  if (until !== undefined && (until <= now || until > now + maxGrace)) {
     throw new AccountsError(
       'until_not_allowed',
       'expected a time within the next 365 days: to end the grace now, use "end"',

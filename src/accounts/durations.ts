@@ -9,6 +9,6 @@ export const lifetime = within(duration, 1_000, 3_650 * day, 'from 1s to 3650d')
 /** How long the old key stays valid beside its successor. */
 export const overlap = within(duration, 0, 365 * day, 'up to 365d');
 /** The longest grace, in milliseconds. */
-export const longestGrace = 365 * day;
+export const maxGrace = 365 * day;
 /** How long the previous credentials, or plaintext, are accepted beside new credentials. */
-export const grace = within(duration, 1_000, longestGrace, 'from 1s to 365d');
+export const grace = within(duration, 1_000, maxGrace, 'from 1s to 365d');

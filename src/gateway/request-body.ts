@@ -19,7 +19,7 @@ export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
 }
 
 /**
- * Reads a body of up to `limits.requestBody` and `most` bytes into memory, within the budget of all requests and within
+ * Reads a body of up to `limits.requestBody` and `maxLength` bytes into memory, within the budget of all requests and within
  * `timeouts.request`. Empty if there is none.
  *
  * @returns never settles if the client leaves or the time is over, because then the request is over, too
@@ -27,10 +27,10 @@ export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
 export function readBody(
   reply: Reply,
   head: RequestHead,
-  most = Infinity,
+  maxLength = Infinity,
 ): Buffer | Refusal | Promise<Buffer | Refusal> {
   if (head.body.kind === 'none') return Buffer.alloc(0);
-  const limit = Math.min(most, reply.request.rules.limits.requestBody);
+  const limit = Math.min(maxLength, reply.request.rules.limits.requestBody);
   if ((head.body.contentLength ?? 0) > limit) return new Refusal('body_too_large');
   reply.wait('request_timeout');
   if (head.expectsContinue) reply.raw.writeContinue();

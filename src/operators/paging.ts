@@ -15,17 +15,17 @@ export const searchText: Kind<string> = {
 export const after = textValue(identifier).optional().describe('Begins behind the account with this id.');
 
 /** How many items a page has at most. */
-const longestPage = 1_000;
+const maxPageSize = 1_000;
 
 /** The size of a page, from the query. */
 export const pageSize = z
-  .string({ error: `expected a number from 1 to ${longestPage}` })
+  .string({ error: `expected a number from 1 to ${maxPageSize}` })
   .transform((text, context) => {
     const size = /^[0-9]{1,4}$/.test(text) ? Number(text) : 0;
-    if (size >= 1 && size <= longestPage) return size;
-    context.addIssue(`expected a number from 1 to ${longestPage}`);
+    if (size >= 1 && size <= maxPageSize) return size;
+    context.addIssue(`expected a number from 1 to ${maxPageSize}`);
     return z.NEVER;
   })
   .prefault('100')
-  .meta({ type: 'integer', minimum: 1, maximum: longestPage, default: 100 })
-  .describe(`Items on a page, from 1 to ${longestPage}.`);
+  .meta({ type: 'integer', minimum: 1, maximum: maxPageSize, default: 100 })
+  .describe(`Items on a page, from 1 to ${maxPageSize}.`);

@@ -168,9 +168,9 @@ export class ResponseParser {
     return held.toString('latin1', 0, found);
   }
 
-  /** Keeps the rest of `chunk`, up to `most` bytes in total. */
-  #hold(chunk: Buffer, most: number): void {
-    const length = Math.min(most, this.#heldLength + chunk.length - this.#at);
+  /** Keeps the rest of `chunk`, up to `maxLength` bytes in total. */
+  #hold(chunk: Buffer, maxLength: number): void {
+    const length = Math.min(maxLength, this.#heldLength + chunk.length - this.#at);
     if (length > this.#held.length) {
       const larger = Buffer.allocUnsafe(Math.max(256, 2 * length));
       this.#held.copy(larger, 0, 0, this.#heldLength);

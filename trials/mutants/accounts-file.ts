@@ -83,7 +83,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     'src/accounts/file/receipts.ts',
     ['test/accounts/file/receipts.test.ts', ...store],
     [
-      ['const most = 1_000;', 'const most = 999;', 'the last 1,000 receipts are kept'],
+      ['const maxReceipts = 1_000;', 'const maxReceipts = 999;', 'the last 1,000 receipts are kept'],
       [
         'if (kept !== undefined && kept.request !== request) {',
         'if (false) {',

@@ -68,13 +68,13 @@ export const accountsMutants: readonly Mutant[] = [
     ["iv: vault.wrap(iv, { ...place, member: 'iv' })", 'iv', 'a new IV is wrapped before it is stored'],
     ['  refuseEqual(after, vault);\n', '', 'new credentials are compared with those of the other environment'],
     [
-      'until <= now || until > now + longestGrace',
-      'until < now || until > now + longestGrace',
+      'until <= now || until > now + maxGrace',
+      'until < now || until > now + maxGrace',
       'a grace does not end now by its end',
     ],
     [
-      'until <= now || until > now + longestGrace',
-      'until <= now || until > now + longestGrace + 1',
+      'until <= now || until > now + maxGrace',
+      'until <= now || until > now + maxGrace + 1',
       'a grace is no longer than a year',
     ],
     [
@@ -278,12 +278,12 @@ export const accountsMutants: readonly Mutant[] = [
     ['test/accounts/transfer/lines.test.ts'],
     [
       [
-        'if (length > longestLine + 1) parts = [];',
+        'if (length > maxLineLength + 1) parts = [];',
         'if (false) parts = [];',
         'nothing is kept of a line that is too long',
         'only memory tells: the line is left out in either case',
       ],
-      ['line.length > longestLine;', 'line.length > longestLine + 1;', 'a line has at most 256 KiB'],
+      ['line.length > maxLineLength;', 'line.length > maxLineLength + 1;', 'a line has at most 256 KiB'],
       ['{ fatal: true }', '{ fatal: false }', 'a file is UTF-8'],
     ],
   ),
@@ -292,7 +292,7 @@ export const accountsMutants: readonly Mutant[] = [
     ['test/accounts/transfer/csv.test.ts'],
     [
       ['if (cells.length > maxCells)', 'if (cells.length > maxCells + 1)', 'a record has at most 1,000 cells'],
-      ['if (cell.length > longestCell) {', 'if (false) {', 'a cell is bounded'],
+      ['if (cell.length > maxCellLength) {', 'if (false) {', 'a cell is bounded'],
       [
         "next === undefined || next === ',' ? quote + 1 : undefined",
         'quote + 1',

@@ -11,7 +11,7 @@ export const root = join(import.meta.dirname, '../..');
 const notCopied = new Set(['.git', 'node_modules']);
 
 /** For the tests of one mutant, in milliseconds: one that makes them hang is noticed, too. */
-const longestRun = 180_000;
+const maxRunTime = 180_000;
 
 /** What came of a mutant. */
 export type Outcome =
@@ -42,14 +42,14 @@ export class Copy {
     if (changed === undefined) return { kind: 'stale' };
     writeFileSync(file, changed);
     try {
-      return await this.test(mutant.tests, longestRun);
+      return await this.test(mutant.tests, maxRunTime);
     } finally {
       writeFileSync(file, source);
     }
   }
 
-  /** Runs test files until the first failure. @param longest milliseconds */
-  async test(tests: readonly string[], longest: number): Promise<Outcome> {
+  /** Runs test files until the first failure. @param maxTime milliseconds */
+  async test(tests: readonly string[], maxTime: number): Promise<Outcome> {
     const report = join(this.#path, 'mutant.json');
     rmSync(report, { force: true });
     const vitest = join(root, 'node_modules/vitest/vitest.mjs');
@@ -60,7 +60,7 @@ export class Copy {
       detached: true,
       env: environment(),
     });
-    const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), longest);
+    const timer = setTimeout(() => process.kill(-(child.pid ?? 0), 'SIGKILL'), maxTime);
     const code = await new Promise<number | null>((resolve) => void child.once('close', resolve));
     clearTimeout(timer);
     if (code === 0) return { kind: 'survived' };

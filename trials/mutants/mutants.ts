@@ -6,7 +6,7 @@ import type { Mutant } from './mutant.ts';
 const leastNoticed = 0.9;
 
 /** For all tests together, in milliseconds. */
-const longestCheck = 1_200_000;
+const maxCheckTime = 1_200_000;
 
 export interface Tried {
   readonly mutant: Mutant;
@@ -15,7 +15,7 @@ export interface Tried {
 
 /** Runs all tests of these mutants without any of them. @throws Error if they fail */
 export async function checkTests(mutants: readonly Mutant[], defer: Defer): Promise<void> {
-  const outcome = await new Copy(defer).test([...new Set(mutants.flatMap(({ tests }) => tests))], longestCheck);
+  const outcome = await new Copy(defer).test([...new Set(mutants.flatMap(({ tests }) => tests))], maxCheckTime);
   if (outcome.kind !== 'survived') throw new Error(`the tests fail without a mutant: ${JSON.stringify(outcome)}`);
 }
 

@@ -7,7 +7,7 @@ import type { Companion } from './replace.ts';
 import type { IdempotencyKey } from '../store.ts';
 
 /** How many are kept: the oldest is forgotten for the next. */
-const most = 1_000;
+const maxReceipts = 1_000;
 
 /** By idempotency key, the oldest first. */
 const keptForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), receipt: z.string() })]));
@@ -37,7 +37,7 @@ export class Receipts {
   /** The file as it shall be with one more. */
   with({ key, request }: IdempotencyKey, receipt: string): Companion {
     const kept = [...this.#read().set(key, { request, receipt })];
-    return { path: this.#path, text: `${JSON.stringify(kept.slice(-most))}\n` };
+    return { path: this.#path, text: `${JSON.stringify(kept.slice(-maxReceipts))}\n` };
   }
 
   #read(): Kept {

@@ -10,7 +10,7 @@ const firstDelay = 1_000;
 const interval = 60_000;
 
 /** Accounts remembered at most while they cannot be written; others are left out. */
-const most = 100_000;
+const maxNoted = 100_000;
 
 /**
  * When accounts that do not encrypt last sent an envelope, in a file beside the accounts' file, so that the command line can
@@ -36,7 +36,7 @@ export class UnexpectedEnvelopesFile implements UnexpectedEnvelopes {
 
   unexpected(account: string, environment: EnvironmentName, at: number): void {
     const id = idOf(account, environment);
-    if (this.#noted.size < most || this.#noted.has(id)) this.#noted.set(id, at);
+    if (this.#noted.size < maxNoted || this.#noted.has(id)) this.#noted.set(id, at);
     this.#timer ??= setTimeout(() => void this.write(), this.#delay).unref();
   }
 

@@ -8,7 +8,7 @@ const channel = 'envelope_sidecar_accounts';
 
 /** How long after an attempt the next one is made: at once for the first time, then twice as long each. Milliseconds. */
 const firstPause = 100;
-const longestPause = 5_000;
+const maxPause = 5_000;
 
 /** The events of a connection. */
 interface News {
@@ -114,7 +114,7 @@ export class Connection {
 
   #again(): void {
     if (this.#closed) return;
-    this.#pause = Math.min(Math.max(firstPause, this.#pause * 2), longestPause);
+    this.#pause = Math.min(Math.max(firstPause, this.#pause * 2), maxPause);
     this.#retry = setTimeout(() => void this.open(), this.#pause);
   }
 }

@@ -40,10 +40,10 @@ export function openSample({ sample, unreadable }: Inspection, vault: Vault): Se
 /**
  * Looks at a database without changing it.
  *
- * @param most how many accounts the sample has at most
+ * @param maxSample how many accounts the sample has at most
  * @throws AccountsError the database cannot be reached, or lacks what this version reads
  */
-export async function inspect(url: string, most: number): Promise<Inspection> {
+export async function inspect(url: string, maxSample: number): Promise<Inspection> {
   const pool = await changePool(url, 1);
   try {
     const rows = await query<AccountRow>(
@@ -51,7 +51,7 @@ export async function inspect(url: string, most: number): Promise<Inspection> {
       `${selectAccounts} WHERE a.account_id IN (
         SELECT account_id FROM envelope_sidecar.encryption WHERE key IS NOT NULL OR previous_key IS NOT NULL
         GROUP BY account_id ORDER BY random() LIMIT $1)`,
-      [most],
+      [maxSample],
     );
     const sample: StoredAccount[] = [];
     const unreadable: AccountsError[] = [];

@@ -4,12 +4,12 @@ import { differencesButKeys, keyDifferences, type Difference } from '../differen
 import type { KeyHolder } from '../directory.ts';
 
 /** Accounts remembered at most. A change of any other one is applied without a line in the log. */
-const most = 1_000;
+const maxKeys = 1_000;
 
 /** The versions of accounts that were in the cache before they changed, to tell what changed when they are read again. */
 export class LastKnown {
   readonly #accounts = new LRUCache<string, { account: KeyHolder['account']; readonly keys: Map<string, ApiKey> }>({
-    max: most,
+    max: maxKeys,
   });
 
   /** Remembers an entry of the cache that is about to be dropped or replaced. */

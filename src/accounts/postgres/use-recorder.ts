@@ -9,7 +9,7 @@ const interval = 60_000;
 const soon = 1_000;
 
 /** Uses remembered at most, while they cannot be written; later ones are left out. */
-const most = 100_000;
+const maxUses = 100_000;
 
 /** Rows in one statement. */
 const batch = 1_000;
@@ -47,23 +47,23 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
   }
 
   key(id: string, at: number): void {
-    if (this.#keys.size < most || this.#keys.has(id)) this.#keys.set(id, at);
+    if (this.#keys.size < maxUses || this.#keys.has(id)) this.#keys.set(id, at);
   }
 
   previous(account: string, environment: EnvironmentName, until: number, at: number): void {
     const id = `${account} ${environment}`;
-    if (this.#previous.size < most || this.#previous.has(id)) {
+    if (this.#previous.size < maxUses || this.#previous.has(id)) {
       this.#previous.set(id, { account, environment, until, at });
     }
     if (this.#graces.get(id) === until) return;
-    if (this.#graces.size === most) this.#graces.clear();
+    if (this.#graces.size === maxUses) this.#graces.clear();
     this.#graces.set(id, until);
     this.#soon ??= setTimeout(() => void this.write(), soon).unref();
   }
 
   unexpected(account: string, environment: EnvironmentName, at: number): void {
     const id = `${account} ${environment}`;
-    if (this.#unexpected.size < most || this.#unexpected.has(id)) {
+    if (this.#unexpected.size < maxUses || this.#unexpected.has(id)) {
       this.#unexpected.set(id, { account, environment, at });
     }
   }

@@ -1,4 +1,4 @@
-import { longestLine, tooLong } from './lines.ts';
+import { maxLineLength, tooLong } from './lines.ts';
 
 /** Records of a CSV text (RFC 4180): cells in quotes may hold commas, quotes written twice, and newlines. */
 export type CsvRecord =
@@ -8,7 +8,7 @@ export type CsvRecord =
 
 /** Cells of a record at most, and characters of a cell. */
 const maxCells = 1_000;
-const longestCell = 16_384;
+const maxCellLength = 16_384;
 
 /** Makes records of lines, each with the number of its first line, from 1. @param lines undefined: one that is too long */
 export async function* csvRecords(lines: AsyncIterable<string | undefined>): AsyncIterable<CsvRecord> {
@@ -18,7 +18,7 @@ export async function* csvRecords(lines: AsyncIterable<string | undefined>): Asy
     line += 1;
     begun ??= { line, parts: [], length: 0 };
     begun.length += text === undefined ? Infinity : text.length + 1;
-    if (text === undefined || begun.length > longestLine + 1) {
+    if (text === undefined || begun.length > maxLineLength + 1) {
       // Nothing is kept of a line that is too long: it is not known whether it ends inside quotes.
       yield { line: begun.line, problem: tooLong, isLast: true };
       return;
@@ -47,8 +47,8 @@ function cellsOf(text: string): Cells {
     const cell = written.startsWith('"') ? written.slice(1, -1).replaceAll('""', '"') : written;
     cells.push(cell);
     if (cells.length > maxCells) return { problem: `more than ${maxCells} cells`, isLast: false };
-    if (cell.length > longestCell) {
-      return { problem: `cell ${cells.length} is longer than ${longestCell} characters`, isLast: false };
+    if (cell.length > maxCellLength) {
+      return { problem: `cell ${cells.length} is longer than ${maxCellLength} characters`, isLast: false };
     }
     if (end === text.length) return { cells };
     from = end + 1;

@@ -1,13 +1,13 @@
 import { createReadStream } from 'node:fs';
 
 /** Characters of a line at most, and of a CSV record of several lines: a thousand keys fit. */
-export const longestLine = 262_144;
+export const maxLineLength = 262_144;
 
 /** The problem of a longer one. */
 export const tooLong = 'longer than 256 KiB';
 
 /**
- * The lines of a text file, read on demand; undefined for one that is longer than `longestLine`, which is not kept. A byte order
+ * The lines of a text file, read on demand; undefined for one that is longer than `maxLineLength`, which is not kept. A byte order
  * mark is left out.
  *
  * @param told called with the number of bytes read so far
@@ -21,12 +21,12 @@ export async function* linesOf(path: string, told: (bytes: number) => void): Asy
   let length = 0;
   const add = (part: string): void => {
     length += part.length;
-    if (length > longestLine + 1) parts = [];
+    if (length > maxLineLength + 1) parts = [];
     else parts.push(part);
   };
   const end = (): string | undefined => {
     const line = parts.join('').replace(/\r$/, '');
-    const isTooLong = length > longestLine + 1 || line.length > longestLine;
+    const isTooLong = length > maxLineLength + 1 || line.length > maxLineLength;
     parts = [];
     length = 0;
     return isTooLong ? undefined : line;
