@@ -167,7 +167,7 @@ export const exchangeMutants: readonly Mutant[] = [
     ['test/gateway/cipher-test.test.ts'],
     [
       [
-        'const limit = Math.min(most, reply.request.rules.limits.requestBody);',
+        'const limit = Math.min(maxLength, reply.request.rules.limits.requestBody);',
         'const limit = reply.request.rules.limits.requestBody;',
         'the test endpoints take 64 KiB',
       ],
