@@ -15,7 +15,9 @@ import { limitMetrics } from '../../src/telemetry/limit-metrics.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
 import { Readiness } from '../../src/admin/readiness.ts';
-import { OperationMetrics } from '../../src/telemetry/operation-metrics.ts';
+import { accountMetrics } from '../../src/telemetry/account-metrics.ts';
+import { processMetrics } from '../../src/telemetry/process-metrics.ts';
+import { ReloadMetrics } from '../../src/telemetry/reload-metrics.ts';
 import { operatorsMetrics } from '../../src/telemetry/operators-metrics.ts';
 import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
 import { describeUnless } from '../support/describe-unless.ts';
@@ -57,8 +59,10 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
     () => 0,
   );
   void recorder.stop();
-  const operation = new OperationMetrics(registry, '1.2.3', () => tallyOf([], 0));
-  for (const file of ['sidecar', 'accounts'] as const) operation.loaded(file, 0);
+  const reloads = new ReloadMetrics(registry);
+  processMetrics(registry, '1.2.3');
+  accountMetrics(registry, () => tallyOf([], 0));
+  for (const file of ['sidecar', 'accounts'] as const) reloads.loaded(file, 0);
   operatorsMetrics(registry);
   certificateMetrics(registry, () => []);
   void new Readiness(registry, silent);

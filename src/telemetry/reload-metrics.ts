@@ -1,0 +1,61 @@
+import { Counter, Gauge, type Registry } from 'prom-client';
+
+/** The files of a configuration, as labels. */
+type ConfigFile = 'sidecar' | 'accounts';
+
+/** Counts the reloads of the configuration's files. */
+export class ReloadMetrics {
+  readonly #reloads: Counter<'file' | 'outcome'>;
+  readonly #lastSuccess: Gauge<'file'>;
+  readonly #successful: Gauge<'file'>;
+
+  constructor(registry: Registry) {
+    const registers = [registry];
+    this.#reloads = new Counter({
+      name: 'envelope_sidecar_config_reloads_total',
+      help: 'Reloads of a configuration file (sidecar or accounts), by outcome: ok or failed.',
+      labelNames: ['file', 'outcome'],
+      registers,
+    });
+    this.#lastSuccess = new Gauge({
+      name: 'envelope_sidecar_config_last_reload_success_timestamp_seconds',
+      help: 'When the content in force of a configuration file was loaded.',
+      labelNames: ['file'],
+      registers,
+    });
+    this.#successful = new Gauge({
+      name: 'envelope_sidecar_config_last_reload_successful',
+      help: 'Whether the last reload of a configuration file succeeded: 1 or 0.',
+      labelNames: ['file'],
+      registers,
+    });
+  }
+
+  /** A file that the process started with: not a reload. @param now epoch milliseconds */
+  loaded(file: ConfigFile, now: number): void {
+    for (const outcome of ['ok', 'failed']) this.#reloads.inc({ file, outcome }, 0);
+    this.#succeeded(file, now);
+  }
+
+  /** Counts a file whose new content is in force. @param now epoch milliseconds */
+  reloaded(file: ConfigFile, now: number): void {
+    this.#reloads.inc({ file, outcome: 'ok' });
+    this.#succeeded(file, now);
+  }
+
+  reloadFailed(file: ConfigFile): void {
+    this.#reloads.inc({ file, outcome: 'failed' });
+    this.#successful.set({ file }, 0);
+  }
+
+  /** The accounts are no longer in a file. */
+  removed(file: ConfigFile): void {
+    this.#lastSuccess.remove({ file });
+    this.#successful.remove({ file });
+  }
+
+  #succeeded(file: ConfigFile, now: number): void {
+    this.#lastSuccess.set({ file }, now / 1_000);
+    this.#successful.set({ file }, 1);
+  }
+}
