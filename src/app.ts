@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
-import type { Directory } from './accounts/directory.ts';
+import type { KeyDirectory } from './accounts/key-directory.ts';
 import type { OpenAccounts } from './accounts/open-accounts.ts';
 import { sampleOf } from './accounts/sealed-sample.ts';
 import { createAdminListener } from './admin/listener.ts';
@@ -278,7 +278,7 @@ export class App {
   }
 
   /** Closes a part that was replaced, after the last request that began with it. */
-  async #closeWhenUnused(part: Upstream | Directory, closable: { close(): unknown }): Promise<void> {
+  async #closeWhenUnused(part: Upstream | KeyDirectory, closable: { close(): unknown }): Promise<void> {
     await until(() => !this.#gateway.uses(part), Infinity);
     await closable.close();
   }

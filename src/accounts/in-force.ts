@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Account } from './account.ts';
 import { AccountsError } from './accounts-error.ts';
-import type { VersionedDirectory } from './directory.ts';
+import type { VersionedDirectory } from './key-directory.ts';
 import { openAccount } from './open-account.ts';
 import type { PlainOperations } from './plain-operations.ts';
 import type { Vault } from './vault.ts';

@@ -1,5 +1,5 @@
 import type { Account } from './account.ts';
-import type { DirectoryState, VersionedDirectory } from './directory.ts';
+import type { DirectoryState, VersionedDirectory } from './key-directory.ts';
 import type { SealedSample } from './sealed-sample.ts';
 import type { PlainOperations } from './plain-operations.ts';
 import type { Tally } from './tally.ts';

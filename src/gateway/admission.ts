@@ -1,5 +1,5 @@
 import { environmentOf, hashOf, kindOf } from '../accounts/api-key.ts';
-import type { Found, KeyHolder } from '../accounts/directory.ts';
+import type { Found, KeyHolder } from '../accounts/key-directory.ts';
 import type { Limits, ReportableCode, Route } from '../config/config.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import { continueWith } from '../continue-with.ts';

@@ -1,5 +1,5 @@
 import { environmentOf, isWellFormed, prefixOf, type ApiKey, type EnvironmentName } from '../accounts/api-key.ts';
-import type { Found, KeyHolder } from '../accounts/directory.ts';
+import type { Found, KeyHolder } from '../accounts/key-directory.ts';
 import { Refusal } from './refusal.ts';
 
 /** RFC 6750 §2.1 with the scheme in any case (RFC 9110 §11.1) and one or more spaces. */

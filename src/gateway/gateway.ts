@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Directory } from '../accounts/directory.ts';
+import type { KeyDirectory } from '../accounts/key-directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import type { RefusalCode } from '../errors.ts';
@@ -93,7 +93,7 @@ export class Gateway {
   }
 
   /** Whether a request in flight began by rules with this part, and may still use it. */
-  uses(part: Upstream | Directory): boolean {
+  uses(part: Upstream | KeyDirectory): boolean {
     return [...this.inFlight].some(({ request }) => request.rules.has(part));
   }
 

@@ -1,4 +1,4 @@
-import type { Directory, Found } from '../accounts/directory.ts';
+import type { KeyDirectory, Found } from '../accounts/key-directory.ts';
 
 /**
  * Limits the pending look-ups of keys that the directory does not hold: until they end, guesses cannot be told from good keys.
@@ -23,12 +23,12 @@ export class LookUps {
   }
 
   /** @param isSuspect called only if the directory does not hold the key */
-  find(directory: Directory, hash: string, isSuspect: () => boolean): Found | Promise<Found> {
+  find(directory: KeyDirectory, hash: string, isSuspect: () => boolean): Found | Promise<Found> {
     if (directory.holds(hash)) return directory.find(hash);
     return isSuspect() ? this.#findForSuspect(directory, hash) : this.#ask(directory, hash);
   }
 
-  async #findForSuspect(directory: Directory, hash: string): Promise<Found> {
+  async #findForSuspect(directory: KeyDirectory, hash: string): Promise<Found> {
     if (this.#suspectPending >= this.#suspectLimit) {
       if (this.#queue.length >= this.#limit) return 'unavailable';
       await new Promise<void>((resolve) => void this.#queue.push(resolve));
@@ -44,7 +44,7 @@ export class LookUps {
     }
   }
 
-  async #ask(directory: Directory, hash: string): Promise<Found> {
+  async #ask(directory: KeyDirectory, hash: string): Promise<Found> {
     if (this.#pending >= this.#limit) return 'unavailable';
     this.#pending += 1;
     try {

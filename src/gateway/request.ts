@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { kindOf, type EnvironmentName } from '../accounts/api-key.ts';
-import type { KeyHolder } from '../accounts/directory.ts';
+import type { KeyHolder } from '../accounts/key-directory.ts';
 import type { ReportableCode } from '../config/config.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
 import type { Reservation } from './limits.ts';

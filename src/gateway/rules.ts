@@ -1,6 +1,6 @@
 import { BlockList, isIPv6 } from 'node:net';
 import type { EnvironmentName } from '../accounts/api-key.ts';
-import type { Directory } from '../accounts/directory.ts';
+import type { KeyDirectory } from '../accounts/key-directory.ts';
 import type { Config, Limits, Timeouts } from '../config/config.ts';
 import type { RefusalCode } from '../errors.ts';
 import { Upstream } from '../upstream/upstream.ts';
@@ -21,7 +21,7 @@ export const shippedErrorsPage = 'docs/errors.md';
 
 /** The rules for requests. Replaced as a whole, so that no request sees half of a change. */
 export class Rules {
-  readonly directory: Directory;
+  readonly directory: KeyDirectory;
   readonly router: Router;
   readonly limits: Limits;
   readonly timeouts: Timeouts;
@@ -33,7 +33,7 @@ export class Rules {
   readonly #forEveryHost: ServedEnvironment | undefined;
   readonly #trustedProxies: BlockList | undefined;
 
-  constructor(config: Config, directory: Directory, upstreams: ReadonlyMap<EnvironmentName, Upstream>) {
+  constructor(config: Config, directory: KeyDirectory, upstreams: ReadonlyMap<EnvironmentName, Upstream>) {
     this.directory = directory;
     this.router = new Router(config.routes);
     this.limits = config.limits;
@@ -63,7 +63,7 @@ export class Rules {
   }
 
   /** Whether these rules use a part, which newer rules may have replaced. */
-  has(part: Upstream | Directory): boolean {
+  has(part: Upstream | KeyDirectory): boolean {
     return part === this.directory || (part instanceof Upstream && this.#upstreams.has(part));
   }
 

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import { rfc3339 } from '../accounts/dates.ts';
-import type { DirectoryState } from '../accounts/directory.ts';
+import type { DirectoryState } from '../accounts/key-directory.ts';
 import type { Tally } from '../accounts/tally.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Settings } from '../config/config.ts';

@@ -1,6 +1,6 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { AccountsError } from '../accounts/accounts-error.ts';
-import type { DirectoryState } from '../accounts/directory.ts';
+import type { DirectoryState } from '../accounts/key-directory.ts';
 import { lookupOutcomes, type LookupOutcome, type Monitor } from '../accounts/postgres/monitor.ts';
 import type { Difference } from '../accounts/differences.ts';
 import { logChange } from './change-log.ts';

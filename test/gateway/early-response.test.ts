@@ -1,5 +1,5 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import type { Found } from '../../src/accounts/directory.ts';
+import type { Found } from '../../src/accounts/key-directory.ts';
 import { lingerTime } from '../../src/gateway/refusal.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';

@@ -1,7 +1,7 @@
 import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { Directory } from '../../src/accounts/directory.ts';
+import type { KeyDirectory } from '../../src/accounts/key-directory.ts';
 import { refusals, type RefusalCode } from '../../src/errors.ts';
 import { Gateway } from '../../src/gateway/gateway.ts';
 import { createListener } from '../../src/gateway/listener.ts';
@@ -74,7 +74,7 @@ async function rawResponseTo(request: string, setting: Setting = {}): Promise<Re
 }
 
 /** A gateway with parts that fail in ways that no configuration can cause. */
-async function responseOver(directory: Directory, upstream: Upstream, sent: Sent): Promise<Response> {
+async function responseOver(directory: KeyDirectory, upstream: Upstream, sent: Sent): Promise<Response> {
   const config = configOf(nowhere.origin, { routes });
   const rules = new Rules(config, directory, new Map([['test', upstream]]));
   const silent = createLogger('silent', { write: () => {} });

@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import type { Directory, Found } from '../../src/accounts/directory.ts';
+import type { KeyDirectory, Found } from '../../src/accounts/key-directory.ts';
 import { Budget, Budgets, Reservation } from '../../src/gateway/limits.ts';
 import { connectionOf } from '../../src/gateway/client-connection.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
@@ -169,7 +169,7 @@ describe('a budget', () => {
 
 describe('look-ups', () => {
   /** A directory that holds one key, and finds others when the test says so. */
-  class SlowDirectory implements Directory {
+  class SlowDirectory implements KeyDirectory {
     asked = 0;
     readonly #waiting: ((found: Found) => void)[] = [];
     holds(hash: string): boolean {

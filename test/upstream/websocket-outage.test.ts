@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import type { Found } from '../../src/accounts/directory.ts';
+import type { Found } from '../../src/accounts/key-directory.ts';
 import type * as MemoryDirectory from '../../src/accounts/file/directory.ts';
 import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
 

@@ -1,5 +1,5 @@
 import type { Account } from '../account.ts';
-import type { VersionedDirectory } from '../directory.ts';
+import type { VersionedDirectory } from '../key-directory.ts';
 import type { OpenAccounts } from '../open-accounts.ts';
 import type { PlainOperations } from '../plain-operations.ts';
 import { tallyOf, type Tally } from '../tally.ts';

@@ -1,5 +1,5 @@
 import type { Account } from '../account.ts';
-import type { KeyHolder, UnexpectedEnvelopes, VersionedDirectory } from '../directory.ts';
+import type { KeyHolder, UnexpectedEnvelopes, VersionedDirectory } from '../key-directory.ts';
 import { differences } from '../differences.ts';
 
 /** A directory over accounts held in memory. Key hashes are unique: the accounts' file is checked for that. */

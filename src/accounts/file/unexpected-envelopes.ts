@@ -3,7 +3,7 @@ import { realpathSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { readRegularFile } from '../../yaml/files.ts';
 import type { EnvironmentName } from '../api-key.ts';
-import type { UnexpectedEnvelopes } from '../directory.ts';
+import type { UnexpectedEnvelopes } from '../key-directory.ts';
 
 /** How long after a note the file is written: the first time, and from then on. Milliseconds. */
 const firstDelay = 1_000;

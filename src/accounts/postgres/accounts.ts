@@ -2,7 +2,7 @@ import type { KeyObject } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import type { Account } from '../account.ts';
-import type { DirectoryState } from '../directory.ts';
+import type { DirectoryState } from '../key-directory.ts';
 import type { AccountsDatabase, OpenAccounts } from '../open-accounts.ts';
 import type { SealedSample } from '../sealed-sample.ts';
 import { carriedOut, operationsBy } from '../plain-operations.ts';

@@ -1,6 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { Account } from '../account.ts';
-import type { DirectoryState, Found, KeyHolder, UnexpectedEnvelopes, Uses, VersionedDirectory } from '../directory.ts';
+import type {
+  DirectoryState,
+  Found,
+  KeyHolder,
+  UnexpectedEnvelopes,
+  Uses,
+  VersionedDirectory,
+} from '../key-directory.ts';
 import { differencesButKeys, keyDifferences } from '../differences.ts';
 import { openAccount } from '../open-account.ts';
 import type { Vault } from '../vault.ts';

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { ApiKey } from '../api-key.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
-import type { KeyHolder } from '../directory.ts';
+import type { KeyHolder } from '../key-directory.ts';
 
 /** Accounts remembered at most. A change of any other one is applied without a line in the log. */
 const maxKeys = 1_000;

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { EnvironmentName } from '../api-key.ts';
-import type { UnexpectedEnvelopes, Uses } from '../directory.ts';
+import type { UnexpectedEnvelopes, Uses } from '../key-directory.ts';
 
 /** How often uses are written down, and with that how old a `last used` may be. Milliseconds. */
 const interval = 60_000;

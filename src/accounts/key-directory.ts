@@ -11,8 +11,8 @@ export interface KeyHolder {
 /** `unavailable`: the store cannot tell at the moment; a wrong 401 would make a merchant's server give up. */
 export type Found = KeyHolder | undefined | 'unavailable';
 
-/** Looks up API keys. */
-export interface Directory {
+/** Looks up accounts by their API keys. */
+export interface KeyDirectory {
   /**
    * Finds the holder of the key with this hash (lower-case hex SHA-256). A look-up by hash takes the same time for known and
    * unknown keys, and compares no key byte by byte, so that its duration reveals nothing. A promise only if the database must be
@@ -31,7 +31,7 @@ export interface Directory {
 }
 
 /** A directory that knows which version of an account it works by. */
-export interface VersionedDirectory extends Directory {
+export interface VersionedDirectory extends KeyDirectory {
   /** Whether requests with keys of this account are decided by this version of it, not by an earlier one. */
   isInForce(account: Account): boolean;
 }
