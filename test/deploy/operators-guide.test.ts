@@ -36,7 +36,7 @@ describe('the guide for operators', () => {
   });
 
   test('says of every refusal what to look at', () => {
-    const rows = [...guide.matchAll(/^\| \[`(\w+)`\]\(\.\.\/errors\.md#(\w+)\) +\| \S/gm)];
+    const rows = [...guide.matchAll(/^- \[`(\w+)`\]\(\.\.\/errors\.md#(\w+)\): \S/gm)];
     expect(new Set(rows.map(([, code]) => code))).toEqual(new Set(Object.keys(refusals)));
     expect(rows).toHaveLength(Object.keys(refusals).length);
     for (const [, code, anchor] of rows) expect(anchor).toBe(code);
