@@ -20,7 +20,7 @@ const layers: readonly (readonly string[])[] = [
   ['accounts/'],
   ['envelope/', 'yaml/'],
   ['input/'],
-  ['continue-with.ts', 'errors.ts', 'http.ts', 'package-file.ts', 'until.ts'],
+  ['continue-with.ts', 'errors.ts', 'http.ts', 'package-file.ts', 'tls.ts', 'until.ts'],
   // A program of its own, for browsers: it imports nothing of the sidecar, and the sidecar nothing of it.
   ['console/'],
 ];
@@ -50,10 +50,12 @@ function withoutComments(source: string): string {
   return source.replace(/(^|\s)(?:\/\*[\s\S]*?\*\/|\/\/.*$)/gm, '$1');
 }
 
-/** Whether a source imports `node:http` as a value, in whatever way. */
-function loadsHttp(source: string): boolean {
-  const values = source.replace(/^(?:import|export)\s+type\b[^'"]*\bfrom\s*(['"]).*?\1/gm, '');
-  return specifiers(values).some((specifier) => /^(?:node:)?http$/.test(specifier ?? ''));
+/** Whether a source imports one of these modules of Node as a value, in whatever way. */
+function loads(modules: RegExp, source: string): boolean {
+  const values = source
+    .replace(/^(?:import|export)\s+type\b[^'"]*\bfrom\s*(['"]).*?\1/gm, '')
+    .replace(/\btypeof import\(/g, '(');
+  return specifiers(values).some((specifier) => modules.test(specifier?.replace('node:', '') ?? ''));
 }
 
 /** The files below src/ that `file` imports, as paths from there. */
@@ -189,7 +191,13 @@ describe('src/', () => {
 
   // As a whole it takes 16 MB that are not needed here.
   test('only http.ts has node:http loaded, and not as a whole', () => {
-    const importing = [...sources].filter(([, source]) => loadsHttp(source)).map(([file]) => file);
+    const importing = [...sources].filter(([, source]) => loads(/^http$/, source)).map(([file]) => file);
+    expect(importing).toEqual([]);
+  });
+
+  // They have Node parse the certificates of all public CAs.
+  test('only tls.ts has node:tls and node:https loaded, once they are needed', () => {
+    const importing = [...sources].filter(([, source]) => loads(/^(?:tls|https)$/, source)).map(([file]) => file);
     expect(importing).toEqual([]);
   });
 
@@ -277,11 +285,11 @@ const m = import(name);
     "import 'http';",
     "const http = await import('node:http');",
   ])('%j loads all of node:http', (source) => {
-    expect(loadsHttp(source)).toBe(true);
+    expect(loads(/^http$/, source)).toBe(true);
   });
 
   test('types of node:http are free', () => {
-    expect(loadsHttp("import type { Server } from 'node:http';\nimport x from 'node:https';")).toBe(false);
+    expect(loads(/^http$/, "import type { Server } from 'node:http';\nimport x from 'node:https';")).toBe(false);
   });
 
   test('a cycle is found and named, a diamond is none', () => {

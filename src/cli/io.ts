@@ -22,3 +22,8 @@ export type Signal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
 
 /** Exit codes of all commands; 78 is EX_CONFIG of sysexits.h. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, configuration: 78 } as const;
+
+/** The configuration of a command that names none. */
+export function defaultConfig(env: CliIo['env']): string {
+  return env['SIDECAR_CONFIG'] ?? 'config/sidecar.yaml';
+}

@@ -1,7 +1,5 @@
-import { Command, CommanderError } from 'commander';
 import { complain } from './complain.ts';
-import { configOption } from './config-option.ts';
-import { exitCodes, type CliIo } from './io.ts';
+import { defaultConfig, exitCodes, type CliIo } from './io.ts';
 import { OutputFailed } from './output.ts';
 import { serve } from './serve.ts';
 
@@ -28,33 +26,18 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
 }
 
 async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
-  let exitCode: number = exitCodes.done;
-  const program = new Command('sidecar')
-    .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals responses.')
-    .version(io.version)
-    .exitOverride()
-    .configureOutput({ writeOut: (text) => void io.stdout.write(text), writeErr: (text) => void complain(io, text) });
-  const setExitCode = (code: number): void => void (exitCode = code);
+  const config = configToServe(args, io);
+  if (config !== undefined) return serve(io, config);
+  const { runProgram } = await import('./program.ts');
+  return runProgram(args, io);
+}
 
-  program
-    .command('serve')
-    .description('run the sidecar')
-    .addOption(configOption(io))
-    .action(async ({ config }: { config: string }) => {
-      setExitCode(await serve(io, config));
-    });
-  // `serve` loads no other command: it runs for months, beside a payment core.
-  if (args[0] !== 'serve') {
-    const { addOtherCommands } = await import('./other-commands.ts');
-    addOtherCommands(program, io, setExitCode);
-  }
-
-  try {
-    await program.parseAsync(args, { from: 'user' });
-    return exitCode;
-  } catch (error) {
-    if (!(error instanceof CommanderError)) throw error;
-    // `--help` and `--version` succeed; everything else that commander throws is wrong usage.
-    return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
-  }
+/**
+ * The configuration of a plain `serve` or `serve --config FILE`, as containers run it: a sidecar that runs for months does without
+ * the parser of other command lines and its memory. Undefined for all else.
+ */
+function configToServe([command, option, file, ...rest]: readonly string[], { env }: CliIo): string | undefined {
+  if (command !== 'serve' || rest.length > 0) return undefined;
+  if (option === undefined) return defaultConfig(env);
+  return option === '--config' && file !== undefined && !file.startsWith('-') ? file : undefined;
 }

@@ -1,10 +1,10 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { isIPv4 } from 'node:net';
-import { createSecureContext } from 'node:tls';
 import { environmentNames } from '../accounts/api-key.ts';
 import { formatPath } from '../input/member-path.ts';
 import type { MemberPath } from '../input/member-path.ts';
 import type { Partly } from '../input/validate.ts';
+import { tls as nodeTls } from '../tls.ts';
 import type { YamlFile } from '../yaml/yaml-file.ts';
 import { httpMethods } from './choices.ts';
 import type { HttpMethod } from './config.ts';
@@ -82,7 +82,7 @@ function checkCertificate(
     return;
   }
   try {
-    createSecureContext({ cert: tls.cert, key: tls.key });
+    nodeTls().createSecureContext({ cert: tls.cert, key: tls.key });
   } catch (error) {
     // A certificate may parse and still be too weak for a listener, which would only show when it is used.
     file.report([...path, 'cert'], `OpenSSL rejects it: ${(error as { reason?: string }).reason ?? 'unusable'}`);

@@ -1,10 +1,10 @@
 import type { Server, ServerOptions } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import type { Config, ServerTls } from '../config/config.ts';
 import type { RefusalCode } from '../errors.ts';
 import { http, stopAtDestroyed } from '../http.ts';
+import { https } from '../tls.ts';
 import type { Gateway } from './gateway.ts';
 
 /** The merchants' listener: Node's HTTP server with the configured limits, all of whose events go to the gateway. */
@@ -26,7 +26,7 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   const server: Server =
     tls === undefined
       ? http.createServer(options)
-      : createTlsServer({ ...options, ...tlsOptionsOf(tls), handshakeTimeout: timeouts.header });
+      : https().createServer({ ...options, ...tlsOptionsOf(tls), handshakeTimeout: timeouts.header });
   // Node's own limit is 1,000 fields. With room for one more the gateway sees that there were too many.
   server.maxHeadersCount = limits.headers + 1;
   stopAtDestroyed(server);

@@ -1,7 +1,8 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import { Server as TlsServer } from 'node:tls';
+import type { Server as TlsServer } from 'node:tls';
 import type { ServerTls } from '../config/config.ts';
+import { tls as nodeTls } from '../tls.ts';
 import { secureContextOf } from './listener.ts';
 
 /** Requests in progress on a connection. A WebSocket is none: it may last for hours, and is closed at once. */
@@ -19,7 +20,7 @@ export class TlsRenewal {
 
   /** @param server not listening yet. One without TLS has nothing to renew. */
   static of(server: Server, tls: ServerTls | undefined): TlsRenewal | undefined {
-    return server instanceof TlsServer && tls !== undefined ? new TlsRenewal(server, tls) : undefined;
+    return tls !== undefined && server instanceof nodeTls().Server ? new TlsRenewal(server, tls) : undefined;
   }
 
   private constructor(server: TlsServer, { clientCa }: ServerTls) {

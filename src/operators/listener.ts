@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { RequestListener, Server } from 'node:http';
-import { createServer as createTlsServer } from 'node:https';
 import type { TlsOptions } from 'node:tls';
 import fastifyCookie from '@fastify/cookie';
 import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
@@ -9,6 +8,7 @@ import type { OperatorsToken } from '../config/config.ts';
 import { http, stopAtDestroyed } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { CountOperation } from '../telemetry/operators-metrics.ts';
+import { https } from '../tls.ts';
 import { Console, isOfConsole } from './console.ts';
 import type { Caller, Endpoint, Parts } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
@@ -72,7 +72,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
       // Pipelined requests would all be processed and held at once, and no browser sends them.
       const inTurn: RequestListener = (req, res) =>
         void (res.socket === null ? req.socket.destroy() : handle(req, res));
-      return tls === undefined ? http.createServer(limits, inTurn) : createTlsServer({ ...limits, ...tls }, inTurn);
+      return tls === undefined
+        ? http.createServer(limits, inTurn)
+        : https().createServer({ ...limits, ...tls }, inTurn);
     },
     bodyLimit,
     exposeHeadRoutes: false,

@@ -1,6 +1,6 @@
 import { connect as connectPlain, isIP, type OnReadOpts, type Socket } from 'node:net';
-import { connect as connectTls } from 'node:tls';
 import type { UpstreamTarget } from '../config/config.ts';
+import { tls } from '../tls.ts';
 
 /** The address of an upstream in the form that Node's clients take. */
 export interface UpstreamAddress extends UpstreamTarget {
@@ -84,7 +84,7 @@ function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
   if (protocol === 'http:') return connectPlain({ host, port, onread });
   // Node accepts `onread` here too, although its types do not say so.
   const reading = { onread };
-  return connectTls({
+  return tls().connect({
     ...reading,
     host,
     port,

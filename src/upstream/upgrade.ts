@@ -1,6 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
-import httpProxy, { type ServerOptions } from 'http-proxy';
+import { createRequire } from 'node:module';
+import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
 import { maxHeadSize } from './response-parser.ts';
@@ -24,6 +25,8 @@ export interface UpgradeRequest {
   readonly headers: readonly string[];
 }
 
+const require = createRequire(import.meta.url);
+
 const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 
 /**
@@ -42,6 +45,8 @@ export function upgrade(
   onSwitch: SwitchHandler,
 ): UpstreamCall {
   const call = new UpgradeCall(responseHandler, onSwitch);
+  // Loaded at the first handshake: it loads TLS and a client of its own.
+  const httpProxy = require('http-proxy') as typeof import('http-proxy');
   const proxy = httpProxy.createProxyServer();
   proxy.on('proxyReqWs', (proxyRequest) => {
     // The path that was checked is the one that is sent.

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync, globSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { build } from 'vite';
@@ -69,7 +70,7 @@ describe('the built sidecar', () => {
     expect(await run(['check', '--config', join(target, 'sidecar.yaml')]).ended()).toMatchObject({ code: 0 });
   });
 
-  test('loads no package at a start that does not need one, and no parser into the main thread', () => {
+  test('loads no package at a start that does not need one, no TLS, and no parser into the main thread', () => {
     const loaded = new Set<string>();
     const follow = (name: string): void => {
       if (loaded.has(name)) return;
@@ -77,6 +78,7 @@ describe('the built sidecar', () => {
       if (!name.startsWith('./')) return;
       const code = readFileSync(join(folder, name), 'utf8');
       for (const [, next = ''] of code.matchAll(/^(?:import|export)\b[^"'`;]*?["']([^"']+)["'];$/gm)) follow(next);
+      for (const [, next = ''] of code.matchAll(/\b__require\("([^"]+)"\)/g)) follow(next);
     };
     follow('./main.js');
     const sources = [...loaded]
@@ -86,12 +88,16 @@ describe('the built sidecar', () => {
         return map.sources;
       });
     expect(sources.some((source) => source.endsWith('src/app.ts'))).toBe(true);
-    // The thread that reads the configuration gives their memory back.
-    expect(sources.filter((source) => /node_modules\/(?:zod|yaml)\//.test(source))).toEqual([]);
-    expect([...loaded]).not.toContain('node:sqlite');
+    // The thread that reads the configuration gives the memory of two of them back.
+    const unneeded = /node_modules\/(?:zod|yaml|commander|http-proxy|@opentelemetry)\//;
+    expect(sources.filter((source) => unneeded.test(source))).toEqual([]);
     follow('./load-worker.js');
     expect([...loaded]).toContain('./serve.js');
-    expect([...loaded].filter((name) => !name.startsWith('./') && !name.startsWith('node:'))).toEqual([]);
+    const others = [...loaded].filter((name) => !name.startsWith('./'));
+    expect(others.filter((name) => !isBuiltin(name))).toEqual([]);
+    expect(others.filter((name) => /^(?:node:)?(?:tls|https?|http2|sqlite|cluster|child_process)$/.test(name))).toEqual(
+      [],
+    );
   });
 
   test('has source maps, for stack traces that name the sources', () => {

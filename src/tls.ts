@@ -1,0 +1,11 @@
+type Tls = typeof import('node:tls');
+type Https = typeof import('node:https');
+
+/**
+ * Node's `node:tls`, loaded at the first call: it has Node parse the certificates of all public CAs, which takes longer than all
+ * else at a start, and 5 MB.
+ */
+export const tls = (): Tls => process.getBuiltinModule('node:tls');
+
+/** Node's `node:https`, which loads `node:tls`. */
+export const https = (): Https => process.getBuiltinModule('node:https');
