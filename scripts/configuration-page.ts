@@ -8,22 +8,19 @@ export function configurationPage({ sidecar, accounts }: { sidecar: JsonSchema; 
 # Configuration
 
 Two YAML files: one configures the sidecar, the other lists the accounts. [config/sidecar.yaml](../config/sidecar.yaml) and
-[config/accounts.yaml](../config/accounts.yaml) are those of the demo, with comments; \`sidecar init FOLDER\` writes a pair to begin with.
+[config/accounts.yaml](../config/accounts.yaml) configure the demo. \`sidecar init FOLDER\` writes a commented pair for a new installation.
 
 - \`check --config FILE\` prints \`OK\`, or every problem of both files as \`file:line:column  path  message\` and exits with 78. It
   never prints a value, which could be a secret. A warning does not make a file invalid.
-- \`serve\` makes the same checks and does not start with a problem. While it runs, it reloads a file when it changes, and both on SIGHUP.
-  A valid change is applied as a whole, between two requests; an invalid one is logged with all its problems, and the current
-  configuration is kept. Each file counts by itself: if one is invalid, the other is applied all the same. A file named with
-  \`{ file: … }\` belongs to the file that names it. A change of \`accounts\` in the sidecar's file is applied only together with the
-  accounts that it names.
+- \`serve\` makes the same checks and does not start with a problem. While it runs, it reloads a file when it changes, and both on SIGHUP:
+  see [Reload](operators/reload.md).
 - Editors find the JSON Schemas \`sidecar.schema.json\` and \`accounts.schema.json\` by the comment in the first line of each file.
 
 ## How values are written
 
 **YAML.** Version 1.2, core schema, UTF-8, one document. Duplicate members, unknown members and tags (\`!name\`) are errors.
 
-**References.** Any text, a duration or a size included, may come from elsewhere:
+**References.** Any text, including durations and sizes, may be a reference:
 
 - \`"\${ENV_NAME}"\`: an environment variable. It must be set, and be the whole value: \`"x-\${A}"\` is plain text.
 - \`{ file: /run/secrets/x }\`: a file. One newline at its end is removed.
@@ -46,8 +43,7 @@ ${memberLists(sidecar)}
 
 ### Hosts
 
-The \`Host\` of a request selects the environment, without its port and in any letter case. No host may belong to both. A sole
-environment needs no \`hosts\`: every request is then its own. With both environments, each lists its hosts.
+The \`Host\` of a request selects the environment, without its port and in any letter case. No host may belong to both. With both environments, each lists its hosts. A sole environment needs no \`hosts\` and serves every request.
 
 API keys, credentials and \`cipherTest\` entries of an environment that this sidecar does not serve are valid and unused, so that
 several sidecars can share the accounts.
@@ -57,7 +53,7 @@ several sidecars can share the accounts.
 A path consists of segments:
 
 - letters, digits, \`-\`, \`.\`, \`_\`, \`~\` match themselves, in any letter case;
-- \`:name\` matches any one segment; the name is for people;
+- \`:name\` matches any one segment; the name has no effect;
 - \`*\`, at the end only, matches everything below, and the path without it: \`/x/*\` covers \`/x\`, \`/x/\` and \`/x/y/z\`, \`/*\` covers
   everything.
 
@@ -105,15 +101,14 @@ ${memberLists(accounts)}
 
 \`keys rotate\` and \`encryption enable --replace --grace\` do the following for you; see [accounts.md](accounts.md).
 
-- Keys: add the new key beside the old one, and give the old one an \`expiresAt\`, or a \`revokedAt\` to stop it at once.
+- Keys: add the new key, and give the old one an \`expiresAt\`, or a \`revokedAt\` to stop it at once.
 - Credentials: move the old ones to \`previous\`, with the end of the grace. Until then either may seal a request, and the same
   credentials seal its response. \`previous: { until: … }\`, without \`key\` and \`iv\`, accepts plaintext from an account that is
   only beginning to encrypt; its response is plain. After its end a grace has no effect and may stay in the file.
 
 ### Size
 
-The file is read and checked as a whole; a running sidecar serves requests meanwhile. How long a start takes and how much memory it needs,
-by the number of accounts, is in [performance.md](performance.md#how-costs-grow); \`npm run bench -- growth\` measures it again. Tens of
-thousands of accounts belong in PostgreSQL.
+The file is read and checked as a whole while requests are served. [performance.md](performance.md#how-costs-grow) shows the time and memory of a start by the
+number of accounts. Use PostgreSQL for tens of thousands of accounts.
 `;
 }
