@@ -10,7 +10,7 @@ import { linesOf } from '../accounts/transfer/lines.ts';
 import { Vault, parseMasterKeys } from '../accounts/vault.ts';
 import { loadSettings } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
-import { formatProblem } from '../yaml/problem.ts';
+import { formatFileProblem } from '../yaml/file-problem.ts';
 import { CommandFailed } from './command-failed.ts';
 import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
@@ -78,7 +78,7 @@ async function* candidates(file: string, lines: ReturnType<typeof ndjsonAccounts
 async function copyTo(session: StoreSession, configFile: string): Promise<void> {
   const loaded = loadSettings(configFile, session.io.env);
   if (!loaded.ok) {
-    throw new CommandFailed(loaded.problems.map(formatProblem).join('\n'), exitCodes.configuration);
+    throw new CommandFailed(loaded.problems.map(formatFileProblem).join('\n'), exitCodes.configuration);
   }
   const { store, vault } = openStore(loaded.value.store, session.io.env);
   try {

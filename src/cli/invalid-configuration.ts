@@ -1,4 +1,4 @@
-import { formatProblem, type Problem } from '../yaml/problem.ts';
+import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
 import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
@@ -6,14 +6,17 @@ import { exitCodes, type CliIo } from './io.ts';
 export const maxProblems = 100;
 
 /** Writes the problems of a configuration to stderr. Returns the exit code. */
-export async function invalidConfiguration(io: Pick<CliIo, 'stderr'>, problems: readonly Problem[]): Promise<number> {
+export async function invalidConfiguration(
+  io: Pick<CliIo, 'stderr'>,
+  problems: readonly FileProblem[],
+): Promise<number> {
   await complain(io, problemLines(problems).join(''));
   return exitCodes.configuration;
 }
 
 /** The first problems, one a line, and how many there are if that is not all. */
-export function problemLines(problems: readonly Problem[]): string[] {
-  const lines = problems.slice(0, maxProblems).map((problem) => `${formatProblem(problem)}\n`);
+export function problemLines(problems: readonly FileProblem[]): string[] {
+  const lines = problems.slice(0, maxProblems).map((problem) => `${formatFileProblem(problem)}\n`);
   if (problems.length <= maxProblems) return lines;
   return [...lines, `${problems.length} problems; these are the first ${maxProblems}\n`];
 }

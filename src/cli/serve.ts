@@ -5,7 +5,7 @@ import { loadInThread } from '../config/load-in-thread.ts';
 import { together } from '../config/loaded.ts';
 import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
-import { formatProblem } from '../yaml/problem.ts';
+import { formatFileProblem } from '../yaml/file-problem.ts';
 import { complain } from './complain.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
@@ -23,7 +23,7 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   const loaded = together(read);
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
   const log = createLogger(loaded.config.log.level, io.log);
-  for (const warning of loaded.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
+  for (const warning of loaded.warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
   const app = await startApp(io, 'serve', loaded.config, log, drainToken);
   if (app === undefined) return exitCodes.failed;

@@ -1,5 +1,5 @@
 import type { Logger } from '../telemetry/logger.ts';
-import { formatProblem } from '../yaml/problem.ts';
+import { formatFileProblem } from '../yaml/file-problem.ts';
 import type { Config } from './config.ts';
 import type { ConfigFile, LoadedFiles } from './loaded.ts';
 
@@ -61,7 +61,7 @@ export class InForce {
     const valid = contents.filter(([, content]) => content?.ok === true).map(([file]) => file);
     for (const [file, content] of contents) {
       if (content?.ok !== false) continue;
-      this.#failed(file, content.problems.map(formatProblem));
+      this.#failed(file, content.problems.map(formatFileProblem));
     }
     if (valid.length === 0) return;
     try {
@@ -75,7 +75,7 @@ export class InForce {
     if (accounts === undefined && this.#states.delete('accounts')) observer.removed('accounts');
     for (const [file, content] of contents) {
       if (content?.ok !== true) continue;
-      for (const warning of content.warnings) log.warn({ problem: formatProblem(warning) }, 'configuration');
+      for (const warning of content.warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
       this.#states.set(file, { loadedAt: now, problems: [] });
       observer.reloaded(file, now);
     }

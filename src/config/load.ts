@@ -8,7 +8,7 @@ import { Vault } from '../accounts/vault.ts';
 import { Files, displayName } from '../yaml/files.ts';
 import { formatPath } from '../input/member-path.ts';
 import type { MemberPath } from '../input/member-path.ts';
-import type { Problem } from '../yaml/problem.ts';
+import type { FileProblem } from '../yaml/file-problem.ts';
 import { validate } from '../input/validate.ts';
 import type { Partly } from '../input/validate.ts';
 import { valuesIn } from '../yaml/values.ts';
@@ -65,7 +65,7 @@ interface ReadSidecar {
   readonly problemWith: ProblemWith;
 }
 
-type ProblemWith = (path: MemberPath, message: string) => Problem;
+type ProblemWith = (path: MemberPath, message: string) => FileProblem;
 
 function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
   const file = open(path, files);
@@ -108,7 +108,7 @@ function readAccountsOf(
  * The address of the admin listener, or the problems with it. Other problems do not matter: the caller wants to reach a
  * sidecar that may run on an earlier, valid configuration.
  */
-export function loadAdmin(path: string, env: Env): Listener | readonly Problem[] {
+export function loadAdmin(path: string, env: Env): Listener | readonly FileProblem[] {
   const file = open(path, new Files());
   if (!(file instanceof YamlFile)) return [file];
   const { host, port } = validate(file, sidecarSchema(valuesIn(file, env)))?.admin ?? {};
@@ -131,7 +131,7 @@ function keysOf(file: YamlFile, accounts: Partly<SidecarFile>['accounts'], env: 
   return keys ?? [];
 }
 
-function open(path: string, files: Files): YamlFile | Problem {
+function open(path: string, files: Files): YamlFile | FileProblem {
   try {
     return new YamlFile(path, files);
   } catch (error) {

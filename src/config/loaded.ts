@@ -1,5 +1,5 @@
 import type { Account } from '../accounts/account.ts';
-import type { Problem } from '../yaml/problem.ts';
+import type { FileProblem } from '../yaml/file-problem.ts';
 import type { Config, Settings } from './config.ts';
 
 /** The two files of a configuration. A file that one of them names belongs to it. */
@@ -7,8 +7,8 @@ export type ConfigFile = 'sidecar' | 'accounts';
 
 /** What a file says, or everything that is wrong with it. */
 export type FileContent<T> =
-  | { readonly ok: true; readonly value: T; readonly warnings: readonly Problem[] }
-  | { readonly ok: false; readonly problems: readonly Problem[] };
+  | { readonly ok: true; readonly value: T; readonly warnings: readonly FileProblem[] }
+  | { readonly ok: false; readonly problems: readonly FileProblem[] };
 
 /** The two files, each by itself. */
 export interface LoadedFiles {
@@ -24,10 +24,10 @@ export type LoadResult =
   | {
       readonly ok: true;
       readonly config: Config;
-      readonly warnings: readonly Problem[];
+      readonly warnings: readonly FileProblem[];
       readonly files: readonly string[];
     }
-  | { readonly ok: false; readonly problems: readonly Problem[]; readonly files: readonly string[] };
+  | { readonly ok: false; readonly problems: readonly FileProblem[]; readonly files: readonly string[] };
 
 /** The configuration that two valid files make, or the problems of both. */
 export function together({ sidecar, accounts, files }: LoadedFiles): LoadResult {

@@ -3,7 +3,7 @@ import type { Files } from './files.ts';
 import { displayName } from './files.ts';
 import { formatPath } from '../input/member-path.ts';
 import type { MemberPath } from '../input/member-path.ts';
-import type { Problem } from './problem.ts';
+import type { FileProblem } from './file-problem.ts';
 import { parseYaml } from './syntax.ts';
 import type { ParsedYaml } from './syntax.ts';
 
@@ -15,8 +15,8 @@ export class YamlFile {
   readonly text: string;
   readonly #name: string;
   readonly #parsed: ParsedYaml;
-  readonly #problems: Problem[] = [];
-  readonly #warnings: Problem[] = [];
+  readonly #problems: FileProblem[] = [];
+  readonly #warnings: FileProblem[] = [];
   readonly #reported = new Set<string>();
 
   /**
@@ -43,12 +43,12 @@ export class YamlFile {
   }
 
   /** In the order of the file. */
-  get problems(): readonly Problem[] {
+  get problems(): readonly FileProblem[] {
     return inOrder(this.#problems);
   }
 
   /** Valid, but probably a mistake. */
-  get warnings(): readonly Problem[] {
+  get warnings(): readonly FileProblem[] {
     return inOrder(this.#warnings);
   }
 
@@ -71,16 +71,16 @@ export class YamlFile {
   }
 
   /** A problem with the member at `path`, which is not added to those of the file. */
-  problemAt(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): Problem {
+  problemAt(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): FileProblem {
     return this.#problemFrom(this.#parsed.offsetOf(path, part), path, message);
   }
 
-  #problemFrom(offset: number, path: MemberPath, message: string): Problem {
+  #problemFrom(offset: number, path: MemberPath, message: string): FileProblem {
     const { line, col } = this.#parsed.positionOf(offset);
     return { file: this.#name, line, column: col, path: formatPath(path), message };
   }
 }
 
-function inOrder(problems: readonly Problem[]): readonly Problem[] {
+function inOrder(problems: readonly FileProblem[]): readonly FileProblem[] {
   return problems.toSorted((a, b) => a.line - b.line || a.column - b.column);
 }

@@ -3,7 +3,7 @@ import { connect as connectTls } from 'node:tls';
 import { mkdirSync } from 'node:fs';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { formatProblem } from '../../src/yaml/problem.ts';
+import { formatFileProblem } from '../../src/yaml/file-problem.ts';
 import { newCertificate } from '../config/files.ts';
 import { envelopeOf, opened, send, type Response } from '../support/client.ts';
 import { startCommand, startServe, type Serving } from '../support/command.ts';
@@ -36,7 +36,7 @@ async function serveBefore(
 /** What `check` says of a folder's configuration, line by line. */
 function problemsOf(folder: Folder): string[] {
   const loaded = loadConfig(folder.file('sidecar.yaml'), {});
-  return loaded.ok ? [] : loaded.problems.map(formatProblem);
+  return loaded.ok ? [] : loaded.problems.map(formatFileProblem);
 }
 
 async function statusWith(sidecar: Serving, key: string): Promise<number> {

@@ -4,7 +4,7 @@ import { hashOf } from '../../src/accounts/api-key.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/config.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
-import { formatProblem } from '../../src/yaml/problem.ts';
+import { formatFileProblem } from '../../src/yaml/file-problem.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { admin, enabledOf } from '../support/sidecar.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from './files.ts';
@@ -27,7 +27,9 @@ function outcome(
     tokens: `${token}\nnight-shift: ${token}-2\n`,
   });
   const loaded = loadConfig(join(folder, 'sidecar.yaml'), env);
-  return loaded.ok ? loaded.config : loaded.problems.map((problem) => formatProblem(problem).replace(`${folder}/`, ''));
+  return loaded.ok
+    ? loaded.config
+    : loaded.problems.map((problem) => formatFileProblem(problem).replace(`${folder}/`, ''));
 }
 
 function operators(lines: string, env?: Env): Config['operators'] {

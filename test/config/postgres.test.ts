@@ -2,7 +2,7 @@ import { createSecretKey } from 'node:crypto';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { formatProblem } from '../../src/yaml/problem.ts';
+import { formatFileProblem } from '../../src/yaml/file-problem.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { filesIn } from './files.ts';
 
@@ -16,7 +16,7 @@ function load(accounts: string, env: Env = {}): unknown {
   const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': 'accounts: []\n', master: masterKey });
   const loaded = loadConfig(join(directory, 'sidecar.yaml'), env);
   if (loaded.ok) return loaded.config.store;
-  return loaded.problems.map((problem) => formatProblem(problem).replace(/^.*sidecar\.yaml:/, ''));
+  return loaded.problems.map((problem) => formatFileProblem(problem).replace(/^.*sidecar\.yaml:/, ''));
 }
 
 describe('accounts in PostgreSQL', () => {

@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { loadConfig } from '../../src/config/load.ts';
-import { formatProblem } from '../../src/yaml/problem.ts';
+import { formatFileProblem } from '../../src/yaml/file-problem.ts';
 import { encrypted } from '../support/client.ts';
 import { startCommand, type Command } from '../support/command.ts';
 import { Folder } from '../support/folder.ts';
@@ -79,7 +79,7 @@ describe('README.md', () => {
     expect(others).toEqual([]);
     const folder = new Folder({ 'sidecar.yaml': sidecar, 'accounts.yaml': 'accounts: []\n' });
     const loaded = loadConfig(folder.file('sidecar.yaml'), {});
-    expect(loaded.ok ? [] : loaded.problems.map(formatProblem)).toEqual([]);
+    expect(loaded.ok ? [] : loaded.problems.map(formatFileProblem)).toEqual([]);
   });
 });
 

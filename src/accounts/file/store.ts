@@ -3,7 +3,7 @@ import { realpathSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { Files, displayName } from '../../yaml/files.ts';
-import { formatProblem, type Problem } from '../../yaml/problem.ts';
+import { formatFileProblem, type FileProblem } from '../../yaml/file-problem.ts';
 import type { Env } from '../../yaml/values.ts';
 import { WrongValue } from '../../input/wrong-value.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
@@ -161,7 +161,7 @@ export class FileStore implements Store {
       const [first] = problems;
       if (first === undefined) return { version, text, accounts };
       const others = problems.length === 1 ? '' : ` (and ${problems.length - 1} more: run "check")`;
-      throw new AccountsError('store_invalid', formatProblem(first) + others);
+      throw new AccountsError('store_invalid', formatFileProblem(first) + others);
     } catch (error) {
       throw this.#failure(error);
     }
@@ -172,7 +172,7 @@ export class FileStore implements Store {
     path: string,
     vault?: Vault,
     text?: string,
-  ): Pick<Read, 'text' | 'accounts'> & { readonly problems: readonly Problem[] } {
+  ): Pick<Read, 'text' | 'accounts'> & { readonly problems: readonly FileProblem[] } {
     const file = new YamlFile(path, new Files(), dirname(this.#file), text);
     const accounts = readAccounts(file, this.#env, vault);
     return { text: file.text, accounts, problems: file.problems };

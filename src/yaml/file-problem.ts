@@ -1,5 +1,5 @@
 /** Something wrong with a file, at the place to correct. Never contains a value, which could be a secret. */
-export interface Problem {
+export interface FileProblem {
   /** Relative to the working directory if it is below it. */
   readonly file: string;
   /** From 1, like `column`. */
@@ -12,6 +12,6 @@ export interface Problem {
 }
 
 /** `file:line:column  path  message`, the form of compilers that editors make clickable. */
-export function formatProblem({ file, line, column, path, message }: Problem): string {
+export function formatFileProblem({ file, line, column, path, message }: FileProblem): string {
   return `${file}:${line}:${column}  ${path}  ${message}`;
 }
