@@ -30,6 +30,17 @@ export class Refused extends Error {
   }
 }
 
+/** Why an attempt was refused; undefined: it succeeded. */
+export async function refusalOf(attempt: () => Promise<void>): Promise<Refused | undefined> {
+  try {
+    await attempt();
+    return undefined;
+  } catch (error) {
+    if (error instanceof Refused) return error;
+    throw error;
+  }
+}
+
 export const api = createClient<paths>({ baseUrl: location.origin });
 
 /**

@@ -11,6 +11,7 @@ import { Rotation } from './screens/rotation.tsx';
 import { SignIn } from './screens/sign-in.tsx';
 import { SystemPage } from './screens/system.tsx';
 import { isReadOnly, session, signOut, unreachable, type Session } from './session.ts';
+import { set } from './set.ts';
 import { texts } from './texts.ts';
 
 /** The pages of a token for all accounts, in the order of the menu; the first is shown at the start. */
@@ -129,12 +130,7 @@ function Live() {
       {shown !== undefined && (
         <p class={`box ${shown.tone}`}>
           <span class="grow">{shown.text}</span>
-          <button
-            class="small"
-            onClick={() => {
-              notice.value = undefined;
-            }}
-          >
+          <button class="small" onClick={set(notice, undefined)}>
             {texts.dismiss}
           </button>
         </p>

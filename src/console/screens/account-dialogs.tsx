@@ -1,10 +1,10 @@
-import { useSignal, type Signal } from '@preact/signals';
+import { useSignal } from '@preact/signals';
 import { api, ask, type Account } from '../api.ts';
 import { tellChanged } from '../notices.ts';
 import { goTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Ask } from '../ui/dialog.tsx';
-import { Field } from '../ui/fields.tsx';
+import { TextField } from '../ui/fields.tsx';
 
 const say = texts.accounts;
 
@@ -24,8 +24,8 @@ export function AddAccount({ onClose }: { onClose: () => void }) {
         tellChanged(say.added(added.id), added);
       }}
     >
-      <Line label={say.idField} hint={say.idHint} of={id} />
-      <Line label={say.nameField} hint={say.nameHint} of={name} />
+      <TextField label={say.idField} hint={say.idHint} of={id} />
+      <TextField label={say.nameField} hint={say.nameHint} of={name} />
     </Ask>
   );
 }
@@ -53,7 +53,7 @@ export function RenameAccount({ account, onClose, onDone }: OfOne) {
         onDone(changed);
       }}
     >
-      <Line label={say.nameField} hint={say.nameHint} of={name} />
+      <TextField label={say.nameField} hint={say.nameHint} of={name} />
     </Ask>
   );
 }
@@ -74,23 +74,5 @@ export function DeactivateAccount({ account, onClose, onDone }: OfOne) {
     >
       <p>{texts.account.deactivateText}</p>
     </Ask>
-  );
-}
-
-function Line({ label, hint, of }: { label: string; hint: string; of: Signal<string> }) {
-  return (
-    <Field label={label} hint={hint}>
-      {(control) => (
-        <input
-          {...control}
-          value={of.value}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={(event) => {
-            of.value = event.currentTarget.value;
-          }}
-        />
-      )}
-    </Field>
   );
 }

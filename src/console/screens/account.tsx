@@ -1,9 +1,10 @@
 import { useSignal } from '@preact/signals';
-import { api, ask, Refused, type Account } from '../api.ts';
+import { api, ask, refusalOf, type Account, type Refused } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { tellChanged } from '../notices.ts';
 import { linkTo } from '../route.ts';
 import { mayChange, session } from '../session.ts';
+import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Problem } from '../ui/problem.tsx';
@@ -62,24 +63,18 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
 function Head({ account, loaded }: AccountTab) {
   const asking = useSignal<'rename' | 'deactivate' | undefined>(undefined);
   const refused = useSignal<Refused | undefined>(undefined);
-  const close = (): void => {
-    asking.value = undefined;
-  };
+  const close = set(asking, undefined);
   const changed = (account: Account): void => {
     close();
     loaded.show(account);
   };
   const params = { path: { account: account.id } };
   const activate = async (): Promise<void> => {
-    try {
+    refused.value = await refusalOf(async () => {
       const changed = await ask(api.POST('/api/v1/accounts/{account}/activate', { params }));
-      refused.value = undefined;
       loaded.show(changed);
       tellChanged(say.activated, changed);
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      refused.value = error;
-    }
+    });
   };
   return (
     <>
@@ -93,21 +88,9 @@ function Head({ account, loaded }: AccountTab) {
         </div>
         {mayChange() && (
           <div class="row">
-            <button
-              onClick={() => {
-                asking.value = 'rename';
-              }}
-            >
-              {say.rename}
-            </button>
+            <button onClick={set(asking, 'rename')}>{say.rename}</button>
             {account.active ? (
-              <button
-                onClick={() => {
-                  asking.value = 'deactivate';
-                }}
-              >
-                {say.deactivate}
-              </button>
+              <button onClick={set(asking, 'deactivate')}>{say.deactivate}</button>
             ) : (
               <button onClick={() => void activate()}>{say.activate}</button>
             )}

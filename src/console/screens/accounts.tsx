@@ -1,18 +1,17 @@
-import { useComputed, useSignal, type Signal } from '@preact/signals';
+import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { api, ask, Refused, type Account, type AccountFilter, type EnvironmentName } from '../api.ts';
 import { sha256 } from '../envelope.ts';
-import { useLoad } from '../load.ts';
 import { notice } from '../notices.ts';
 import { goTo, linkTo } from '../route.ts';
 import { mayChange } from '../session.ts';
+import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Choice, Field } from '../ui/fields.tsx';
-import { Pager } from '../ui/pager.tsx';
-import { Show, Table } from '../ui/states.tsx';
+import { Pages } from '../ui/pages.tsx';
+import { Table } from '../ui/states.tsx';
 import { AddAccount } from './account-dialogs.tsx';
-import { Unreadable } from './rotation.tsx';
 
 const say = texts.accounts;
 const pageSize = 50;
@@ -26,78 +25,48 @@ const beginOfKey = /^[ps]k_(?:test|live)_/;
 export function Accounts() {
   const search = useSignal('');
   const filter = useSignal<AccountFilter | 'all'>('all');
-  const after = useSignal<string | undefined>(undefined);
   const adding = useSignal(false);
-  const asked = useComputed(() => JSON.stringify([search.value, filter.value, after.value]));
-  const page = useLoad(
-    () =>
-      ask(
-        api.GET('/api/v1/accounts', {
-          params: {
-            query: {
-              limit: pageSize,
-              ...(after.value !== undefined && { after: after.value }),
-              ...(search.value !== '' && { search: search.value }),
-              ...(filter.value !== 'all' && { filter: filter.value }),
-            },
-          },
-        }),
-      ),
-    asked.value,
-  );
   const isNarrowed = search.value !== '' || filter.value !== 'all';
   return (
     <>
       <div class="row between">
         <h1>{texts.pages.accounts}</h1>
         {mayChange() && (
-          <button
-            class="primary"
-            onClick={() => {
-              adding.value = true;
-            }}
-          >
+          <button class="primary" onClick={set(adding, true)}>
             {say.add}
           </button>
         )}
       </div>
       <div class="search">
-        <SearchField search={search} after={after} />
-        <Choice
-          label={say.filter}
-          value={filter.value}
-          options={say.filters}
-          onChange={(value) => {
-            after.value = undefined;
-            filter.value = value;
-          }}
-        />
+        <SearchField search={search} />
+        <Choice label={say.filter} of={filter} options={say.filters} />
       </div>
-      <Show loaded={page}>
-        {({ accounts, next, unreadable }) => (
-          <>
-            <Unreadable problems={unreadable} />
-            {accounts.length === 0 ? (
-              <p class="empty">{isNarrowed ? say.none : say.empty}</p>
-            ) : (
-              <List accounts={accounts} />
-            )}
-            <Pager after={after} next={next} />
-          </>
-        )}
-      </Show>
-      {adding.value && (
-        <AddAccount
-          onClose={() => {
-            adding.value = false;
-          }}
-        />
-      )}
+      <Pages
+        key={JSON.stringify([search.value, filter.value])}
+        ask={(after) => {
+          const query = {
+            limit: pageSize,
+            ...after,
+            ...(search.value !== '' && { search: search.value }),
+            ...(filter.value !== 'all' && { filter: filter.value }),
+          };
+          return ask(api.GET('/api/v1/accounts', { params: { query } }));
+        }}
+      >
+        {({ accounts }) =>
+          accounts.length === 0 ? (
+            <p class="empty">{isNarrowed ? say.none : say.empty}</p>
+          ) : (
+            <List accounts={accounts} />
+          )
+        }
+      </Pages>
+      {adding.value && <AddAccount onClose={set(adding, false)} />}
     </>
   );
 }
 
-function SearchField({ search, after }: { search: Signal<string>; after: Signal<string | undefined> }) {
+function SearchField({ search }: { search: Signal<string> }) {
   const typed = useSignal('');
   const unknownKey = useSignal(false);
   const find = async (key: string): Promise<void> => {
@@ -110,12 +79,11 @@ function SearchField({ search, after }: { search: Signal<string>; after: Signal<
       if (apiKey.test(text)) {
         void find(text);
       } else if (!beginOfKey.test(text)) {
-        after.value = undefined;
         search.value = text;
       }
     }, 250);
     return () => clearTimeout(timer);
-  }, [typed.value, search, after, typed, unknownKey]);
+  }, [typed.value, search, typed, unknownKey]);
   return (
     <div class="grow">
       <Field label={say.search} hint={say.searchHint}>

@@ -1,15 +1,13 @@
 import { useSignal } from '@preact/signals';
-import { api, ask, Refused, type AuditEvent } from '../api.ts';
+import { api, ask, refusalOf, type AuditEvent, type Refused } from '../api.ts';
 import { csvOf } from '../csv.ts';
 import { inFull } from '../dates.ts';
-import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Choice, Field } from '../ui/fields.tsx';
-import { Pager } from '../ui/pager.tsx';
+import { Pages, type After } from '../ui/pages.tsx';
 import { Problem } from '../ui/problem.tsx';
-import { Show, Table } from '../ui/states.tsx';
-import { Unreadable } from './rotation.tsx';
+import { Table } from '../ui/states.tsx';
 
 const say = texts.audit;
 
@@ -19,14 +17,9 @@ interface Wanted {
   readonly days: string;
 }
 
-function eventsOf({ account, days }: Wanted, after: string | undefined, limit: number) {
+function eventsOf({ account, days }: Wanted, after: After, limit: number) {
   const since = days === '' ? undefined : new Date(Date.now() - Number(days) * 86_400_000).toISOString();
-  const query = {
-    limit,
-    ...(account !== '' && { account }),
-    ...(since !== undefined && { since }),
-    ...(after !== undefined && { after }),
-  };
+  const query = { limit, ...(account !== '' && { account }), ...(since !== undefined && { since }), ...after };
   return ask(api.GET('/api/v1/audit', { params: { query } }));
 }
 
@@ -51,14 +44,7 @@ export function Audit() {
             />
           )}
         </Field>
-        <Choice
-          label={say.period}
-          value={days.value}
-          options={say.periods}
-          onChange={(value) => {
-            days.value = value;
-          }}
-        />
+        <Choice label={say.period} of={days} options={say.periods} />
       </div>
       <Events key={`${account.value} ${days.value}`} account={account.value} days={days.value} />
     </>
@@ -67,23 +53,16 @@ export function Audit() {
 
 /** The events that are wanted, page by page, and all of them as CSV. */
 export function Events(wanted: Wanted) {
-  const after = useSignal<string | undefined>(undefined);
   const refused = useSignal<Refused | undefined>(undefined);
-  const loaded = useLoad(() => eventsOf(wanted, after.value, 100), after.value ?? '', 10_000);
   const exportAll = async (): Promise<void> => {
-    try {
+    refused.value = await refusalOf(async () => {
       download(`audit-${wanted.account === '' ? 'all' : wanted.account}.csv`, csvOf(await allEvents(wanted)));
-      refused.value = undefined;
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      refused.value = error;
-    }
+    });
   };
   return (
-    <Show loaded={loaded}>
-      {({ events, next, unreadable }) => (
+    <Pages ask={(after) => eventsOf(wanted, after, 100)} every={10_000}>
+      {({ events }) => (
         <>
-          <Unreadable problems={unreadable} />
           <Problem refused={refused.value} />
           {events.length === 0 ? (
             <p class="empty">{say.none}</p>
@@ -95,10 +74,9 @@ export function Events(wanted: Wanted) {
               <EventTable events={events} />
             </>
           )}
-          <Pager after={after} next={next} />
         </>
       )}
-    </Show>
+    </Pages>
   );
 }
 
@@ -130,12 +108,16 @@ function EventTable({ events }: { events: readonly AuditEvent[] }) {
 
 async function allEvents(wanted: Wanted): Promise<AuditEvent[]> {
   const all: AuditEvent[] = [];
-  let after: string | undefined;
+  let after: string | null = null;
   do {
-    const { events, next } = await eventsOf(wanted, after, 1_000);
+    const { events, next }: Awaited<ReturnType<typeof eventsOf>> = await eventsOf(
+      wanted,
+      { ...(after !== null && { after }) },
+      1_000,
+    );
     all.push(...events);
-    after = next ?? undefined;
-  } while (after !== undefined);
+    after = next;
+  } while (after !== null);
   return all;
 }
 

@@ -39,25 +39,11 @@ export function EnableEncryption(props: {
       <p>{replace ? say.replaceText : say.enableText}</p>
       {!replace && <p class="hint">{say.enableNew}</p>}
       {previous === null ? (
-        <Choice
-          label={replace ? say.graceField.replace : say.graceField.enable}
-          value={grace.value}
-          options={say.graces}
-          onChange={(value) => {
-            grace.value = value;
-          }}
-        />
+        <Choice label={replace ? say.graceField.replace : say.graceField.enable} of={grace} options={say.graces} />
       ) : (
         <p class="box warn">{say.graceOpen}</p>
       )}
-      <Choice
-        label={say.encoding}
-        value={encoding.value}
-        options={texts.encodings}
-        onChange={(value) => {
-          encoding.value = value;
-        }}
-      />
+      <Choice label={say.encoding} of={encoding} options={texts.encodings} />
     </Ask>
   );
 }
@@ -89,11 +75,8 @@ export function DisableEncryption(props: { encryption: Encryption; onClose: () =
         <Choice
           label={say.graceField.disable}
           hint={grace.value === '' ? say.disableAtOnce : say.disableLater}
-          value={grace.value}
+          of={grace}
           options={say.graces}
-          onChange={(value) => {
-            grace.value = value;
-          }}
         />
       ) : (
         <p class="box warn">{say.disableInGrace}</p>

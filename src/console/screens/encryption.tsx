@@ -3,6 +3,7 @@ import type { EnabledEncryption, EnvironmentName } from '../api.ts';
 import type { Credentials } from '../envelope.ts';
 import { inFull } from '../dates.ts';
 import { mayChange } from '../session.ts';
+import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Copy, Secret } from '../ui/copy.tsx';
@@ -32,14 +33,7 @@ export function Encryptions({ account, loaded }: AccountTab) {
         ))}
       </div>
       <Tester given={handedOver.value} />
-      {shown.value !== undefined && (
-        <ShownOnce
-          enabled={shown.value}
-          onClose={() => {
-            shown.value = undefined;
-          }}
-        />
-      )}
+      {shown.value !== undefined && <ShownOnce enabled={shown.value} onClose={set(shown, undefined)} />}
     </section>
   );
 }

@@ -4,6 +4,7 @@ import { distance, inFull, now } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { tellChanged } from '../notices.ts';
 import { mayChange } from '../session.ts';
+import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Ask } from '../ui/dialog.tsx';
@@ -18,9 +19,7 @@ export function Grace({ encryption, onChanged }: { encryption: Encryption; onCha
   const { enabled, previous } = encryption;
   if (previous === null) return null;
   const accepts = enabled ? previous.accepts : 'envelopes';
-  const close = (): void => {
-    asking.value = undefined;
-  };
+  const close = set(asking, undefined);
   const done = (): void => {
     close();
     onChanged();
@@ -39,20 +38,10 @@ export function Grace({ encryption, onChanged }: { encryption: Encryption; onCha
       <UsedBy encryption={encryption} />
       {mayChange() && (
         <div class="row">
-          <button
-            class="small"
-            onClick={() => {
-              asking.value = 'extend';
-            }}
-          >
+          <button class="small" onClick={set(asking, 'extend')}>
             {say.extend}
           </button>
-          <button
-            class="small"
-            onClick={() => {
-              asking.value = 'end';
-            }}
-          >
+          <button class="small" onClick={set(asking, 'end')}>
             {say.end}
           </button>
         </div>
@@ -112,14 +101,7 @@ function ChangeEnd({ encryption: { account, environment }, onClose, onDone }: Of
         onDone();
       }}
     >
-      <Choice
-        label={say.extendFor}
-        value={length.value}
-        options={say.ends}
-        onChange={(value) => {
-          length.value = value;
-        }}
-      />
+      <Choice label={say.extendFor} of={length} options={say.ends} />
     </Ask>
   );
 }

@@ -4,7 +4,7 @@ import { api, ask, type ApiKey, type EnvironmentName, type IssuedKey } from '../
 import { tellChanged } from '../notices.ts';
 import { texts } from '../texts.ts';
 import { Ask } from '../ui/dialog.tsx';
-import { Choice, Field } from '../ui/fields.tsx';
+import { Choice, TextField } from '../ui/fields.tsx';
 
 const say = texts.keys;
 
@@ -39,31 +39,9 @@ export function IssueKey(props: { account: string; onClose: () => void; onDone: 
         props.onDone(issued);
       }}
     >
-      <Choice
-        label={say.environment}
-        value={environment.value}
-        options={texts.environments}
-        onChange={(value) => {
-          environment.value = value;
-        }}
-      />
-      <Choice
-        label={say.kind}
-        hint={say.kindHint}
-        value={kind.value}
-        options={texts.kinds}
-        onChange={(value) => {
-          kind.value = value;
-        }}
-      />
-      <Choice
-        label={say.expiry}
-        value={expiry.value}
-        options={say.expiries}
-        onChange={(value) => {
-          expiry.value = value;
-        }}
-      />
+      <Choice label={say.environment} of={environment} options={texts.environments} />
+      <Choice label={say.kind} hint={say.kindHint} of={kind} options={texts.kinds} />
+      <Choice label={say.expiry} of={expiry} options={say.expiries} />
     </Ask>
   );
 }
@@ -93,14 +71,7 @@ export function RotateKey({ apiKey, onClose, onDone }: OfKey & { onDone: (issued
       }}
     >
       <p>{say.rotateText}</p>
-      <Choice
-        label={say.overlap}
-        value={overlap.value}
-        options={say.overlaps}
-        onChange={(value) => {
-          overlap.value = value;
-        }}
-      />
+      <Choice label={say.overlap} of={overlap} options={say.overlaps} />
     </Ask>
   );
 }
@@ -123,18 +94,7 @@ export function RevokeKey({ apiKey, onClose, onDone }: OfKey & { onDone: () => v
       }}
     >
       <p>{say.revokeText}</p>
-      <Field label={say.revokeType(apiKey.id)}>
-        {(control) => (
-          <input
-            {...control}
-            value={typed.value}
-            spellcheck={false}
-            onInput={(event) => {
-              typed.value = event.currentTarget.value;
-            }}
-          />
-        )}
-      </Field>
+      <TextField label={say.revokeType(apiKey.id)} of={typed} />
     </Ask>
   );
 }

@@ -1,6 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { ApiKey, IssuedKey } from '../api.ts';
 import { mayChange } from '../session.ts';
+import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Dialog } from '../ui/dialog.tsx';
@@ -23,9 +24,7 @@ export function Keys({ account, loaded }: AccountTab) {
   const showEnded = useSignal(false);
   const ended = account.keys.filter(({ state }) => state !== 'valid');
   const shown = showEnded.value ? account.keys : account.keys.filter(({ state }) => state === 'valid');
-  const close = (): void => {
-    asking.value = undefined;
-  };
+  const close = set(asking, undefined);
   const made = (key: IssuedKey): void => {
     close();
     issued.value = key;
@@ -47,12 +46,7 @@ export function Keys({ account, loaded }: AccountTab) {
           {say.showEnded} ({ended.length})
         </label>
         {mayChange() && (
-          <button
-            class="primary"
-            onClick={() => {
-              asking.value = { what: 'issue' };
-            }}
-          >
+          <button class="primary" onClick={set(asking, { what: 'issue' })}>
             {say.issue}
           </button>
         )}
@@ -79,14 +73,7 @@ export function Keys({ account, loaded }: AccountTab) {
           }}
         />
       )}
-      {issued.value !== undefined && (
-        <IssuedOnce
-          issued={issued.value}
-          onClose={() => {
-            issued.value = undefined;
-          }}
-        />
-      )}
+      {issued.value !== undefined && <IssuedOnce issued={issued.value} onClose={set(issued, undefined)} />}
     </section>
   );
 }

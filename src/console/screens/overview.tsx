@@ -6,7 +6,7 @@ import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Badge, type Tone } from '../ui/badge.tsx';
 import { Chart } from '../ui/chart.tsx';
-import { Show, Table } from '../ui/states.tsx';
+import { Section, Show, Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
 import { Graces } from './rotation.tsx';
 
@@ -205,11 +205,7 @@ function ByCode({ minutes }: { minutes: Overview['last_hour'] }) {
 function Failures() {
   const loaded = useLoad(() => ask(api.GET('/api/v1/failures')), '', 10_000);
   return (
-    <section aria-label={say.failures}>
-      <div>
-        <h2>{say.failures}</h2>
-        <p class="hint">{say.failuresIntro}</p>
-      </div>
+    <Section title={say.failures} intro={say.failuresIntro}>
       <Show loaded={loaded}>
         {({ failures }) =>
           failures.length === 0 ? (
@@ -234,6 +230,6 @@ function Failures() {
           )
         }
       </Show>
-    </section>
+    </Section>
   );
 }

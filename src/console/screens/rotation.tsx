@@ -1,11 +1,9 @@
-import { useSignal } from '@preact/signals';
 import { api, ask, type ApiKey } from '../api.ts';
-import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Pager } from '../ui/pager.tsx';
-import { Show, Table } from '../ui/states.tsx';
+import { Pages } from '../ui/pages.tsx';
+import { Section, Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
 import { GraceUse } from './grace.tsx';
 
@@ -23,47 +21,34 @@ export function Rotation() {
 }
 
 function DueKeys() {
-  const after = useSignal<string | undefined>(undefined);
-  const loaded = useLoad(
-    () => ask(api.GET('/api/v1/keys/due', { params: { query: { limit: 50, ...optional(after.value) } } })),
-    after.value ?? '',
-    30_000,
-  );
+  const head = [
+    say.account,
+    texts.keys.id,
+    texts.keys.environment,
+    texts.keys.kind,
+    say.why,
+    texts.keys.age,
+    texts.keys.expires,
+  ];
   return (
-    <section>
-      <div>
-        <h2>{say.keys}</h2>
-        <p class="hint">{say.keysIntro}</p>
-      </div>
-      <Show loaded={loaded}>
-        {({ keys, next, unreadable }) => (
-          <>
-            <Unreadable problems={unreadable} />
-            {keys.length === 0 ? (
-              <p class="empty">{say.noKeys}</p>
-            ) : (
-              <Table
-                label={say.keys}
-                head={[
-                  say.account,
-                  texts.keys.id,
-                  texts.keys.environment,
-                  texts.keys.kind,
-                  say.why,
-                  texts.keys.age,
-                  texts.keys.expires,
-                ]}
-              >
-                {keys.map((key) => (
-                  <KeyRow key={`${key.account} ${key.id}`} apiKey={key} />
-                ))}
-              </Table>
-            )}
-            <Pager after={after} next={next} />
-          </>
-        )}
-      </Show>
-    </section>
+    <Section title={say.keys} intro={say.keysIntro}>
+      <Pages
+        ask={(after) => ask(api.GET('/api/v1/keys/due', { params: { query: { limit: 50, ...after } } }))}
+        every={30_000}
+      >
+        {({ keys }) =>
+          keys.length === 0 ? (
+            <p class="empty">{say.noKeys}</p>
+          ) : (
+            <Table label={say.keys} head={head}>
+              {keys.map((key) => (
+                <KeyRow key={`${key.account} ${key.id}`} apiKey={key} />
+              ))}
+            </Table>
+          )
+        }
+      </Pages>
+    </Section>
   );
 }
 
@@ -110,66 +95,36 @@ export function Warnings({ apiKey }: { apiKey: ApiKey }) {
  * @param props.every how often it is asked for, in milliseconds
  */
 export function Graces({ every }: { every: number }) {
-  const after = useSignal<string | undefined>(undefined);
-  const loaded = useLoad(
-    () => ask(api.GET('/api/v1/graces', { params: { query: { limit: 50, ...optional(after.value) } } })),
-    after.value ?? '',
-    every,
-  );
   return (
-    <section aria-label={say.graces}>
-      <div>
-        <h2>{say.graces}</h2>
-        <p class="hint">{say.gracesIntro}</p>
-      </div>
-      <Show loaded={loaded}>
-        {({ graces, next, unreadable }) => (
-          <>
-            <Unreadable problems={unreadable} />
-            {graces.length === 0 ? (
-              <p class="empty">{say.noGraces}</p>
-            ) : (
-              <Table label={say.graces} head={[say.account, texts.keys.environment, say.accepts, say.ends, say.use]}>
-                {graces.map(({ account, environment, enabled, previous }) => (
-                  <tr key={`${account} ${environment}`}>
-                    <th scope="row">
-                      <a href={linkTo('accounts', account, 'encryption')}>{account}</a>
-                    </th>
-                    <td>{texts.environments[environment]}</td>
-                    <td>{texts.encryption.accepts[enabled ? (previous?.accepts ?? 'credentials') : 'envelopes']}</td>
-                    <td>
-                      <When date={previous?.until} />
-                    </td>
-                    <td>
-                      <GraceUse lastUsed={previous?.last_used_at} />
-                    </td>
-                  </tr>
-                ))}
-              </Table>
-            )}
-            <Pager after={after} next={next} />
-          </>
-        )}
-      </Show>
-    </section>
+    <Section title={say.graces} intro={say.gracesIntro}>
+      <Pages
+        ask={(after) => ask(api.GET('/api/v1/graces', { params: { query: { limit: 50, ...after } } }))}
+        every={every}
+      >
+        {({ graces }) =>
+          graces.length === 0 ? (
+            <p class="empty">{say.noGraces}</p>
+          ) : (
+            <Table label={say.graces} head={[say.account, texts.keys.environment, say.accepts, say.ends, say.use]}>
+              {graces.map(({ account, environment, enabled, previous }) => (
+                <tr key={`${account} ${environment}`}>
+                  <th scope="row">
+                    <a href={linkTo('accounts', account, 'encryption')}>{account}</a>
+                  </th>
+                  <td>{texts.environments[environment]}</td>
+                  <td>{texts.encryption.accepts[enabled ? (previous?.accepts ?? 'credentials') : 'envelopes']}</td>
+                  <td>
+                    <When date={previous?.until} />
+                  </td>
+                  <td>
+                    <GraceUse lastUsed={previous?.last_used_at} />
+                  </td>
+                </tr>
+              ))}
+            </Table>
+          )
+        }
+      </Pages>
+    </Section>
   );
-}
-
-/** What the store holds of accounts that cannot be read. */
-export function Unreadable({ problems }: { problems: readonly string[] }) {
-  if (problems.length === 0) return null;
-  return (
-    <div class="box bad">
-      <p>{say.unreadable}</p>
-      <ul>
-        {problems.map((problem) => (
-          <li key={problem}>{problem}</li>
-        ))}
-      </ul>
-    </div>
-  );
-}
-
-function optional(after: string | undefined): { after?: string } {
-  return after === undefined ? {} : { after };
 }

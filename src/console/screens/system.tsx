@@ -2,7 +2,7 @@ import { api, ask, type Member, type Overview } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Show, Table } from '../ui/states.tsx';
+import { Section, Show, Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
 import { Problems, State } from './overview.tsx';
 
@@ -23,13 +23,9 @@ export function SystemPage() {
           </div>
         )}
       </Show>
-      <section aria-label={say.configuration}>
-        <div>
-          <h2>{say.configuration}</h2>
-          <p class="hint">{say.configurationIntro}</p>
-        </div>
+      <Section title={say.configuration} intro={say.configurationIntro}>
         <Show loaded={configuration}>{({ members }) => <Members members={members} />}</Show>
-      </section>
+      </Section>
     </>
   );
 }

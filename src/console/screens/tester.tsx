@@ -1,10 +1,10 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { api, ask, Refused } from '../api.ts';
-import { dataOf, faultOf, open, seal, type Credentials, type Encoding, type Fault } from '../envelope.ts';
+import { api, ask, refusalOf } from '../api.ts';
+import { dataOf, faultOf, isJson, open, seal, type Credentials, type Encoding, type Fault } from '../envelope.ts';
 import { texts } from '../texts.ts';
 import { Copy } from '../ui/copy.tsx';
-import { Choice, Field } from '../ui/fields.tsx';
+import { Choice, Field, TextField, type TextProps } from '../ui/fields.tsx';
 
 const say = texts.tester;
 
@@ -46,14 +46,13 @@ export function Tester({ given }: { given: Credentials | undefined }) {
     const entered = credentials();
     const data = dataOf(envelope.value.trim());
     if (entered === undefined || data === undefined) return;
-    try {
+    const refused = await refusalOf(async () => {
       const { cause } = await ask(api.POST('/api/v1/diagnosis', { body: { ...entered, data } }));
       outcome.value = cause === null ? { tone: 'good', text: say.opened } : { tone: 'bad', text: say.cause(cause) };
       unopened.value = false;
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      outcome.value = { tone: 'bad', text: error.code === 'unreachable' ? texts.unreachableShort : error.message };
-    }
+    });
+    if (refused === undefined) return;
+    outcome.value = { tone: 'bad', text: refused.code === 'unreachable' ? texts.unreachableShort : refused.message };
   };
   const openEnvelope = async (): Promise<void> => {
     const entered = credentials();
@@ -73,8 +72,8 @@ export function Tester({ given }: { given: Credentials | undefined }) {
       <h2>{say.title}</h2>
       <p class="hint">{say.intro}</p>
       <div class="columns">
-        <Line label={texts.encryption.key} hint={texts.encryption.keyHint} of={key} />
-        <Line label={texts.encryption.iv} hint={texts.encryption.ivHint} of={iv} />
+        <TextField label={texts.encryption.key} hint={texts.encryption.keyHint} of={key} code />
+        <TextField label={texts.encryption.iv} hint={texts.encryption.ivHint} of={iv} code />
       </div>
       <div class="columns">
         <div>
@@ -90,14 +89,7 @@ export function Tester({ given }: { given: Credentials | undefined }) {
             <button onClick={() => void openEnvelope()}>{say.open}</button>
             <Copy text={envelope.value} of={say.envelope} />
             <span class="grow" />
-            <Choice
-              label={say.encoding}
-              value={encoding.value}
-              options={texts.encodings}
-              onChange={(value) => {
-                encoding.value = value;
-              }}
-            />
+            <Choice label={say.encoding} of={encoding} options={texts.encodings} />
           </div>
         </div>
       </div>
@@ -114,32 +106,7 @@ export function Tester({ given }: { given: Credentials | undefined }) {
   );
 }
 
-interface Held {
-  readonly label: string;
-  readonly hint?: string;
-  readonly of: { value: string };
-}
-
-function Line({ label, hint, of }: Held) {
-  return (
-    <Field label={label} hint={hint}>
-      {(control) => (
-        <input
-          {...control}
-          class="code"
-          value={of.value}
-          autocomplete="off"
-          spellcheck={false}
-          onInput={(event) => {
-            of.value = event.currentTarget.value;
-          }}
-        />
-      )}
-    </Field>
-  );
-}
-
-function Text({ label, of }: Held) {
+function Text({ label, of }: TextProps) {
   return (
     <Field label={label}>
       {(control) => (
@@ -156,13 +123,4 @@ function Text({ label, of }: Held) {
       )}
     </Field>
   );
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
-import { Refused } from '../api.ts';
+import { refusalOf, type Refused } from '../api.ts';
 import { texts } from '../texts.ts';
 import { Problem } from './problem.tsx';
 
@@ -62,10 +62,7 @@ export function Ask(props: {
     busy.value = true;
     refused.value = undefined;
     try {
-      await props.onSubmit();
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      refused.value = error;
+      refused.value = await refusalOf(props.onSubmit);
     } finally {
       busy.value = false;
     }

@@ -1,3 +1,4 @@
+import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
 
@@ -28,24 +29,54 @@ export function Field(props: {
   );
 }
 
+/** A line of text. */
+export function TextField({ label, hint, of, code = false }: TextProps & { code?: boolean }) {
+  return (
+    <Field label={label} hint={hint}>
+      {(control) => (
+        <input
+          {...control}
+          class={code ? 'code' : undefined}
+          value={of.value}
+          autocomplete="off"
+          spellcheck={false}
+          onInput={(event) => {
+            of.value = event.currentTarget.value;
+          }}
+        />
+      )}
+    </Field>
+  );
+}
+
+export interface TextProps {
+  readonly label: string;
+  readonly hint?: string;
+  /** Holds what was typed. */
+  readonly of: Signal<string>;
+}
+
 /** A choice of few; the options' texts by their values. */
 export function Choice<Value extends string>(props: {
   label: string;
   hint?: string | undefined;
-  value: Value;
+  /** Holds what was chosen. */
+  of: Signal<Value>;
   options: Readonly<Record<Value, string>>;
-  onChange: (value: Value) => void;
 }) {
+  const { of } = props;
   return (
     <Field label={props.label} hint={props.hint}>
       {(control) => (
         <select
           {...control}
-          value={props.value}
-          onChange={(event) => props.onChange(event.currentTarget.value as Value)}
+          value={of.value}
+          onChange={(event) => {
+            of.value = event.currentTarget.value as Value;
+          }}
         >
           {Object.entries<string>(props.options).map(([value, text]) => (
-            <option key={value} value={value} selected={value === props.value}>
+            <option key={value} value={value} selected={value === of.value}>
               {text}
             </option>
           ))}

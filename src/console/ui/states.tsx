@@ -51,3 +51,31 @@ export function Table({
     </div>
   );
 }
+
+/** What the store holds of accounts that cannot be read. */
+export function Unreadable({ problems }: { problems: readonly string[] }) {
+  if (problems.length === 0) return null;
+  return (
+    <div class="box bad">
+      <p>{texts.rotation.unreadable}</p>
+      <ul>
+        {problems.map((problem) => (
+          <li key={problem}>{problem}</li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** A part of a page with a line of explanation. */
+export function Section({ title, intro, children }: { title: string; intro: string; children: ComponentChildren }) {
+  return (
+    <section aria-label={title}>
+      <div>
+        <h2>{title}</h2>
+        <p class="hint">{intro}</p>
+      </div>
+      {children}
+    </section>
+  );
+}

@@ -1,0 +1,48 @@
+import { useSignal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useLoad } from '../load.ts';
+import { set } from '../set.ts';
+import { texts } from '../texts.ts';
+import { Show, Unreadable } from './states.tsx';
+
+/** A page of a list of the API. */
+interface Page {
+  /** Asks for the next page; null: this is the last. */
+  readonly next: string | null;
+  /** What the store holds of accounts that cannot be read. */
+  readonly unreadable: readonly string[];
+}
+
+/** What is added to the query of a page. */
+export type After = { readonly after?: string };
+
+/**
+ * A list of the API, page by page. With a new `key` it begins at the first page.
+ *
+ * @param props.every how often the page is asked for, in milliseconds; undefined: once
+ */
+export function Pages<Data extends Page>(props: {
+  ask: (after: After) => Promise<Data>;
+  every?: number;
+  children: (page: Data) => ComponentChildren;
+}) {
+  const after = useSignal<string | undefined>(undefined);
+  const query = after.value === undefined ? {} : { after: after.value };
+  const loaded = useLoad(() => props.ask(query), after.value ?? '', props.every);
+  return (
+    <Show loaded={loaded}>
+      {(page) => (
+        <>
+          <Unreadable problems={page.unreadable} />
+          {props.children(page)}
+          {(after.value !== undefined || page.next !== null) && (
+            <div class="row end">
+              {after.value !== undefined && <button onClick={set(after, undefined)}>{texts.first}</button>}
+              {page.next !== null && <button onClick={set(after, page.next)}>{texts.more}</button>}
+            </div>
+          )}
+        </>
+      )}
+    </Show>
+  );
+}
