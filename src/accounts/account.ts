@@ -1,7 +1,7 @@
 import type { EnvelopeCodec } from '../envelope/codec.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 
-/** How one account encrypts in one environment. Missing there if it does not and no grace was given to stop. */
+/** How one account encrypts in one environment. Undefined if it does not encrypt and no grace is running. */
 export type Encryption = EncryptionOn | EncryptionEnding;
 
 /** It is enabled. */

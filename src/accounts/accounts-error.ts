@@ -1,4 +1,4 @@
-/** Why a look at the accounts, or a change of them, was refused or failed. A closed set: programs may rely on it. */
+/** Why a query or a change of accounts was refused or failed. A closed set that programs may rely on. */
 export type AccountsErrorCode =
   // The request conflicts with the stored state.
   | 'account_unknown'
@@ -20,7 +20,7 @@ export type AccountsErrorCode =
   | 'master_key_missing'
   | 'master_key_wrong'
   | 'master_key_not_configured'
-  // The store cannot do it now, or not at all. Nothing was changed.
+  // The store is temporarily or permanently unable. Nothing was changed.
   | 'store_changed'
   | 'store_invalid'
   | 'store_locked'
@@ -28,11 +28,11 @@ export type AccountsErrorCode =
   | 'store_unavailable'
   | 'disk_full';
 
-/** The message is one line for people: it says how to correct the mistake, and never contains a secret. */
+/** The message is one line that says how to correct the mistake. It never contains a secret. */
 export class AccountsError extends Error {
   override readonly name = 'AccountsError';
   readonly code: AccountsErrorCode;
-  /** The one account that is in the way, if it is one and the message does not name another. */
+  /** The account that caused the error, if there is exactly one. */
   readonly account: string | undefined;
 
   constructor(code: AccountsErrorCode, message: string, cause?: unknown, account?: string) {

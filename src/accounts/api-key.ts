@@ -18,11 +18,11 @@ export interface ApiKey {
   readonly prefix: KeyPrefix;
   /** Lower-case hex SHA-256 of the whole key, prefix included. */
   readonly hash: string;
-  /** Epoch milliseconds, as all times here. */
+  /** Epoch milliseconds, like all times here. */
   readonly createdAt: number;
-  /** Refused from then on. */
+  /** From this time on the key is refused. */
   readonly expiresAt: number | undefined;
-  /** A revoked key is refused whatever the time, so that a slow clock does not delay the revocation. */
+  /** A revoked key is refused at any time, so that a slow clock does not delay the revocation. */
   readonly revokedAt: number | undefined;
 }
 

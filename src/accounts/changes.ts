@@ -11,16 +11,16 @@ import { openCredentials } from './open-account.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, StoredPrevious } from './store.ts';
 import type { Vault } from './vault.ts';
 
-// The rules of every change, whatever the store: from an account as it is to the account as it shall be. All times are
-// epoch milliseconds; what is refused is thrown as an AccountsError.
+// The rules of every change, for all stores: functions from the current account to the new one. All times are epoch
+// milliseconds. A refused change throws an AccountsError.
 
-/** The account that was found by this id. @throws `account_unknown` */
+/** The account, if one was found by this id. @throws `account_unknown` */
 export function existing(account: StoredAccount | undefined, id: string): StoredAccount {
   if (account === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
   return account;
 }
 
-/** A new account without keys. @param found by this id @throws `account_exists` */
+/** A new account without keys. @param found an existing account with this id @throws `account_exists` */
 export function newAccount(found: StoredAccount | undefined, id: string, name: string): StoredAccount {
   if (found !== undefined) throw new AccountsError('account_exists', `account ${id} already exists`);
   return { id, name, active: true, keys: [], encryption: {} };
@@ -36,7 +36,7 @@ export function keyOf(account: StoredAccount, keyId: string): StoredKey {
 export interface Issued {
   readonly account: StoredAccount;
   readonly key: StoredKey;
-  /** The key itself: not stored, so this is the only time it can be shown. */
+  /** The key itself. It is not stored, so it can only be shown now. */
   readonly secret: string;
 }
 
@@ -92,7 +92,7 @@ export function rotateKey(
   return { ...issueKey(withKey(account, { ...key, expiresAt: oldEndsAt }), wanted, now, id), oldEndsAt };
 }
 
-/** Ends a key at once. @throws `key_unknown`, `key_revoked` */
+/** Revokes a key at once. @throws `key_unknown`, `key_revoked` */
 export function revokeKey(account: StoredAccount, keyId: string, now: number): StoredAccount {
   const key = keyOf(account, keyId);
   if (key.revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is already revoked`);
@@ -100,7 +100,7 @@ export function revokeKey(account: StoredAccount, keyId: string, now: number): S
 }
 
 export interface EnableOptions {
-  /** Undefined: as it was, or hex. */
+  /** Undefined: unchanged, or hex. */
   readonly encoding: Encoding | undefined;
   /** How long the previous credentials, or plaintext, are also accepted, in milliseconds; undefined: not at all. */
   readonly grace: number | undefined;
@@ -111,8 +111,8 @@ export interface EnableOptions {
 /**
  * Switches encryption on with new credentials.
  *
- * @throws `encryption_enabled` if it is on and `replace` is not asked for, `grace_running` if a grace is asked for during
- *   another one, which only has room for one set of previous credentials, `credentials_equal`
+ * @throws `encryption_enabled` if it is on without `replace`, `grace_running` if a grace is requested during another
+ *   one (there is room for one set of previous credentials), `credentials_equal`
  */
 export function enableEncryption(
   account: StoredAccount,
@@ -147,7 +147,7 @@ export function enableEncryption(
 }
 
 /**
- * Puts the end of a running grace to another time, or ends the grace.
+ * Moves the end of a running grace, or ends the grace.
  *
  * @param until epoch milliseconds; undefined: the grace ends at once
  * @throws `grace_not_running`, `until_not_allowed`
@@ -173,7 +173,7 @@ export function changeGrace(
 }
 
 /**
- * Switches encryption off; the credentials are forgotten, after the grace if one is given.
+ * Switches encryption off. The credentials are deleted, after the grace if there is one.
  *
  * @param grace how long envelopes are still accepted beside plaintext, in milliseconds; undefined: they stop at once
  * @throws `encryption_disabled` if it is off, `grace_running` if a grace is asked for during another one
@@ -227,7 +227,7 @@ export function refuseEqual(account: StoredAccount, vault: Vault): void {
   }
 }
 
-/** An account whose credentials are sealed anew: opened with one vault, sealed with another. */
+/** An account with its credentials unwrapped by one vault and wrapped by another. */
 export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAccount {
   const rewrapped = (credentials: StoredCredentials, environment: EnvironmentName): StoredCredentials => {
     const again = (text: string, member: 'key' | 'iv'): string => {

@@ -27,10 +27,7 @@ export interface Difference {
   readonly environment?: EnvironmentName;
 }
 
-/**
- * How a later version of an account differs from an earlier one; nothing if requests are decided alike by both. When a key
- * was last used makes no difference.
- */
+/** The differences between two versions of an account that affect requests. The last use of a key is not one. */
 export function differences(before: Account | undefined, after: Account | undefined): readonly Difference[] {
   if (after === undefined) return before === undefined ? [] : [{ account: before.id, change: 'account_removed' }];
   if (before === undefined) return [{ account: after.id, change: 'account_added' }];
@@ -46,7 +43,7 @@ export function differences(before: Account | undefined, after: Account | undefi
 
 type WithoutKeys = Omit<Account, 'keys'>;
 
-/** As `differences`, apart from the account's keys. */
+/** As `differences`, without the account's keys. */
 export function differencesButKeys(before: WithoutKeys, after: WithoutKeys): readonly Difference[] {
   const found: Difference[] = [];
   const account = after.id;

@@ -6,14 +6,17 @@ import { openAccount } from './open-account.ts';
 import type { PlainOperations } from './plain-operations.ts';
 import type { Vault } from './vault.ts';
 
-/** How often the directory is compared with the account, and after how many comparisons the account is read again. */
+/**
+ * The interval between comparisons of the directory with the account, and the number of comparisons after which the
+ * account is read again.
+ */
 const interval = 20;
 const comparisons = 25;
 
 export interface InForceDependencies {
   readonly operations: Pick<PlainOperations, 'stored'>;
   readonly vault: Vault;
-  /** Asked each time: a reload replaces it. */
+  /** Called for each comparison, because a reload replaces the directory. */
   readonly directory: () => VersionedDirectory;
 }
 
@@ -45,7 +48,7 @@ export async function untilInForce(id: string, dependencies: InForceDependencies
   }
 }
 
-/** Undefined: there is none, or none that can be read. */
+/** Undefined: the account does not exist or cannot be read. */
 async function read(id: string, { operations, vault }: InForceDependencies): Promise<Account | undefined> {
   try {
     const stored = await operations.stored(id);

@@ -8,19 +8,19 @@ export interface KeyHolder {
   readonly key: ApiKey;
 }
 
-/** `unavailable`: the store cannot tell at the moment; a wrong 401 would make a merchant's server give up. */
+/** `unavailable`: the store does not respond. A wrong 401 might make a merchant's server give up. */
 export type Found = KeyHolder | undefined | 'unavailable';
 
 /** Looks up accounts by their API keys. */
 export interface KeyDirectory {
   /**
-   * Finds the holder of the key with this hash (lower-case hex SHA-256). A look-up by hash takes the same time for known and
-   * unknown keys, and compares no key byte by byte, so that its duration reveals nothing. A promise only if the database must be
-   * asked.
+   * Finds the holder of the key with this hash (lower-case hex SHA-256). A look-up by hash takes the same time for
+   * known and unknown keys, and compares no key byte by byte, so that its duration reveals nothing. Returns a promise
+   * only for a query to the database.
    */
   find(hash: string): Found | Promise<Found>;
 
-  /** Whether `find` returns at once. Does not ask the database, and does not count as a use. */
+  /** Whether `find` returns at once. Does not query the database, and does not count as a use. */
   holds(hash: string): boolean;
 
   /** Records every admitted request. */
@@ -30,7 +30,7 @@ export interface KeyDirectory {
   readonly unexpected?: UnexpectedEnvelopes;
 }
 
-/** A directory that knows which version of an account it works by. */
+/** A directory that knows which version of an account it uses. */
 export interface VersionedDirectory extends KeyDirectory {
   /** Whether requests with keys of this account are decided by this version of it, not by an earlier one. */
   isInForce(account: Account): boolean;
@@ -39,22 +39,22 @@ export interface VersionedDirectory extends KeyDirectory {
 /** The state of a directory that looks keys up in a database. */
 export interface DirectoryState {
   readonly connected: boolean;
-  /** When the database was last heard, monotonic milliseconds; undefined: never. */
+  /** When the database last responded, monotonic milliseconds; undefined: never. */
   readonly heardAt: number | undefined;
-  /** Keys held that exist. */
+  /** Cached keys that exist. */
   readonly known: number;
-  /** Keys held that do not exist. */
+  /** Cached keys that do not exist. */
   readonly unknown: number;
 }
 
-/** Takes note of uses, at next to no cost, to write them down now and then. Times are epoch milliseconds. */
+/** Records uses in memory, to be stored periodically. Times are epoch milliseconds. */
 export interface Uses {
   key(id: string, at: number): void;
   /** Records the use of what a grace accepts. @param until the end of the grace */
   previous(account: string, environment: EnvironmentName, until: number, at: number): void;
 }
 
-/** Takes note of envelopes that accounts send although they do not encrypt. */
+/** Records envelopes that accounts send although they do not encrypt. */
 export interface UnexpectedEnvelopes {
   /** @param at epoch milliseconds */
   unexpected(account: string, environment: EnvironmentName, at: number): void;

@@ -2,17 +2,17 @@ import { hash, randomInt } from 'node:crypto';
 import { crc32 } from 'node:zlib';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 
-/** In the order in which secret scanners know base62. */
+/** In the order that secret scanners use for base62. */
 const base62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
 
 /** 190 random bits. */
 const randomLength = 32;
-/** What 32 bits need in base62. */
+/** The length of 32 bits in base62. */
 const checksumLength = 6;
 
 /**
  * Makes an API key: prefix, 32 random base62 characters, and a checksum of 6 more, by which secret scanners and the
- * command line tell a mistyped key from an unknown one. Admission does not look at it: keys made elsewhere have none.
+ * command line tell a mistyped key from an unknown one. Admission ignores it, because keys from elsewhere have none.
  */
 export function makeApiKey(environment: EnvironmentName, kind: KeyKind): string {
   const body = `${kind === 'public' ? 'pk' : 'sk'}_${environment}_${randomText(randomLength)}`;
@@ -25,20 +25,20 @@ export function makeKeyId(): string {
 }
 
 /**
- * The id of the key that succeeds another one: always the same, so that a key has one successor however many operators
- * rotate it at a time.
+ * The id of a key's successor. It is derived from the key, so that a key has one successor even if several operators
+ * rotate it at the same time.
  */
 export function successorId(keyId: string): string {
   const bytes = hash('sha256', `successor of ${keyId}`, 'buffer');
   return `key_${Array.from(bytes.subarray(0, 16), (byte) => base62.charAt(byte % base62.length)).join('')}`;
 }
 
-/** Whether a key ends with its checksum, as each one made here does. */
+/** Whether a key ends with its checksum, as all keys made here do. */
 export function hasChecksum(key: string): boolean {
   return checksumOf(key.slice(0, -checksumLength)) === key.slice(-checksumLength);
 }
 
-/** CRC-32 (ISO-HDLC, as in zip) of all before it, in base62 with leading zeros. */
+/** CRC-32 (ISO-HDLC, as in zip) of the characters before it, in base62 with leading zeros. */
 function checksumOf(text: string): string {
   let rest = crc32(text);
   let digits = '';

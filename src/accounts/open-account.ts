@@ -7,8 +7,8 @@ import type { StoredAccount, StoredCredentials } from './store.ts';
 import type { Vault } from './vault.ts';
 
 /**
- * Makes of a stored account what requests are served by: its credentials opened, those that are switched off left out
- * unless a grace accepts them.
+ * Converts a stored account for serving requests: with its credentials unwrapped, and without disabled ones unless a
+ * grace accepts them.
  *
  * @throws AccountsError `master_key_missing`, `master_key_wrong`, `store_invalid`
  */
@@ -38,7 +38,8 @@ export function openAccount(stored: StoredAccount, vault: Vault): Account {
 }
 
 /**
- * As `openAccount`, but an account whose credentials do not open is returned as `unopened`: the others are served all the same.
+ * As `openAccount`, but an account whose credentials do not open is returned as `unopened`, so that other accounts are
+ * still served.
  *
  * @throws AccountsError `master_key_missing`, `store_invalid`
  */

@@ -9,15 +9,15 @@ import type { Vault } from './vault.ts';
 export interface OpenAccounts {
   /** Looks keys up for requests. */
   readonly directory: VersionedDirectory;
-  /** For operators, who change accounts beside the traffic. */
+  /** For changes by operators. */
   readonly operations: PlainOperations;
   /** Opens the credentials of accounts in the store. */
   readonly vault: Vault;
   /** Undefined if the accounts are in a file. */
   readonly database: AccountsDatabase | undefined;
-  /** Puts the accounts of a file that was read again in force. A database has its own. */
+  /** Puts the accounts of a reloaded file in force. Not used with a database. */
   take(accounts: readonly Account[]): void;
-  /** The latest numbers of accounts, keys and credentials; undefined before the first. */
+  /** The latest counts of accounts, keys and credentials; undefined before the first. */
   tally(): Tally | undefined;
   close(): Promise<void>;
 }
@@ -25,7 +25,7 @@ export interface OpenAccounts {
 /** The connection of a running sidecar to its database. */
 export interface AccountsDatabase {
   readonly state: DirectoryState;
-  /** Connects; resolves when the first attempt has succeeded or failed. Both are fine to go on with. */
+  /** Connects; resolves when the first attempt has succeeded or failed. The caller may continue in both cases. */
   open(): Promise<void>;
   /** Opens the sealed credentials of some accounts, chosen at random. @throws AccountsError the database cannot be asked */
   sealedSample(): Promise<SealedSample>;

@@ -8,13 +8,13 @@ import type { Vault } from './vault.ts';
 import { viewAccount, viewEncryption, viewKey } from './views.ts';
 import type { AccountView, EnabledView, EncryptionView, IssuedKeyView, KeyView, Viewing } from './views.ts';
 
-/** What operations are carried out with. */
+/** The dependencies of operations. */
 export interface OperationsOptions {
   readonly store: Store;
   readonly vault: Vault;
   /** Epoch milliseconds. */
   readonly clock: () => number;
-  /** Told of each change once it is made. */
+  /** Called after each change. */
   readonly audit: (event: AuditEvent) => void;
 }
 
@@ -28,7 +28,7 @@ export interface ChangeRequest {
 export interface KeyOptions {
   readonly environment: EnvironmentName;
   readonly kind: KeyKind;
-  /** How long it lives, in milliseconds; undefined: it does not expire. */
+  /** Lifetime in milliseconds; undefined: the key does not expire. */
   readonly lifetime: number | undefined;
 }
 
@@ -163,9 +163,9 @@ export class Operations extends Queries {
   }
 
   /**
-   * Wraps all credentials with the first master key of another vault, which must be configured already: a sidecar that does
-   * not have it could open none of them. Those that are wrapped with it stay, so that it can be repeated at any time.
-   * Returns how many accounts were changed.
+   * Wraps all credentials with the first master key of another vault. That key must already be configured, or sidecars
+   * without it could not unwrap them. Credentials that are wrapped with it stay unchanged, so that the operation can be
+   * repeated. Returns the number of changed accounts.
    *
    * @throws AccountsError `master_key_not_configured`
    */

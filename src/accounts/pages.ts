@@ -1,12 +1,12 @@
 import type { Unreadable } from './store.ts';
 import type { AuditEventView } from './views.ts';
 
-/** A page of a list, and what comes after it. */
+/** A page of a list, and the position of the next one. */
 export interface Page<Item, Position> {
   readonly items: readonly Item[];
   /** Where the next page begins; null on the last page. */
   readonly next: Position | null;
-  /** Problems of what is left out because it cannot be read. */
+  /** Problems of items that are left out because they cannot be read. */
   readonly unreadable: readonly string[];
 }
 

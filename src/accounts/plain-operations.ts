@@ -32,17 +32,17 @@ export interface OperationCall {
   readonly arguments: readonly unknown[];
 }
 
-/** The operations, each of which is a call of `carryOut`. */
+/** The operations, each as a call of `carryOut`. */
 export function operationsBy(carryOut: (call: OperationCall) => Promise<unknown>): PlainOperations {
   const methods = plainOperations.map((name) => [
     name,
     (...args: readonly unknown[]) => carryOut({ name, arguments: args }),
   ]);
-  // Each method has the type of the operation of its name: so has `carriedOut`.
+  // Each method has the type of the operation with its name, as `carriedOut` ensures.
   return Object.fromEntries(methods) as PlainOperations;
 }
 
-/** Carries a call of `operationsBy` out. */
+/** Carries out a call of `operationsBy`. */
 export function carriedOut(operations: PlainOperations, call: OperationCall): Promise<unknown> {
   const operation = operations[call.name] as (...args: readonly unknown[]) => Promise<unknown>;
   return operation.apply(operations, [...call.arguments]);

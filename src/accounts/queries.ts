@@ -7,11 +7,11 @@ import type { EventFilter, Selection, Store, StoredAccount, Unreadable } from '.
 import { viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
 import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncryptionView, Viewing } from './views.ts';
 
-/** Which accounts are looked at. */
+/** Which accounts are queried. */
 export interface Scope {
-  /** Begins after the account with this id. */
+  /** Starts after the account with this id. */
   readonly after?: string | undefined;
-  /** The id of the only account that may be looked at. */
+  /** The id of the only account that may be queried. */
   readonly only?: string | undefined;
   /** As of a store's list. */
   readonly unreadable?: Unreadable | undefined;
@@ -20,7 +20,7 @@ export interface Scope {
 /** Which accounts are listed. */
 export interface ListQuery extends Scope, Omit<Selection, 'now'> {}
 
-/** The queries on accounts, which change nothing. A refused query throws an `AccountsError`. */
+/** The queries on accounts. A refused query throws an `AccountsError`. */
 export class Queries {
   readonly #store: Store;
   readonly #clock: () => number;
@@ -55,7 +55,12 @@ export class Queries {
     }
   }
 
-  /** The key with this hash. @param hash lower-case hex SHA-256 @param only the id of the only account that may be looked at */
+  /**
+   * The key with this hash.
+   *
+   * @param hash lower-case hex SHA-256
+   * @param only the id of the only account that may be queried
+   */
   async findKey(hash: string, only?: string): Promise<KeyView> {
     const account = await this.#store.findByKey(hash);
     const key = account?.keys.find((each) => each.hash === hash);
@@ -65,7 +70,7 @@ export class Queries {
     return viewKey(account.id, key, this.viewing());
   }
 
-  /** As `list`, a page at a time. */
+  /** As `list`, in pages. */
   async listPage(size: number, query: ListQuery): Promise<Page<AccountView, string>> {
     return accountsPage(
       size,
@@ -74,7 +79,7 @@ export class Queries {
     );
   }
 
-  /** As `dueKeys`, a page at a time. */
+  /** As `dueKeys`, in pages. */
   async dueKeysPage(size: number, query: Scope): Promise<Page<KeyView, string>> {
     return accountsPage(
       size,
@@ -83,7 +88,7 @@ export class Queries {
     );
   }
 
-  /** As `graces`, a page at a time. */
+  /** As `graces`, in pages. */
   async gracesPage(size: number, query: Scope): Promise<Page<EncryptionView, string>> {
     return accountsPage(
       size,
@@ -92,7 +97,7 @@ export class Queries {
     );
   }
 
-  /** As `events`, a page at a time. @param after `next` of the page before */
+  /** As `events`, in pages. @param after `next` of the page before */
   async eventsPage(
     size: number,
     filter: EventFilter,
@@ -136,7 +141,7 @@ export class Queries {
     }
   }
 
-  /** Times are written in whole seconds, as people read them. */
+  /** Times are written in whole seconds, for readability. */
   protected viewing(): Viewing {
     const now = this.#clock();
     return { now: now - (now % 1_000), recordsUse: this.#store.recordsUse };

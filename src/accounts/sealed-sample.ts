@@ -1,12 +1,12 @@
 import type { Account } from './account.ts';
 
-/** What became of opening the sealed credentials of some accounts. */
+/** The result of opening the sealed credentials of some accounts. */
 export interface SealedSample {
-  /** Accounts. */
+  /** The number of accounts. */
   readonly tried: number;
-  /** Why those of an account did not open, one message for each account. */
+  /** One message for each account whose credentials did not open. */
   readonly failures: readonly string[];
-  /** Whether the master key opened none of those that it was tried on. A row that cannot be read says nothing about the key. */
+  /** Whether the master key opened none of the credentials. Rows that cannot be read do not count. */
   readonly noneOpens: boolean;
 }
 

@@ -4,9 +4,9 @@ import type { AccountsError } from './accounts-error.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 
 /**
- * A store of accounts: a YAML file or PostgreSQL. A store finds, locks and writes; it knows no rules. These are in
- * changes.ts, as functions from the stored account to the new one. Nor does it know the master key: texts are
- * sealed before they come and opened after they leave (vault.ts).
+ * A store of accounts: a YAML file or PostgreSQL. A store finds, locks and writes. It has no rules, which are in
+ * changes.ts as functions from the stored account to the new one, and no master key: credentials are wrapped and
+ * unwrapped outside (vault.ts).
  *
  * Every method rejects with an `AccountsError`: `store_unavailable`, `store_read_only`, `disk_full`, `store_locked`,
  * `store_changed`, `store_invalid`. If it rejects, nothing was changed.
@@ -32,11 +32,11 @@ export interface Store {
   list(after?: string, unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount>;
 
   /**
-   * Changes the accounts with these ids, all or none, so that no other change comes between reading and writing.
+   * Changes the accounts with these ids atomically: all or none, without another change between reading and writing.
    *
-   * `decide` gets those of them that exist, by id, and returns those to be written, new or replaced in whole; it may
-   * only return accounts with ids asked for. An error that it throws aborts the change and is rethrown. It is pure except
-   * for randomness, and is called again if the attempt lost a race, so only its last result counts.
+   * `decide` gets the existing ones by id and returns whole accounts to be written. It may only return accounts with
+   * these ids. An error that it throws aborts the change and is rethrown. It is pure except for randomness, and is
+   * called again if the attempt conflicts with another change. Only its last result counts.
    *
    * With `once`, a change that was made under the same idempotency key is not made again: its receipt is returned,
    * and `decide` is not called. Receipt and change are kept together or not at all.
@@ -47,8 +47,8 @@ export interface Store {
   change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>>;
 
   /**
-   * Replaces every account by what `rewrite` makes of it, all or none, and lets no other change come between. For a
-   * new master key. Returns how many were different afterwards; the event gets the number as `accounts`.
+   * Replaces every account with the result of `rewrite` atomically, for a new master key. Returns the number of changed
+   * accounts, which the event gets as `accounts`.
    */
   changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number>;
 
@@ -68,9 +68,9 @@ export interface Store {
 
 /** Selects events. */
 export interface EventFilter {
-  /** Of this account only. */
+  /** Only events of this account. */
   readonly account?: string | undefined;
-  /** From then on, epoch milliseconds. */
+  /** Only events from this time on, epoch milliseconds. */
   readonly since?: number | undefined;
 }
 
@@ -80,13 +80,13 @@ export type Unreadable = (error: AccountsError) => void;
 /** A condition by which accounts are selected; conditions.ts defines each. */
 export type Condition = 'inactive' | 'encrypting' | 'due' | 'expiring' | 'unused' | 'in_grace';
 
-/** Which accounts are listed: those to which every member applies. */
+/** Selects the accounts to which every member applies. */
 export interface Selection {
   /** The id or the name contains this text, in any letter case. */
   readonly search?: string | undefined;
   /** One of these conditions applies. */
   readonly anyOf?: readonly Condition[] | undefined;
-  /** What conditions are judged by, epoch milliseconds. */
+  /** The time at which conditions are evaluated, epoch milliseconds. */
   readonly now: number;
 }
 
@@ -99,21 +99,21 @@ export interface Decision<T> {
   readonly accounts: readonly StoredAccount[];
   /** One for each change made; kept in the store's trail, together with the change. */
   readonly events: readonly AuditEvent[];
-  /** For the caller; may hold secrets, which are kept nowhere. */
+  /** For the caller. May contain secrets, which are not stored. */
   readonly result: T;
-  /** The response to a repeated request: JSON without any secret. Read only if `once` was given. */
+  /** The response to a repeated request: JSON without secrets. Read only with `once`. */
   readonly receipt?: string | undefined;
 }
 
-/** Names a request that must be carried out once only. */
+/** Identifies a request that must be carried out only once. */
 export interface IdempotencyKey {
   /** Chosen by the client, 1 to 255 printable ASCII characters; with an account and a space before it for a token of one account. */
   readonly key: string;
-  /** Digest of the request: the same key with another request is a mistake. Lower-case hex. */
+  /** Digest of the request, to refuse the same key with another request. Lower-case hex. */
   readonly request: string;
 }
 
-/** A receipt is kept for at least 24 hours; a file keeps the last 1,000, in another one beside it. */
+/** A database keeps a receipt for at least 24 hours. A file store keeps the last 1,000 in a separate file. */
 export type Changed<T> =
   { readonly outcome: 'changed'; readonly result: T } | { readonly outcome: 'repeated'; readonly receipt: string };
 
@@ -135,7 +135,10 @@ export interface StoredKey extends ApiKey {
   readonly lastUsedAt: number | undefined;
 }
 
-/** How an account encrypts in one environment, or did. Enabled without credentials cannot be said: it would fail open. */
+/**
+ * How an account encrypts in one environment, or did. Enabled without credentials cannot be expressed, because it would
+ * fail open.
+ */
 export type StoredEncryption = EnabledEncryption | DisabledEncryption;
 
 interface EnabledEncryption extends EncryptionBase {
@@ -152,13 +155,13 @@ interface DisabledEncryption extends EncryptionBase {
 interface EncryptionBase {
   readonly encoding: Encoding;
   /**
-   * What is accepted besides, for a time after a change; while disabled, its credentials beside plaintext. It stays when the
-   * time is over, until the next change.
+   * What a grace accepts besides the current credentials or, while disabled, besides plaintext. It stays stored after
+   * the grace until the next change.
    */
   readonly previous: StoredPrevious | undefined;
 }
 
-/** The texts a merchant was given, sealed (`sealed:v1:…`) or, only in a file, in the clear. */
+/** The merchant's key and IV, wrapped (`sealed:v1:…`) or, only in a file, in the clear. */
 export interface StoredCredentials {
   readonly key: string;
   readonly iv: string;
@@ -168,7 +171,7 @@ export interface StoredCredentials {
 }
 
 export interface StoredPrevious {
-  /** Undefined: plaintext is accepted, from an account that is just moving to encryption. */
+  /** Undefined: plaintext is accepted, from an account that starts to encrypt. */
   readonly credentials: StoredCredentials | undefined;
   /** End of the grace. */
   readonly until: number;

@@ -15,16 +15,16 @@ export type EncryptionLabel = 'none' | 'test' | 'live' | 'both';
 
 /** Valid keys that end. */
 export interface ExpiringKeys {
-  /** Those that end within `expiryNotice`. */
+  /** Keys that end within `expiryNotice`. */
   readonly count: number;
-  /** When the first of all ends, epoch milliseconds; Infinity if none does. */
+  /** The earliest end, epoch milliseconds; Infinity if no key ends. */
   readonly next: number;
 }
 
 /** Which keys are counted together. */
 export type KeyLabel = `${EnvironmentName} ${KeyKind} ${Rotation}`;
 
-/** Numbers of accounts, of API keys that are valid, and of credentials in use, by what operators watch. */
+/** Counts of accounts, valid API keys and credentials in use, by the labels of the metrics. */
 export interface Tally {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
   readonly apiKeys: readonly { environment: EnvironmentName; kind: KeyKind; rotation: Rotation; count: number }[];

@@ -4,7 +4,10 @@ import { decodeBase64 } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName } from './api-key.ts';
 
-/** The place of a wrapped text: it unwraps only there. Previous credentials keep the place they had as current ones. */
+/**
+ * The place of a wrapped text, which can be unwrapped only there. Previous credentials keep the place they had as
+ * current ones.
+ */
 export interface Place {
   readonly account: string;
   readonly environment: EnvironmentName;
@@ -23,8 +26,8 @@ export function isWrapped(text: string): boolean {
 }
 
 /**
- * Reads master keys, one a line, each of 32 bytes in base64 or hex. The first one wraps, each of them unwraps: so
- * that a running sidecar can take the new one beside the old. Undefined if the text is anything else.
+ * Reads master keys, one per line, each of 32 bytes in base64 or hex. The first one wraps and each unwraps, so that the
+ * key can be changed while sidecars run. Undefined if the text is invalid.
  */
 export function parseMasterKeys(text: string): readonly KeyObject[] | undefined {
   const keys = text
@@ -36,8 +39,8 @@ export function parseMasterKeys(text: string): readonly KeyObject[] | undefined 
 
 /**
  * Wraps key material before it is stored and unwraps it afterwards: `sealed:v1:` and the base64url of nonce, ciphertext
- * and tag of AES-256-GCM. The place is authenticated with it, so that a wrapped text that was pasted elsewhere does not
- * unwrap there. Nonces are random: one master key is good for 2³² texts (NIST SP 800-38D §8.3).
+ * and tag of AES-256-GCM. The place is authenticated, so that a wrapped text cannot be unwrapped elsewhere. Nonces are
+ * random, which is safe for 2³² texts per master key (NIST SP 800-38D §8.3).
  */
 export class Vault {
   readonly #keys: readonly KeyObject[];
@@ -62,7 +65,7 @@ export class Vault {
     return unwrapWith(key, Buffer.from(text.slice(marker.length), 'base64url'), place) !== undefined;
   }
 
-  /** A text as it is to be stored. Without a master key it stays as it is. */
+  /** The text to store: wrapped or, without a master key, unchanged. */
   wrap(text: string, place: Place): string {
     const [key] = this.#keys;
     if (key === undefined) return text;
@@ -73,7 +76,7 @@ export class Vault {
   }
 
   /**
-   * A stored text as it was before it was wrapped, if it was.
+   * The unwrapped text. A text that is not wrapped is returned unchanged.
    *
    * @throws AccountsError `master_key_missing`, `master_key_wrong`
    */
@@ -111,7 +114,7 @@ function unwrapWith(key: KeyObject, bytes: Buffer, place: Place): string | undef
   }
 }
 
-/** None of the parts can hold a zero byte, so that no two places share a name. */
+/** No part can contain a zero byte, so every place has a different name. */
 function nameOf({ account, environment, member }: Place): Buffer {
   return Buffer.from(['envelope-sidecar', 'v1', account, environment, member].join('\0'));
 }

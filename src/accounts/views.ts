@@ -8,8 +8,8 @@ import { rfc3339 } from './dates.ts';
 import { auditActions } from './store.ts';
 import type { AuditEvent, StoredAccount, StoredEncryption, StoredKey } from './store.ts';
 
-// What programs are told of accounts: by `--json` and by the operators' API alike. Dates are RFC 3339, null where there
-// is none. Schemas, because the API's description is made of them.
+// Accounts as `--json` and the operators' API show them. Dates are RFC 3339 or null. These are schemas, because the
+// API's description is generated from them.
 
 const date = z.string().meta({ format: 'date-time' });
 const lastUsed = date
@@ -111,11 +111,11 @@ export const enabledView = encryptionView
   .describe('Credentials that were just made.');
 export type EnabledView = z.output<typeof enabledView>;
 
-/** What views depend on beside the account. */
+/** The context of a view. */
 export interface Viewing {
   /** Epoch milliseconds. */
   readonly now: number;
-  /** Whether the store tells when something was last used. */
+  /** Whether the store records when something was last used. */
   readonly recordsUse: boolean;
 }
 

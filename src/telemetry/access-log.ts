@@ -31,7 +31,7 @@ export interface AccessLine {
   readonly envelope_ms: number | undefined;
 }
 
-/** Level numbers of pino. */
+/** The level numbers of pino. */
 const levels = { info: 30, warn: 40, error: 50 } as const;
 
 /** The decimal places of a number of thousandths, as JSON writes them: `''`, `.001` … `.999`. */
@@ -66,9 +66,9 @@ export class AccessLog {
   }
 }
 
-/** @param start up to the value of `request_id` */
+/** @param start the line up to the value of `request_id` */
 function format(line: AccessLine, start: string): string {
-  // The sidecar, Node or a schema guarantees that these values need no escaping; only an upstream's error may.
+  // These values need no escaping, as the sidecar, Node or a schema guarantees. Only an upstream's error may need it.
   return (
     start +
     line.request_id +

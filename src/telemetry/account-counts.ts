@@ -7,13 +7,13 @@ export interface AccountCount {
   readonly refusals: number;
   /** Envelopes that opened. */
   readonly opened: number;
-  /** Envelopes that did not open, and bodies in place of one. */
+  /** Envelopes that did not open, and other bodies. */
   readonly unopened: number;
 }
 
 const minutes = 10;
 
-/** How many accounts are counted at a time; further ones are not. */
+/** The most accounts that are counted. Others are not. */
 const maxAccounts = 10_000;
 
 /** The counters of an account, with one count for each minute. */

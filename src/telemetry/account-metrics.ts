@@ -9,7 +9,7 @@ export function accountMetrics(registry: Registry, tally: () => Tally | undefine
     help: 'Accounts, by the environments in which they encrypt: none, test, live or both.',
     labelNames: ['encryption'],
     registers,
-    // A scrape calls the metrics in their order: the first of these five sets all of them.
+    // A scrape calls metrics in their order, so the first of these five sets all of them.
     collect() {
       const counted = tally();
       if (counted === undefined) return;

@@ -1,6 +1,9 @@
 import { Gauge, type Registry } from 'prom-client';
 
-/** @param certificates called at each scrape: those in use, by the member of the configuration; times in epoch milliseconds */
+/**
+ * @param certificates called at each scrape: the certificates in use by member of the configuration; times in epoch
+ *   milliseconds
+ */
 export function certificateMetrics(
   registry: Registry,
   certificates: () => readonly { readonly certificate: string; readonly expiresAt: number }[],

@@ -3,10 +3,10 @@ import type { Account } from '../accounts/account.ts';
 import { differences, type Difference } from '../accounts/differences.ts';
 import type { Logger } from './logger.ts';
 
-/** The most lines of one reload: a new file may change everything. */
+/** The most lines for one reload, because a new file may change everything. */
 const maxChanges = 100;
 
-/** Accounts compared at a time. */
+/** The number of accounts that are compared in one turn of the event loop. */
 const batch = 100;
 
 /** Logs one change of an account that this sidecar applies, from any source. */

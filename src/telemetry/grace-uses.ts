@@ -1,6 +1,6 @@
 import type { EnvironmentName } from '../accounts/api-key.ts';
 
-/** An API key whose requests a grace has let in. */
+/** An API key whose requests were accepted because of a grace. */
 export interface GraceUse {
   readonly account: string;
   readonly environment: EnvironmentName;
@@ -10,10 +10,10 @@ export interface GraceUse {
   readonly lastUsedAt: number;
 }
 
-/** How many API keys are remembered. */
+/** The most API keys that are remembered. */
 const maxKeys = 1_000;
 
-/** Which API keys still send what only a grace accepts. Beyond the limit the key whose last use is the oldest is forgotten. */
+/** The API keys that still depend on a grace. Beyond the limit the key with the oldest last use is dropped. */
 export class GraceUses {
   readonly #uses = new Map<string, { -readonly [Member in keyof GraceUse]: GraceUse[Member] }>();
 
@@ -29,7 +29,7 @@ export class GraceUses {
     this.#uses.set(id, { account, environment, apiKey, lastUsedAt: now });
   }
 
-  /** The latest use first; of one account, or of all. */
+  /** Uses of one account or of all, latest first. */
   latest(account?: string): readonly GraceUse[] {
     return [...this.#uses.values()]
       .filter((use) => account === undefined || use.account === account)

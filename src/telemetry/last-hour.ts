@@ -8,7 +8,7 @@ export interface Minute {
   readonly requests: number;
   /** Refusals by code, without zeros. */
   readonly refusals: ReadonlyMap<RefusalCode, number>;
-  /** Envelopes that did not open, and bodies in place of one. */
+  /** Envelopes that did not open, and other bodies. */
   readonly unopened: number;
 }
 
@@ -34,7 +34,7 @@ export class LastHour {
     if (unopened) counts.unopened++;
   }
 
-  /** The last sixty minutes, oldest first; the last one is not complete. @param now epoch milliseconds */
+  /** The last sixty minutes, oldest first. The last one is incomplete. @param now epoch milliseconds */
   byMinute(now: number): readonly Minute[] {
     const current = this.#ring.at(now);
     return this.#slots.map((_, i) => {

@@ -9,18 +9,21 @@ const lastLinesTime = 2_000;
 /** Milliseconds between two attempts to write while the reader is stalled. */
 const pause = 100;
 
-/** How many characters are gathered, and for how many milliseconds: a write for each line costs a tenth of a request. */
+/**
+ * How many characters are gathered before a write, and for how many milliseconds. A write for each line would cost a
+ * tenth of a request.
+ */
 const gathered = 65_536;
 const gatheringTime = 100;
 
-/** How many bytes may wait for the log's reader; further lines are dropped and counted. */
+/** How many bytes may wait for the log's reader. Further lines are dropped and counted. */
 const mostWaiting = 4 * 1_048_576;
 
 /** The destination of log lines: a file descriptor whose reader may stall or exit, or whose disk may be full. */
 export class LogOutput {
   readonly #fd: number;
   readonly #destination: ReturnType<typeof pino.destination>;
-  /** Gathered here: pino's own destination scans all gathered text for each line. */
+  /** Lines are gathered here, because pino's own destination scans all gathered text for each line. */
   readonly #lines: string[] = [];
   #length = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -44,7 +47,7 @@ export class LogOutput {
     this.#destination.on('drop', (lines: string) => (this.#lost += lines.split('\n').length - 1));
     this.#destination.on('drain', () => this.#tellLost());
     this.#destination.on('write', () => (this.#failing = false));
-    // Lines that could not be written are kept and tried again: traffic is more important than its log.
+    // Lines that could not be written are kept and written later, so that traffic never waits for the log.
     this.#destination.on('error', () => (this.#failing = true));
   }
 
@@ -65,7 +68,7 @@ export class LogOutput {
     this.#length = 0;
   }
 
-  /** Resolves when all lines are written, or after the time for that. Later lines are dropped. */
+  /** Resolves when all lines are written, or after a timeout. Later lines are dropped. */
   async end(): Promise<void> {
     this.#tellLost();
     this.#passOn();
@@ -111,7 +114,7 @@ export class LogOutput {
     createLogger('warn', this).warn({ lines }, 'lines of the log were lost');
   }
 
-  /** Without this, its own last attempt to write would wait for the reader forever. */
+  /** Without this, the last write of the stream would wait for the reader forever. */
   #destroy(): void {
     this.#destination.destroy();
   }

@@ -12,13 +12,13 @@ export interface Completed {
   readonly status: number;
   /** From its head to its end. */
   readonly seconds: number;
-  /** From handing it to the upstream to the end of the upstream's response; undefined if it was not. */
+  /** From sending it to the upstream to the end of the upstream's response; undefined if it was not sent. */
   readonly upstreamSeconds: number | undefined;
   /** The sidecar's own part of the time to the head of the response; undefined without a response. */
   readonly overheadSeconds: number | undefined;
 }
 
-/** The series of one route in one environment, looked up once. Undefined ones have no value yet. */
+/** The series of one route in one environment, looked up once. Undefined: no value yet. */
 interface RouteSeries {
   readonly requests: Map<string, Map<number, Count>>;
   readonly seconds: Distribution;

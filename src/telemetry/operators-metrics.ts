@@ -1,6 +1,6 @@
 import { Counter, type Registry } from 'prom-client';
 
-/** Counts requests of the operators' API. The operation is one of the API's, or `none`. */
+/** Counts requests of the operators' API. The operation is an operation of the API, or `none`. */
 export type CountOperation = (operation: string, status: number) => void;
 
 export function operatorsMetrics(registry: Registry): CountOperation {

@@ -16,7 +16,7 @@ export interface AccountFailures extends AccountCount {
 /** How many accounts `failures` names. */
 const mostNamed = 20;
 
-/** The refusals of a body that should have been an envelope and did not open. */
+/** The refusals of bodies that are not an envelope or do not open. */
 const unopenedCodes: ReadonlySet<RefusalCode> = new Set([
   'envelope_required',
   'envelope_malformed',
@@ -24,7 +24,8 @@ const unopenedCodes: ReadonlySet<RefusalCode> = new Set([
 ]);
 
 /**
- * Recent traffic of this process by account, in bounded memory. Metrics cannot tell this, because an account is never a label.
+ * Recent traffic of this process by account, in bounded memory. Metrics do not have it, because accounts are never
+ * labels.
  */
 export class RecentTraffic {
   /** Which API keys still need a grace. */
@@ -94,13 +95,16 @@ export class RecentTraffic {
     return this.#lastHour.byMinute(this.#clock());
   }
 
-  /** The part of the accounts that sent envelopes in the last ten minutes of which none opened: 0 to 1, 0 without any. */
+  /**
+   * The fraction of the accounts with envelopes in the last ten minutes for which none opened, from 0 to 1; 0 without
+   * such accounts.
+   */
   failingRatio(environment: EnvironmentName): number {
     const sending = this.#accounts[environment].all(this.#clock()).filter(sentEnvelopes);
     return sending.length === 0 ? 0 : sending.filter(failsAlways).length / sending.length;
   }
 
-  /** Envelopes of an account in the last ten minutes although it does not encrypt. */
+  /** The number of envelopes in the last ten minutes of an account that does not encrypt. */
   unexpectedEnvelopes(account: string, environment: EnvironmentName): number {
     return this.#accounts[environment].unexpected(this.#clock()).get(account) ?? 0;
   }
@@ -128,7 +132,7 @@ function failsAlways({ opened, unopened }: AccountCount): boolean {
   return opened === 0 && unopened > 0;
 }
 
-/** For an alert on merchants whose requests always fail, however small they are. */
+/** For an alert on merchants whose requests always fail, even if they are few. */
 export function recentTrafficMetrics(registry: Registry, recent: RecentTraffic): void {
   void new Gauge({
     name: 'envelope_sidecar_accounts_failing_ratio',

@@ -20,7 +20,7 @@ export interface RefusedRequest {
 const mostOfOne = 50;
 const mostOfAll = 1_000;
 
-/** The most recent refusals of known accounts. One account cannot displace those of all others. */
+/** The most recent refusals of known accounts. One account cannot displace the refusals of all others. */
 export class RefusalLog {
   /** Oldest first. */
   readonly #refused: RefusedRequest[] = [];
@@ -35,7 +35,7 @@ export class RefusalLog {
     this.#countOf.set(account, (this.#countOf.get(account) ?? 0) + 1);
   }
 
-  /** Newest first; of one account, or of all. */
+  /** Refusals of one account or of all, newest first. */
   recent(account?: string): readonly RefusedRequest[] {
     const newestFirst = this.#refused.toReversed();
     return account === undefined ? newestFirst : newestFirst.filter((each) => each.account === account);

@@ -74,8 +74,9 @@ export class Tracing {
   }
 
   /**
-   * Begins the trace of a request, or continues the client's. A trusted proxy may have decided whether it is sampled. Others
-   * cannot decide that, nor influence it by the trace id, which they choose: a stranger must not switch tracing on.
+   * Begins the trace of a request, or continues the client's. A trusted proxy may have decided whether it is sampled.
+   * Other clients can neither decide that nor influence it by the trace id that they choose, because they must not be
+   * able to switch tracing on.
    *
    * @param traceparent as received
    * @param trusted     whether it comes from a trusted proxy
@@ -98,7 +99,7 @@ export class Tracing {
   }
 }
 
-/** The spans of one request: the sidecar's own, and within it that of the request to the upstream. */
+/** The spans of one request: one of the sidecar, and within it one of the request to the upstream. */
 export class RequestTrace {
   /** Whether it continues a client's trace: then `tracestate` is forwarded, too. */
   readonly continues: boolean;

@@ -93,14 +93,14 @@ export class TrafficRecorder {
     this.#tracingSettings = settings;
     this.#tracing = undefined;
     if (settings !== undefined) {
-      // Loaded only here: a sidecar without traces saves the memory and the time.
+      // Loaded on demand, so that a sidecar without traces saves memory and time.
       const { Tracing } = await import('./tracing.ts');
       if (this.#tracingSettings === settings) this.#tracing = new Tracing(settings, this.#version, this.#log);
     }
     await before?.close();
   }
 
-  /** Ends the reports to the log, and delivers the remaining traces. */
+  /** Stops the reports in the log, and delivers the remaining traces. */
   async stop(): Promise<void> {
     clearInterval(this.#reports);
     await this.#tracing?.close();

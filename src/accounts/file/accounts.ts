@@ -8,7 +8,7 @@ import { memoryDirectory } from './directory.ts';
 import { OperationsThread, type OperationsThreadOptions } from './thread.ts';
 import { UnexpectedEnvelopesFile } from './unexpected-envelopes.ts';
 
-/** The accounts of a file, which was read before and is read again whenever it changes. */
+/** The accounts of a file that has been read, and is read again whenever it changes. */
 export class FileAccounts implements OpenAccounts {
   readonly vault: Vault;
   readonly database = undefined;
@@ -18,9 +18,7 @@ export class FileAccounts implements OpenAccounts {
   #accounts: readonly Account[];
   #directory: VersionedDirectory;
 
-  /**
-   * @param unrecorded called the first time that the file beside it cannot be written
-   */
+  /** @param unrecorded called the first time that unexpected envelopes cannot be recorded */
   constructor(options: OperationsThreadOptions, accounts: readonly Account[], unrecorded: (error: unknown) => void) {
     this.#thread = new OperationsThread(options);
     this.vault = new Vault(options.masterKeys);

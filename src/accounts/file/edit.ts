@@ -4,7 +4,7 @@ import { environmentNames } from '../api-key.ts';
 import { rfc3339 } from '../dates.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
 
-/** As `undefined` members are left out, what is missing is missing in the same way everywhere. */
+/** `undefined` members are left out, so that a missing member looks the same everywhere. */
 type Plain = string | boolean | readonly Plain[] | { readonly [name: string]: Plain | undefined };
 type Members = Readonly<Record<string, Plain | undefined>>;
 
@@ -13,7 +13,7 @@ const layout = { lineWidth: 0 } as const;
 /** An accounts' file after a change. */
 export interface ChangedText {
   readonly text: string;
-  /** A text with the same accounts as `text`, apart from some that stay as they are to the byte: as much as has to be checked. */
+  /** A text with the accounts of `text` that have to be checked. All others are unchanged to the byte. */
   readonly part: string;
   /** The ids of the accounts in `part`, in its order. */
   readonly ids: readonly string[];
@@ -35,7 +35,7 @@ export function changedText(
   const items = itemsOf(text, before.length);
   if (items !== undefined) {
     const ids = new Set(changed.map(({ id }) => id));
-    // The first two show how items are spaced; new ones come behind the last.
+    // The first two items show the spacing. New items follow the last one.
     const picked = before
       .map((_, i) => i)
       .filter((i) => i < 2 || i === before.length - 1 || ids.has(before[i]?.id ?? ''));
@@ -60,9 +60,9 @@ interface Items {
 }
 
 /**
- * The items of a list in lines; undefined if there are not as many as expected, or if something may reach from one into
- * another. In a valid text a line that begins with a dash at the column of the list begins an item: whatever belongs to an
- * item stands further right.
+ * The items of a block list. Undefined if their number differs from the expected one, or if an item may depend on
+ * another. In a valid text, a line with a dash at the column of the list begins an item, because the contents of an
+ * item are indented further.
  */
 function itemsOf(text: string, count: number): Items | undefined {
   const mayHaveAnchors = /[&*][^\s&*]/.test(text);
@@ -148,7 +148,7 @@ function credentialsOf(credentials: StoredCredentials | undefined): Members {
   return { key: credentials?.key, iv: credentials?.iv };
 }
 
-/** What need not be written is left out. */
+/** Optional members with default values are left out. */
 function formatOf(credentials: StoredCredentials | undefined, usual: StoredCredentials['format']): string | undefined {
   return credentials?.format === usual ? undefined : credentials?.format;
 }
@@ -189,7 +189,7 @@ function change(
   }
 }
 
-/** A list written empty, `[]`, grows in lines. */
+/** Items added to an empty list, `[]`, are written as a block. */
 function add(list: YAMLSeq, item: Node): void {
   if (list.items.length === 0) list.flow = false;
   list.add(item);
@@ -226,7 +226,7 @@ function spliced(text: string, list: YAMLSeq, spans: readonly Span[], changed: r
     added += `${isSpaced ? '\n' : ''}${' '.repeat(dash)}- ${render(item, dash + 2)}\n`;
   }
   let result = list.items.length === spans.length ? text : text.slice(0, end) + added + text.slice(end);
-  // From the last one on, so that the places of those before stay as they are.
+  // From last to first, so that the positions of earlier items stay valid.
   for (const i of changed.toSorted((a, b) => b - a)) {
     const span = spans[i];
     if (span === undefined) continue;
@@ -263,7 +263,7 @@ function spanOf(text: string, item: unknown): Span {
   return { from: item.range[0], to: endOfLine(text, node.range?.[1] ?? item.range[1]) };
 }
 
-/** Behind the newline of the line that ends at `offset` or after it. */
+/** The offset after the next newline at or after `offset`. */
 function endOfLine(text: string, offset: number): number {
   return text[offset - 1] === '\n' ? offset : text.indexOf('\n', offset) + 1 || text.length;
 }

@@ -5,7 +5,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 
-/** The time between attempts at a lock that is taken, in milliseconds. */
+/** The time between attempts to take a lock, in milliseconds. */
 const interval = 20;
 /** SQLITE_BUSY. */
 const busy = 5;
@@ -13,9 +13,9 @@ const busy = 5;
 const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
 
 /**
- * Takes the lock of a file in order to rewrite it, and returns a function that releases it. The lock is an empty SQLite
- * database beside the file, and an exclusive transaction on it: a lock of the kernel, which ends with its process in any
- * case. A lock file could not be told from one that a killed process left behind.
+ * Locks a file for rewriting, and returns a function that releases the lock. The lock is an exclusive transaction on an
+ * empty SQLite database next to the file, which is a lock of the kernel and ends with its process. A plain lock file
+ * would be left behind by a killed process.
  *
  * @param patience the longest wait for another writer, in milliseconds
  * @throws AccountsError `store_locked`, `store_invalid` if something else lies in the lock's place; the file system's error
@@ -53,7 +53,7 @@ function notALock(lock: string, cause?: unknown): AccountsError {
 
 function taken(database: DatabaseSync): boolean {
   try {
-    // A journal would be another file; there is never anything to roll back.
+    // A journal would be another file, and there is never anything to roll back.
     database.exec('PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE');
     return true;
   } catch (error) {
@@ -62,7 +62,7 @@ function taken(database: DatabaseSync): boolean {
   }
 }
 
-/** Creates a lock that exactly the users who may write the file can take. */
+/** Creates a lock that only users who may write the file can take. */
 function makeLock(lock: string, path: string): void {
   // Without write access to the file, a user with write access to its folder could still replace it.
   accessSync(path, constants.W_OK);

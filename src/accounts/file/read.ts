@@ -34,9 +34,9 @@ interface Placed {
  * Reads the accounts of their file, in its order. Mistakes are reported to the file, and an account with a mistake is left out.
  * Sealed texts are returned sealed.
  *
- * A sealed text that does not open is a warning as long as others do, because it affects only its own account.
+ * If some sealed texts open and others do not, the latter are warnings, because each affects only its own account.
  *
- * @param vault opens them to be checked; undefined: they are not checked
+ * @param vault opens sealed texts to check them; undefined: they are not checked
  */
 export function readAccounts(file: YamlFile, env: Env, vault: Vault | undefined): StoredAccount[] {
   return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning');
@@ -60,13 +60,13 @@ export function accountsIn(
   return accounts;
 }
 
-/** The owner of credentials; the id is undefined if it is itself a mistake in the file. */
+/** The owner of credentials; the id is undefined if it is invalid. */
 interface Owner {
   readonly account: string | undefined;
   readonly environment: EnvironmentName;
 }
 
-/** Makes accounts of entries that may be incomplete, and holds each against those before it. */
+/** Converts entries, which may be incomplete, to accounts, and compares each with the earlier ones. */
 class AccountsReader {
   readonly #file: AccountsSource;
   readonly #vault: Vault | undefined;
@@ -99,13 +99,13 @@ class AccountsReader {
     this.#differ(placed.test, placed.live);
     this.#warnOfSharing([...placed.test, ...placed.live], path);
 
-    // Without the environment that could not be read it would be an account that does not encrypt there.
+    // Without the unreadable environment, the account would count as one that does not encrypt there.
     if (!isWhole || keys.includes(undefined)) return undefined;
     if (id === undefined || name === undefined || active === undefined) return undefined;
     return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
   }
 
-  /** Reports the texts that did not open. With the wrong master key none does, which is reported once. */
+  /** Reports the texts that did not open. If none did, the master key is wrong, which is reported once. */
   end(unopened: 'warning' | 'problem'): void {
     const failed = this.#sealed.filter(({ error }) => error !== undefined);
     const [first] = failed;
@@ -163,7 +163,7 @@ class AccountsReader {
         );
 
     const placed = [current, before].filter((each): each is Placed => each !== undefined && 'credentials' in each);
-    // Previous credentials that could not be read must not turn into plaintext that is accepted.
+    // If previous credentials cannot be read, this must not mean that plaintext is accepted.
     const isBroken = enabled === undefined || encoding === undefined || (!isPlaintext && before === undefined);
     if (isBroken) return { stored: undefined, placed };
     const grace =
@@ -190,7 +190,7 @@ class AccountsReader {
     if (this.#vault === undefined && (isWrapped(key) || isWrapped(iv))) return stored;
     const openedKey = this.#opened(key, [...path, 'key'], { ...owner, member: 'key' });
     const openedIv = this.#opened(iv, [...path, 'iv'], { ...owner, member: 'iv' });
-    // What does not open is reported at the end, and stays stored as it is.
+    // A text that does not open is reported at the end and stays stored unchanged.
     if (openedKey === undefined || openedIv === undefined) return stored;
     const credentials = parseCredentials(openedKey, openedIv, format);
     if (!Array.isArray(credentials)) return { ...stored, credentials };

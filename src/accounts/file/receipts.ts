@@ -6,7 +6,7 @@ import { AccountsError } from '../accounts-error.ts';
 import type { Companion } from './replace.ts';
 import type { IdempotencyKey } from '../store.ts';
 
-/** How many are kept: the oldest is forgotten for the next. */
+/** The most receipts that are kept. Beyond it the oldest is dropped. */
 const maxReceipts = 1_000;
 
 /** By idempotency key, the oldest first. */
@@ -14,8 +14,8 @@ const keptForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), re
 type Kept = Map<string, { request: string; receipt: string }>;
 
 /**
- * Receipts of changes that must be made only once, in a file beside the accounts' file, so that all programs that change that
- * file know them, even after a restart. The caller holds the file's lock.
+ * Receipts of changes that must be made only once. They are in a file next to the accounts' file, so that all programs
+ * that change it know them, even after a restart. The caller holds the file's lock.
  */
 export class Receipts {
   readonly #path: string;
@@ -34,7 +34,7 @@ export class Receipts {
     return kept?.receipt;
   }
 
-  /** The file as it shall be with one more. */
+  /** The new content of the file, with one more receipt. */
   with({ key, request }: IdempotencyKey, receipt: string): Companion {
     const kept = [...this.#read().set(key, { request, receipt })];
     return { path: this.#path, text: `${JSON.stringify(kept.slice(-maxReceipts))}\n` };

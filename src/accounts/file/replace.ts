@@ -12,13 +12,13 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-/** A version of a file: any change of the file, by any program, changes it. */
+/** A version of a file, which differs after any change by any program. */
 export function versionOf(path: string): string {
   const { dev, ino, size, mtimeNs, ctimeNs } = statSync(path, { bigint: true });
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
-/** Another file that is replaced at the same time, and its new text. */
+/** Another file to replace at the same time, and its new text. */
 export interface Companion {
   readonly path: string;
   readonly text: string;
@@ -45,7 +45,7 @@ export function replaceFile(
 ): boolean {
   const files = [{ path, text }, ...(companion === undefined ? [] : [companion])];
   try {
-    // All that needs room on the disk comes before anything is replaced.
+    // Everything that needs disk space is written before anything is replaced.
     for (const file of files) writeNew(newNameOf(file.path), file.text, path);
     check(newNameOf(path));
     if (versionOf(path) !== version) return false;
@@ -57,7 +57,7 @@ export function replaceFile(
   return true;
 }
 
-/** A fixed name suffices, because there is one writer at a time; a crash leaves at most one such file. */
+/** There is one writer at a time, so a fixed name is enough. A crash leaves at most one such file. */
 function newNameOf(path: string): string {
   return join(dirname(path), `.${basename(path)}.new`);
 }

@@ -36,7 +36,7 @@ export const sha256: Kind<string> = {
   read: (text) => text,
 };
 
-/** The accounts' file as it is written. The descriptions are its documentation. */
+/** The accounts' file as written. Its documentation is generated from the descriptions. */
 export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;
 
 export function accountsSchema({ value }: Values) {

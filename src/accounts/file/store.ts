@@ -32,19 +32,19 @@ import { Vault } from '../vault.ts';
 
 /** How long to wait for another writer, in milliseconds. */
 const patience = 10_000;
-/** How often a change is begun again because the file was changed underneath, by hand for instance. */
+/** How often a change is restarted because another program changed the file meanwhile. */
 const attempts = 3;
 
 export interface FileStoreOptions {
-  /** Of the accounts' file. May be a symbolic link, whose target is then rewritten. */
+  /** The path of the accounts' file. If it is a symbolic link, its target is rewritten. */
   readonly file: string;
   /** For references in the file. */
   readonly env: Env;
-  /** A file whose sealed texts do not open is not touched. */
+  /** If sealed texts in the file do not open, the file is not changed. */
   readonly masterKeys: readonly KeyObject[];
 }
 
-/** As `Decide`, and perhaps with a promise. */
+/** As `Decide`; may return a promise. */
 type Deciding<T> = (...existing: Parameters<Decide<T>>) => ReturnType<Decide<T>> | Promise<ReturnType<Decide<T>>>;
 
 /** The accounts' file as a store. Each operation reads the whole file, so that it is never out of date. */

@@ -6,7 +6,10 @@ import { operationsBy, type OperationCall } from '../plain-operations.ts';
 import type { AuditEvent } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
 
-/** How long a thread waits for another operation before it ends. To start one takes longer than most operations. Milliseconds. */
+/**
+ * How long an idle thread waits for another operation before it ends, in milliseconds. Starting a thread takes longer
+ * than most operations.
+ */
 const idleTime = 10_000;
 
 /** An operation for the thread, which sends one reply. */
@@ -23,19 +26,19 @@ export type OperationReply =
 export interface OperationsThreadOptions extends FileStoreOptions {
   /** Epoch milliseconds. */
   readonly clock: () => number;
-  /** Told of each change once it is made. */
+  /** Called after each change. */
   readonly audit: (event: AuditEvent) => void;
 }
 
 /**
- * The operations on an accounts' file beside merchants' traffic: reading and writing it takes up to a second, so a thread of its
- * own carries the operations out, one at a time. It is started for the first one and ends when it is idle, because its parsers take
- * memory that most sidecars save.
+ * Carries out operations on an accounts' file, one at a time, on a separate thread, because reading and writing the
+ * file takes up to a second. The thread starts with the first operation and ends when it is idle, which saves the
+ * memory of its parsers.
  */
 export class OperationsThread {
   readonly operations = operationsBy((call) => this.#inTurn(() => this.#ask(call)));
   readonly #options: OperationsThreadOptions;
-  /** Settles when the operation before is over. */
+  /** Settles when the previous operation is over. */
   #turn: Promise<unknown> = Promise.resolve();
   #worker: Worker | undefined;
   #idle: NodeJS.Timeout | undefined;
@@ -44,7 +47,7 @@ export class OperationsThread {
     this.#options = options;
   }
 
-  /** Ends the thread, after the operations that were asked for before. */
+  /** Ends the thread after the requested operations. */
   async close(): Promise<void> {
     await this.#inTurn(async () => {
       clearTimeout(this.#idle);
@@ -62,7 +65,7 @@ export class OperationsThread {
     clearTimeout(this.#idle);
     const worker = (this.#worker ??= this.#start());
     worker.ref();
-    // The thread lives on: a listener for its end that stayed would be one more with each operation.
+    // The thread is reused, so its listeners are removed after each operation.
     const listening = new AbortController();
     const { signal } = listening;
     try {
@@ -78,7 +81,7 @@ export class OperationsThread {
       listening.abort();
       worker.unref();
       this.#idle = setTimeout(() => {
-        // Given up first: an operation that comes before it has ended needs another one.
+        // Dropped first, because an operation that is requested before the thread has ended needs another one.
         this.#worker = undefined;
         void worker.terminate();
       }, idleTime).unref();

@@ -31,8 +31,8 @@ const lineForm = z.strictObject({
 const newline = 10;
 
 /**
- * The audit trail of an accounts' file, in a file beside it to which lines are only ever added. The caller holds the lock
- * of the accounts' file while it appends.
+ * The audit trail of an accounts' file, in an append-only file next to it. The caller holds the lock of the accounts'
+ * file while it appends.
  */
 export class Trail {
   readonly #path: string;
@@ -45,7 +45,7 @@ export class Trail {
   }
 
   /**
-   * Adds events, on the disk when it returns. They come before the change that they tell of: after a crash there may be an
+   * Adds events, which are on the disk when it returns. An event is written before its change: a crash may leave an
    * event without its change, but no change without its event.
    *
    * @returns takes them away again
@@ -59,7 +59,7 @@ export class Trail {
       const { size } = fstatSync(file);
       const takeAway = (): void => this.#truncate(size);
       try {
-        // Behind a line that was cut off begins a new one.
+        // After an incomplete line, a new line begins.
         writeSync(file, `${endsLine(file, size) ? '' : '\n'}${lines.join('')}`);
         fsyncSync(file);
       } catch (error) {

@@ -5,17 +5,17 @@ import { readRegularFile } from '../../yaml/files.ts';
 import type { EnvironmentName } from '../api-key.ts';
 import type { UnexpectedEnvelopes } from '../key-directory.ts';
 
-/** How long after a note the file is written: the first time, and from then on. Milliseconds. */
+/** The delay between a note and writing the file, in milliseconds: for the first note, and for later ones. */
 const firstDelay = 1_000;
 const interval = 60_000;
 
-/** Accounts remembered at most while they cannot be written; others are left out. */
+/** The most accounts that are kept while the file cannot be written. Others are dropped. */
 const maxNoted = 100_000;
 
 /**
- * When accounts that do not encrypt last sent an envelope, in a file beside the accounts' file, so that the command line can
- * show it. It has one entry for each account and environment. Two sidecars that write at the same moment may lose a note; while
- * envelopes still come, the next minute brings another.
+ * Records when accounts that do not encrypt last sent an envelope, in a file next to the accounts' file, so that
+ * commands can show it. It has one entry for each account and environment. If two sidecars write at the same moment, a
+ * note may be lost until the next envelope, a minute later.
  */
 export class UnexpectedEnvelopesFile implements UnexpectedEnvelopes {
   readonly #accounts: string;
@@ -84,7 +84,7 @@ function pathOf(accounts: string): string {
   return join(dirname(accounts), `.${basename(accounts)}.unexpected`);
 }
 
-/** Something else in its place counts as no notes: they are no reason to refuse anything. */
+/** If the path is not a regular file, there are no notes. Missing notes are no reason to refuse anything. */
 function read(path: string): Readonly<Record<string, number>> {
   try {
     return notesOf(JSON.parse(readRegularFile(path).toString()));
@@ -100,10 +100,10 @@ function notesOf(value: unknown): Readonly<Record<string, number>> {
   return isValid ? (value as Record<string, number>) : {};
 }
 
-/** The mode and the owner are those of the accounts' file. */
+/** It gets the mode and the owner of the accounts' file. */
 async function replace(path: string, text: string, model: string): Promise<void> {
   const written = `${path}.${process.pid}.new`;
-  // A file that a killed process left is not in the way, and a link that another user made is not followed.
+  // Tolerates a file that a killed process left, and does not follow a link that another user made.
   await rm(written, { force: true });
   try {
     const { mode, uid, gid } = await stat(model);

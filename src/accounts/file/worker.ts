@@ -13,7 +13,7 @@ const options = workerData as FileStoreOptions;
 const store = new FileStore(options);
 const vault = new Vault(options.masterKeys);
 
-// An error that no operation is meant to throw ends the thread, and the other one gets it.
+// An unexpected error ends this thread and is reported to the main thread.
 port.on('message', async (request: OperationRequest) => port.postMessage(await replyTo(request)));
 
 async function replyTo({ now, ...call }: OperationRequest): Promise<OperationReply> {

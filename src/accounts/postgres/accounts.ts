@@ -17,30 +17,30 @@ import { PostgresStore } from './store.ts';
 import { TallyKeeper } from './tally-keeper.ts';
 import { UseRecorder } from './use-recorder.ts';
 
-/** The time for the last write of uses when it closes. Milliseconds. */
+/** How long closing waits for the last write of uses. Milliseconds. */
 const lastWrite = 2_000;
 
-/** Accounts whose credentials are opened to try the master key. */
+/** The number of accounts whose credentials are opened to test the master key. */
 const sampleSize = 100;
 
 /** How the accounts in a database are looked up. */
 export interface PostgresSettings {
   /** `postgres://…` */
   readonly url: string;
-  /** What credentials are sealed with: each of them opens. At least one. */
+  /** The keys that wrap credentials: the first wraps, each unwraps. At least one. */
   readonly masterKeys: readonly KeyObject[];
-  /** API keys held at most. */
+  /** The most API keys that are cached. */
   readonly cache: number;
-  /** How long known keys go on working while the database cannot be asked. Milliseconds. */
+  /** How long cached keys work while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
 }
 
-/** The accounts in a database: the directory has a connection of its own, and less urgent work another. */
+/** The accounts in a database. The directory has its own connection, and less urgent work another. */
 export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
   readonly directory: PostgresDirectory;
   readonly vault: Vault;
   readonly operations = operationsBy(async (call) => {
-    // Loaded on demand: its code takes memory, which a sidecar without the operators' API saves.
+    // Loaded on demand, to save memory in a sidecar without the operators' API.
     const { Operations } = await import('../operations.ts');
     const { vault } = this;
     return carriedOut(new Operations({ store: this.#store, vault, clock: this.#clock, audit: this.#audit }), call);
@@ -56,7 +56,7 @@ export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
   /**
    * @param clock     epoch milliseconds
    * @param stopwatch monotonic milliseconds
-   * @param audit     told of each change by an operator, once it is made
+   * @param audit called after each change by an operator
    */
   constructor(
     { url, masterKeys, cache, staleFor }: PostgresSettings,
@@ -103,12 +103,12 @@ export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
     return openSample(await inspect(this.#url, sampleSize), this.vault);
   }
 
-  /** The latest numbers of accounts, keys and credentials; undefined before the first. */
+  /** The latest counts of accounts, keys and credentials; undefined before the first. */
   tally(): Tally | undefined {
     return this.#tally.latest();
   }
 
-  /** Writes the remaining uses, if that does not take long, and closes the connections. */
+  /** Writes the remaining uses, for a limited time, and closes the connections. */
   async close(): Promise<void> {
     this.#uses.stop();
     if (this.directory.state.connected) {

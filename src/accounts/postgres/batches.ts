@@ -1,14 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-/** Keys in one query at most. */
+/** The most keys in one query. */
 const largest = 250;
 
 /** From the start of one query to the start of the next, milliseconds: at most 200 queries a second. */
 const interval = 5;
 
 /**
- * Looks up values by key, one query at a time: look-ups that come during a query wait and share the next one. However many keys
- * are looked up, even guessed ones, there is one query at a time, and there are at most 200 a second.
+ * Looks up values by key, with one query at a time: look-ups during a query wait and share the next one. So there are
+ * at most 200 queries a second, however many keys are guessed.
  */
 export class Batches<T> {
   readonly #query: (keys: readonly string[]) => Promise<ReadonlyMap<string, T>>;
@@ -32,7 +32,7 @@ export class Batches<T> {
     return question.promise;
   }
 
-  /** The responses under way may be old: a caller that asks from now on waits for the next query. */
+  /** The results of the current query may be out of date: look-ups from now on wait for the next one. */
   outdate(): void {
     this.#underWay = new Map();
   }

@@ -3,19 +3,19 @@ import type { Client, ClientConfig, Pool } from 'pg';
 /** The name under which an operator of the database sees the sidecar's connections. */
 const applicationName = 'envelope-sidecar';
 
-/** How long the server and this side wait before they give up. Milliseconds. */
+/** Timeouts of the server and of the client. Milliseconds. */
 interface Patience {
   readonly connect: number;
-  /** For one statement, held by the server. */
+  /** For one statement, enforced by the server. */
   readonly statement: number;
-  /** For one statement, enforced here: for a server that does not even report its own timeout. */
+  /** For one statement, enforced by the client, in case the server does not respond at all. */
   readonly response: number;
 }
 
 /** A request of a merchant waits for look-ups. */
 const lookUps: Patience = { connect: 2_000, statement: 1_000, response: 2_000 };
 
-/** People and programs that change accounts can wait, and the changes may be large. */
+/** Changes are not urgent and may be large. */
 const changes: Patience = { connect: 5_000, statement: 30_000, response: 35_000 };
 
 /** How long a change waits for another one to the same accounts. Milliseconds. */
@@ -31,7 +31,10 @@ export async function lookUpClient(url: string): Promise<Client> {
   return new pg.Client(optionsFor(url, lookUps));
 }
 
-/** A single connection for migrations, not connected yet. They may take as long as they need, but hold up no one. */
+/**
+ * A single connection for migrations, not connected yet. They have no time limit, but must not block other statements
+ * for long.
+ */
 export async function migrationClient(url: string): Promise<Client> {
   const { default: pg } = await import('pg');
   const { connect } = changes;
@@ -49,11 +52,11 @@ export async function changePool(url: string, size: number): Promise<Pool> {
   const pool = new pg.Pool({
     ...optionsFor(url, changes),
     lock_timeout: lockTimeout,
-    // A sidecar that hangs must not keep others from changing an account.
+    // A sidecar that hangs must not block changes by others.
     idle_in_transaction_session_timeout: changes.statement,
     max: size,
     idleTimeoutMillis: 30_000,
-    // A command that has done its work ends, whatever is still open.
+    // Open connections do not keep a finished command alive.
     allowExitOnIdle: true,
   });
   // An idle connection that is lost needs no handling: the pool opens a new one on demand.

@@ -16,7 +16,10 @@ export function conditionsOf(
   };
 }
 
-/** What `applies` in ../conditions.ts says, in SQL. Sets, not a look-up for each account: most queries read few rows of many. */
+/**
+ * `applies` of ../conditions.ts in SQL. Uses sets instead of a look-up for each account, because most queries select
+ * few rows of many.
+ */
 const sql: Readonly<Record<Condition, (now: number) => string>> = {
   inactive: () => 'NOT a.active',
   encrypting: () => 'a.account_id IN (SELECT account_id FROM envelope_sidecar.encryption WHERE enabled)',

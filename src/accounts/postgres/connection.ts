@@ -3,10 +3,10 @@ import { lookUpClient } from './clients.ts';
 import { isConnectionLost } from './failures.ts';
 import { expectNotifications } from './notification-test.ts';
 
-/** The channel on which the database tells of changes; see migrations/. */
+/** The channel on which the database notifies of changes; see migrations/. */
 const channel = 'envelope_sidecar_accounts';
 
-/** How long after an attempt the next one is made: at once for the first time, then twice as long each. Milliseconds. */
+/** The delays between attempts to connect: none after the first attempt, then doubling. Milliseconds. */
 const firstPause = 100;
 const maxPause = 5_000;
 
@@ -37,7 +37,7 @@ export class Connection {
     this.#news = news;
   }
 
-  /** Makes the connection, if it is not there; resolves when the attempt has succeeded or failed. */
+  /** Connects unless connected; resolves when the attempt has succeeded or failed. */
   async open(): Promise<void> {
     if (this.#client !== undefined || this.#closed) return;
     clearTimeout(this.#retry);
@@ -45,12 +45,12 @@ export class Connection {
     await this.#attempt;
   }
 
-  /** Waits for an attempt that is being made, but not for the next one. */
+  /** Waits for a current attempt, but not for the next one. */
   async ready(): Promise<void> {
     await this.#attempt;
   }
 
-  /** Runs one query; must not be called during another one, nor without a connection. */
+  /** Runs one query. Must not be called during another query or without a connection. */
   async query<R extends QueryResultRow>(config: QueryConfig): Promise<R[]> {
     const client = this.#client;
     if (client === undefined) throw new Error('not connected to the database');
@@ -81,7 +81,7 @@ export class Connection {
       await client.connect();
       await client.query(`LISTEN ${channel}`);
       await expectNotifications(client, this.#url);
-      // A look-up finds its rows by their indexes whatever the statistics say, which are wrong just after an import.
+      // Look-ups must use indexes even if the statistics are wrong, as they are just after an import.
       await client.query('SET enable_seqscan = off');
       this.#client = client;
     } catch (error) {

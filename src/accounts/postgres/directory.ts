@@ -21,15 +21,15 @@ import { accountOf, selectHolders, type HolderRow } from './rows.ts';
 /** The interval of heartbeats if there are no other queries. Milliseconds. */
 const heartbeat = 1_000;
 
-/** The hash of no key: a look-up of it is a heartbeat. */
+/** A hash that no key has. A heartbeat looks it up. */
 const noHash = '';
 
 export interface PostgresDirectoryOptions {
   readonly url: string;
   readonly vault: Vault;
-  /** API keys held at most; as many again that do not exist. */
+  /** The most existing API keys that are cached, and the most unknown ones. */
   readonly cache: number;
-  /** How long known keys go on working while the database cannot be asked. Milliseconds. */
+  /** How long cached keys work while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
   readonly uses: Uses & UnexpectedEnvelopes;
   /** Monotonic milliseconds: a wall clock that is put back must not lengthen `staleFor`. */
@@ -38,11 +38,11 @@ export interface PostgresDirectoryOptions {
 }
 
 /**
- * A period in which no notification of a change is missed: from the start of a connection to its loss. Entries read in it are valid
- * to its end, unless a change is notified.
+ * A period in which no notification of a change is missed: from the start of a connection to its loss. Entries that
+ * were read in it are valid until its end or a notified change.
  */
 interface Span {
-  /** When the database last responded in it. */
+  /** When the database last responded in this period. */
   heardAt: number;
 }
 
@@ -65,14 +65,14 @@ export class PostgresDirectory implements VersionedDirectory {
   readonly #connection: Connection;
   readonly #batches = new Batches<Entry>((hashes) => this.#query(hashes));
   readonly #known: LRUCache<string, Entry>;
-  /** Unknown keys have a cache of their own, so that guesses evict no known key. */
+  /** Unknown keys have a separate cache, so that guesses do not evict known keys. */
   readonly #unknown: LRUCache<string, Span>;
   readonly #lastKnown = new LastKnown();
   /** The hashes in `#known`, by account. */
   readonly #hashes = new Map<string, Set<string>>();
-  /** The present span; undefined without a connection. */
+  /** The current span; undefined without a connection. */
   #span: Span | undefined;
-  /** The present span, or the last one. */
+  /** The current or the latest span. */
   #latest: Span | undefined;
   /** Counts notifications. */
   #changes = 0;
@@ -100,7 +100,7 @@ export class PostgresDirectory implements VersionedDirectory {
     });
   }
 
-  /** Connects; resolves when the first attempt has succeeded or failed. From then on a lost connection is made again. */
+  /** Connects; resolves when the first attempt has succeeded or failed. From then on a lost connection is reopened. */
   async open(): Promise<void> {
     this.#heartbeat = setInterval(() => this.#listen(), heartbeat);
     await this.#connection.open();
@@ -139,7 +139,7 @@ export class PostgresDirectory implements VersionedDirectory {
     return entry?.span === this.#span || this.#unknown.peek(hash) === this.#span;
   }
 
-  /** A key that is not in the cache will be read when it is used. Without a connection nothing new can be read. */
+  /** A key that is not cached is read when it is used. Without a connection no newer version can be read. */
   isInForce(account: Account): boolean {
     const span = this.#span;
     if (span === undefined) return false;
@@ -162,7 +162,7 @@ export class PostgresDirectory implements VersionedDirectory {
       const entry = await this.#batches.ask(hash);
       return entry === undefined ? this.#answered('unknown', undefined) : this.#answered('found', entry.found);
     } catch {
-      // Reported to the monitor by the query, once for all that wait for it.
+      // The query reports it to the monitor, once for all waiting look-ups.
       const entry = this.#known.get(hash);
       return this.#isUsable(entry)
         ? this.#answered('stale', entry.found)
@@ -196,7 +196,7 @@ export class PostgresDirectory implements VersionedDirectory {
     this.#failing = false;
     span.heardAt = this.#stopwatch();
     const entries = new Map(rows.map((row) => [row.key.hash, this.#entryOf(row, span)] as const));
-    // If a change was notified meanwhile, the rows may be older than it: they serve the look-ups that wait, but are not cached.
+    // After a change was notified, the rows may be out of date. They serve the waiting look-ups but are not cached.
     if (span === this.#span && changes === this.#changes) {
       for (const hash of hashes) this.#keep(hash, entries.get(hash), span);
     }
@@ -211,7 +211,7 @@ export class PostgresDirectory implements VersionedDirectory {
       if (key === undefined) throw new Error('a look-up by key returned none');
       return { account, found: { account: openAccount(stored, this.#vault), key }, span };
     } catch (error) {
-      // Other accounts are not affected, and this one must not be taken for one that does not encrypt.
+      // Other accounts are not affected. This one must not be treated as one that does not encrypt.
       this.#monitor.failed(error);
       return { account, found: 'unavailable', span };
     }
@@ -248,7 +248,7 @@ export class PostgresDirectory implements VersionedDirectory {
     this.#monitor.connected();
   }
 
-  /** Begins a span: all cached entries are of earlier ones, and are used only if the database cannot be asked. */
+  /** Begins a span. Entries of earlier spans are used only if the database is unreachable. */
   #begin(): void {
     this.#span = { heardAt: this.#stopwatch() };
     this.#latest = this.#span;
@@ -263,8 +263,8 @@ export class PostgresDirectory implements VersionedDirectory {
   #changed(accounts: string): void {
     this.#changes += 1;
     this.#batches.outdate();
-    // The notifications of one read of the socket are handled together, before anything else runs: every role of the database may
-    // notify, as often as it likes.
+    // Handles all notifications of one socket read together, because any role of the database may send any number of
+    // them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#forgetHeard());
     this.#heard.add(accounts);
   }
@@ -285,16 +285,19 @@ export class PostgresDirectory implements VersionedDirectory {
   }
 
   #failed(error: unknown): never {
-    // A lost connection is reported as such; a query that the close breaks off belongs to a client that has left.
+    // A lost connection is reported separately. A query that `close` interrupts belongs to a client that has
+    // disconnected.
     if (this.#span !== undefined && !this.#failing && !this.#closed) this.#monitor.failed(accountsError(error));
     this.#failing = true;
     throw error;
   }
 
-  /** Sends a heartbeat if the database has not responded for a while. A connection that does not respond is taken for lost. */
+  /**
+   * Sends a heartbeat if the database has not responded for a while. A connection that does not respond counts as lost.
+   */
   #listen(): void {
     if (this.#span === undefined || this.#stopwatch() - this.#span.heardAt < heartbeat) return;
-    // The query reports its failure itself.
+    // The query itself reports its failure.
     this.#batches.ask(noHash).catch(() => {});
   }
 }

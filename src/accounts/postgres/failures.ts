@@ -3,18 +3,18 @@ import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 /** The server's code of an error (PostgreSQL, appendix A); undefined if the error is not from the server. */
 function sqlState(error: unknown): string | undefined {
   const { severity, code } = Object(error) as { severity?: unknown; code?: unknown };
-  // Failures of sockets have codes too, but no severity.
+  // Socket errors have codes too, but no severity.
   return severity !== undefined && typeof code === 'string' ? code : undefined;
 }
 
-/** Whether a failure is one of the connection, so that it is not known what became of the statement. */
+/** Whether the connection failed, so that the outcome of the statement is unknown. */
 export function isConnectionLost(error: unknown): boolean {
   const state = sqlState(error);
   // 57P: the server is shutting down, has crashed or is starting; 08: connection exceptions.
   return state === undefined || state.startsWith('57P') || state.startsWith('08');
 }
 
-/** Whether another change came between, so that the same one may well succeed when it is tried again. */
+/** Whether a concurrent change caused the failure, so that a retry may succeed. */
 export function isLostRace(error: unknown): boolean {
   const state = sqlState(error);
   // 40: deadlock or serialization failure.
@@ -23,7 +23,7 @@ export function isLostRace(error: unknown): boolean {
 
 const migrate = 'run "accounts migrate"';
 
-/** By the server's code or its first characters. The server's own messages may repeat the values that it was sent. */
+/** By the server's code or its first characters. The server's own messages may contain values from the statement. */
 const meanings: readonly (readonly [state: string, code: AccountsErrorCode, message: string])[] = [
   ['25006', 'store_read_only', 'the database is read-only at the moment'],
   ['42501', 'store_read_only', 'the user of the database may not do this'],

@@ -9,7 +9,7 @@ import { migrationsFolder } from './migrate.ts';
 import { accountOf, selectAccounts, type AccountRow } from './rows.ts';
 import { query } from './transaction.ts';
 
-/** The state of the tables, and some accounts of them. */
+/** The state of the tables, and a sample of accounts. */
 export interface Inspection {
   /** Migrations of this version that the database lacks. */
   readonly pending: readonly string[];
@@ -38,10 +38,10 @@ export function openSample({ sample, unreadable }: Inspection, vault: Vault): Se
 }
 
 /**
- * Looks at a database without changing it.
+ * Inspects a database without changing it.
  *
- * @param maxSample how many accounts the sample has at most
- * @throws AccountsError the database cannot be reached, or lacks what this version reads
+ * @param maxSample the most accounts in the sample @throws AccountsError the database cannot be reached, or lacks
+ *   tables or columns
  */
 export async function inspect(url: string, maxSample: number): Promise<Inspection> {
   const pool = await changePool(url, 1);
@@ -77,7 +77,7 @@ function ownMigrations(): string[] {
     .toSorted();
 }
 
-/** Undefined if this user of the database may not read the table: it needs no such right. */
+/** Undefined if this database user may not read the table, which a sidecar does not need. */
 async function migrationsDone(
   run: (text: string) => Promise<readonly { readonly name: string }[]>,
 ): Promise<ReadonlySet<string> | undefined> {

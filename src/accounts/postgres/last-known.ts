@@ -3,16 +3,16 @@ import type { ApiKey } from '../api-key.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
 import type { KeyHolder } from '../key-directory.ts';
 
-/** Accounts remembered at most. A change of any other one is applied without a line in the log. */
+/** The most accounts that are remembered. Changes of others are applied without a log line. */
 const maxKeys = 1_000;
 
-/** The versions of accounts that were in the cache before they changed, to tell what changed when they are read again. */
+/** Earlier cached versions of changed accounts, to determine the differences when they are read again. */
 export class LastKnown {
   readonly #accounts = new LRUCache<string, { account: KeyHolder['account']; readonly keys: Map<string, ApiKey> }>({
     max: maxKeys,
   });
 
-  /** Remembers an entry of the cache that is about to be dropped or replaced. */
+  /** Remembers a cache entry that is about to be dropped or replaced. */
   remember({ account, key }: KeyHolder): void {
     const known = this.#accounts.get(account.id);
     if (known === undefined) this.#accounts.set(account.id, { account, keys: new Map([[key.hash, key]]) });

@@ -9,8 +9,8 @@ const schema = 'envelope_sidecar';
 export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.url));
 
 /**
- * Brings the tables to the state this version needs: carries out, in one transaction and under a lock, the migrations
- * the database has not had yet. Returns their names. They only ever add, so that sidecars of the version before go on.
+ * Applies the missing migrations, in one transaction and under a lock. Returns their names. Migrations only add tables
+ * and columns, so that sidecars of the previous version keep working.
  *
  * @param url of a user who owns the schema, or may create it
  * @throws AccountsError nothing was changed then
@@ -18,7 +18,7 @@ export const migrationsFolder = fileURLToPath(new URL('migrations', import.meta.
 export async function migrate(url: string): Promise<string[]> {
   const { runner } = await import('node-pg-migrate');
   const client = await migrationClient(url);
-  // A lost connection fails the statement in progress; without a listener it would end the process, too.
+  // A lost connection fails the current statement. Without a listener it would also end the process.
   client.on('error', () => {});
   try {
     await client.connect();

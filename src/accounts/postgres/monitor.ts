@@ -3,13 +3,13 @@ import type { Difference } from '../differences.ts';
 
 /** The outcome of a look-up. */
 export const lookupOutcomes = [
-  // From the cache, known to be up to date: a key, or that there is none.
+  // From the cache, which is up to date: a known or an unknown key.
   'cached',
   'cached_unknown',
   // By the database.
   'found',
   'unknown',
-  // From the cache, while the database could not be asked.
+  // From the cache, while the database was unreachable.
   'stale',
   'unavailable',
 ] as const;
@@ -23,8 +23,8 @@ export interface Monitor {
   connected(): void;
   /** The connection is lost, or the first attempt has failed; called once. */
   disconnected(error: AccountsError): void;
-  /** An account that was in the cache was read again, and is different. */
+  /** A cached account was read again and has changed. */
   changed(differences: readonly Difference[]): void;
-  /** Another failure, which an operator has to correct. Never with a secret. */
+  /** Another failure, which an operator must correct. Contains no secret. */
   failed(error: unknown): void;
 }

@@ -7,9 +7,8 @@ import { lookUpClient } from './clients.ts';
 const patience = 2_000;
 
 /**
- * Sends a notification through a connection of its own and waits for it on `client`. A pooler that gives each
- * transaction another connection lets look-ups pass but loses the notifications: revoked keys would keep working, and
- * the loss would go unnoticed.
+ * Sends a notification through a second connection and waits for it on `client`. A transaction pooler passes look-ups
+ * but loses notifications, and revoked keys would keep working unnoticed.
  *
  * @throws AccountsError `store_unavailable` if it does not arrive
  */
@@ -37,7 +36,7 @@ export async function expectNotifications(client: Client, url: string): Promise<
 
 async function notify(url: string, channel: string): Promise<void> {
   const sender = await lookUpClient(url);
-  // If this connection is lost, the notification does not arrive, which is the test's failure.
+  // If this connection is lost, the notification does not arrive and the test fails.
   sender.on('error', () => {});
   try {
     await sender.connect();

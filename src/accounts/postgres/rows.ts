@@ -4,7 +4,7 @@ import { AccountsError } from '../accounts-error.ts';
 import { environmentNames, keyPrefixes, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
 
-/** An account as one row: what hangs on it as JSON, times in epoch milliseconds. */
+/** An account as one row: keys and encryption as JSON, times in epoch milliseconds. */
 export interface AccountRow {
   readonly account_id: string;
   readonly name: string;
@@ -60,7 +60,7 @@ const encryptionJson = `(
     ON p.account_id = e.account_id AND p.environment = e.environment AND p.until = e.previous_until
   WHERE e.account_id = a.account_id)`;
 
-/** Accounts in whole, as `AccountRow`: one statement, so that no change comes between its parts. */
+/** Whole accounts, as `AccountRow`, read in one statement, so that they are consistent. */
 export const selectAccounts = `
   SELECT a.account_id, a.name, a.active, (
     SELECT coalesce(json_agg(${keyJson} ORDER BY k.position), '[]')
@@ -80,8 +80,8 @@ export const selectHolders = `
   WHERE k.hash = ANY($1)`;
 
 /**
- * The account of a row. The database's constraints vouch for most of it, unless they were dropped; they allow times that
- * are no dates.
+ * The account of a row. The database's constraints guarantee most of it, unless they were dropped, but they allow times
+ * that are not dates.
  *
  * @throws AccountsError `store_invalid`, with the account's id
  */
@@ -130,7 +130,7 @@ function encryptionOf(row: EncryptionJson, account: Owner): StoredEncryption {
   return { enabled: true, encoding, credentials: current ?? account.refuse(named('key')), previous };
 }
 
-/** Undefined if all three are null; one without the others is a mistake, not plaintext. */
+/** Undefined if all three are null. One without the others is an error and must not mean plaintext. */
 function credentialsOf(
   account: Owner,
   name: string,
@@ -158,7 +158,7 @@ class Owner {
     throw new AccountsError('store_invalid', `account ${this.#id}: the ${what} cannot be used`, undefined, this.#id);
   }
 
-  /** 'infinity' comes as a text. */
+  /** 'infinity' is read as a text. */
   time(value: number | null, what: string): number | undefined {
     if (value === null) return undefined;
     return typeof value === 'number' && Math.abs(value) <= latest ? value : this.refuse(what);

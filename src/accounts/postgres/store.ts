@@ -22,7 +22,7 @@ import { writeAccounts } from './write.ts';
 /** Accounts in one query when all are read. */
 const page = 500;
 
-/** Connections at most, for one process. Changes are few; the rest wait. */
+/** The most connections of one process. Changes are rare, so others wait. */
 const poolSize = 4;
 
 /** Accounts in PostgreSQL, see migrations/ for the tables. */
@@ -31,7 +31,7 @@ export class PostgresStore implements Store {
   readonly #url: string;
   #pool: Promise<Pool> | undefined;
 
-  /** @param url `postgres://…`; nothing is connected before it is needed */
+  /** @param url `postgres://…`; connections are opened on demand */
   constructor(url: string) {
     this.#url = url;
   }
@@ -80,8 +80,8 @@ export class PostgresStore implements Store {
       const receipt = once === undefined ? undefined : await claim(run, once);
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
 
-      // Locks first, then reads in a statement of its own, which sees the changes committed while it waited for the lock.
-      // In the order of the ids, so that two changes never wait for each other.
+      // Locks first, then reads in a separate statement, which sees changes that were committed while it waited for the
+      // lock. Locks in the order of ids, to avoid deadlocks.
       await run('SELECT FROM envelope_sidecar.accounts WHERE account_id = ANY($1) ORDER BY account_id FOR UPDATE', [
         ids,
       ]);
@@ -105,7 +105,7 @@ export class PostgresStore implements Store {
 
   async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
     return transaction(await this.#connections(), async (run) => {
-      // Reads continue, but changes wait: they would be decided on accounts that are about to be replaced.
+      // Blocks changes but not reads: a change must not be decided on accounts that are about to be replaced.
       await run('LOCK TABLE envelope_sidecar.accounts IN EXCLUSIVE MODE');
       let different = 0;
       for (let last = ''; ;) {
@@ -136,7 +136,7 @@ export class PostgresStore implements Store {
   }
 }
 
-/** Undefined: it cannot be read, and `unreadable` knows. */
+/** Undefined: it cannot be read, which was reported to `unreadable`. */
 function read(row: AccountRow, unreadable: Unreadable | undefined): StoredAccount | undefined {
   try {
     return accountOf(row);
@@ -149,14 +149,14 @@ function read(row: AccountRow, unreadable: Unreadable | undefined): StoredAccoun
 
 const all = { conditions: '', values: [] };
 
-/** The next accounts after $1, $2 at most. */
+/** At most $2 accounts after $1. */
 function pageOf(conditions: string): string {
   return `${selectAccounts} WHERE a.account_id > $1${conditions} ORDER BY a.account_id LIMIT $2`;
 }
 
 /**
- * Claims an idempotency key for this transaction: undefined if it was free, otherwise its receipt. Waits for another transaction
- * that has just claimed the same one.
+ * Claims an idempotency key for this transaction: undefined if it was free, otherwise its receipt. Waits for another
+ * transaction that is claiming the same key.
  */
 async function claim(run: Query, once: IdempotencyKey): Promise<string | undefined> {
   await run(

@@ -11,10 +11,10 @@ import {
   type Tally,
 } from '../tally.ts';
 
-/** The least age of the numbers before they are counted again. Milliseconds. */
+/** The least time between two counts. Milliseconds. */
 const shortestAge = 10_000;
 
-/** Counting may take one hundredth of a connection's time. */
+/** Counting may use one hundredth of a connection's time. */
 const share = 100;
 
 /** Keeps the counts for the metrics. Counting a million accounts takes about a second, and no scrape waits for it. */
@@ -39,14 +39,14 @@ export class TallyKeeper {
     return this.#latest;
   }
 
-  /** Counts. If the database cannot be reached, the previous counts stay. */
+  /** Counts. If the database is unreachable, the previous counts are kept. */
   async refresh(): Promise<void> {
     this.#counting = true;
     const begin = this.#stopwatch();
     try {
       this.#latest = await this.#count(this.#clock());
     } catch {
-      // The directory reports that the database cannot be reached.
+      // The directory reports that the database is unreachable.
     }
     this.#dueAt = this.#stopwatch() + Math.max(shortestAge, share * (this.#stopwatch() - begin));
     this.#counting = false;
@@ -87,7 +87,7 @@ export class TallyKeeper {
   }
 }
 
-/** Accounts by the environments in which they encrypt; the rest of all encrypts in none. */
+/** Accounts by the environments in which they encrypt. All others encrypt in none. */
 const countAccounts = `
   WITH encrypting AS (
     SELECT test, live, count(*) AS count
@@ -101,14 +101,14 @@ const countAccounts = `
   UNION ALL
   SELECT false, false, (SELECT count(*) FROM envelope_sidecar.accounts) - coalesce(sum(count), 0)::float FROM encrypting`;
 
-/** Valid keys. $1 now, $2 from when on a key is current. */
+/** Valid keys. $1: now. $2: keys created after this time are current. */
 const countKeys = `
   SELECT prefix, CASE WHEN created_at > $2 THEN 'current' ELSE 'due' END AS rotation, count(*)::float AS count
   FROM envelope_sidecar.api_keys
   WHERE coalesce(expires_at, 'infinity') > $1 AND revoked_at IS NULL
   GROUP BY 1, 2`;
 
-/** Valid keys that end. $1 now, $2 until when they count as expiring. */
+/** Valid keys that expire. $1: now. $2: keys that end before this time count as expiring. */
 const countExpiring = `
   SELECT prefix, (count(*) FILTER (WHERE expires_at <= $2))::float AS count,
     (extract(epoch FROM min(expires_at)) * 1000)::float AS next
@@ -116,7 +116,7 @@ const countExpiring = `
   WHERE expires_at > $1 AND expires_at < 'infinity' AND coalesce(revoked_at, 'infinity') > $1
   GROUP BY 1`;
 
-/** $1 from when on credentials are current. */
+/** $1: credentials created after this time are current. */
 const countCredentials = `
   SELECT environment, CASE WHEN created_at <= $1 THEN 'due' ELSE 'current' END AS rotation, count(*)::float AS count
   FROM envelope_sidecar.encryption WHERE enabled GROUP BY 1, 2`;

@@ -8,7 +8,7 @@ const page = 1_000;
 
 interface EventRow {
   readonly position: string;
-  /** Epoch milliseconds; not a number if it is no date. */
+  /** Epoch milliseconds; NaN if it is not a date. */
   readonly at: number;
   readonly actor: string;
   readonly action: AuditEvent['action'];

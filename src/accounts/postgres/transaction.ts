@@ -9,7 +9,7 @@ export type Query = <R extends QueryResultRow>(text: string, values?: readonly u
 /** Attempts at a change that conflicts with others. */
 const attempts = 5;
 
-/** The number of inquiries about a commit whose response was lost, and the milliseconds between them. */
+/** How often the outcome of a commit is queried after its response was lost, and the milliseconds between queries. */
 const inquiries = 50;
 const inquiryInterval = 100;
 
@@ -27,10 +27,10 @@ export async function query<R extends QueryResultRow>(
 }
 
 /**
- * Runs `work` in a transaction, again from the start if it lost a race. An error that `work` itself throws aborts the transaction
- * and is rethrown.
+ * Runs `work` in a transaction, and again if it conflicts with another one. An error that `work` throws aborts the
+ * transaction and is rethrown.
  *
- * @throws AccountsError nothing was changed then, unless the message says that this is not known
+ * @throws AccountsError nothing was changed, unless the message says that the outcome is unknown
  */
 export async function transaction<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt += 1) {
@@ -43,7 +43,7 @@ export async function transaction<T>(pool: Pool, work: (query: Query) => Promise
   }
 }
 
-/** An error of the database or its connection, as opposed to one that `work` itself throws. */
+/** An error of the database or its connection, as opposed to one that `work` throws. */
 class Failure extends Error {
   constructor(cause: unknown) {
     super('the database failed', { cause });
@@ -56,7 +56,7 @@ function fail(error: unknown): never {
 
 async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<T> {
   const client = await connect(pool);
-  // Without a listener, a connection that is lost between two statements would end the process.
+  // Without a listener, losing the connection between two statements would end the process.
   client.on('error', ignore);
   const run: Query = async <R extends QueryResultRow>(text: string, values: readonly unknown[] = []) =>
     (await client.query<R>(text, [...values]).catch(fail)).rows;
@@ -90,7 +90,7 @@ async function connect(pool: Pool): Promise<PoolClient> {
 
 /** Commits; returns whether the connection was lost meanwhile, and cannot be used again. */
 async function commit(client: ClientBase, pool: Pool, run: Query): Promise<boolean> {
-  // Null if nothing was written: then a lost response does not matter.
+  // Null if nothing was written, so that a lost response does not matter.
   const [{ id } = { id: null }] = await run<{ id: string | null }>(
     'SELECT pg_current_xact_id_if_assigned()::text AS id',
   );
@@ -104,7 +104,7 @@ async function commit(client: ClientBase, pool: Pool, run: Query): Promise<boole
   }
 }
 
-/** Asks on other connections whether a commit took place whose response did not arrive. */
+/** Queries on other connections whether a commit succeeded whose response did not arrive. */
 async function wasCommitted(pool: Pool, id: string, cause: unknown): Promise<boolean> {
   for (let inquiry = 1; inquiry <= inquiries; inquiry += 1) {
     const status = await pool.query<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]).then(

@@ -2,13 +2,13 @@ import type { Pool } from 'pg';
 import type { EnvironmentName } from '../api-key.ts';
 import type { UnexpectedEnvelopes, Uses } from '../key-directory.ts';
 
-/** How often uses are written down, and with that how old a `last used` may be. Milliseconds. */
+/** How often uses are stored, which is also how outdated a `last used` may be. Milliseconds. */
 const interval = 60_000;
 
-/** How soon the first use in a grace is written down, because operators wait for it. Milliseconds. */
+/** How soon the first use in a grace is stored, because operators wait for it. Milliseconds. */
 const soon = 1_000;
 
-/** Uses remembered at most, while they cannot be written; later ones are left out. */
+/** The most uses that are kept while they cannot be written. Later ones are dropped. */
 const maxUses = 100_000;
 
 /** Rows in one statement. */
@@ -37,7 +37,7 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
   #keys = new Map<string, number>();
   #previous = new Map<string, PreviousUse>();
   #unexpected = new Map<string, UnexpectedEnvelope>();
-  /** Ends of the graces, by account and environment, whose first use is written down or about to be. */
+  /** The ends of graces whose first use is stored or about to be, by account and environment. */
   readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #soon: NodeJS.Timeout | undefined;
@@ -72,7 +72,7 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
     this.#timer = setInterval(() => void this.write(), interval);
   }
 
-  /** Writes the recorded uses. If that fails, they are kept for the next attempt. */
+  /** Stores the recorded uses. If that fails, they are kept for the next attempt. */
   async write(): Promise<void> {
     clearTimeout(this.#soon);
     this.#soon = undefined;
@@ -124,8 +124,8 @@ function timestamp(milliseconds: number): string {
   return new Date(milliseconds).toISOString();
 }
 
-// In the order of their keys, so that sidecars that write at the same time never wait for each other in a circle. What
-// was removed meanwhile is left out.
+// In the order of their keys, so that concurrent writes of sidecars cannot deadlock. Removed keys and accounts are left
+// out.
 const writeKeys = `
   INSERT INTO envelope_sidecar.key_uses AS stored (key_id, used_at)
   SELECT key_id, given.used_at

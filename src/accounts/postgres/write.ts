@@ -104,7 +104,7 @@ export async function writeAccounts(
 ): Promise<void> {
   const changes = tables.map((table) => {
     const old = new Map(rowsOf(table, before));
-    // Not a map by key: if a key occurs twice, the database must refuse it.
+    // Not a map by key, so that the database refuses a duplicate key.
     const wanted = rowsOf(table, after);
     const kept = new Set(wanted.map(([key]) => key));
     const changed = wanted.filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
@@ -127,7 +127,7 @@ function rowsOf({ key, rowsOf: rows }: Table, accounts: readonly StoredAccount[]
   return accounts.flatMap(rows).map((row) => [key.map((column) => String(row[column])).join(' '), row] as const);
 }
 
-/** Carries out a statement on any number of rows, which come as one JSON text in $1. */
+/** Runs a statement on any number of rows, which are one JSON text in $1. */
 async function write(query: Query, statement: string, rows: readonly Row[]): Promise<void> {
   if (rows.length > 0) await query(statement, [JSON.stringify(rows)]);
 }

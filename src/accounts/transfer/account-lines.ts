@@ -8,7 +8,7 @@ import type { Vault } from '../vault.ts';
 import { csvRecords } from './csv.ts';
 import { tooLong } from './lines.ts';
 
-/** An account that was read, or everything that is wrong with it. */
+/** An account that was read, or its problems. */
 export interface AccountLine {
   /** From 1. */
   readonly line: number;
@@ -18,8 +18,8 @@ export interface AccountLine {
 }
 
 /**
- * Reads accounts of NDJSON: one account a line, with the members it has in the accounts' file. References to other
- * files and to the environment are not followed.
+ * Reads accounts from NDJSON: one account per line, with the members of the accounts' file. References to other files
+ * and to the environment are not followed.
  */
 export async function* ndjsonAccounts(
   lines: AsyncIterable<string | undefined>,
@@ -46,8 +46,8 @@ export async function* ndjsonAccounts(
 }
 
 /**
- * Reads accounts of CSV: the first line names members by their paths, such as `id`, `keys.0.sha256` and
- * `encryption.live.iv`; each further one is an account, in which an empty cell is a member that is missing.
+ * Reads accounts from CSV. The first line has the paths of members, such as `id`, `keys.0.sha256` and
+ * `encryption.live.iv`. Every other line is an account. An empty cell is a missing member.
  */
 export async function* csvAccounts(lines: AsyncIterable<string | undefined>, vault: Vault): AsyncIterable<AccountLine> {
   const read = accountReader(vault);
@@ -75,7 +75,7 @@ export async function* csvAccounts(lines: AsyncIterable<string | undefined>, vau
   }
 }
 
-/** Reads single accounts as their file is read. */
+/** Reads single accounts by the rules of the accounts' file. */
 function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'line'> {
   const files = {
     seen: new Set<string>(),
@@ -86,7 +86,7 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
   const schema = accountsSchema(valuesIn({ directory: '', files }, {}));
   return (value) => {
     const problems = new Map<string, string>();
-    // The one account of a file of its own: its members are named without the file's.
+    // A file with a single account, whose problems are reported with paths within the account.
     const nameOf = (path: MemberPath): string => formatPath(path.slice(2));
     const source = {
       value: { accounts: [value] },
@@ -102,11 +102,14 @@ function accountReader(vault: Vault): (value: unknown) => Omit<AccountLine, 'lin
   };
 }
 
-/** The mistake in the header line; undefined if it is right. Its cells are not repeated: it may be an account instead. */
+/**
+ * The mistake in the header line; undefined if it is valid. Its cells are not quoted, because the line may be an
+ * account.
+ */
 function problemOf(names: readonly string[]): string | undefined {
   const wrong = names.findIndex((name) => !memberPath.test(name));
   if (wrong !== -1) return `.  column ${wrong + 1}: expected the path of a member`;
-  // The column that names a member, and the first one that names something inside it.
+  // The column of a member, and the first column of a member inside it.
   const named = new Map<string, number>();
   const entered = new Map<string, number>();
   for (const [i, name] of names.entries()) {
@@ -138,7 +141,7 @@ function nested(paths: readonly (readonly string[])[], cells: readonly string[])
     const last = path.at(-1) ?? '';
     let parent = root;
     for (const step of path.slice(0, -1)) {
-      // Own members only: a column may be named as what every object inherits.
+      // Own members only, because a column may have the name of an inherited member.
       if (!Object.hasOwn(parent, step)) parent[step] = {};
       parent = parent[step] as Members;
     }
@@ -147,7 +150,7 @@ function nested(paths: readonly (readonly string[])[], cells: readonly string[])
   return withLists(root);
 }
 
-/** With lists for the objects inside all of whose members are named by an index. */
+/** Converts nested objects whose members are all indexes to lists. */
 function withLists(members: Members): Members {
   return Object.fromEntries(
     Object.entries(members).map(([name, value]) => {

@@ -6,7 +6,7 @@ export type CsvRecord =
   /** `isLast`: no further record can be read, because its start is not known. */
   | { readonly line: number; readonly problem: string; readonly isLast: boolean };
 
-/** Cells of a record at most, and characters of a cell. */
+/** The most cells of a record, and the most characters of a cell. */
 const maxCells = 1_000;
 const maxCellLength = 16_384;
 
@@ -19,12 +19,12 @@ export async function* csvRecords(lines: AsyncIterable<string | undefined>): Asy
     begun ??= { line, parts: [], length: 0 };
     begun.length += text === undefined ? Infinity : text.length + 1;
     if (text === undefined || begun.length > maxLineLength + 1) {
-      // Nothing is kept of a line that is too long: it is not known whether it ends inside quotes.
+      // A line that is too long is dropped, so it is not known whether it ends inside quotes.
       yield { line: begun.line, problem: tooLong, isLast: true };
       return;
     }
     begun.parts.push(text);
-    // Only of this line: with a quote that is never closed, the whole rest would be counted again for each line.
+    // Counts this line only. If a quote is never closed, counting the whole rest for each line would be quadratic.
     const isOpen = text.split('"').length % 2 === (begun.parts.length === 1 ? 0 : 1);
     if (isOpen) continue;
     const record = begun.parts.join('\n');
@@ -62,7 +62,10 @@ function endOfPlain(text: string, from: number): number | undefined {
   return text.slice(from, end).includes('"') ? undefined : end;
 }
 
-/** Behind the quote that closes a cell; undefined if none does, or something follows it other than a comma. */
+/**
+ * The offset after the quote that closes a cell; undefined if there is none, or if another character than a comma
+ * follows it.
+ */
 function endOfQuoted(text: string, from: number): number | undefined {
   for (let at = from; ;) {
     const quote = text.indexOf('"', at);

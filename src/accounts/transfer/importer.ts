@@ -5,14 +5,14 @@ import type { OperationsOptions } from '../operations.ts';
 import type { AuditEvent, StoredAccount } from '../store.ts';
 import { Vault } from '../vault.ts';
 
-/** The outcome of an account: `unchanged` if the store has an equal one already. */
+/** The outcome of an account: `unchanged` if the store already has an equal one. */
 export type Imported = 'added' | 'unchanged' | AccountsError;
 
 const inTheClear = new Vault([]);
 
 /**
- * Adds accounts to a store. One that is there and differs is refused: an import never overwrites, so that one which broke
- * off can be run again. The store's trail has an event for each account; the log gets one line from the caller.
+ * Adds accounts to a store. An account that exists and differs is refused. An import never overwrites, so an
+ * interrupted one can be run again. The store's trail gets an event for each account; the caller logs one line.
  */
 export class Importer {
   readonly #options: OperationsOptions;
@@ -50,7 +50,7 @@ export class Importer {
       if (!(error instanceof AccountsError)) throw error;
       if (error.account !== undefined) return this.#addOthers(accounts, error.account, error);
       if (error.code !== 'key_exists') throw error;
-      // One of them has a key that belongs to another account. The store does not say which, so each half is tried.
+      // A key in the batch belongs to another account. The store does not say which one, so each half is tried.
       if (accounts.length === 1) return [error];
       const middle = Math.ceil(accounts.length / 2);
       const first = await this.add(accounts.slice(0, middle));
@@ -58,14 +58,14 @@ export class Importer {
     }
   }
 
-  /** The rest of a batch in which one account is in the way. */
+  /** Adds the parts of a batch in which one account is refused. */
   async #addOthers(accounts: readonly StoredAccount[], id: string, error: AccountsError): Promise<readonly Imported[]> {
     const others = await this.add(accounts.filter((account) => account.id !== id));
     const rest = others.values();
     return accounts.map((account) => (account.id === id ? error : (rest.next().value ?? error)));
   }
 
-  /** The account as it is to be stored, or why it is not. */
+  /** The account to store, or the reason to refuse it. */
   #outcomeOf(account: StoredAccount, existing: StoredAccount | undefined): StoredAccount | Exclude<Imported, 'added'> {
     try {
       if (existing === undefined) {
@@ -85,7 +85,7 @@ export class Importer {
   }
 }
 
-/** All of an account in the clear, to be compared. */
+/** The whole account with credentials in the clear, for comparison. */
 function plain(account: StoredAccount, vault: Vault): string {
   return JSON.stringify(membersOf(rewrap(account, vault, inTheClear)));
 }

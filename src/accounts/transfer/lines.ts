@@ -1,6 +1,6 @@
 import { createReadStream } from 'node:fs';
 
-/** Characters of a line at most, and of a CSV record of several lines: a thousand keys fit. */
+/** The most characters of a line, and of a CSV record of several lines. A thousand keys fit. */
 export const maxLineLength = 262_144;
 
 /** The problem of a longer one. */
@@ -10,13 +10,13 @@ export const tooLong = 'longer than 256 KiB';
  * The lines of a text file, read on demand; undefined for one that is longer than `maxLineLength`, which is not kept. A byte order
  * mark is left out.
  *
- * @param told called with the number of bytes read so far
+ * @param told called with the number of bytes that have been read
  * @throws the file system's error; TypeError if the file is not UTF-8
  */
 export async function* linesOf(path: string, told: (bytes: number) => void): AsyncIterable<string | undefined> {
   const decoder = new TextDecoder('utf-8', { fatal: true });
   let bytes = 0;
-  // The parts of the line that has begun: joined once, so that a long one costs no more than its length.
+  // The parts of the current line, which are joined once, so that a long line takes linear time.
   let parts: string[] = [];
   let length = 0;
   const add = (part: string): void => {
