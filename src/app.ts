@@ -36,7 +36,7 @@ import { Upstreams, type Upstream } from './upstream/upstream.ts';
 import { until } from './until.ts';
 import type { Env } from './yaml/values.ts';
 
-/** What the process passes to the sidecar. */
+/** The dependencies that the process passes to the sidecar. */
 export interface AppDependencies {
   readonly log: Logger;
   /** Epoch milliseconds. */
@@ -75,7 +75,7 @@ export class App {
   readonly #drain: Drain;
 
   constructor(config: Config, { log, clock, version, env, drainToken, registry = new Registry() }: AppDependencies) {
-    // Without the accounts: a reload replaces them, and their credentials must not stay in memory after that.
+    // Without the accounts, because their credentials must not stay in memory after a reload.
     const { accounts: _accounts, ...settings } = config;
     this.#started = settings;
     this.#config = config;
@@ -150,12 +150,12 @@ export class App {
     return this.#config.store;
   }
 
-  /** Applies the files that are valid; an invalid one is reported, and what it said before stays in force. */
+  /** Applies valid files. An invalid file is reported, and its previous content stays in force. */
   reload(loaded: LoadedFiles): void {
     this.#inForce.take(loaded, this.#config, (config) => this.apply(config));
   }
 
-  /** Replaces the configuration as a whole; requests in flight finish under the one they began with. */
+  /** Replaces the configuration as a whole. Requests in flight keep the configuration that they began with. */
   apply(config: Config): void {
     const upstreamsBefore = this.#upstreams.all();
     const before = this.#accounts;
@@ -167,7 +167,7 @@ export class App {
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
     void this.#recorder.configure(config);
-    // Accounts that move between a file and a database do not change.
+    // Moving accounts between a file and a database does not change them.
     if (config.store.kind === storeBefore.kind) void logChanges(this.#log, accountsBefore, config.accounts);
     const { timeouts, limits, listen, operators } = config;
     this.#merchants.server.headersTimeout = timeouts.header;
@@ -206,7 +206,7 @@ export class App {
     this.#log.info('stopped');
   }
 
-  /** Logs expired certificates. They are used nevertheless, because the previous ones may have expired, too. */
+  /** Logs expired certificates. They are still used, because the previous ones may have expired, too. */
   #logExpiredCertificates(config: Config): void {
     for (const { certificate, expiresAt } of certificatesOf(config)) {
       if (expiresAt <= this.#clock()) this.#log.error({ member: certificate }, 'the certificate has expired');
@@ -221,7 +221,7 @@ export class App {
     }
     await database.open();
     const tried = this.#readiness.tryMasterKey(() => database.sealedSample());
-    // If the database cannot be reached, the start does not wait for it.
+    // If the database is unreachable, the start does not wait for it.
     if (database.state.connected) await tried;
   }
 
@@ -243,7 +243,7 @@ export class App {
   }
 
   async #createOperatorsApi(): Promise<OperatorsApi> {
-    // Loaded on demand: its code takes memory, which a sidecar without the API saves.
+    // Loaded on demand, to save memory in a sidecar without the API.
     const { OperatorsApi } = await import('./operators/operators-api.ts');
     return new OperatorsApi(this.#config, {
       log: this.#log,
@@ -277,7 +277,7 @@ export class App {
     });
   }
 
-  /** Closes a part that was replaced, after the last request that began with it. */
+  /** Closes a replaced part after the last request that uses it. */
   async #closeWhenUnused(part: Upstream | KeyDirectory, closable: { close(): unknown }): Promise<void> {
     await until(() => !this.#gateway.uses(part), Infinity);
     await closable.close();

@@ -6,9 +6,9 @@
 interface RefusalRow {
   /** HTTP status of the response. */
   readonly status: number;
-  /** RFC 9457 `title`: the same words at every occurrence. */
+  /** RFC 9457 `title`: the same for every occurrence. */
   readonly title: string;
-  /** RFC 9457 `detail`: what the caller can do about it. Never data of one request. */
+  /** RFC 9457 `detail`: how the caller can correct it. Never contains data of a request. */
   readonly detail: string;
   /** Whether it is sealed for an encrypting account on an enveloped route. Not if the account's credentials may be at fault. */
   readonly sealed: boolean;

@@ -9,8 +9,9 @@ import { createServer, type AddressInfo, type Server as NetServer, type Socket }
 export const http = process.getBuiltinModule('node:http');
 
 /**
- * Connections that wait in the kernel to be accepted. Node's 511 are fewer than a flood brings between two turns of the
- * event loop: the kernel then drops handshakes of others, who try again after 1, 3, 7 … seconds. Linux allows 4,096.
+ * The most connections that wait in the kernel to be accepted. Node's 511 are fewer than a flood opens between two
+ * turns of the event loop. The kernel then drops handshakes of others, which are repeated after 1, 3, 7 … seconds.
+ * Linux allows 4,096.
  */
 const backlog = 4_096;
 
@@ -70,8 +71,8 @@ export class Acceptors {
    * @throws the error of a socket if the address cannot be bound; none is open then
    */
   async open({ host, port }: { host: string; port: number }): Promise<AddressInfo> {
-    // The kernel would share the port with another process of this user: an address in use must stay an error. It does not
-    // choose one in use for port 0.
+    // With a shared port, the kernel would accept an address that another process of this user has open, which must
+    // stay an error. For port 0 it chooses a free port.
     if (port !== 0) {
       const probe = createServer();
       await listen(probe, { host, port });
@@ -87,7 +88,7 @@ export class Acceptors {
     return bound;
   }
 
-  /** Closes all sockets and idle connections; others go on. */
+  /** Closes all sockets and idle connections. Busy connections stay open. */
   close(): void {
     this.server.close();
     for (const other of this.#others) other.close();

@@ -4,12 +4,12 @@ import { open, unlink } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
-/** A new token: what `drain` shows to be from the same machine and user. */
+/** A new token. `drain` sends it to prove that it runs on the same machine as the same user. */
 export function createDrainToken(): string {
   return randomBytes(32).toString('base64url');
 }
 
-/** Whether a token is the expected one; takes the same time whatever it is. */
+/** Whether a token is the expected one; takes the same time for any token. */
 export function isDrainToken(token: string, expected: string): boolean {
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest();
   return timingSafeEqual(digest(token), digest(expected));
@@ -22,8 +22,8 @@ export function drainTokenFile(configFile: string, env: Readonly<Record<string, 
 }
 
 /**
- * Writes the token for its owner alone, in place of one that a former process has left. The file is always a new one: in a
- * folder that others may write to, neither a link nor a file of theirs is followed.
+ * Writes the token, readable only by its owner, and replaces one of an earlier process. The file is always created
+ * anew, so that in a folder that others may write to, neither their link nor their file is used.
  *
  * @throws the file system's error
  */
@@ -41,7 +41,7 @@ export async function writeDrainToken(file: string, token: string): Promise<void
 }
 
 /**
- * Reads the token that a sidecar has left.
+ * Reads the token of a running sidecar.
  *
  * @returns undefined if there is none
  * @throws the file system's error

@@ -20,7 +20,7 @@ export interface DrainDependencies {
   readonly monotonic: () => number;
 }
 
-/** Takes the sidecar out of service without losing requests, as long as time permits. */
+/** Takes the sidecar out of service without losing requests, within a time limit. */
 export class Drain {
   readonly #dependencies: DrainDependencies;
   #drained: Promise<void> | undefined;
@@ -52,10 +52,10 @@ export class Drain {
   async finish(timeout: number): Promise<void> {
     void this.begin(timeout);
     const { listener, connections, inFlight, breakOff, monotonic } = this.#dependencies;
-    // If an earlier drain has used up its time, later requests still get a moment.
+    // If an earlier drain has used up its time, later requests still get a short time.
     const end = Math.max(this.#deadline, monotonic() + idleLinger);
     await until(() => connections.size === 0, idleLinger);
-    // Even with requests in flight: new connections would use up the time that is left for them.
+    // Closed even with requests in flight: new connections would use up their remaining time.
     listener.close();
     await until(() => inFlight.size === 0, end - monotonic());
     breakOff();

@@ -8,28 +8,32 @@ import { SharedMetrics } from './shared-metrics.ts';
 /** Dependencies of the admin listener. */
 export interface AdminDependencies {
   readonly registry: Registry;
-  /** Configuration loaded, merchants' listener open, not draining. The upstream does not matter: other pods' are the same. */
+  /**
+   * Configuration loaded, merchants' listener open, not draining. Does not depend on the upstream, which is the same
+   * for all pods.
+   */
   readonly isReady: () => boolean;
   /** Begins the drain, if it has not begun; resolves when nothing is in flight or its time is over. */
   readonly drain: () => Promise<void>;
-  /** What a request for a drain must show; without one no drain is begun here. */
+  /** The token of a request for a drain. Undefined: every such request is refused. */
   readonly drainToken: string | undefined;
 }
 
-/** Connections at a time. Beyond that the oldest is closed for the new one, so that probes get through. */
+/** The most connections. Beyond that the oldest is closed for a new one, so that probes succeed. */
 const maxConnections = 64;
 
 /** Milliseconds that a client may take to read its response. */
 const readingTime = 10_000;
 
-/** The admin listener: health, metrics and the beginning of the drain. Nothing secret. */
+/** The admin listener: health, metrics and the start of a drain. Nothing secret. */
 export function createAdminListener(dependencies: AdminDependencies): Server {
   const metrics = new SharedMetrics(dependencies.registry);
   const limits = { maxHeaderSize: 8_192, requestTimeout: 10_000, headersTimeout: 5_000 };
   const server = http.createServer(limits, (req, res) => {
     respond(req, res, metrics, dependencies).catch(() => res.destroy());
   });
-  // One request a connection: nothing can be asked for in advance and then not be read. Node would keep a response to each.
+  // One request per connection, so that a client cannot pipeline requests and not read the responses, which Node would
+  // keep.
   server.maxRequestsPerSocket = 1;
   stopAtDestroyed(server);
   server.on('dropRequest', (_req, socket) => void socket.destroy());
@@ -72,8 +76,8 @@ async function respond(
 }
 
 /**
- * Why a drain is not begun. The admin port is open to the cluster for scraping; only what runs in the pod, as the same user,
- * may take it out of service. Port-forwards, mesh proxies and browsers reach loopback too: they have no token.
+ * Why a drain is refused. The admin port is open to the cluster for scraping, but only a process in the pod with the
+ * same user may take it out of service. Port-forwards, mesh proxies and browsers reach loopback too, but have no token.
  */
 function drainRefusal({ socket, headers }: IncomingMessage, expected: string | undefined): string | undefined {
   if (!isLoopback(socket.remoteAddress ?? '')) return 'drain is accepted from loopback only\n';
@@ -90,7 +94,7 @@ function isLoopback(address: string): boolean {
   return plain === '::1' || (isIPv4(plain) && plain.startsWith('127.'));
 }
 
-/** A name that is not loopback's own may have been pointed here for a web page (DNS rebinding). */
+/** Any other name may be DNS rebinding by a web page. */
 function isLoopbackHost(host: string): boolean {
   const name = host.replace(/:\d+$/, '').toLowerCase();
   return name === 'localhost' || name === '[::1]' || (isIPv4(name) && name.startsWith('127.'));

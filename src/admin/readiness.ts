@@ -2,7 +2,7 @@ import { Gauge, type Registry } from 'prom-client';
 import type { SealedSample } from '../accounts/sealed-sample.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** Milliseconds until another sample, if the last one could not be taken or did not open. */
+/** Milliseconds until the next sample, if one could not be taken or did not open. */
 const interval = 10_000;
 
 /**
@@ -42,9 +42,9 @@ export class Readiness {
   }
 
   /**
-   * Tries the master key, and repeats it until the sidecar can be ready.
+   * Tests the master key until the sidecar can be ready.
    *
-   * @param take rejects if the database cannot be asked, which says nothing about the key
+   * @param take rejects if the database is unreachable, which is not a wrong key
    */
   async tryMasterKey(take: () => Promise<SealedSample>): Promise<void> {
     clearTimeout(this.#retry);
@@ -60,7 +60,7 @@ export class Readiness {
   report({ tried, failures, noneOpens }: SealedSample): void {
     const failed = failures.length;
     this.#failing.set(tried === 0 ? 0 : failed / tried);
-    // What has been ready stays so: accounts that do not encrypt are served whatever the key.
+    // A sidecar that has been ready stays ready: accounts that do not encrypt need no master key.
     this.#noneOpens = noneOpens && (this.#noneOpens || !this.#began);
     if (failed === 0) return;
     const consequence = this.#noneOpens ? ': not ready' : '';

@@ -3,7 +3,7 @@ import type { Registry } from 'prom-client';
 /** Milliseconds for which all readers get the same text. */
 const sharedFor = 1_000;
 
-/** The text of all metrics. However many ask, one rendering at a time and one a second is all that they cost. */
+/** The text of all metrics. It is rendered at most once a second, for any number of readers. */
 export class SharedMetrics {
   readonly #registry: Registry;
   #text: Promise<Buffer> | undefined;
@@ -16,7 +16,7 @@ export class SharedMetrics {
     return this.#registry.contentType;
   }
 
-  /** At most a second old, and the same bytes for all readers: those that read slowly hold them once. */
+  /** At most a second old, and the same bytes for all readers, so that slow readers do not each hold a copy. */
   text(): Promise<Buffer> {
     this.#text ??= this.#render();
     return this.#text;

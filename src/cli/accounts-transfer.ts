@@ -18,7 +18,7 @@ import { Progress } from './progress.ts';
 import { onStore, storeCommand } from './store-command.ts';
 import type { SetExitCode, StoreOptions, StoreSession } from './store-command.ts';
 
-/** Accounts added together: for each batch a file is rewritten or a database asked. */
+/** Accounts per batch. Each batch rewrites the file once, or is one transaction. */
 const batchSize = 5_000;
 
 /** Adds `accounts import|export|copy|rekey`. */

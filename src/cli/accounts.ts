@@ -12,7 +12,7 @@ import { accountArgument, readAs } from './options.ts';
 import { onStore, storeCommand, type SetExitCode, type StoreOptions, type StoreSession } from './store-command.ts';
 import { members, table } from './table.ts';
 
-/** Rows of a table that are laid out together: a million accounts need not fit into memory. */
+/** Rows per table, so that a million accounts need not fit into memory. */
 const page = 1_000;
 
 /** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
@@ -92,7 +92,7 @@ interface ListOptions {
   readonly filter?: AccountFilter;
 }
 
-/** An array, written as it is read. */
+/** Writes an array while it is read. */
 async function listJson({ operations, io, unreadable }: StoreSession, query: ListQuery): Promise<void> {
   let separator = '[';
   for await (const account of operations.list({ ...query, unreadable })) {

@@ -7,7 +7,7 @@ import { readAs } from './options.ts';
 import { onStore, storeCommand, type SetExitCode, type StoreOptions, type StoreSession } from './store-command.ts';
 import { table } from './table.ts';
 
-/** Rows of a table that are laid out together: the trail need not fit into memory. */
+/** Rows per table, so that the trail need not fit into memory. */
 const page = 1_000;
 
 type Options = StoreOptions & { readonly account?: string; readonly since?: number };
@@ -31,7 +31,7 @@ export function addAuditCommands(program: Command, io: CliIo, setExitCode: SetEx
     });
 }
 
-/** An array, written as it is read. */
+/** Writes an array while it is read. */
 async function listJson({ io }: StoreSession, events: AsyncIterable<AuditEventView>): Promise<void> {
   let separator = '[';
   for await (const event of events) {

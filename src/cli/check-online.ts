@@ -14,11 +14,11 @@ export interface Check {
   readonly detail: string;
 }
 
-/** Accounts of a database whose credentials are tried. */
+/** The number of accounts of a database whose credentials are tested. */
 const sampleSize = 1_000;
 
 const day = 86_400_000;
-/** Certificates must be valid for so many days. */
+/** Certificates must be valid for this many days. */
 const certificateDays = 14;
 
 /**

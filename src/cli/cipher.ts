@@ -13,7 +13,7 @@ import { complain } from './complain.ts';
 import { exitCodes } from './io.ts';
 import type { CliIo } from './io.ts';
 
-/** What these commands need of the process. */
+/** The parts of the process that these commands use. */
 type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'stderr' | 'env'>;
 
 /** The files of the credentials; without one, `SIDECAR_KEY` or `SIDECAR_IV` of the environment is used. */

@@ -73,7 +73,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
     apply: (files) => app.reload(files),
   });
   reloader.watch(loaded.files, readSince);
-  // The configuration keeps no key in the clear; those of the demo are read from its public file.
+  // The loaded configuration has no keys in the clear, so the demo's keys are read from its file.
   const { accounts } = parse(readFileSync(join(shipped, 'accounts.yaml'), 'utf8')) as DemoAccounts;
   const { merchants, operators: console } = app.addresses;
   const urls = {
@@ -81,7 +81,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
     console: `http://127.0.0.1:${console?.port}/console/`,
   };
   await io.stdout.write(demoCommands(urls, accounts, operators));
-  // Once the reader has left, nothing that the demo shows can be seen.
+  // If the reader closes the pipe, the demo ends, because its output can no longer be seen.
   const first = Promise.race([signals.first, io.stdout.failed]);
   return untilStopped({ ...signals, first }, log, async () => {
     reloader.stop();

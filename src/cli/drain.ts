@@ -30,7 +30,7 @@ function loopbackOf(host: string): string {
 /** @returns the status of the response, or why there is none */
 async function begin(tokenFile: string, host: string, port: number): Promise<number | string> {
   try {
-    // Without a token there may be no sidecar, which the attempt tells.
+    // Without a token there may be no sidecar; the request will show that.
     return await post(host, port, (await readDrainToken(tokenFile)) ?? '');
   } catch (error) {
     return `cannot read the token: ${(error as Error).message}`;

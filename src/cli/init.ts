@@ -7,8 +7,8 @@ import { exitCodes, type CliIo } from './io.ts';
 const schemas = ['sidecar.schema.json', 'accounts.schema.json'];
 
 /**
- * `init`: writes a commented configuration for a new installation into a folder, and beside it the schemas by which
- * editors complete and check it. Never overwrites a file. Returns the exit code.
+ * `init`: writes a commented configuration for a new installation into a folder, with the schemas for editors. Never
+ * overwrites a file. Returns the exit code.
  */
 export async function init(io: Pick<CliIo, 'stdout' | 'stderr'>, folder: string): Promise<number> {
   const shipped = schemas.map((name) => [name, readFileSync(packageFile(`config/${name}`), 'utf8')] as const);

@@ -2,7 +2,7 @@ import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
 import { complain } from './complain.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
-/** Problems that are printed at once. */
+/** The most problems that are printed. */
 export const maxProblems = 100;
 
 /** Writes the problems of a configuration to stderr. Returns the exit code. */
@@ -14,7 +14,7 @@ export async function invalidConfiguration(
   return exitCodes.configuration;
 }
 
-/** The first problems, one a line, and how many there are if that is not all. */
+/** The first problems, one per line, and their number if there are more. */
 export function problemLines(problems: readonly FileProblem[]): string[] {
   const lines = problems.slice(0, maxProblems).map((problem) => `${formatFileProblem(problem)}\n`);
   if (problems.length <= maxProblems) return lines;

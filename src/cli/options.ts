@@ -14,7 +14,7 @@ export function readAs<T>(kind: Kind<T>): (text: string) => T {
   };
 }
 
-/** Undefined if it has the right form but no value, such as a day that the calendar does not have. */
+/** Undefined if the text has the right form but no valid value, such as February 30. */
 function valueOf<T>(kind: Kind<T>, text: string): T | undefined {
   try {
     return kind.read(text);
@@ -40,7 +40,7 @@ export function accountArgument(usage: '<account>' | '<id>'): Argument {
   return new Argument(usage, 'the id of the account').argParser(readAs(identifier));
 }
 
-/** `--environment`, which is never guessed. */
+/** `--environment`, which has no default. */
 export function environmentOption(): Option {
   return new Option('--environment <environment>', 'environment that the command applies to')
     .choices(environmentNames)

@@ -70,8 +70,8 @@ export class Output {
 }
 
 /**
- * The stream to write to a descriptor with. Node's own stream for a regular file calls `write` once and ignores that a
- * disk which is almost full took only part of the data.
+ * The stream for writing to a descriptor. For a regular file, Node's own stream calls `write` once and ignores a
+ * partial write to an almost full disk.
  *
  * @param stream Node's own for that descriptor
  */

@@ -28,7 +28,7 @@ export class Progress {
     void this.#output.write(`\r\u001B[K${bar}${count}`);
   }
 
-  /** Takes the bar away. */
+  /** Removes the bar. */
   end(): void {
     if (this.#isShown) void this.#output.write('\r\u001B[K');
   }

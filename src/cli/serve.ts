@@ -12,13 +12,13 @@ import { exitCodes, type CliIo } from './io.ts';
 
 /** `serve`: runs the sidecar until a signal ends it. Returns the exit code. */
 export async function serve(io: CliIo, configFile: string): Promise<number> {
-  // Until there is a configuration to reload, SIGHUP must only not end the process.
+  // Without a configuration to reload, SIGHUP is ignored, so that it does not end the process.
   let reloader: Reloader | undefined;
   io.onSignal('SIGHUP', () => reloader?.reload());
   const signals = stopSignals(io);
   const readSince = io.clock();
   const read = await Promise.race([loadInThread({ file: configFile, env: io.env }, []), signals.first]);
-  // Asked to stop before anything has begun.
+  // A signal arrived before anything was started.
   if (read === undefined) return exitCodes.done;
   const loaded = together(read);
   if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
@@ -27,7 +27,7 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   const drainToken = createDrainToken();
   const app = await startApp(io, 'serve', loaded.config, log, drainToken);
   if (app === undefined) return exitCodes.failed;
-  // Only now: with the listeners open there is no other sidecar whose token this would replace.
+  // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
   await leaveDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
   reloader = new Reloader({

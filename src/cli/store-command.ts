@@ -24,7 +24,7 @@ export interface StoreSession extends OperationsOptions {
   readonly actor: string;
   /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. */
   readonly show: (result: unknown, lines: () => string) => Promise<void>;
-  /** Reports an account that is left out on stderr; the command then fails at its end. */
+  /** Reports on stderr an account that is left out; the command then fails at its end. */
   readonly unreadable: (error: AccountsError) => void;
 }
 
@@ -112,12 +112,12 @@ const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>
   'store_invalid',
 ]);
 
-/** Whether the configuration or the accounts' file must be corrected. A database may come back without that. */
+/** Whether the configuration or the accounts' file must be corrected. An unreachable database may recover. */
 function isConfiguration({ code }: AccountsError, { kind }: StoreSettings): boolean {
   return misconfigured.has(code) || (kind === 'file' && code === 'store_unavailable');
 }
 
-/** Containers run as users without a name. */
+/** In containers the user may have no name. */
 function userName(): string {
   try {
     return userInfo().username;

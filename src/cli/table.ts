@@ -6,8 +6,8 @@ const gap = '  ';
 export type Rows = readonly (readonly string[])[];
 
 /**
- * Lays rows out in columns that are as wide as they must be. If the table is wider than a terminal, the column named `shrinks` is
- * cut; if that is not enough, each row becomes a block of lines.
+ * Lays rows out in columns of minimal width. If the table is wider than a terminal, the column named `shrinks` is cut.
+ * If that is not enough, each row becomes a block of lines.
  */
 export function table(rows: Rows, shrinks?: string): string {
   const [names = [], ...records] = rows;
@@ -42,12 +42,12 @@ export function members(pairs: readonly (readonly [name: string, value: string])
   return pairs.map(([name, value]) => `${name.padEnd(width)}${gap}${broken(value)}\n`).join('');
 }
 
-/** As people read a date; `RFC 3339` in. */
+/** The date of an RFC 3339 time. */
 export function day(date: string | null | undefined): string {
   return date?.slice(0, 10) ?? '-';
 }
 
-/** To the minute, in UTC. */
+/** An RFC 3339 time to the minute, in UTC. */
 export function minute(date: string | null | undefined): string {
   return date == null ? '-' : `${date.slice(0, 10)} ${date.slice(11, 16)} UTC`;
 }

@@ -22,7 +22,7 @@ function cellsOf(letter: string): number {
   return wide.test(letter) && !narrow.test(letter) ? 2 : 1;
 }
 
-/** As much of a text as so many cells take. */
+/** The longest beginning of a text that fits `width` cells. */
 export function beginningOf(text: string, width: number): string {
   if (ascii.test(text)) return text.slice(0, width);
   let [begin, taken] = ['', 0];
@@ -35,7 +35,8 @@ export function beginningOf(text: string, width: number): string {
 }
 
 /**
- * Lines of at most so many cells, broken between words; a longer word stays whole. Spaces other than those at a break are kept.
+ * Lines of at most `width` cells, broken between words. A longer word stays whole. Spaces other than those at a break
+ * are kept.
  */
 export function folded(text: string, width: number): string[] {
   const lines: string[] = [];
@@ -52,7 +53,7 @@ export function folded(text: string, width: number): string[] {
   return [...lines, line];
 }
 
-/** A text in pieces of at most so many cells. */
+/** A text in pieces of at most `width` cells. */
 export function pieces(text: string, width: number): string[] {
   if (widthOf(text) <= width) return [text];
   const begin = beginningOf(text, width);

@@ -9,7 +9,10 @@ export interface ConfiguredCertificate {
   readonly expiresAt: number;
 }
 
-/** When the certificates of a configuration expire: a chain with its first certificate, a bundle of authorities with its last. */
+/**
+ * When the certificates of a configuration expire. For a chain this is its first certificate, for a bundle of
+ * authorities its last.
+ */
 export function certificatesOf({ listen, operators, environments }: Settings): ConfiguredCertificate[] {
   return [
     ...expiry('listen.tls.cert', listen.tls?.cert, Math.min),

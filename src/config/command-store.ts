@@ -5,7 +5,10 @@ import { Vault } from '../accounts/vault.ts';
 import type { Env } from '../yaml/values.ts';
 import type { StoreSettings } from './config.ts';
 
-/** The store of a command, which needs no directory, and the vault of its credentials. Nothing is opened before it is needed. */
+/**
+ * The store of a command, which needs no directory, and the vault of its credentials. Files and connections are opened
+ * on demand.
+ */
 export function openStore(settings: StoreSettings, env: Env): { readonly store: Store; readonly vault: Vault } {
   const { masterKeys } = settings;
   const vault = new Vault(masterKeys);

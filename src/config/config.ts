@@ -23,7 +23,7 @@ export interface Settings extends Omit<File, 'accounts' | 'environments' | 'oper
   readonly environments: readonly Environment[];
   /** Undefined: the operators' API is off. */
   readonly operators?: OperatorsListener | undefined;
-  /** Where the values come from. A member without a source has its default. */
+  /** The sources of the values. A member without a source has its default. */
   readonly sources: Sources;
 }
 
@@ -48,7 +48,7 @@ export type OperatorRole = OperatorsToken['role'];
 type FileEnvironment = NonNullable<File['environments'][EnvironmentName]>;
 export interface Environment extends FileEnvironment {
   readonly name: EnvironmentName;
-  /** Lower case, without port. Empty: every host, which only a sole environment may have. */
+  /** Lower case, without port. Empty: every host, which is allowed for a sole environment only. */
   readonly hosts: readonly string[];
 }
 export type UpstreamTarget = FileEnvironment['upstream'];

@@ -37,7 +37,7 @@ function checkListeners(file: YamlFile, { listen, admin, operators }: Content): 
   }
 }
 
-/** A token identifies one operator, and so does a name. */
+/** Tokens and names must be unique: each identifies one operator. */
 function checkOperators(file: YamlFile, operators: Content['operators']): void {
   if (operators?.tokens === undefined) return;
   if (operators.token !== undefined)
@@ -84,7 +84,7 @@ function checkCertificate(
   try {
     nodeTls().createSecureContext({ cert: tls.cert, key: tls.key });
   } catch (error) {
-    // A certificate may parse and still be too weak for a listener, which would only show when it is used.
+    // A certificate may parse and still be too weak for a listener, which would otherwise fail only in use.
     file.report([...path, 'cert'], `OpenSSL rejects it: ${(error as { reason?: string }).reason ?? 'unusable'}`);
   }
 }

@@ -7,13 +7,13 @@ import type { ConfigFile, LoadedFiles } from './loaded.ts';
 export interface FileState {
   /** When the content in force was loaded. Epoch milliseconds. */
   readonly loadedAt: number;
-  /** Why the present content is not in force, one `file:line:column  path  message` each; empty if it is. */
+  /** Why the current content is not in force, as `file:line:column  path  message`; empty if it is. */
   readonly problems: readonly string[];
 }
 
 /** Counts reloads, by file. Times are epoch milliseconds. */
 export interface ReloadObserver {
-  /** The file that the process started with. */
+  /** Records a file that the process started with. */
   loaded(file: ConfigFile, now: number): void;
   reloaded(file: ConfigFile, now: number): void;
   reloadFailed(file: ConfigFile): void;
@@ -28,12 +28,12 @@ export interface InForceDependencies {
   readonly clock: () => number;
 }
 
-/** Knows which content of the two files is in force, and why newer content is not. */
+/** Keeps which content of the two files is in force, and why newer content is not. */
 export class InForce {
   readonly #dependencies: InForceDependencies;
   readonly #states = new Map<ConfigFile, FileState>();
 
-  /** @param config the one that the process starts with */
+  /** @param config the configuration that the process starts with */
   constructor({ store }: Config, dependencies: InForceDependencies) {
     this.#dependencies = dependencies;
     const now = dependencies.clock();
@@ -50,7 +50,7 @@ export class InForce {
   }
 
   /**
-   * Applies the valid ones of the files that were read again. The current content of an invalid one is kept.
+   * Applies the valid files of a reload. The current content of an invalid file is kept.
    *
    * @param apply puts a configuration in force, or throws and leaves the current one
    */

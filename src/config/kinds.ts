@@ -92,7 +92,7 @@ export const postgresUrl: Kind<string> = {
   read: (text) => (URL.canParse(text) && new URL(text).pathname.length > 1 ? text : undefined),
 };
 
-/** The keys that wrap key material: one a line, the first wraps, each unwraps. */
+/** The keys that wrap key material: one per line, the first wraps, each unwraps. */
 export const masterKeys: Kind<readonly KeyObject[]> = {
   name: 'master key',
   expected: '32 bytes in base64 or hex; further lines are older keys that still open',
@@ -119,11 +119,11 @@ interface OperatorsToken {
   readonly role: (typeof operatorRoles)[number];
   /** The id of the only account that the operator may see and change. Undefined: all accounts. */
   readonly account: string | undefined;
-  /** Lower-case hex SHA-256 of the token, which is not kept itself. */
+  /** Lower-case hex SHA-256 of the token. The token itself is not kept. */
   readonly hash: string;
 }
 
-/** The tokens of admins: one a line, alone or as `name: token`. */
+/** The tokens of admins: one per line, alone or as `name: token`. */
 export const operatorsTokens: Kind<readonly OperatorsToken[]> = {
   name: 'token',
   expected: `${tokenForm}, one token a line, alone or as "name: token", each name and token once`,

@@ -5,19 +5,19 @@ import { displayName } from '../yaml/files.ts';
 import { unpackAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 import type { LoadedFiles } from './loaded.ts';
 
-/** Longer than reading takes under any load that the sidecar is made for. Milliseconds. */
+/** A timeout for reading that is never reached under supported load. Milliseconds. */
 const deadline = 300_000;
 
 /**
- * `loadFiles` on another thread: requests are served meanwhile, and the memory for libraries and text is freed with the
- * thread. Never rejects: if the thread dies, both files have a problem.
+ * `loadFiles` on another thread, so that requests are served meanwhile and the memory for libraries and text is freed
+ * with the thread. Never rejects: if the thread dies, both files have a problem.
  *
  * @param watched the files to name if the thread dies
  */
 export function loadInThread(task: WorkerTask, watched: readonly string[]): Promise<LoadedFiles> {
   return new Promise((resolve) => {
     const accounts: Account[] = [];
-    // No file can stop this thread. The message of the error is left out because it could quote a file.
+    // The thread failed unexpectedly. The error's message is omitted because it may quote a file.
     const brokenOff = (cause: string): void => {
       const message =
         cause === 'ERR_WORKER_OUT_OF_MEMORY'
@@ -36,7 +36,7 @@ export function loadInThread(task: WorkerTask, watched: readonly string[]): Prom
       void worker.terminate();
     }, deadline).unref();
     worker.on('message', (message: WorkerMessage) => {
-      // Other events come first: messages that have arrived are delivered without a pause.
+      // Lets other events run first, because Node delivers messages that have arrived without a pause.
       setImmediate(() => worker.postMessage('next'));
       if (message.kind === 'accounts') {
         accounts.push(...message.accounts.map(unpackAccount));
@@ -53,7 +53,7 @@ export function loadInThread(task: WorkerTask, watched: readonly string[]): Prom
   });
 }
 
-/** The thread, or the error if the system allows the process no more threads. */
+/** The thread, or the error if the system refuses another thread. */
 function startWorker(workerData: WorkerTask): Worker | Error {
   try {
     return new Worker(new URL(`./load-worker${extname(import.meta.url)}`, import.meta.url), { workerData });

@@ -6,7 +6,7 @@ import type { Env } from '../yaml/values.ts';
 import type { Settings, StoreSettings } from './config.ts';
 import type { FileContent } from './loaded.ts';
 
-/** What the loading thread sends, in this order: batches of accounts, then the rest. */
+/** The messages of the loading thread, in this order: batches of accounts, then the rest. */
 export type WorkerMessage =
   | { readonly kind: 'accounts'; readonly accounts: readonly PackedAccount[] }
   | {
@@ -17,7 +17,7 @@ export type WorkerMessage =
       readonly files: readonly string[];
     };
 
-/** What the loading thread is started with. */
+/** The input of the loading thread. */
 export interface WorkerTask {
   readonly file: string;
   readonly env: Env;

@@ -23,7 +23,7 @@ function send(): void {
 
 function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessage> {
   const loaded = loadFiles(file, env, running);
-  // The thread that receives them serves requests, and logs each problem.
+  // Bounded, because the receiving thread serves requests and logs each problem.
   const accounts = loaded.accounts && (running === undefined ? loaded.accounts : shortened(loaded.accounts));
   const sidecar = running === undefined ? loaded.sidecar : shortened(loaded.sidecar);
   const all = accounts?.ok === true ? accounts.value : [];

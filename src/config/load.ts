@@ -29,11 +29,11 @@ export function loadConfig(path: string, env: Env): LoadResult {
 }
 
 /**
- * Reads the two files. Each counts by itself: if one is invalid, the other is applied all the same. Settings that name another
- * store count only together with its accounts.
+ * Reads the two files. They are independent: if one is invalid, the other is still applied. Only settings that name
+ * another store are applied together with its accounts.
  *
- * @param running the store in force; undefined at the start. Its accounts are read if the settings do not count, so that a key
- *   that was revoked there stops working.
+ * @param running the store in force; undefined at the start. If the settings are not applied, its accounts are still
+ *   read, so that a key revoked there stops working.
  */
 export function loadFiles(path: string, env: Env, running?: StoreSettings): LoadedFiles {
   const files = new Files();
@@ -81,7 +81,7 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
     const store = named === undefined ? undefined : fileStore(resolve(file.directory, named), keys);
     return { sidecar: { ok: false, problems: file.problems }, store, problemWith };
   }
-  // Without a problem no member is missing.
+  // Without problems, no member is missing.
   const value = { ...toSettings(content as SidecarFile, file.directory, keys), sources: sourcesOf(file.value) };
   return { sidecar: { ok: true, value, warnings: file.warnings }, store: value.store, problemWith };
 }
@@ -105,7 +105,7 @@ function readAccountsOf(
 }
 
 /**
- * The address of the admin listener, or the problems with it. Other problems do not matter: the caller wants to reach a
+ * The address of the admin listener, or its problems. Other problems are ignored, because the caller wants to reach a
  * sidecar that may run on an earlier, valid configuration.
  */
 export function loadAdmin(path: string, env: Env): Listener | readonly FileProblem[] {

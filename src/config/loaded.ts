@@ -5,12 +5,12 @@ import type { Config, Settings } from './config.ts';
 /** The two files of a configuration. A file that one of them names belongs to it. */
 export type ConfigFile = 'sidecar' | 'accounts';
 
-/** What a file says, or everything that is wrong with it. */
+/** The content of a file, or its problems. */
 export type FileContent<T> =
   | { readonly ok: true; readonly value: T; readonly warnings: readonly FileProblem[] }
   | { readonly ok: false; readonly problems: readonly FileProblem[] };
 
-/** The two files, each by itself. */
+/** The results of the two files. */
 export interface LoadedFiles {
   readonly sidecar: FileContent<Settings>;
   /** Undefined: the accounts are not in a file. */
@@ -29,7 +29,7 @@ export type LoadResult =
     }
   | { readonly ok: false; readonly problems: readonly FileProblem[]; readonly files: readonly string[] };
 
-/** The configuration that two valid files make, or the problems of both. */
+/** The configuration of two valid files, or the problems of both. */
 export function together({ sidecar, accounts, files }: LoadedFiles): LoadResult {
   if (sidecar.ok && accounts?.ok !== false) {
     const config = { ...sidecar.value, accounts: accounts?.value ?? [] };

@@ -25,7 +25,7 @@ export function inForceOf(started: Settings, settings: Settings): Settings {
   };
 }
 
-/** Certificates and keys are renewed. TLS and the demand for client certificates stay on or off. */
+/** Certificates and keys are renewed. Whether TLS is on and client certificates are required does not change. */
 function tlsInForce(started: ServerTls | undefined, tls: ServerTls | undefined): ServerTls | undefined {
   if (started === undefined || tls === undefined) return started;
   const isFixed = (started.clientCa === undefined) !== (tls.clientCa === undefined);

@@ -12,11 +12,11 @@ export interface StoresDependencies {
   readonly clock: () => number;
   /** Monotonic milliseconds. */
   readonly stopwatch: () => number;
-  /** Asked only if the accounts are in a database. */
+  /** Used only if the accounts are in a database. */
   readonly monitor: () => Monitor;
-  /** Told of each change by an operator, once it is made. */
+  /** Called after each change by an operator. */
   readonly audit: (event: AuditEvent) => void;
-  /** Told the first time that something cannot be recorded beside the accounts' file. */
+  /** Called the first time that unexpected envelopes cannot be recorded next to the accounts' file. */
   readonly unrecorded: (error: unknown) => void;
 }
 

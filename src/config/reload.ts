@@ -5,13 +5,13 @@ import { loadInThread } from './load-in-thread.ts';
 import type { StoreSettings } from './config.ts';
 import type { LoadedFiles } from './loaded.ts';
 
-/** A file is often written in several steps: it is read so long after the last one. Milliseconds. */
+/** A file is often written in several steps. It is read this long after the last one. Milliseconds. */
 const settleTime = 100;
 
-/** A file that is written all the time is read so long after the first step. Milliseconds. */
+/** A file that is written continuously is read this long after the first step. Milliseconds. */
 const maxSettleTime = 500;
 
-/** A watched folder. Another one may replace it under the same name. */
+/** A watched folder. It may be replaced by another one of the same name. */
 interface Watched {
   readonly watcher: FSWatcher;
   readonly identity: string;
@@ -60,7 +60,7 @@ export class Reloader {
     this.#files = new Set(files);
     const folders = new Set(files.map((file) => dirname(file)));
     for (const [folder, { watcher, identity }] of this.#watched) {
-      // A watch that is still needed is kept: a pending event of it would be lost.
+      // Watches that are still needed are kept, because their pending events would be lost.
       if (folders.has(folder) && identityOf(folder) === identity) continue;
       watcher.close();
       this.#watched.delete(folder);
@@ -83,7 +83,7 @@ export class Reloader {
     void this.#loadAndApply();
   }
 
-  /** From now on no change is applied. */
+  /** Stops watching. Later changes are not applied. */
   stop(): void {
     this.#stopped = true;
     clearTimeout(this.#settling);
@@ -140,7 +140,7 @@ function changedSince(path: string, time: number): boolean {
   return (statsOf(path)?.ctimeMs ?? 0) >= time;
 }
 
-/** Undefined if there is no file, or no access to it: loading reports that. */
+/** Undefined if there is no file or no access to it, which loading reports. */
 function statsOf(path: string): Stats | undefined {
   try {
     return statSync(path);

@@ -22,7 +22,7 @@ import {
   timeLimit,
 } from './kinds.ts';
 
-/** The sidecar's file as it is written. The descriptions are its documentation. */
+/** The sidecar's file as written. Its documentation is generated from the descriptions. */
 export type SidecarFile = z.output<ReturnType<typeof sidecarSchema>>;
 
 export function sidecarSchema(values: Values) {

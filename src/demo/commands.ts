@@ -1,4 +1,4 @@
-/** What the demo needs of the shipped accounts file: an encrypting account and a plain one, with keys in the clear. */
+/** The shipped accounts that the demo uses: an encrypting account and a plain one, with keys in the clear. */
 export interface DemoAccounts {
   readonly accounts: readonly {
     readonly id: string;

@@ -31,10 +31,10 @@ interface Webhook {
 /** The oldest items are dropped beyond this number, so that a long demo (or a load test) does not fill the memory. */
 const maxKept = 10_000;
 
-/** The maximum of items in a list. */
+/** The most items in a list. */
 const maxListed = 100;
 
-/** The books of the stand-in core. An account sees only its own items; those of others get a 404. */
+/** The payments of the stand-in core. An account sees only its own items. Items of others get a 404. */
 export class Ledger {
   readonly #transactions = new Map<string, Transaction>();
   readonly #webhooks = new Map<string, Webhook>();

@@ -65,7 +65,7 @@ export function createPaymentCore(log: (line: string) => void): Server {
   };
 
   return http.createServer((request, response) => {
-    // Reading fails if the client leaves, so there is nothing to respond to.
+    // Reading fails only if the client disconnects, so no response is needed.
     handle(request, response).catch(() => response.destroy());
   });
 }
@@ -87,7 +87,10 @@ function accountOf(request: IncomingMessage): string | undefined {
   return typeof account === 'string' && account !== '' ? account : undefined;
 }
 
-/** The whole body; undefined if it is too long. It is read to its end nevertheless, so that the client reads the response. */
+/**
+ * The whole body; undefined if it is too long. A long body is still read to its end, so that the client reads the
+ * response.
+ */
 async function readText(request: IncomingMessage): Promise<string | undefined> {
   const chunks: Buffer[] = [];
   let size = 0;

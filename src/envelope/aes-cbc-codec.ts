@@ -18,7 +18,7 @@ export class AesCbcCodec implements EnvelopeCodec {
     this.#encoding = encoding;
   }
 
-  /** Whether a string is whole blocks in either encoding. */
+  /** Whether a string decodes to whole blocks in either encoding. */
   static looksLikeCiphertext(data: string): boolean {
     const ciphertext = decodeCiphertext(data);
     return ciphertext !== undefined && isWholeBlocks(ciphertext);

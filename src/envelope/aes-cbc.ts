@@ -10,7 +10,7 @@ export function isWholeBlocks(ciphertext: Buffer): boolean {
   return ciphertext.length > 0 && ciphertext.length % blockLength === 0;
 }
 
-/** The number of bytes of ciphertext for so many bytes of plaintext: there is always at least one byte of padding. */
+/** The length of the ciphertext for a length of plaintext, in bytes. There is always at least one byte of padding. */
 export function encryptedLength(plaintextLength: number): number {
   return plaintextLength - (plaintextLength % blockLength) + blockLength;
 }
@@ -30,10 +30,10 @@ export interface Encryptor {
 /**
  * AES-256-CBC with PKCS#7 padding (RFC 5652 §6.3) under one key and one IV.
  *
- * Setting up a cipher of OpenSSL costs more than a short message, so one cipher for each direction is used for all messages.
- * It chains: it takes the last block of the previous ciphertext for the IV of a message (NIST SP 800-38A §6.2). Before
- * decryption the real IV is put in as such a block; before encryption the difference is XORed into the first block of
- * plaintext. The input is whole blocks, so that the cipher never holds back a part of a plaintext.
+ * Setting up a cipher of OpenSSL costs more than a short message, so one cipher for each direction is used for all
+ * messages. It chains: it uses the last block of the previous ciphertext as the IV of a message (NIST SP 800-38A §6.2).
+ * So the real IV is inserted as such a block before decryption, and the difference is XORed into the first block of
+ * plaintext before encryption. The input is whole blocks, so that the cipher never holds back a part of a plaintext.
  */
 export class AesCbc {
   readonly #key: KeyObject;
@@ -56,7 +56,7 @@ export class AesCbc {
     plaintext.copy(padded);
     padded.fill(length - plaintext.length, plaintext.length);
     const cipher = this.#encrypting ?? this.#startEncrypting();
-    // If it fails, it is not used again.
+    // After a failure the cipher is not used again.
     this.#encrypting = undefined;
     const [iv, last] = [this.#iv, this.#lastBlock];
     for (let i = 0; i < blockLength; i += 1) {
@@ -69,8 +69,8 @@ export class AesCbc {
   }
 
   /**
-   * Never throws: a ciphertext that is not whole blocks is `'length'`. Bad padding is not a separate outcome, so that a caller
-   * that must not become a padding oracle can check the plaintext in either case before it decides.
+   * Never throws: the result for a ciphertext that is not whole blocks is `'length'`. Bad padding is not a separate
+   * outcome, so that a caller can check the plaintext in any case and not become a padding oracle.
    */
   decrypt(ciphertext: Buffer): Decrypted | 'length' {
     if (!isWholeBlocks(ciphertext)) return 'length';

@@ -3,8 +3,8 @@ import type { FormatName } from './credentials.ts';
 import type { Encoding } from './encoding.ts';
 
 /**
- * The seam for envelope formats. A format's codec is a class beside `aes-cbc-codec.ts` that implements `EnvelopeCodec`; everything
- * above this folder holds codecs and asks neither for a key nor for an encoding.
+ * The interface for envelope formats. A format's codec is a class in this folder, such as `aes-cbc-codec.ts`, that
+ * implements `EnvelopeCodec`. Code above this folder holds codecs and needs neither key nor encoding.
  */
 
 /** Why a string did not open, for the access log alone: telling `padding` from `not_json` is a CBC padding oracle. */
@@ -14,7 +14,7 @@ export type OpenReason = 'encoding' | 'length' | 'padding' | 'not_json';
 export interface EnvelopeSealer {
   /** The whole envelope, `{"data":"…"}`, ASCII. */
   seal(plaintext: Buffer): string;
-  /** The exact length in bytes of the envelope for so many bytes of plaintext. */
+  /** The exact length of the envelope for a length of plaintext, in bytes. */
   sealedLength(plaintextLength: number): number;
   /** Seals piece by piece in constant memory: the pieces put together are what `seal` returns for the whole. */
   stream(): SealStream;
@@ -34,17 +34,20 @@ export interface EnvelopeOpener {
    *   time for every fault of the plaintext.
    */
   open(data: string): Buffer | OpenReason;
-  /** The likely mistake in a string that did not open, for merchants in test. Told from the string alone, never from its plaintext. */
+  /**
+   * The likely mistake in a string that did not open, for merchants in test. Depends only on the string, never on its
+   * plaintext.
+   */
   hint(data: string): string;
 }
 
 /** Both directions under the same credentials. */
 export interface EnvelopeCodec extends EnvelopeSealer, EnvelopeOpener {
-  /** The form in which it is sent to another thread, which would lose its class, and in which two codecs are compared. */
+  /** A plain form for sending a codec to another thread and for comparing codecs. */
   pack(): PackedCodec;
 }
 
-/** See `unpackCodec`. A key object is not copied on its way. */
+/** See `unpackCodec`. Sending it does not copy the key object. */
 export interface PackedCodec {
   readonly format: FormatName;
   readonly key: KeyObject;

@@ -1,10 +1,13 @@
 import { createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
 
-/** The names of the formats as they are stored with credentials; `formats.ts` says what each means. */
+/** The names of the formats as stored with credentials; `formats.ts` defines them. */
 export const formatNames = ['text', 'base64'] as const;
 export type FormatName = (typeof formatNames)[number];
 
-/** The key and IV of one account in one environment, of the lengths of their format. Inspected or serialised they show neither. */
+/**
+ * The key and IV of one account in one environment, with the lengths of their format. Inspecting or serialising shows
+ * neither.
+ */
 export class Credentials {
   readonly format: FormatName;
   readonly #key: KeyObject;
@@ -34,8 +37,8 @@ export function generateCredentials(): { key: string; iv: string; format: Format
 }
 
 /**
- * Whether two credentials are the same in the sense that matters: they share the key. An IV is no secret, so one key
- * with two IVs is as dangerous as one pair used twice. Takes the same time wherever the keys differ.
+ * Whether two credentials have the same key. An IV is not secret, so one key with two IVs is as dangerous as one pair
+ * used twice. Takes the same time wherever the keys differ.
  */
 export function sameCredentials(a: Credentials, b: Credentials): boolean {
   return timingSafeEqual(a.key.export(), b.key.export());

@@ -4,15 +4,15 @@ import { blockLength } from './aes-cbc.ts';
 import { decodeBase64 } from './encoding.ts';
 import { isJson } from './json.ts';
 
-/** A value that a merchant's code may have used by mistake. An empty name stands for the right value. */
+/** A value that a merchant's code may have used by mistake. An empty name means the right value. */
 interface Guess {
   readonly name: string;
   readonly bytes: Buffer;
 }
 
 /**
- * Tells why a ciphertext does not open with the key and IV of its sender: tries the usual mistakes of merchants' code and
- * names the one that fits. Only for callers that sent the key themselves, because it distinguishes padding from JSON.
+ * Explains why a ciphertext does not open with the sender's key and IV: tries common mistakes and names the one that
+ * matches. Only for callers that sent the key themselves, because it distinguishes padding from JSON.
  *
  * @param ciphertext whole blocks, one at least, that did not decrypt to JSON under `key` and `iv`
  * @param key        32 bytes of UTF-8
@@ -50,7 +50,7 @@ function slipOfPlaintext(padded: Buffer): string | undefined {
   return undefined;
 }
 
-/** The IV changes the first block and nothing behind it (NIST SP 800-38A §6.2). */
+/** The IV changes only the first block (NIST SP 800-38A §6.2). */
 function slipOfIv(padded: Buffer): string | undefined {
   const rest = padded.toString('utf8', blockLength, padded.length - paddingOf(padded));
   const isText = /^\ufffd{0,3}[^\p{Cc}\ufffd]*["\]}\d]$/u.test(rest);
@@ -64,7 +64,7 @@ function isUtf16(plaintext: Buffer): boolean {
   );
 }
 
-/** What stands in place of PKCS#7. */
+/** Paddings other than PKCS#7. */
 function slipOfPadding(padded: Buffer): string | undefined {
   const last = padded.at(-1) ?? 0;
   if (last === 0) {
@@ -82,7 +82,7 @@ function slipOfPadding(padded: Buffer): string | undefined {
   return undefined;
 }
 
-/** Which other key, IV or mode opens it. */
+/** The other key, IV or mode that opens it. */
 function slipOfCredentials(ciphertext: Buffer, key: string, iv: string): string | undefined {
   const keys = keysFor(key);
   for (const usedKey of keys) {
@@ -90,7 +90,7 @@ function slipOfCredentials(ciphertext: Buffer, key: string, iv: string): string 
       if (usedKey.name === '' && usedIv.name === '') continue;
       if (opens(decrypt('cbc', usedKey.bytes, usedIv.bytes, ciphertext))) return named(usedKey, usedIv.name);
     }
-    // In front of the ciphertext: its first block is the IV of the second.
+    // The IV may precede the ciphertext: its first block is then the IV of the second.
     if (ciphertext.length > blockLength && opens(behindFirstBlock(usedKey.bytes, ciphertext))) {
       return named(
         usedKey,

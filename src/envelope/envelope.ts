@@ -63,15 +63,15 @@ function whyNoCiphertext(body: Buffer): OpenFailure {
   return data === undefined ? { code: 'envelope_malformed' } : { code: 'decryption_failed', reason: 'encoding' };
 }
 
-/** Of a body, what `beginsLikeEnvelope` looks at. Bytes. */
+/** The bytes of a body that `beginsLikeEnvelope` checks. */
 const beginning = 64;
 
-/** The sole member, and more ciphertext than short values have. */
+/** A sole member `data` with more hex or base64 than short values have. */
 const envelopeBeginning = /^\s*\{\s*"data"\s*:\s*"[0-9A-Za-z+/]{22}/;
 
 /**
- * Whether a body begins like an envelope. Only its first 64 bytes are looked at, so it costs next to nothing and can be wrong
- * about a body with a long text in `data`.
+ * Whether a body begins like an envelope. It checks only the first 64 bytes, so it is cheap but may be wrong about a
+ * body with a long text in `data`.
  */
 export function beginsLikeEnvelope(body: Buffer): boolean {
   return envelopeBeginning.test(body.toString('latin1', 0, beginning));

@@ -4,8 +4,8 @@ import { Credentials, type FormatName } from './credentials.ts';
 import { decodeBase64, type Encoding } from './encoding.ts';
 
 /**
- * How envelopes are sealed, and how the key and the IV of an account are written. A format is a row of `formats`, and its
- * codec is a class of its own; nothing above this folder depends on which one an account has.
+ * How envelopes are sealed, and how the key and the IV of an account are written. A format is a row of `formats` with
+ * its own codec class. Code above this folder does not depend on the format of an account.
  */
 interface EnvelopeFormat {
   readonly key: CredentialText;
@@ -26,7 +26,7 @@ interface CodecClass {
   looksLikeCiphertext(data: string): boolean;
 }
 
-/** Merchants' code cuts the IV, so its text may be longer. */
+/** Merchants' code truncates the IV, so its text may be longer. */
 const formats: Readonly<Record<FormatName, EnvelopeFormat>> = {
   text: {
     key: { read: (text) => ofLength(32, Buffer.from(text)), expected: '32 bytes of UTF-8' },
@@ -43,7 +43,7 @@ const formats: Readonly<Record<FormatName, EnvelopeFormat>> = {
   },
 };
 
-/** What a member must be, as the rest of a sentence that begins with its name. Never the value. */
+/** Completes a sentence that begins with the member's name. Never contains the value. */
 export interface CredentialProblem {
   readonly member: 'key' | 'iv';
   readonly message: string;
@@ -60,7 +60,7 @@ export function parseCredentials(key: string, iv: string, format: FormatName): C
   return problems;
 }
 
-/** @param encoding of what is sealed; either is accepted when opening */
+/** @param encoding of sealed envelopes; either is accepted when opening */
 export function codecOf(credentials: Credentials, encoding: Encoding): EnvelopeCodec {
   return new formats[credentials.format].codec(credentials, encoding);
 }

@@ -17,7 +17,7 @@ export function soleData(text: string): string | undefined {
   return unquote(text.slice(valueStart, valueEnd));
 }
 
-/** The position after a failed scan; every step passes it on. */
+/** The position of a failed scan, which every step returns unchanged. */
 const nowhere = -1;
 
 /** The position of the next token after `character`, with white space on both sides skipped. */

@@ -6,7 +6,7 @@ import { traceIdOf } from './request-head.ts';
 /** The status of a request whose client left before its response was complete, or that was broken off before it began. */
 const clientLeft = 499;
 
-/** The access line of a request that is over. Durations in milliseconds, to the microsecond. */
+/** The access line of a completed request. Durations in milliseconds, to the microsecond. */
 export function accessLine(reply: Reply): AccessLine {
   const { request, refusal } = reply;
   const { head, holder, reported, stats } = request;

@@ -29,7 +29,7 @@ export type Admitted =
 
 type Outcome = Admitted | Refusal;
 
-/** Decides whether a request is let in. */
+/** Decides whether a request is admitted. */
 export class Admission {
   readonly #recorder: TrafficRecorder;
   readonly #clock: () => number;
@@ -48,7 +48,7 @@ export class Admission {
     this.#lookUps.resize(limits.inFlight);
   }
 
-  /** The ordered steps that decide about a request, each with the reason for its place. */
+  /** The ordered steps of admission, each with the reason for its position. */
   decide(request: Request, reply: Reply): Outcome | Promise<Outcome> {
     const { rules } = request;
 
@@ -58,7 +58,7 @@ export class Admission {
     if (head instanceof Refusal) return head;
     request.trace = this.#recorder.trace(head, () => rules.trusts(peerOf(request)), request.stats.startedAt);
 
-    // 2. The host says which environment this is; keys, credentials and the upstream depend on it.
+    // 2. The host selects the environment; keys, credentials and the upstream depend on it.
     const environment = rules.environmentOf(head.host);
     if (environment === undefined) return new Refusal('unknown_host');
     request.environment = environment.name;
@@ -84,7 +84,7 @@ export class Admission {
       if (isOpenPreflight(head, rules)) return { kind: 'upstream', head, environment, enveloped: false };
     }
 
-    // 4. Whose request it is. Before the route's permission: an unknown client has no permissions.
+    // 4. The API key identifies the account. Before the route's permission, because an unknown client has none.
     const key = parseApiKey(head.authorization, environment.name);
     if (key instanceof Refusal) return key;
     const isSuspect = (): boolean => this.#retryAfter(request, head) !== undefined;
@@ -96,7 +96,7 @@ export class Admission {
       if (!holder.account.active) return new Refusal('account_inactive');
       if (test !== undefined) return { kind: 'cipher_test', head, test };
 
-      // 5. What this kind of key may do here.
+      // 5. The route's permission for this kind of key.
       for (const code of forbiddenBy(match, holder)) {
         if (rules.report.has(code)) request.reported.push(code);
         else return new Refusal(code, code === 'method_not_allowed' ? { allow: allowedMethods(routes) } : {});
@@ -115,8 +115,8 @@ export class Admission {
   }
 
   /**
-   * Counts an unknown key as a guess. A client with too many of them does not learn whether the next one is right; a good key
-   * from the same address is never limited, because other clients may share the address.
+   * Counts an unknown key as a guess. A client with too many guesses does not learn whether the next one is right. A
+   * valid key from the same address is never limited, because other clients may share the address.
    */
   #guessed(request: Request, head: RequestHead): Refusal {
     const { attempts, window } = request.rules.limits.failedKeys;
@@ -144,7 +144,7 @@ function forbiddenBy(match: RouteMatch, holder: KeyHolder): readonly ReportableC
   return isPermitted ? wrongMethod : [...wrongMethod, 'key_not_permitted'];
 }
 
-/** The routes that decide about a request: one, or all of its path if none has its method. */
+/** The routes that apply to a request: one, or all of its path if none has its method. */
 export function routesOf(match: RouteMatch): readonly Route[] {
   if (match.outcome === 'matched') return [match.route];
   return match.outcome === 'method_not_allowed' ? match.routes : [];

@@ -8,19 +8,19 @@ import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { Turns } from './turns.ts';
 
-/** The two endpoints with which merchants try their own code, by lower-case path. */
+/** The two endpoints with which merchants test their code, by lower-case path. */
 const endpoints: Readonly<Record<string, 'encrypt' | 'decrypt' | undefined>> = {
   '/api/s2s/aes-encrypt': 'encrypt',
   '/api/s2s/aes-decrypt': 'decrypt',
 };
 
 /**
- * Bytes of a body. A body is processed in one piece, and a MiB from an unknown client would block live requests for 50
- * milliseconds; this takes less than 5. Each body waits for its turn.
+ * The most bytes of a body. A body is processed in one turn of the event loop. A MiB would block live requests for 50
+ * milliseconds; 64 KiB take less than 5. Each body waits for its turn.
  */
 const maxBytes = 65_536;
 
-/** The test endpoint a path names, in any case and with or without a trailing slash, as routes match. */
+/** The test endpoint of a path, in any letter case and with or without a trailing slash, as routes match. */
 export function cipherTestOf(path: string): 'encrypt' | 'decrypt' | undefined {
   return endpoints[path.toLowerCase().replace(/\/$/, '')];
 }
@@ -44,7 +44,7 @@ export async function runCipherTest(
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
   const body = await readBody(reply, head, maxBytes);
   if (body instanceof Refusal) return body;
-  // A key is not needed here, so none counts.
+  // Always charged as keyless, because no key is needed here.
   if (!reservation.takeSlot('keyless')) return new Refusal('overloaded');
   await turns.next();
   if (reply.over || reply.begun) return undefined;

@@ -11,8 +11,8 @@ export function peerOf({ raw }: Pick<RequestFacts, 'raw'>): string {
 }
 
 /**
- * The client's address as a subject of limits: the peer, or behind trusted proxies the last hop that is not one of them. All
- * addresses of an IPv6 /64 are one subject, because a client usually gets a whole /64.
+ * The client's address for limits: the peer or, behind trusted proxies, the last hop that is not one. All addresses of
+ * an IPv6 /64 count as one, because a client usually gets a whole /64.
  */
 export function clientOf(request: Pick<RequestFacts, 'raw' | 'rules'>, head: RequestHead): string {
   const peer = peerOf(request);

@@ -6,14 +6,14 @@ import { LinkedList, type Linked } from './linked-list.ts';
 /** For a secret key. */
 const maxWaitingOfMerchant = 100;
 
-/** Without one: each request costs as soon as it is read, and clients that pipeline at all do not need more. */
+/** Without a secret key: each request has a cost as soon as it is read, and legitimate clients do not need more. */
 const maxWaitingOfStranger = 10;
 
 /** The part of a reply that its connection needs. */
 interface CurrentReply {
   readonly request: { readonly raw: IncomingMessage };
   readonly raw: ServerResponse;
-  /** Node's parser rejected the bytes that should be the request's body. */
+  /** Node's parser rejected the bytes of the request's body. */
   bodyFails(code: RefusalCode): void;
 }
 
@@ -32,11 +32,11 @@ export class ClientConnection implements Linked<ClientConnection> {
   socket: Socket;
   /** The last response that is not complete. */
   current: CurrentReply | undefined;
-  /** Pipelined requests that wait for their turn, and how many may; their heads together may be as large as a single one. */
+  /** Waiting pipelined requests, and their maximum. Their heads in total may be as large as one head. */
   waiting = 0;
   maxWaiting = maxWaitingOfStranger;
   waitingBytes = 0;
-  /** The bytes of their bodies that may come before their turn. */
+  /** The bytes of their bodies that may arrive before their turn. */
   waitingBodies: Held | undefined;
   /** Whether a fault follows a request whose response is not complete. */
   faulty = false;
@@ -58,13 +58,13 @@ export class ClientConnection implements Linked<ClientConnection> {
     this.preventEviction();
   }
 
-  /** From now on it may be closed to make room for a new connection, unless it has carried a known key. */
+  /** From now on the connection may be closed to make room for a new one, unless it has carried a known key. */
   allowEviction(): void {
     this.preventEviction();
     if (!this.known && !this.closed) this.#evictable?.add(this);
   }
 
-  /** It must not be closed to make room: its request occupies a slot or has a known key. */
+  /** The connection must not be closed to make room, because its request has a slot or a known key. */
   preventEviction(): void {
     this.#evictable?.remove(this);
   }
@@ -82,7 +82,7 @@ export function connectionOf(socket: StatefulSocket): ClientConnection {
 
 /** The open connections of clients, up to a limit. */
 export class ClientConnections {
-  /** The connections that never carried a known key and have no request with a slot, the longest idle first. */
+  /** The connections that never carried a known key and have no request with a slot, longest idle first. */
   readonly #evictable = new LinkedList<ClientConnection>();
   /** TCP connections whose TLS handshake is not complete, by the address at the other end. */
   readonly #handshaking = new Map<string, ClientConnection>();
@@ -125,8 +125,8 @@ export class ClientConnections {
   }
 
   /**
-   * Closes connections whose TLS handshake is not complete. Node's `closeAllConnections` leaves them open, and a request on one
-   * of them would be sent to an upstream whose response is not waited for.
+   * Closes connections whose TLS handshake is not complete. Node's `closeAllConnections` leaves them open, and a later
+   * request on one of them would be forwarded without waiting for the response.
    */
   stop(): void {
     for (const { socket } of this.#handshaking.values()) socket.destroy();

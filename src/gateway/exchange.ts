@@ -13,7 +13,7 @@ import type { ServedEnvironment } from './rules.ts';
 import { SealedResponse } from './sealed-response.ts';
 import { openersOf, sealingWith, takesPlaintext, type EncryptionInForce } from './sealing.ts';
 
-/** What the exchange needs beside the request. */
+/** The dependencies of the exchange. */
 export interface ExchangeDependencies {
   readonly metrics: Metrics;
   /** Failed decryptions by API key. */
@@ -71,7 +71,7 @@ function open(
     return sent;
   }
   const { holder, rules, stats } = reply.request;
-  // In test the responses help anyway; in live a client that may ask often enough learns from responses that never differ.
+  // Counted in live only: in test hints reveal more anyway. In live even equal responses leak to very many attempts.
   const { failedKeys } = rules.limits;
   const subject = environment.name === 'live' ? holder?.key.id : undefined;
   const before = performance.now();
@@ -88,13 +88,13 @@ function open(
     reply.seal(sealingWith(opened.openedBy, encryption));
     return opened.plaintext;
   }
-  // A body that is no envelope at all is refused, but nothing has failed to open.
+  // A body that is not an envelope is refused, but does not count as a failed decryption.
   if (opened.code === 'decryption_failed') {
     metrics.envelope(environment.name, 'open', 'failed', duration / 1_000);
     if (subject !== undefined) openFailures.failed(subject, failedKeys.window, before);
   }
   stats.reason = opened.reason;
-  // In live there is one response to all that may be wrong with a ciphertext: differences are a padding oracle.
+  // In live every fault of a ciphertext gets the same response: differences would be a padding oracle.
   return new Refusal(
     opened.code,
     environment.name === 'test' ? { hint: hintForBody(sent, opened.code, openers[0]) } : {},

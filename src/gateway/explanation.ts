@@ -2,7 +2,7 @@ import { kindOf } from '../accounts/api-key.ts';
 import { routesOf } from './admission.ts';
 import type { Reply } from './reply.ts';
 
-/** The use of the budgets, in requests and in bytes. */
+/** The used part of the budgets, in requests and in bytes. */
 interface Used {
   readonly inFlight: number;
   readonly buffered: number;
@@ -12,7 +12,7 @@ interface Used {
  * Explains the decision about a request for the log's level `debug`: its routes, its kind of key, and the limit that refused it.
  * Like the access line it has no path, query, header, body or address.
  *
- * @param used at the end of the request
+ * @param used the use at the end of the request
  */
 export function explanationOf(reply: Reply, used: Used): object {
   const { id, environment, encryption, head, holder, rules } = reply.request;

@@ -9,7 +9,7 @@ import type { RequestFacts } from './request.ts';
 import type { ServedEnvironment } from './rules.ts';
 
 /**
- * Sends a request to the upstream. It ends with the upstream's response, with a failure, or when the client leaves.
+ * Sends a request to the upstream. It ends with the upstream's response, a failure, or the client's disconnection.
  *
  * @param bodyHeaders flat list of the headers that depend on the body, without `Content-Length`
  */
@@ -58,7 +58,7 @@ export function upstreamHeaders(
     const { account, key } = request.holder;
     headers.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', kindOf(key.prefix));
     headers.push('X-Environment', environment.name);
-    // It was accepted as an API key, or there would be no holder.
+    // It is a valid API key, because there is a holder.
     if (environment.forwardsAuthorization && head.authorization !== undefined)
       headers.push('Authorization', head.authorization);
   }

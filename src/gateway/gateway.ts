@@ -114,8 +114,8 @@ export class Gateway {
     connection.waitingBytes += size;
     const isTooMuch = connection.waiting > connection.maxWaiting || connection.waitingBytes > this.#rules.limits.header;
     if (isTooMuch || !this.#holdsBody(connection, req)) socket.destroy();
-    // A few in each turn of the event loop: a hundred refusals in a row, or one on each of a thousand connections, would delay
-    // all other requests by seconds.
+    // Only a few begin in each turn of the event loop: a hundred refusals on one connection, or one on each of a
+    // thousand, would delay all other requests by seconds.
     res.once('socket', () =>
       this.#pipelined.add(() => {
         connection.waiting -= 1;
@@ -126,7 +126,7 @@ export class Gateway {
     );
   }
 
-  /** Reserves the bytes that Node may hold of a waiting request's body; false if the budget does not have them. */
+  /** Reserves the bytes that Node may hold of a waiting request's body; false if the budget is used up. */
   #holdsBody(connection: ClientConnection, req: IncomingMessage): boolean {
     const bytes = Math.min(maxReadAhead, statedLength(req));
     if (bytes === 0) return true;
@@ -164,7 +164,7 @@ export class Gateway {
       // The next pipelined request begins in a later turn of the event loop, and its response goes first.
       if (!socket.destroyed) setImmediate(() => this.refuseUnparsed(socket, code));
     } else if (reply === undefined) {
-      // On a connection that was refused already, further bytes belong to the same fault.
+      // On a connection that has been refused, further bytes belong to the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
       this.#recorder.record(unparsedLine(id, code));
@@ -200,7 +200,7 @@ export class Gateway {
 
   /** Runs the steps of a request. The only place that sends a step's refusal. */
   async #serve(request: Request, reply: Reply, firstBytes: Buffer | undefined): Promise<void> {
-    // Awaited in any case: Node's parser must see the rest of the bytes it was given, to know whether the request is complete.
+    // Always awaited, because Node's parser must process the rest of its bytes to know whether the request is complete.
     const admission = await this.#admission.decide(request, reply);
     // Meanwhile the client may have left, or the parser may have rejected the bytes after the head.
     if (reply.over || reply.begun) return;
@@ -213,7 +213,7 @@ export class Gateway {
     if (admitted.kind === 'cipher_test') return runCipherTest(reply, admitted.head, admitted.test, this.#cipherTests);
     const { head, environment, enveloped } = admitted;
     if (firstBytes !== undefined) return passUpgrade(reply, head, environment, firstBytes);
-    // 6. An account that encrypts here, on a route that asks for it: the enveloped exchange. All else passes through.
+    // 6. The enveloped exchange, if the account encrypts here and the route has envelopes. All other requests pass through.
     if (isUnframed(reply.request.raw, head)) return new Refusal('ambiguous_request');
     const { encryption } = reply.request;
     return enveloped && encryption !== undefined
@@ -221,7 +221,7 @@ export class Gateway {
       : passThrough(reply, head, environment, enveloped);
   }
 
-  /** Ends WebSockets whose key or account is no longer valid: they last for hours after a single look-up. */
+  /** Ends WebSockets whose key or account is no longer valid, because a WebSocket may last for hours. */
   async #recheck(): Promise<void> {
     if (this.#rechecking) return;
     this.#rechecking = true;
@@ -241,7 +241,7 @@ export class Gateway {
   #observe(reply: Reply): void {
     const { request, error } = reply;
     if (error !== undefined) this.#log.error({ err: error, request_id: request.id }, 'request failed');
-    // 7. One access line and one observation, when all is known.
+    // 7. One access line and one observation, when the outcome is known.
     this.#recorder.record(accessLine(reply), request);
     if (this.#log.isLevelEnabled('debug')) this.#log.debug(explanationOf(reply, this.used), 'decision');
     if (request.environment !== undefined) {
@@ -250,7 +250,7 @@ export class Gateway {
     this.#noteUse(reply);
   }
 
-  /** Records the use of the API key and of what a grace accepts, and unexpected envelopes; for good if the directory does that. */
+  /** Records the use of the API key and of a grace, and unexpected envelopes, which the directory may store. */
   #noteUse({ request, refusal, sealing }: Reply): void {
     const { rules, holder, environment, encryption, stats } = request;
     const { uses, unexpected } = rules.directory;

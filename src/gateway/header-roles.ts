@@ -18,7 +18,7 @@ const requestRoles = rolesOf<RequestRole>({
     `x-account-id x-api-key-id x-api-key-kind x-environment http2-settings ${hopByHop} ` +
     'x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url',
   plain: `content-type accept-encoding range ${byteHeaders}`,
-  // Upstreams take the client's address from these, and from all that begin with `x-forwarded-`.
+  // Upstreams take the client's address from these headers, and from all that begin with `x-forwarded-`.
   client:
     'x-forwarded-for x-forwarded-proto x-forwarded-host forwarded x-real-ip true-client-ip cf-connecting-ip ' +
     'cf-connecting-ipv6 x-client-ip x-cluster-client-ip fastly-client-ip',
@@ -29,7 +29,7 @@ type ResponseRole = 'dropped' | 'body';
 
 const responseRoles = rolesOf<ResponseRole>({
   dropped: `connection transfer-encoding upgrade x-request-id ${hopByHop}`,
-  // With the headers that say who may cache the body.
+  // Includes the headers that control caching of the body.
   body:
     `content-length content-type content-encoding content-range ${byteHeaders} ` +
     'cache-control expires last-modified age pragma surrogate-control cdn-cache-control',

@@ -2,7 +2,7 @@ import type { Timeouts } from '../config/config.ts';
 import { LinkedList } from './linked-list.ts';
 import type { Reply } from './reply.ts';
 
-/** The responses that are not complete: how many there are, and how long they wait. */
+/** The incomplete responses, with their number and their deadlines. */
 export class InFlight {
   readonly #replies = new LinkedList<Reply>();
   #sweep: NodeJS.Timeout | undefined;
@@ -31,15 +31,15 @@ export class InFlight {
     for (const reply of this.#replies) reply.drain();
   }
 
-  /** Breaks off all that are left. */
+  /** Breaks off all remaining responses. */
   stop(): void {
     clearInterval(this.#sweep);
     for (const reply of this.#replies) reply.breakOff();
   }
 
   /**
-   * One coarse sweep over all of them checks their deadlines, because a timer for each request costs microseconds. None
-   * expires later than an eighth of the shortest timeout.
+   * One coarse sweep checks all deadlines, because a timer for each request costs microseconds. A timeout is late by at
+   * most an eighth of the shortest timeout.
    */
   sweepFor({ request, upstream, idle }: Timeouts): void {
     const interval = Math.min(250, Math.max(10, Math.min(request, upstream, idle) / 8));

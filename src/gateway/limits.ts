@@ -2,10 +2,10 @@ import { LRUCache } from 'lru-cache';
 import type { Limits } from '../config/config.ts';
 import type { ClientConnection } from './client-connection.ts';
 
-/** Whose budget is charged, so that neither requests without a key nor public keys can keep secret keys out. */
+/** Who is charged, so that neither requests without a key nor public keys can keep secret keys out. */
 export type Claimant = 'keyless' | 'public' | 'secret';
 
-/** A resource shared by all requests; those without a secret key may have a part of it only. */
+/** A resource shared by all requests. Requests without a secret key may use only a part of it. */
 export class Budget {
   readonly #used = { keyless: 0, public: 0, secret: 0 };
   #size = 0;
@@ -21,7 +21,7 @@ export class Budget {
     };
   }
 
-  /** Takes `amount` if so much is left; the caller must give it back. */
+  /** Takes `amount` if it is available. The caller must release it. */
   take(amount: number, by: Claimant): boolean {
     if (this.used + amount > this.#size || this.#used[by] + amount > this.#parts[by]) return false;
     this.#used[by] += amount;
@@ -49,12 +49,12 @@ export class Budgets {
 
   resize({ inFlight, buffered, requestBody }: Limits): void {
     this.slots.resize(inFlight, 1);
-    // Room for one body at least.
+    // At least enough for one body.
     this.bytes.resize(buffered, requestBody);
   }
 }
 
-/** What one request has taken of the budgets. */
+/** The parts of the budgets that one request has taken. */
 export class Reservation {
   readonly #budgets: Budgets;
   readonly #connection: ClientConnection;
@@ -94,7 +94,7 @@ export class Reservation {
     this.#connection.allowEviction();
   }
 
-  /** Takes bytes, all charged to the first claimant; false if not so many are left. */
+  /** Takes bytes, all charged to the first claimant; false if they are not available. */
   hold(bytes: number): boolean {
     const claimant = (this.#bytesOf ??= this.#claimant);
     if (!this.#budgets.bytes.take(bytes, claimant)) {
@@ -105,14 +105,14 @@ export class Reservation {
     return true;
   }
 
-  /** Gives all bytes back. */
+  /** Releases all bytes. */
   release(): void {
     if (this.#bytesOf !== undefined) this.#budgets.bytes.give(this.#bytes, this.#bytesOf);
     this.#bytes = 0;
   }
 }
 
-/** Subjects remembered at once; the least recently used are forgotten first. */
+/** The most subjects that are remembered. The least recently used are dropped first. */
 const remembered = 10_000;
 
 /** Counts failures by subject in windows of fixed length, in bounded memory. */

@@ -12,7 +12,7 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   const options: ServerOptions = {
     maxHeaderSize: limits.header,
     headersTimeout: timeouts.header,
-    // The gateway limits how long a body may take: each pause of a streamed one, the whole of an enveloped one.
+    // The gateway limits the time of a body: each pause of a streamed one, the total of an enveloped one.
     requestTimeout: 0,
     connectionsCheckingInterval: Math.min(1_000, Math.max(25, timeouts.header / 4)),
     keepAliveTimeout: timeouts.idle,
@@ -39,8 +39,8 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   server.on('checkExpectation', (req, res) => gateway.handle(req, res));
   server.on('upgrade', (req, socket, firstBytes) => gateway.upgrade(req, socket as Socket, firstBytes));
   server.on('connect', (req, stream) => {
-    // Node has removed its own listeners; without one, a reset would end the process. With a body still to come the stream is
-    // not the socket, but fails with it.
+    // Node has removed its own error listeners. Without one, a reset would end the process. If a body is still
+    // expected, the stream is not the socket, but fails with it.
     stream.on('error', () => {});
     req.socket.on('error', () => {});
     gateway.refuseUnparsed(req.socket, 'ambiguous_request');
@@ -54,7 +54,7 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   return server;
 }
 
-/** The certificate of a listener, and what it demands of clients. */
+/** The certificate of a listener, and its requirement for client certificates. */
 export function tlsOptionsOf(tls: ServerTls): TlsOptions {
   const demands = tls.clientCa === undefined ? {} : { requestCert: true, rejectUnauthorized: true };
   return { ...secureContextOf(tls), ...demands };

@@ -1,15 +1,15 @@
 import type { KeyDirectory, Found } from '../accounts/key-directory.ts';
 
 /**
- * Limits the pending look-ups of keys that the directory does not hold: until they end, guesses cannot be told from good keys.
- * Clients that have guessed too often share a few of them and take turns. A key that the directory holds is never limited.
+ * Limits pending look-ups of keys that are not cached, because until they end, guesses cannot be distinguished from
+ * valid keys. Clients with too many guesses share a few look-ups and take turns. Cached keys are never limited.
  */
 export class LookUps {
   #limit = 0;
   #suspectLimit = 0;
   #pending = 0;
   #suspectPending = 0;
-  /** Suspects that wait for their turn. */
+  /** Look-ups of suspects that wait for their turn. */
   readonly #queue: (() => void)[] = [];
 
   constructor(inFlight: number) {
@@ -22,7 +22,7 @@ export class LookUps {
     this.#suspectLimit = Math.max(1, Math.floor(this.#limit / 8));
   }
 
-  /** @param isSuspect called only if the directory does not hold the key */
+  /** @param isSuspect called only if the key is not cached */
   find(directory: KeyDirectory, hash: string, isSuspect: () => boolean): Found | Promise<Found> {
     if (directory.holds(hash)) return directory.find(hash);
     return isSuspect() ? this.#findForSuspect(directory, hash) : this.#ask(directory, hash);

@@ -10,9 +10,9 @@ import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 
 /**
- * Untouched traffic: bodies of any size stream both ways. Only an encrypting account's JSON is looked at before, because
- * an envelope on a route that does not open it would reach the upstream as nonsense. An account that no longer encrypts may
- * still send envelopes: they are forwarded, and counted by how they begin.
+ * Forwards requests unchanged; bodies of any size stream in both directions. JSON of an encrypting account is inspected
+ * first, because the upstream could not read an envelope. If an account that does not encrypt sends envelopes, they are
+ * forwarded, and counted by their first bytes.
  */
 export function passThrough(
   reply: Reply,
@@ -52,12 +52,12 @@ export function passThrough(
   });
 }
 
-/** Takes note of a body that begins like an envelope. */
+/** Records a body that begins like an envelope. */
 function noteEnvelope(first: Buffer, { request }: Reply): void {
   if (beginsLikeEnvelope(first)) request.stats.unexpectedEnvelope = true;
 }
 
-/** Whether a body may be a JSON object by its first bytes. */
+/** Whether the first bytes of a body may begin a JSON object. */
 function mayBeJsonObject(first: Buffer): boolean {
   for (const byte of first) {
     if (!isWhiteSpace(byte)) return byte === 0x7b;

@@ -21,8 +21,8 @@ export class PlainResponse extends ResponseRelay {
     head.headers.push(...head.bodyHeaders);
     this.reply.writeHead(status, head.headers);
     this.#remaining = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
-    // The head is sent with the first bytes if they are here already, otherwise at once: a client of an event stream waits
-    // for it.
+    // The head is sent with the first bytes if they have arrived, otherwise at once, because a client of an event
+    // stream waits for it.
     if (this.#remaining !== 0) {
       process.nextTick(() => {
         if (!res.writableEnded) res.flushHeaders();

@@ -7,20 +7,20 @@ import { lingerTime, problem, Refusal, refusalHeaders } from './refusal.ts';
 import type { RequestFacts } from './request.ts';
 import type { Sealing } from './sealing.ts';
 
-/** A refused body of up to so many bytes is read to its end, because the connection can then be used again. */
+/** A refused body of up to this many bytes is read to its end, so that the connection can be reused. */
 const worthReading = 65_536;
 
-/** Up to so many bytes, a string in the same write as the head costs less than a buffer. */
+/** Up to this many bytes, a string in the same write as the head costs less than a buffer. */
 const maxSingleWrite = 16_384;
 
-/** Which of the configured timeouts limits a wait, by what its expiry means. */
+/** The configured timeout for each kind of wait. */
 const timeoutOf = {
   request_timeout: 'request',
   upstream_timeout: 'upstream',
   client_stalled: 'idle',
 } as const satisfies Readonly<Record<string, keyof Timeouts>>;
 
-/** What an expired deadline means. */
+/** The meaning of an expired deadline. */
 type Expiry = keyof typeof timeoutOf | 'rest_unread';
 
 /**
@@ -36,7 +36,7 @@ export class Reply implements Linked<Reply> {
   readonly raw: ServerResponse;
   /** The exchange with the upstream, if there is one. */
   call: UpstreamCall | undefined;
-  /** When the wait has lasted too long, on `performance.now()`'s scale. */
+  /** The deadline of the current wait, on `performance.now()`'s scale. */
   deadline = Infinity;
   #expiry: Expiry = 'request_timeout';
   #sealing: Sealing | undefined;
@@ -133,7 +133,7 @@ export class Reply implements Linked<Reply> {
     socket.setTimeout(this.request.rules.timeouts.idle, () => socket.destroy());
   }
 
-  /** Gives back what the request holds and ends what it still waits for. */
+  /** Releases the request's resources and ends its pending work. */
   close(): void {
     this.#over = true;
     this.request.reservation.release();
@@ -192,7 +192,8 @@ export class Reply implements Linked<Reply> {
   }
 
   /**
-   * Begins the response. One that comes before the end of the request closes the connection: its rest may never come.
+   * Begins the response. If the request is incomplete, the response closes the connection, because the rest may never
+   * arrive.
    *
    * @param headers flat list, to which the headers of each response are added
    */
@@ -230,7 +231,7 @@ export class Reply implements Linked<Reply> {
     if (last === undefined) this.raw.flushHeaders();
     else this.raw.write(last, 'latin1');
     this.#lingering = true;
-    // A client that sends heads without their bodies must not keep others out.
+    // A client that sends heads without bodies must not occupy resources.
     reservation.leaveSlot();
     this.wait('rest_unread');
     raw

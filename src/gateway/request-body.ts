@@ -22,7 +22,7 @@ export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
  * Reads a body of up to `limits.requestBody` and `maxLength` bytes into memory, within the budget of all requests and within
  * `timeouts.request`. Empty if there is none.
  *
- * @returns never settles if the client leaves or the time is over, because then the request is over, too
+ * @returns never settles if the client disconnects or the time is over, because the request is then over
  */
 export function readBody(
   reply: Reply,
@@ -40,7 +40,10 @@ export function readBody(
   });
 }
 
-/** Bytes charged for a chunk at least: a body that arrives byte by byte takes a thousand times its size in memory. */
+/**
+ * The least bytes charged for a chunk, because a body that arrives byte by byte takes a thousand times its size in
+ * memory.
+ */
 const minChunkSize = 512;
 
 /** A whole body, or its first chunks with the rest to come. */
@@ -90,8 +93,8 @@ export function concat(chunks: readonly Buffer[]): Buffer {
 }
 
 /**
- * A request's body that is streamed to the upstream: first the chunks that were read already, then the rest as it arrives. The
- * deadline is for the client or for the upstream, whichever is awaited.
+ * A request's body that is streamed to the upstream: first the chunks that were read already, then the rest as it
+ * arrives. The deadline applies to the client or to the upstream, whichever is awaited.
  */
 export class PassingBody implements StreamedBody {
   readonly #reply: Reply;
@@ -113,8 +116,8 @@ export class PassingBody implements StreamedBody {
   };
 
   /**
-   * @param collected what was read of it; held by the request until it is on its way
-   * @param onFirst  called with the first chunk that comes
+   * @param collected the chunks that were read, held by the request until they are sent @param onFirst called with the
+   *   first chunk that arrives
    */
   constructor(reply: Reply, collected: readonly Buffer[], onFirst?: (chunk: Buffer, reply: Reply) => void) {
     this.#reply = reply;

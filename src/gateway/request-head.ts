@@ -29,7 +29,7 @@ export interface RequestHead {
   readonly forwarded: ForwardedHeaders;
   /** Flat list: end-to-end headers that do not depend on the body. */
   headers: string[];
-  /** Flat list: end-to-end headers that hold for plain traffic only, because an envelope makes them wrong. */
+  /** Flat list: end-to-end headers that are valid for plain traffic only, because they describe the envelope. */
   plainHeaders: string[];
 }
 

@@ -15,7 +15,7 @@ export class RequestStats {
   upstreamFailure: UpstreamFailure | undefined;
   /** The time spent on opening and sealing. */
   envelope = 0;
-  /** From handing the request to the upstream to the end of its response. */
+  /** From sending the request to the upstream to the end of its response. */
   upstream: number | undefined;
   /** From the start to the head of the response, less the time spent waiting for the client and the upstream. */
   overhead: number | undefined;
@@ -34,7 +34,7 @@ export class RequestStats {
     this.#stopWaiting(performance.now());
   }
 
-  /** The request is handed to the upstream. */
+  /** The request is sent to the upstream. */
   forward(now: number): void {
     this.#forwardedAt = now;
   }
@@ -46,7 +46,7 @@ export class RequestStats {
     if (this.#forwardedAt !== undefined) this.upstream = now - this.#forwardedAt;
   }
 
-  /** The head of the response goes out. */
+  /** The head of the response is sent. */
   respond(): void {
     this.overhead = performance.now() - this.startedAt - this.#waited;
   }

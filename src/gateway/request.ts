@@ -10,17 +10,20 @@ import { RequestStats } from './request-stats.ts';
 import type { Rules } from './rules.ts';
 import type { EncryptionInForce } from './sealing.ts';
 
-/** The facts about one request of a merchant. Admission adds them in the order of its steps; all others read `RequestFacts`. */
+/**
+ * The facts about one request of a merchant. Admission adds them in the order of its steps. Later steps read
+ * `RequestFacts`.
+ */
 export class Request {
   readonly raw: IncomingMessage;
   /** The rules at the time it began. */
   readonly rules: Rules;
-  /** What it has taken of the budgets. */
+  /** Its parts of the budgets. */
   readonly reservation: Reservation;
   readonly stats = new RequestStats();
   /** The client's own id if it is acceptable. */
   id = '';
-  /** Undefined if the guard has not passed it. */
+  /** Undefined if the guard has not accepted it. */
   head: RequestHead | undefined;
   environment: EnvironmentName | undefined;
   /** The label of metrics: a configured pattern, `unlisted`, or `none` before routing. */
@@ -28,11 +31,11 @@ export class Request {
   /** Whether a browser may read a refusal: the route is open to public keys. */
   openToBrowsers = false;
   holder: KeyHolder | undefined;
-  /** How the account encrypts here, decided at the head: what ends now does not end in the middle of a request. */
+  /** How the account encrypts here, decided at the head, so that a grace does not end within a request. */
   encryption: EncryptionInForce | undefined;
   /** Present if traces are configured. */
   trace: RequestTrace | undefined;
-  /** Refusals that are only reported: the request is let through as if there were no such rule. */
+  /** Refusals that are only reported. The request is forwarded as if the rule did not exist. */
   readonly reported: ReportableCode[] = [];
 
   constructor(raw: IncomingMessage, rules: Rules, reservation: Reservation) {
@@ -59,5 +62,5 @@ export class Request {
   }
 }
 
-/** A request, for all but admission. */
+/** A request, as all parts except admission see it. */
 export type RequestFacts = Readonly<Request>;

@@ -33,7 +33,7 @@ export function readResponseHead(status: number, raw: readonly string[]): Respon
       headers.push(name, value);
       continue;
     }
-    // RFC 9110 §8.6: a 204 has no length, not even 0; a client that believed another would wait for the rest.
+    // RFC 9110 §8.6: a 204 has no length, not even 0. With a length, a client might wait for a body.
     if (status === 204 && lower === 'content-length') continue;
     bodyHeaders.push(name, value);
     if (lower === 'content-length') contentLength = Number(value);

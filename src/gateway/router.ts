@@ -6,7 +6,7 @@ export type RouteMatch =
   | { readonly outcome: 'method_not_allowed'; readonly routes: readonly Route[] }
   | { readonly outcome: 'unlisted' };
 
-/** The routes of one path: the path decides before the method does. */
+/** The routes of one path, which is chosen before the method. */
 interface PathRoutes {
   readonly match: ReadonlyMap<string, RouteMatch>;
   readonly otherwise: RouteMatch;

@@ -19,7 +19,7 @@ export interface ServedEnvironment {
 /** The page's path in the repository and in the image. */
 export const shippedErrorsPage = 'docs/errors.md';
 
-/** The rules for requests. Replaced as a whole, so that no request sees half of a change. */
+/** The rules for requests. They are replaced as a whole, so that no request sees half of a change. */
 export class Rules {
   readonly directory: KeyDirectory;
   readonly router: Router;

@@ -114,7 +114,7 @@ export class SealedResponse extends ResponseRelay {
     else this.reply.call?.resume();
   }
 
-  /** The decoder may emit bytes after a refusal, and an error thrown in its events would end the process. */
+  /** The decoder may emit bytes after a refusal. An error thrown in its events would end the process. */
   #unlessRefused(work: () => void): void {
     if (this.reply.refusal !== undefined || this.reply.over) return;
     try {

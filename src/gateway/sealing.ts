@@ -3,8 +3,8 @@ import type { EnvelopeCodec, EnvelopeSealer } from '../envelope/codec.ts';
 import type { RequestHead } from './request-head.ts';
 
 /**
- * How an account encrypts at one point in time. In place of a codec, undefined stands for plaintext. During a grace the
- * previous codec is accepted too until a time in epoch milliseconds.
+ * How an account encrypts at one point in time. An undefined codec means plaintext. During a grace, the previous codec
+ * is accepted until a time in epoch milliseconds.
  */
 export type EncryptionInForce =
   | { readonly current: EnvelopeCodec; readonly grace: Grace | undefined }

@@ -5,7 +5,7 @@ import type { ServerTls } from '../config/config.ts';
 import { tls as nodeTls } from '../tls.ts';
 import { secureContextOf } from './listener.ts';
 
-/** Requests in progress on a connection. A WebSocket is none: it may last for hours, and is closed at once. */
+/** Requests in progress on a connection. A WebSocket does not count: it may last for hours, and is closed at once. */
 interface Use {
   requests: number;
 }

@@ -1,6 +1,6 @@
 /**
- * Spreads work over turns of the event loop: however much is ready, other requests come between. For work that strangers can
- * ask for in any amount; what waits must be bounded by the caller.
+ * Spreads work over turns of the event loop, so that other requests are served in between. For work that clients can
+ * request in any amount. The caller must bound the waiting work.
  */
 export class Turns {
   readonly #perTurn: number;
@@ -11,13 +11,13 @@ export class Turns {
     this.#perTurn = perTurn;
   }
 
-  /** Begins a piece of work in a later turn, in the order of the calls. It must not throw. */
+  /** Runs a piece of work in a later turn, in the order of the calls. It must not throw. */
   add(work: () => void): void {
     this.#waiting.push(work);
     if (this.#waiting.length === 1) setImmediate(this.#run);
   }
 
-  /** Resolves when its turn has come. */
+  /** Resolves in a later turn, in the order of the calls. */
   next(): Promise<void> {
     return new Promise((resolve) => this.add(resolve));
   }

@@ -1,6 +1,6 @@
 import { WrongValue } from './wrong-value.ts';
 
-/** A kind of value that is written as text: its form and its meaning. */
+/** A kind of value that is written as text: its form and how it is read. */
 export interface Kind<T> {
   /** Its name in the documentation. */
   readonly name: string;
@@ -12,7 +12,7 @@ export interface Kind<T> {
   readonly choices?: readonly string[];
   /** Whether a number is accepted, as its digits. */
   readonly numbers?: true;
-  /** The value of a text that matches the pattern; undefined if it is invalid all the same. */
+  /** The value of a text that matches the pattern; undefined if it is still invalid. */
   readonly read: (text: string) => T | undefined;
 }
 

@@ -13,7 +13,7 @@ import type { Sources } from '../config/sources.ts';
 import { formatDuration, formatSize } from '../input/kinds.ts';
 import type { views } from './views.ts';
 
-/** Shown in place of a secret. */
+/** Shown instead of a secret. */
 const placeholder = '***';
 
 /** One member of the configuration: its name and value as in sidecar.yaml. */
@@ -94,7 +94,7 @@ function addressRows(member: string, { host, port }: Listener): Row[] {
   ];
 }
 
-/** A certificate is not secret, but too long to show: its source is enough. */
+/** A certificate is not secret but too long to show. Its source is enough. */
 function tlsRows(listener: string, tls: ServerTls | undefined): Row[] {
   if (tls === undefined) return [{ member: `${listener}.tls`, value: undefined, fixed: true }];
   return [

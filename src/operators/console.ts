@@ -48,7 +48,7 @@ const pageHeaders = {
 const signIn = z.strictObject({ token: z.string().min(1).max(4_096) });
 
 export interface ConsoleDependencies {
-  /** Asked at each request. */
+  /** Called for each request. */
   readonly state: () => {
     readonly console: boolean;
     readonly tokens: readonly OperatorsToken[];
@@ -73,7 +73,9 @@ export class Console {
     this.#sessions = new Sessions(dependencies.clock);
   }
 
-  /** The token behind a request's session cookie, undefined if there is none or another site's page sent it. */
+  /**
+   * The token of a request's session cookie; undefined without a session, or if another site's page sent the request.
+   */
   tokenOf(request: FastifyRequest): OperatorsToken | undefined {
     return this.#sessionOf(request)?.token;
   }
@@ -142,8 +144,8 @@ export class Console {
   }
 
   /**
-   * The cookie's name. With the port in it, because browsers do not tell cookies apart by the port, and several sidecars
-   * are often reached through ports of one machine. `__Host-` keeps other hosts of a domain from setting it (RFC 6265bis).
+   * The cookie's name. It contains the port, because browsers share cookies between ports, and several sidecars are
+   * often reached through ports of one machine. `__Host-` keeps other hosts of a domain from setting it (RFC 6265bis).
    */
   #cookieOf({ headers }: FastifyRequest): string {
     const port = /:(?<port>[0-9]+)$/.exec(headers.host ?? '')?.groups?.['port'] ?? '';

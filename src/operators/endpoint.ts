@@ -16,11 +16,11 @@ export interface Parts {
   /** Waits until this sidecar serves the account as it is stored; false if that takes too long. @param account its id */
   readonly isInForce: (account: string) => Promise<boolean>;
   readonly recent: RecentTraffic;
-  /** The present state of this sidecar. */
+  /** The current state of this sidecar. */
   readonly sidecar: () => SidecarState;
 }
 
-/** The request of an endpoint, without its input. */
+/** The context of a request, without its input. */
 export interface Caller extends ChangeRequest {
   /** The token it came with. */
   readonly token: OperatorsToken;
@@ -47,7 +47,7 @@ export interface Endpoint {
   /** Path, query and body in one: no name occurs twice. */
   readonly input: z.ZodObject;
   readonly response: { readonly status: 200 | 201; readonly view: ViewName };
-  /** Whether it makes a secret, so that `Idempotency-Key` applies. */
+  /** Whether it creates a secret, so that `Idempotency-Key` applies. */
   readonly makesSecret?: true;
   /** @param input of this endpoint's schema */
   readonly run: (parts: Parts, input: never, caller: Caller) => Promise<object>;

@@ -28,8 +28,8 @@ export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Me
 }
 
 /**
- * Turns an `Idempotency-Key` into the key under which a store records the request. A token of one account has keys of its own:
- * another merchant may choose the same, and must not learn that it is taken.
+ * Turns an `Idempotency-Key` into the key under which a store records the request. A token of one account has separate
+ * keys, because another merchant may choose the same key and must not learn that it is taken.
  *
  * @param own the account of the token, undefined for a token of all
  * @throws ApiProblem `invalid_request`
@@ -45,7 +45,7 @@ export function readIdempotencyKey(
     throw new ApiProblem('invalid_request', 'Idempotency-Key must be 1 to 255 printable ASCII characters.');
   }
   const members = Object.entries(input).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  // Neither part has a space in it.
+  // Neither part contains a space.
   const scoped = own === undefined ? key : `${own} ${key}`;
   return { key: scoped, request: hashOf(JSON.stringify([operation, members])) };
 }

@@ -47,7 +47,7 @@ export interface OperatorsState extends Parts {
 }
 
 export interface OperatorsDependencies {
-  /** Asked at each request. */
+  /** Called for each request. */
   readonly state: () => OperatorsState;
   readonly log: Logger;
   readonly count: CountOperation;
@@ -200,7 +200,7 @@ async function carryOut(
   return { ...result, in_force: await parts.isInForce(note.account ?? '') };
 }
 
-/** The token of a request. Those without one have been refused. */
+/** The token of a request. Requests without one have been refused. */
 function signedIn({ token }: Note): OperatorsToken {
   if (token === undefined) throw new Error('a request without a token');
   return token;

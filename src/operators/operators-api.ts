@@ -15,13 +15,13 @@ export interface OperatorsApiDependencies {
   readonly count: CountOperation;
   readonly recent: RecentTraffic;
   readonly sidecar: () => SidecarState;
-  /** Asked each time: a new configuration may replace them. */
+  /** Called for each request, because a new configuration may replace them. */
   readonly accounts: () => OpenAccounts;
   /** Epoch milliseconds. */
   readonly clock: () => number;
 }
 
-/** How long the response to a change waits until this sidecar works by it. Milliseconds. */
+/** How long the response to a change waits until this sidecar has applied it. Milliseconds. */
 const inForcePatience = 2_000;
 
 /** Without tokens every request is refused. */
@@ -53,7 +53,7 @@ export class OperatorsApi {
     return createOperatorsListener({ state, log, count, clock, tls });
   }
 
-  /** Takes over a new configuration. */
+  /** Applies a new configuration. */
   configure(config: Config): void {
     this.#access = config.operators ?? closed;
     this.#problemsPage = problemsPageOf(config.documentation);

@@ -9,11 +9,11 @@ import type { LimitUse } from '../telemetry/limit-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { views } from './views.ts';
 
-/** How this sidecar is at the moment. */
+/** The current state of this sidecar. */
 export interface SidecarState {
   readonly version: string;
   readonly ready: boolean;
-  /** By which this process works: what needs a restart is as it was at the start. */
+  /** The settings in force. Members that need a restart have their values of the start. */
   readonly settings: Settings;
   readonly inForce: Pick<InForce, 'of'>;
   /** Members of the configuration that have changed and need a restart. */
@@ -25,7 +25,7 @@ export interface SidecarState {
   readonly tally: Tally | undefined;
 }
 
-/** What the console shows first. */
+/** The console's first page. */
 export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output<typeof views.Overview> {
   const { version, ready, settings, inForce, needsRestart, database, limits, tally } = state;
   const accountsFile = inForce.of('accounts');

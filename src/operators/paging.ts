@@ -14,7 +14,7 @@ export const searchText: Kind<string> = {
 /** The start of a page. */
 export const after = textValue(identifier).optional().describe('Begins behind the account with this id.');
 
-/** How many items a page has at most. */
+/** The most items of a page. */
 const maxPageSize = 1_000;
 
 /** The size of a page, from the query. */

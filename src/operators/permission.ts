@@ -10,8 +10,8 @@ export interface NamedAccount {
 }
 
 /**
- * Refuses what a token may not do. A token of one account gets the same response for every other id, so that it does not learn
- * which accounts exist.
+ * Refuses a request that its token does not permit. A token of one account gets the same response for every other id,
+ * so that it does not learn which accounts exist.
  *
  * @throws ApiProblem `forbidden`
  */
@@ -25,7 +25,8 @@ export function checkPermission(
     throw new ApiProblem('forbidden', `The role of this token is ${token.role}; this needs the role ${role}.`);
   }
   if (token.account === undefined) return;
-  // An endpoint that does not read the query would let a token in for an account that the request is not about.
+  // The account of the query counts only if the endpoint reads the query. Otherwise a token could name its own account
+  // and reach another.
   const own = accountToken === 'own' ? (inQuery ?? token.account) : undefined;
   if ((inPath ?? own) === token.account) return;
   throw new ApiProblem('forbidden', `This token is for account ${token.account} alone.`);

@@ -1,6 +1,6 @@
 import type { AccountsErrorCode } from '../accounts/accounts-error.ts';
 
-/** Why the API refused a request without looking at any account, or failed. */
+/** Why the API refused a request before using the accounts, or failed. */
 type RequestErrorCode =
   | 'unauthorized'
   | 'forbidden'
@@ -16,7 +16,7 @@ export type ProblemCode = AccountsErrorCode | RequestErrorCode;
 
 interface Row {
   readonly status: number;
-  /** RFC 9457 `title`: the same words at every occurrence. */
+  /** RFC 9457 `title`: the same for every occurrence. */
   readonly title: string;
   /** Seconds for `Retry-After`, on temporary problems. */
   readonly retryAfter?: number;

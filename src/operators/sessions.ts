@@ -5,11 +5,11 @@ import type { OperatorsToken } from '../config/config.ts';
 /** How long a session lasts, in milliseconds: a working day. */
 const sessionLength = 8 * 3_600_000;
 
-/** Sessions of one token, more than its operators have browsers: beyond it the oldest of that token ends, and none of another. */
+/** The most sessions of one token. Beyond it the oldest session of that token ends. */
 const maxOfToken = 100;
 
 interface Session {
-  /** Of the token it was exchanged for: the session ends with it, and follows its role. */
+  /** The hash of the session's token. The session ends with the token and has its role. */
   readonly tokenHash: string;
   /** Epoch milliseconds. */
   readonly expiresAt: number;
@@ -21,10 +21,10 @@ export interface OpenSession {
   readonly expiresAt: number;
 }
 
-/** The console's sessions, in memory: a restart ends them. */
+/** The console's sessions. They are in memory, so a restart ends them. */
 export class Sessions {
   readonly #clock: () => number;
-  /** By the hash of the id, so that a dump of the memory opens none. In the order in which they began. */
+  /** By the hash of the id, so that a memory dump does not reveal valid ids. In order of creation. */
   readonly #sessions = new Map<string, Session>();
 
   /** @param clock epoch milliseconds */
@@ -48,9 +48,9 @@ export class Sessions {
   }
 
   /**
-   * The session that an id opens; undefined: none.
+   * The session of an id; undefined if there is none.
    *
-   * @param tokens those of the running configuration
+   * @param tokens the tokens of the running configuration
    */
   find(id: string | undefined, tokens: readonly OperatorsToken[]): OpenSession | undefined {
     if (id === undefined) return undefined;

@@ -6,7 +6,7 @@ const bearer = /^bearer +(\S+)$/i;
 
 /**
  * Finds the token that a request carries. Its hash is compared with the whole hash of every token, so that the time
- * this takes tells neither how much of a guess was right nor which token it resembles.
+ * reveals nothing about a guess.
  */
 export function findToken(
   authorization: string | undefined,

@@ -15,14 +15,14 @@ import { operatorRoles } from '../config/choices.ts';
 const time = z.string().meta({ format: 'date-time' });
 const limit = z.object({ limit: z.int(), used: z.int() });
 
-/** Whether what a file says is in force. */
+/** Whether the content of a file is in force. */
 const file = {
   in_force: z.boolean(),
   loaded_at: time.nullable().describe('When the content in force was loaded.'),
   problems: z.array(z.string()).describe('Why the present content of the file is not in force.'),
 };
 
-/** What every page has. */
+/** The members of every page. */
 const page = {
   next: z.string().nullable().describe('`after` of the next page; null on the last one.'),
   unreadable: z
@@ -30,7 +30,7 @@ const page = {
     .describe('What is wrong with accounts of this page that are left out because the database holds odd values.'),
 };
 
-/** What the response to every change has. */
+/** The members of every response to a change. */
 const change = {
   in_force: z
     .boolean()

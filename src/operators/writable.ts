@@ -3,8 +3,8 @@ import { dirname } from 'node:path';
 import type { StoreSettings } from '../config/config.ts';
 
 /**
- * Whether accounts can be changed here. An accounts' file is often on a read-only mount. A change replaces the file, so write
- * access to its folder is checked; other failures are left to the change itself, which can name them.
+ * Whether accounts can be changed here. An accounts' file is often on a read-only mount. A change replaces the file, so
+ * write access to its folder is checked. The change itself reports other failures.
  */
 export async function isWritable(store: StoreSettings): Promise<boolean> {
   if (store.kind === 'postgres') return true;

@@ -16,7 +16,7 @@ export interface StreamedBody {
   start(sink: BodySink): void;
   /** The sink has room again. */
   resume(): void;
-  /** The rest is not needed. */
+  /** The rest of the body is not needed. */
   stop(): void;
 }
 

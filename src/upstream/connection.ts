@@ -17,7 +17,7 @@ const maxSingleWrite = 16_384;
 /** One connection to the upstream, for one request at a time. */
 export class Connection implements UpstreamCall, BodySink {
   readonly socket: Socket;
-  /** When it became idle, and when it is closed if it still is; on `performance.now()`'s scale. */
+  /** When it became idle, and when it is closed if it is still idle; on `performance.now()`'s scale. */
   idleSince: number | undefined;
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;

@@ -12,7 +12,7 @@ import { upgrade, type SwitchHandler, type UpgradeRequest } from './upgrade.ts';
 const defaultIdleTime = 4_000;
 const maxIdleTime = 60_000;
 
-/** After this much idleness the upstream may have closed a connection unnoticed. Milliseconds. */
+/** After this idle time the upstream may have closed a connection unnoticed. Milliseconds. */
 const doubtfulAfter = 500;
 
 /** The payment core of one environment, over HTTP/1.1 on kept-alive connections, one request at a time on each. */

@@ -18,13 +18,13 @@ interface Line {
   readonly value: string;
 }
 
-/** Thrown at whatever is not of the simple form. */
+/** Thrown for input that is not of the simple form. */
 class NotSimple extends Error {}
 
 /**
- * Reads YAML of the form that the sidecar writes: mappings and lists in lines, one member on each, with texts on one line.
- * The parser takes twenty times as long and a hundred times the memory, for positions that only problems need. Undefined for
- * all else, valid or not: the parser must read it.
+ * Reads YAML of the form that the sidecar writes: block mappings and lists with one member per line and texts on one
+ * line. The parser takes twenty times as long and a hundred times the memory, for positions that only problems need.
+ * Undefined for any other text, valid or not, which the parser must read.
  */
 export function simpleYaml(text: string): unknown {
   if (unusual.test(text)) return undefined;
@@ -67,7 +67,7 @@ class SimpleReader {
     return members;
   }
 
-  /** What stands below a name at this column. */
+  /** The value below a name at this column. */
   #nested(column: number): unknown {
     const line = this.#line;
     if (line?.isItem === true && line.column - 2 >= column) return this.#items(line.column);

@@ -43,7 +43,7 @@ const harmless: ReadonlySet<ErrorCode> = new Set(['MULTIPLE_DOCS', 'TAG_RESOLVE_
 export function parseYaml(text: string): ParsedYaml {
   const value = simpleYaml(text);
   if (value === undefined) return parseFully(text);
-  // Positions are only asked for if something is wrong with the values.
+  // Positions are computed only if values have problems.
   let parsed: ParsedYaml | undefined;
   return {
     value,
@@ -60,7 +60,7 @@ export function parseFully(text: string): ParsedYaml {
     lineCounter: lines,
     prettyErrors: false,
     stringKeys: true,
-    // Found below: the parser would compare each name with all before it, and report only a rough position.
+    // Detected below, because the parser compares each name with all earlier ones and reports only a rough position.
     uniqueKeys: false,
     schema: 'core',
     resolveKnownTags: false,

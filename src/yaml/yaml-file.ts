@@ -22,7 +22,7 @@ export class YamlFile {
   /**
    * Reads and parses the file.
    *
-   * @param text what it will hold, if it is not to be read
+   * @param text the content, if the file is not to be read
    * @throws WrongValue it cannot be read
    */
   constructor(path: string, files: Files, directory: string = dirname(path), text: string = files.read(path)) {
@@ -54,7 +54,7 @@ export class YamlFile {
 
   /** Notes a problem with the member at `path`, or with its name. */
   report(path: MemberPath, message: string, part: 'name' | 'value' = 'value'): void {
-    // Further problems with the same member only follow from the first.
+    // Further problems with the same member are consequences of the first.
     if (this.isWrong(path)) return;
     this.#reported.add(JSON.stringify(path));
     this.#problems.push(this.problemAt(path, message, part));

@@ -54,7 +54,7 @@ export const accountsFileMutants: readonly Mutant[] = [
       ['      listening.abort();\n', '', 'the thread that is kept gets no more listeners'],
       ["if ('code' in reply) throw", 'if (false) throw', 'a refusal of the thread is one of the operation'],
       [
-        '        // Given up first: an operation that comes before it has ended needs another one.\n        this.#worker = undefined;\n',
+        '        // Dropped first, because an operation that is requested before the thread has ended needs another one.\n        this.#worker = undefined;\n',
         '',
         'an operation does not go to a thread that is being ended',
       ],

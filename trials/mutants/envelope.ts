@@ -47,7 +47,7 @@ export const envelopeMutants: readonly Mutant[] = [
       'the padding does not go on with the plaintext',
     ],
     [
-      '    // If it fails, it is not used again.\n    this.#encrypting = undefined;',
+      '    // After a failure the cipher is not used again.\n    this.#encrypting = undefined;',
       '',
       'a cipher that failed is not used again',
       'OpenSSL does not fail in an update of whole blocks, so no test can make it',

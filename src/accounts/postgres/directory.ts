@@ -263,8 +263,7 @@ export class PostgresDirectory implements VersionedDirectory {
   #changed(accounts: string): void {
     this.#changes += 1;
     this.#batches.outdate();
-    // Handles all notifications of one socket read together, because any role of the database may send any number of
-    // them.
+    // All notifications of one socket read are handled together: any role of the database may send any number of them.
     if (this.#heard.size === 0) queueMicrotask(() => this.#forgetHeard());
     this.#heard.add(accounts);
   }
@@ -285,16 +284,13 @@ export class PostgresDirectory implements VersionedDirectory {
   }
 
   #failed(error: unknown): never {
-    // A lost connection is reported separately. A query that `close` interrupts belongs to a client that has
-    // disconnected.
+    // A lost connection is reported separately. A query interrupted by `close` belongs to a disconnected client.
     if (this.#span !== undefined && !this.#failing && !this.#closed) this.#monitor.failed(accountsError(error));
     this.#failing = true;
     throw error;
   }
 
-  /**
-   * Sends a heartbeat if the database has not responded for a while. A connection that does not respond counts as lost.
-   */
+  /** Sends a heartbeat if the database has been silent for a while. Without a response the connection counts as lost. */
   #listen(): void {
     if (this.#span === undefined || this.#stopwatch() - this.#span.heardAt < heartbeat) return;
     // The query itself reports its failure.

@@ -3,7 +3,7 @@ import { rfc3339 } from '../../accounts/dates.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { overviewOf } from '../overview.ts';
 
-/** Merchants' traffic through this sidecar. Each sidecar knows only its own. */
+/** Merchants' traffic through this sidecar. Other sidecars' traffic is not included. */
 export const trafficEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'GET',
