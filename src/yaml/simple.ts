@@ -1,39 +1,46 @@
+import { readFlow } from './simple-flow.ts';
+import { NotSimple, scalarOf, withoutSpaces } from './simple-scalar.ts';
+
 /** A line with a member: where it begins, whether it begins an item of a list, its name and its value as written. */
-const member = /^( *)(- )?([A-Za-z][A-Za-z0-9]*):(?: +(\S.*))?$/;
+const member = /^( *)(- )?([A-Za-z][A-Za-z0-9]{0,99}):(?: +([^ #].*)| +#.*)?$/;
+/** A line with an item that is no mapping, or one in braces. */
+const item = /^( *)- ([^ #].*)$/;
 const blankOrComment = /^ *(?:#.*)?$/;
+const quoted = /^(?:"[^"]*"|'[^']*')/;
+const lineEnd = /(?: +#.*)?$/y;
 
 /** Control characters, tabs and carriage returns among them, byte order marks, other line separators. */
 const unusual = /[^\P{C}\n]|[\u2028\u2029]/u;
 
-const quoted = /^(?:"([^"\\]*)"|'([^']*)')$/;
-const plain = /^[\p{L}0-9/_](?:[^:#]|:(?=[^\s:#]))*$/u;
-const keyword = /^(?:null|true|false)$/i;
-
 interface Line {
-  /** The column of the name. */
+  /** The column of the name, or of an item that is no mapping in lines. */
   readonly column: number;
   readonly isItem: boolean;
-  readonly name: string;
+  /** Undefined: an item that is no mapping in lines. */
+  readonly name: string | undefined;
   /** Empty: it has members or items of its own. */
   readonly value: string;
 }
 
-/** Thrown for input that is not of the simple form. */
-class NotSimple extends Error {}
-
 /**
- * Reads YAML of the form that the sidecar writes: block mappings and lists with one member per line and texts on one
- * line. The parser takes twenty times as long and a hundred times the memory, for positions that only problems need.
- * Undefined for any other text, valid or not, which the parser must read.
+ * Reads YAML of the usual form: block mappings and lists with one member per line; texts, and values in braces or brackets, on one
+ * line; or JSON without escapes. The parser takes twenty times as long and a hundred times the memory, for positions that only
+ * problems need. Undefined for any other text, valid or not, which the parser must read.
  */
 export function simpleYaml(text: string): unknown {
   if (unusual.test(text)) return undefined;
   try {
-    return new SimpleReader(text).read();
+    return text.startsWith('{') ? readJson(text) : new SimpleReader(text).read();
   } catch (error) {
     if (error instanceof NotSimple) return undefined;
     throw error;
   }
+}
+
+function readJson(text: string): unknown {
+  const { value, end } = readFlow(text, 0);
+  if (text.slice(end).trim() !== '') throw new NotSimple();
+  return value;
 }
 
 class SimpleReader {
@@ -60,9 +67,10 @@ class SimpleReader {
     let isFirst = true;
     for (let line = this.#line; line?.column === column && (isFirst || !line.isItem); line = this.#line) {
       isFirst = false;
-      if (Object.hasOwn(members, line.name)) throw new NotSimple();
+      const { name, value } = line;
+      if (name === undefined || Object.hasOwn(members, name)) throw new NotSimple();
       this.#advance();
-      members[line.name] = line.value === '' ? this.#nested(column) : scalar(line.value);
+      members[name] = value === '' ? this.#nested(column) : valueOf(value);
     }
     return members;
   }
@@ -78,7 +86,10 @@ class SimpleReader {
   /** @param column of the names in the items */
   #items(column: number): readonly unknown[] {
     const items: unknown[] = [];
-    while (this.#line?.isItem === true && this.#line.column === column) items.push(this.#members(column));
+    for (let line = this.#line; line?.isItem === true && line.column === column; line = this.#line) {
+      if (line.name === undefined) this.#advance();
+      items.push(line.name === undefined ? valueOf(line.value) : this.#members(column));
+    }
     return items;
   }
 
@@ -88,28 +99,32 @@ class SimpleReader {
       const end = newline === -1 ? this.#text.length : newline;
       const text = this.#text.slice(this.#offset, end);
       this.#offset = end + 1;
+      if (blankOrComment.test(text)) continue;
       const match = member.exec(text);
       if (match !== null) {
-        const [, indent = '', dash, name = '', value = ''] = match;
+        const [, indent = '', dash, name, value = ''] = match;
         this.#line = { column: indent.length + (dash === undefined ? 0 : 2), isItem: dash !== undefined, name, value };
         return;
       }
-      if (!blankOrComment.test(text)) throw new NotSimple();
+      const [, indent = '', value] = item.exec(text) ?? [];
+      if (value === undefined) throw new NotSimple();
+      this.#line = { column: indent.length + 2, isItem: true, name: undefined, value };
+      return;
     }
     this.#line = undefined;
   }
 }
 
-/** The value of a text, as the core schema of YAML 1.2 has it. Numbers are left to the parser. */
-function scalar(written: string): unknown {
-  const [, double, single] = quoted.exec(written) ?? [];
-  if (double !== undefined) return double;
-  if (single !== undefined) return single;
-  if (written === 'true') return true;
-  if (written === 'false') return false;
-  if (written === '[]') return [];
-  if (!plain.test(written) || written.endsWith(' ') || keyword.test(written) || !Number.isNaN(Number(written))) {
-    throw new NotSimple();
-  }
-  return written;
+/** The value that begins here and ends with the line, or with a comment. */
+function valueOf(written: string): unknown {
+  const isFlow = written.startsWith('{') || written.startsWith('[');
+  const { value, end } = isFlow ? readFlow(written, 0) : scalarIn(written);
+  lineEnd.lastIndex = end;
+  if (!lineEnd.test(written)) throw new NotSimple();
+  return value;
+}
+
+function scalarIn(written: string): { readonly value: unknown; readonly end: number } {
+  const [scalar] = quoted.exec(written) ?? [withoutSpaces(written.split(' #', 1)[0] ?? '')];
+  return { value: scalarOf(scalar), end: scalar.length };
 }

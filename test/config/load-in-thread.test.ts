@@ -75,7 +75,8 @@ describe('what the other thread has loaded', () => {
   });
 
   test('is nothing, and a problem that names memory, where there is too little', async () => {
-    const accounts = Array.from({ length: 20_000 }, (_, i) => ({ id: `account-${i}`, name: 'n'.repeat(40) }));
+    // Only the parser reads a line break in JSON.
+    const accounts = Array.from({ length: 20_000 }, (_, i) => ({ id: `account-${i}`, name: `${'n'.repeat(40)}\n` }));
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')], {
       nodeOptions: ['--max-old-space-size=40'],
