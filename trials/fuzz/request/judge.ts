@@ -82,6 +82,8 @@ function isExemplary(request: Request): boolean {
     request.version === '1.1' &&
     valuesOf(request, 'host').join() === 'sandbox.pay.example' &&
     valuesOf(request, 'content-encoding').length === 0 &&
+    valuesOf(request, 'origin').length < 2 &&
+    valuesOf(request, 'access-control-request-method').length < 2 &&
     valuesOf(request, 'transfer-encoding').length === 0 &&
     request.body.length > 0 &&
     JSON.stringify(request.headers).length < 8_000 &&

@@ -100,8 +100,9 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
     client.cut();
   }
   if (clean) tally.count('connections with nothing but requests');
-  // A connection that is to be ended is, by both sides.
-  if (one.ending === 'finish') client.cut();
+  // A connection that one side has said to end is not used again, even if its end has not been read yet.
+  const last = responses.at(-1);
+  if (one.ending === 'finish' || (last !== undefined && isLast(last))) client.cut();
 }
 
 /** What was sent behind the request that the last of these responses is to. */
