@@ -8,6 +8,17 @@ export function cpuSeconds(pid: number): number {
   return familyOf(pid).reduce((sum, each) => sum + secondsIn(`/proc/${each}/stat`), 0);
 }
 
+/**
+ * CPU nanoseconds of the threads of a process and its descendants that are there now: finer than `cpuSeconds`, for slices of
+ * load that are shorter than a second.
+ */
+export function cpuNanoseconds(pid: number): number {
+  const schedules = familyOf(pid).flatMap((each) =>
+    threadsOf(each).map((thread) => read(`/proc/${each}/task/${thread}/schedstat`)),
+  );
+  return schedules.reduce((sum, schedule) => sum + Number(schedule.split(' ', 1)[0]), 0);
+}
+
 /** CPU seconds of the threads of one process that are there now, by their names. */
 export function cpuSecondsByThread(pid: number): Map<string, number> {
   const seconds = new Map<string, number>();

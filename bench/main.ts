@@ -1,6 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { addedLatency } from './added-latency.ts';
 import { attribution } from './attribution.ts';
+import { blocks, setsOf } from './blocks.ts';
+import { cpuCosts, type CostPace, type CpuCosts } from './cpu-cost.ts';
 import { writeDocs } from './docs.ts';
 import { footprint } from './footprint.ts';
 import { growth } from './growth.ts';
@@ -12,20 +14,9 @@ import type { Report } from './report.ts';
 import { measure, type Pace, type Result } from './rounds.ts';
 import { buildSidecar } from './sidecar.ts';
 import { onStage, type Stage } from './stage.ts';
-import {
-  addedLatencyTable,
-  asText,
-  differenceTable,
-  footprintTable,
-  functionTable,
-  partsTable,
-  profileTable,
-  ratioTable,
-  significant,
-  workloadTable,
-} from './table.ts';
+import { asText, costTable, functionTable } from './table.ts';
 import { tracingCost } from './tracing-cost.ts';
-import { workloads } from './workloads.ts';
+import { workloads, type Workload } from './workloads.ts';
 
 function say(line: string): void {
   console.log(line);
@@ -46,6 +37,7 @@ async function run(options: Options): Promise<Report> {
     }
     if (options.command === 'footprint') return { ...report, footprint: await footprints(stage, options) };
     if (options.command === 'tracing') return { ...report, tracing: await traced(stage, options) };
+    if (options.command === 'cost') return { ...report, cost: await costs(stage, options) };
     return { ...report, compare: await compare(stage, options) };
   });
 }
@@ -56,16 +48,10 @@ async function compare(stage: Stage, options: Options): Promise<NonNullable<Repo
   const titles = Object.fromEntries(peers.map(({ name, title }) => [name, title]));
   const results: Result[] = [];
   for (const workload of options.workloads) {
-    const result = await measure(
-      stage,
-      workload,
-      peers.filter((peer) => takes(peer, workload)),
-      pace,
-    );
-    results.push(result);
-    say(`\n${workload.title}, ${workload.connections} connections\n${asText(workloadTable(result, titles))}`);
+    say(`measuring ${workload.title}, ${workload.connections} connections`);
+    const taking = peers.filter((peer) => takes(peer, workload));
+    results.push(await measure(stage, workload, taking, pace));
   }
-  say(`\nSidecar : peer, requests per CPU-second\n${asText(ratioTable(results, titles))}`);
   return { pace, titles, results };
 }
 
@@ -77,7 +63,6 @@ async function latency(stage: Stage, options: Options): Promise<NonNullable<Repo
   const peers = present(peersOf(options.baseline), options.peers ?? ['sidecar', 'nginx-lua', 'go']);
   const titles = Object.fromEntries(peers.map(({ name, title }) => [name, title]));
   const added = await addedLatency(stage, workload, peers, { rounds, seconds, warmUp });
-  say(`${workload.title}: added to the upstream's latency\n${asText(addedLatencyTable(added, titles))}`);
   return { rounds, titles, added };
 }
 
@@ -97,53 +82,63 @@ async function grow(
   stage: Stage,
   { rounds = 3, seconds, warmUp, postgres }: Options,
 ): Promise<NonNullable<Report['growth']>> {
-  const curves = await growth(stage, { rounds, seconds, warmUp }, postgres, (what) => say(`measuring ${what}`));
-  for (const { title, size, unit, points } of curves) {
-    const lines = points.map(({ at, figure }) => [
-      at.toLocaleString('en-US'),
-      significant(figure.median),
-      `${significant(figure.min)}–${significant(figure.max)}`,
-    ]);
-    say(`\n${title}\n${asText([[size, unit, 'range'], ...lines])}`);
-  }
-  return curves;
+  return growth(stage, { rounds, seconds, warmUp }, postgres, (what) => say(`measuring ${what}`));
 }
 
 async function profiled(
   stage: Stage,
   { workloads, seconds, warmUp }: Options,
 ): Promise<NonNullable<Report['profile']>> {
-  const [workload] = workloads;
-  if (workload === undefined) throw new Error('no workload');
-  const found = await profile(stage, workload, { seconds, warmUp });
-  say(`${workload.title}: CPU time of a request\n\n${asText(profileTable(found))}\n\n${asText(functionTable(found))}`);
+  const found = await profile(stage, firstOf(workloads), { seconds, warmUp });
+  say(asText(functionTable(found)));
   return found;
 }
 
 /** Measures the same workload, but not under the profiler. */
 async function attributed(stage: Stage, options: Options): Promise<NonNullable<Report['attribution']>> {
-  const [workload] = options.workloads;
-  const [sidecar, floor] = ['sidecar', 'floor'].map((name) => peersOf(undefined).find((peer) => peer.name === name));
-  if (workload === undefined || sidecar === undefined || floor === undefined) throw new Error('nothing to compare');
-  const found = await attribution(stage, workload, { sidecar, floor }, paceOf(options));
-  say(`\n${workload.title}: the difference to the floor\n\n${asText(partsTable(found))}`);
-  return found;
+  const [sidecar, floor] = [peerOf('sidecar'), peerOf('floor')];
+  return attribution(stage, firstOf(options.workloads), { sidecar, floor }, costPaceOf(options));
 }
 
 async function footprints(stage: Stage, options: Options): Promise<NonNullable<Report['footprint']>> {
   const { rounds, seconds, warmUp } = paceOf(options);
-  const figures = await footprint(stage, { rounds, seconds, warmUp });
-  say(asText(footprintTable(figures)));
-  return { rounds, figures };
+  return { rounds, figures: await footprint(stage, { rounds, seconds, warmUp }) };
 }
 
 async function traced(stage: Stage, options: Options): Promise<NonNullable<Report['tracing']>> {
-  const [workload] = options.workloads;
-  const [sidecar] = peersOf(undefined);
-  if (workload === undefined || sidecar === undefined) throw new Error('nothing to compare');
-  const found = await tracingCost(stage, workload, sidecar, paceOf(options));
-  say(asText(differenceTable(found.result, found.titles)));
+  return tracingCost(stage, firstOf(options.workloads), peerOf('sidecar'), costPaceOf(options));
+}
+
+/** By default the sidecar beside the floor, and beside the baseline if there is one. */
+async function costs(stage: Stage, options: Options): Promise<NonNullable<Report['cost']>> {
+  const usual = new Set(['sidecar', 'baseline', 'floor']);
+  const peers = present(
+    peersOf(options.baseline).filter(({ name }) => options.peers !== undefined || usual.has(name)),
+    options.peers,
+  );
+  const found: CpuCosts[] = [];
+  for (const workload of options.workloads.length === workloads.length ? [firstOf(workloads)] : options.workloads) {
+    const each = await cpuCosts(stage, workload, peers, costPaceOf(options));
+    say(`${setsOf(each)}\n\n${asText(costTable(each))}`);
+    found.push(each);
+  }
   return found;
+}
+
+function firstOf([workload]: readonly Workload[]): Workload {
+  if (workload === undefined) throw new Error('no workload');
+  return workload;
+}
+
+function peerOf(name: string): Peer {
+  const peer = peersOf(undefined).find((each) => each.name === name);
+  if (peer === undefined) throw new Error(`no peer ${name}`);
+  return peer;
+}
+
+/** What `--rounds` says is the number of sets of processes. */
+function costPaceOf({ rounds: sets = 3, warmUp }: Options): CostPace {
+  return { sets, warmUp, windows: 30, window: 500 };
 }
 
 function paceOf({ rounds = 5, seconds, warmUp, latency, rate }: Options): Pace {
@@ -164,6 +159,9 @@ async function main(args: readonly string[]): Promise<number> {
   }
   try {
     const report = await run(options);
+    for (const { content } of blocks) {
+      for (const part of content(report) ?? []) say(typeof part === 'string' ? part : `\n${asText(part)}\n`);
+    }
     if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(report, undefined, 2)}\n`);
     if (options.writeDocs) await writeDocs(report);
     return 0;

@@ -10,12 +10,13 @@ commands
   profile            where the sidecar's CPU time goes in an enveloped exchange, and the difference to the floor
   footprint          start, memory, and what a request leaves behind, beside their goals
   tracing            what traces cost
+  cost               the CPU time of a request beside the floor and a baseline, on a machine that is not quiet, too
 
 options
   --only NAMES       some workloads, by comma: ${workloads.map(({ name }) => name).join(', ')}
   --peers NAMES      some peers, by comma: sidecar, baseline, floor, nginx-lua, go, http-proxy, nginx
   --baseline DIR     another checkout, with its own node_modules and dist, to measure as the peer "baseline"
-  --rounds N         rounds (5; growth 3)
+  --rounds N         rounds (5; growth 3); sets of processes (3) for profile, tracing and cost
   --seconds N        of load for each peer in each round (1)
   --warm-up N        seconds of load before the first round, for what runs on Node (5; one for others)
   --rate N           requests a second for latencies, of all peers alike (half of what each can do, 10,000 at most)
@@ -25,7 +26,7 @@ options
   --write-docs       puts tables and charts into docs/performance.md
 `;
 
-const commands = ['compare', 'growth', 'latency', 'profile', 'footprint', 'tracing'] as const;
+const commands = ['compare', 'growth', 'latency', 'profile', 'footprint', 'tracing', 'cost'] as const;
 
 export interface Options {
   readonly command: (typeof commands)[number];

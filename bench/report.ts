@@ -1,5 +1,5 @@
 import type { AddedLatency } from './added-latency.ts';
-import type { Attribution } from './attribution.ts';
+import type { CpuCosts } from './cpu-cost.ts';
 import type { Curve } from './growth.ts';
 import type { Footprint } from './footprint.ts';
 import type { Machine } from './machine.ts';
@@ -24,8 +24,9 @@ export interface Report {
     readonly added: readonly AddedLatency[];
   };
   readonly profile?: Profile;
-  readonly attribution?: Attribution;
-  readonly tracing?: { readonly result: Result; readonly titles: Readonly<Record<string, string>> };
+  readonly attribution?: CpuCosts;
+  readonly tracing?: CpuCosts;
+  readonly cost?: readonly CpuCosts[];
   readonly footprint?: { readonly rounds: number; readonly figures: readonly Footprint[] };
 }
 

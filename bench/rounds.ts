@@ -53,7 +53,7 @@ export async function measure(stage: Stage, workload: Workload, peers: readonly 
   );
   const servers: Server[] = [];
   try {
-    for (const peer of peers) servers.push(await start(stage, directory, peer));
+    for (const peer of peers) servers.push(await startPeer(stage, directory, peer));
     for (const { peer, port } of servers) {
       const faults = await faultsOf(port, workload, peer.identifies);
       if (faults.length > 0) throw new Error(`${peer.name} does not do ${workload.name} right:\n${faults.join('\n')}`);
@@ -79,13 +79,15 @@ export async function measure(stage: Stage, workload: Workload, peers: readonly 
   }
 }
 
-interface Server {
+/** A peer that runs. */
+export interface Server {
   readonly peer: Peer;
   readonly port: number;
   readonly process: Running;
 }
 
-async function start(stage: Stage, parent: string, peer: Peer): Promise<Server> {
+/** Starts a peer in a folder of its own below `parent`. */
+export async function startPeer(stage: Stage, parent: string, peer: Peer): Promise<Server> {
   const directory = join(parent, peer.name);
   mkdirSync(directory);
   const port = await freePort();

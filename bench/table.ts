@@ -1,5 +1,5 @@
 import type { AddedLatency } from './added-latency.ts';
-import type { Attribution } from './attribution.ts';
+import type { CpuCosts } from './cpu-cost.ts';
 import type { Footprint } from './footprint.ts';
 import type { Cost, Profile } from './profile.ts';
 import { rowsOf, type Row } from './report.ts';
@@ -69,47 +69,34 @@ export function footprintTable(footprint: readonly Footprint[]): Table {
   ];
 }
 
-/** What peers cost beside the first one: µs of CPU time for a request, and the difference in the same round. */
-export function differenceTable(result: Result, titles: Readonly<Record<string, string>>): Table {
-  const [first, ...others] = microsecondsByPeer(result);
-  if (first === undefined) return [];
-  const lines = others.map(([peer, each]) => [
-    titles[peer] ?? peer,
-    written(spreadOf(each), oneDigit),
-    written(spreadOf(each.map((value, round) => value - (first[1][round] ?? NaN))), oneDigit),
-  ]);
+/** What requests cost the peers: µs of CPU time, and the difference to the first peer. */
+export function costTable({ peers }: CpuCosts): Table {
+  const [first] = peers;
   return [
-    ['', 'µs a request', 'difference, µs'],
-    [titles[first[0]] ?? first[0], written(spreadOf(first[1]), oneDigit), ''],
-    ...lines,
+    ['', 'µs a request', 'difference, µs', 'ratio'],
+    ...peers.map(({ title, microseconds, ratios }, i) => {
+      const differences = microseconds.map((value, set) => value - (first?.microseconds[set] ?? NaN));
+      const compared =
+        i === 0 ? ['', ''] : [written(spreadOf(differences), oneDigit), written(spreadOf(ratios), threeDigits)];
+      return [title, written(spreadOf(microseconds), oneDigit), ...compared];
+    }),
   ];
 }
 
-/** CPU microseconds for a request in each round, by peer, in the order in which they were given. */
-function microsecondsByPeer({ rounds, peakMemory }: Result): [peer: string, each: number[]][] {
-  return Object.keys(peakMemory).map((peer) => {
-    const samples = rounds.map((samples) => samples.find((sample) => sample.peer === peer));
-    return [peer, samples.map((sample) => 1e6 / (sample?.requestsPerCpuSecond ?? NaN))];
-  });
-}
-
-/** The difference to the floor, split over the parts that were switched off one at a time. */
-export function partsTable({ result, titles }: Attribution): Table {
-  const micros = new Map(microsecondsByPeer(result));
-  const whole = micros.get('sidecar') ?? [];
-  const saved = (peer: string): number[] => whole.map((value, round) => value - (micros.get(peer)?.[round] ?? NaN));
-  const parts = Object.keys(titles).filter((peer) => peer !== 'sidecar' && peer !== 'floor');
-  const difference = saved('floor');
-  const rest = difference.map(
-    (value, round) => value - parts.reduce((sum, part) => sum + (saved(part)[round] ?? NaN), 0),
-  );
+/** The difference to the last peer, the floor, split over the parts that were switched off one at a time. */
+export function partsTable({ peers }: CpuCosts): Table {
+  const [whole, floor] = [peers[0], peers.at(-1)];
+  const less = (a: readonly number[], b: readonly number[]): number[] => a.map((value, set) => value - (b[set] ?? NaN));
+  const [all, bare] = [whole?.microseconds ?? [], floor?.microseconds ?? []];
+  const parts = peers.slice(1, -1).map(({ title, microseconds }) => ({ title, saved: less(all, microseconds) }));
+  const rest = parts.reduce((left, { saved }) => less(left, saved), less(all, bare));
   const line = (name: string, each: readonly number[]): string[] => [name, written(spreadOf(each), oneDigit)];
   return [
     ['', 'µs a request'],
-    line('the sidecar', whole),
-    ...parts.map((part) => line(titles[part] ?? part, saved(part))),
+    line('the sidecar', all),
+    ...parts.map(({ title, saved }) => line(title, saved)),
     line('all else that the floor does without', rest),
-    line('the floor', micros.get('floor') ?? []),
+    line('the floor', bare),
   ];
 }
 
@@ -185,6 +172,10 @@ function oneDigit(value: number): string {
 
 function twoDigits(value: number): string {
   return value.toFixed(2);
+}
+
+function threeDigits(value: number): string {
+  return value.toFixed(3);
 }
 
 function short(value: number): string {

@@ -1,28 +1,29 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { knownMerchants } from './exchanges.ts';
+import { cpuCosts, type CostPace, type CpuCosts } from './cpu-cost.ts';
 import type { Peer } from './peers.ts';
-import { measure, type Pace, type Result } from './rounds.ts';
 import { project, sidecarCommand } from './sidecar.ts';
 import type { Stage } from './stage.ts';
+import { tracingCalls, variant } from './variants.ts';
 import type { Workload } from './workloads.ts';
 
 /** Shares of the requests that are traced. */
 const samples = [0.01, 1];
 
-/** Measures the sidecar beside itself with traces, in the same rounds; the collector is a server that takes all. */
-export async function tracingCost(
-  stage: Stage,
-  workload: Workload,
-  sidecar: Peer,
-  pace: Pace,
-): Promise<{ result: Result; titles: Readonly<Record<string, string>> }> {
+/**
+ * Measures the sidecar beside itself with traces, and beside a build in which nothing asks whether there are traces; the collector
+ * is a server that takes all.
+ */
+export async function tracingCost(stage: Stage, workload: Workload, sidecar: Peer, pace: CostPace): Promise<CpuCosts> {
   const collector = createServer((req, res) => req.resume().on('end', () => res.end()));
   collector.listen(0, '127.0.0.1');
   await once(collector, 'listening');
   const otlp = `http://127.0.0.1:${(collector.address() as AddressInfo).port}`;
-  const peers: Peer[] = [{ ...sidecar, title: 'without `tracing`' }];
+  const withoutCalls = await variant(sidecar, tracingCalls.name, [tracingCalls], join(stage.directory, 'variants'));
+  const peers: Peer[] = [{ ...sidecar, title: 'without `tracing`' }, withoutCalls];
   for (const sample of samples) {
     peers.push({
       ...sidecar,
@@ -32,8 +33,7 @@ export async function tracingCost(
     });
   }
   try {
-    const result = await measure(stage, workload, peers, { ...pace, latency: false });
-    return { result, titles: Object.fromEntries(peers.map(({ name, title }) => [name, title])) };
+    return await cpuCosts(stage, workload, peers, pace);
   } finally {
     collector.closeAllConnections();
     collector.close();

@@ -60,7 +60,7 @@ export class AesCbc {
     this.#encrypting = undefined;
     const [iv, last] = [this.#iv, this.#lastBlock];
     for (let i = 0; i < blockLength; i += 1) {
-      padded.writeUInt8(padded.readUInt8(i) ^ iv.readUInt8(i) ^ last.readUInt8(i), i);
+      padded[i] = (padded[i] as number) ^ (iv[i] as number) ^ (last[i] as number);
     }
     const ciphertext = cipher.update(padded);
     ciphertext.copy(last, 0, length - blockLength);
@@ -94,12 +94,12 @@ export class AesCbc {
 
 /** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Always reads the whole last block. */
 function paddingLength(padded: Buffer): number {
-  const length = padded.readUInt8(padded.length - 1);
+  const length = padded[padded.length - 1] as number;
   // A negative difference has its sign bit set: these are comparisons without a branch.
   let bad = (blockLength - length) >> 31;
   for (let fromEnd = 1; fromEnd <= blockLength; fromEnd += 1) {
     const isPadding = (fromEnd - 1 - length) >> 31;
-    bad |= isPadding & (padded.readUInt8(padded.length - fromEnd) ^ length);
+    bad |= isPadding & ((padded[padded.length - fromEnd] as number) ^ length);
   }
   return bad === 0 ? length : 0;
 }

@@ -7,7 +7,8 @@ const mappedIPv4 = /^::ffff:([\d.]+)$/;
 
 /** The address at the other end of the connection. */
 export function peerOf({ raw }: Pick<RequestFacts, 'raw'>): string {
-  return raw.socket.remoteAddress?.replace(mappedIPv4, '$1') ?? '';
+  const address = raw.socket.remoteAddress ?? '';
+  return address.startsWith('::') ? address.replace(mappedIPv4, '$1') : address;
 }
 
 /**

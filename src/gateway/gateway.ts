@@ -189,24 +189,29 @@ export class Gateway {
     const reply = new Reply(request, res);
     connection.current = reply;
     this.inFlight.add(reply);
-    res.once('close', () => {
+    // It closes once; `once` would cost more.
+    res.on('close', () => {
       if (connection.current === reply) connection.current = undefined;
       this.inFlight.remove(reply);
       reply.close();
       this.#observe(reply);
     });
-    this.#serve(request, reply, firstBytes).catch((error: unknown) => reply.fail(error));
+    void this.#serve(request, reply, firstBytes);
   }
 
-  /** Runs the steps of a request. The only place that sends a step's refusal. */
+  /** Runs the steps of a request; never rejects. The only place that sends a step's refusal. */
   async #serve(request: Request, reply: Reply, firstBytes: Buffer | undefined): Promise<void> {
-    // Always awaited, because Node's parser must process the rest of its bytes to know whether the request is complete.
-    const admission = await this.#admission.decide(request, reply);
-    // Meanwhile the client may have left, or the parser may have rejected the bytes after the head.
-    if (reply.over || reply.begun) return;
-    const served = admission instanceof Refusal ? admission : this.#respond(reply, admission, firstBytes);
-    const refusal = served instanceof Promise ? await served : served;
-    if (refusal !== undefined) reply.refuse(refusal);
+    try {
+      // Always awaited, because Node's parser must process the rest of its bytes to know whether the request is complete.
+      const admission = await this.#admission.decide(request, reply);
+      // Meanwhile the client may have left, or the parser may have rejected the bytes after the head.
+      if (reply.over || reply.begun) return;
+      const served = admission instanceof Refusal ? admission : this.#respond(reply, admission, firstBytes);
+      const refusal = served instanceof Promise ? await served : served;
+      if (refusal !== undefined) reply.refuse(refusal);
+    } catch (error) {
+      reply.fail(error);
+    }
   }
 
   #respond(reply: Reply, admitted: Admitted, firstBytes: Buffer | undefined): Served {

@@ -35,26 +35,68 @@ const responseRoles = rolesOf<ResponseRole>({
     'cache-control expires last-modified age pragma surrogate-control cdn-cache-control',
 });
 
+/** A header's name in lower case, and what the sidecar does with the header; undefined: it is forwarded. */
+interface NamedRole<Role extends string> {
+  readonly lower: string;
+  readonly role: Role | undefined;
+}
+
+/** Headers that most requests and responses have, besides those with a role. */
+const forwarded = 'accept accept-language user-agent date server vary';
+
 /**
  * The role of a client's header: `read` here, `dropped`, forwarded with `plain` traffic only or from a trusted proxy only
  * (`client`), or undefined: forwarded.
  *
- * @param lower a name in lower case
+ * @param name as sent
  */
-export function requestRole(lower: string): RequestRole | undefined {
+export function roleInRequest(name: string): NamedRole<RequestRole> {
+  const usual = usualInRequest.get(name);
+  if (usual !== undefined) return usual;
+  const lower = name.toLowerCase();
+  return { lower, role: requestRole(lower) };
+}
+
+/**
+ * The role of an upstream's header: `dropped`, forwarded with a plain `body` only, or undefined: forwarded.
+ *
+ * @param name as sent
+ */
+export function roleInResponse(name: string): NamedRole<ResponseRole> {
+  const usual = usualInResponse.get(name);
+  if (usual !== undefined) return usual;
+  const lower = name.toLowerCase();
+  return { lower, role: responseRole(lower) };
+}
+
+function requestRole(lower: string): RequestRole | undefined {
   const role = lower.startsWith('if-') ? 'plain' : requestRoles.get(lower);
   if (role !== undefined) return role;
   if (isOwn(lower) || isDisguised(lower)) return 'dropped';
   return lower.startsWith('x-forwarded-') ? 'client' : undefined;
 }
 
-/**
- * The role of an upstream's header: `dropped`, forwarded with a plain `body` only, or undefined: forwarded.
- *
- * @param lower a name in lower case
- */
-export function responseRole(lower: string): ResponseRole | undefined {
+function responseRole(lower: string): ResponseRole | undefined {
   return isOwn(lower) ? 'dropped' : responseRoles.get(lower);
+}
+
+const usualInRequest = spelt([...requestRoles.keys(), ...forwarded.split(' ')], requestRole);
+const usualInResponse = spelt([...responseRoles.keys(), ...forwarded.split(' ')], responseRole);
+
+/** Names as they are usually spelt, in lower case and `Like-This`, so that few have to be examined. */
+function spelt<Role extends string>(
+  names: readonly string[],
+  roleOf: (lower: string) => Role | undefined,
+): ReadonlyMap<string, NamedRole<Role>> {
+  const usual = new Map<string, NamedRole<Role>>();
+  for (const lower of names) {
+    const named = { lower, role: roleOf(lower) };
+    usual.set(lower, named).set(
+      lower.replaceAll(/(?<=^|-)[a-z]/g, (initial) => initial.toUpperCase()),
+      named,
+    );
+  }
+  return usual;
 }
 
 /** `Connection` values that nominate no header. */

@@ -16,10 +16,11 @@ export class PlainResponse extends ResponseRelay {
 
   override onHead(status: number, raw: readonly string[]): void {
     const { raw: res, request } = this.reply;
-    this.waitForUpstream();
+    const now = performance.now();
+    this.waitForUpstream(now);
     const head = readResponseHead(status, raw);
     head.headers.push(...head.bodyHeaders);
-    this.reply.writeHead(status, head.headers);
+    this.reply.writeHead(status, head.headers, now);
     this.#remaining = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
     // The head is sent with the first bytes if they have arrived, otherwise at once, because a client of an event
     // stream waits for it.
@@ -34,16 +35,17 @@ export class PlainResponse extends ResponseRelay {
     if (this.#remaining === chunk.length) {
       // The last piece; if it is the first one too, it is written together with the head.
       this.#remaining = undefined;
-      this.end(chunk);
+      this.end(chunk, performance.now());
       return;
     }
     if (this.#remaining !== undefined) this.#remaining -= chunk.length;
-    this.waitForUpstream();
+    this.waitForUpstream(performance.now());
     this.write(chunk, this.reply.call);
   }
 
   override onEnd(): void {
-    this.reply.request.stats.upstreamEnds();
-    if (!this.ended) this.end();
+    const now = performance.now();
+    this.reply.request.stats.upstreamEnds(now);
+    if (!this.ended) this.end(undefined, now);
   }
 }

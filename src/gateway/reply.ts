@@ -111,7 +111,7 @@ export class Reply implements Linked<Reply> {
   expire(): void {
     this.deadline = Infinity;
     if (this.#expiry === 'rest_unread') {
-      this.#end();
+      this.#end(undefined, performance.now());
       // Nothing more is read of the request: the connection ends when the response is out.
       this.request.raw.socket.destroySoon();
       return;
@@ -196,23 +196,25 @@ export class Reply implements Linked<Reply> {
    * arrive.
    *
    * @param headers flat list, to which the headers of each response are added
+   * @param now     on `performance.now()`'s scale
    */
-  writeHead(status: number, headers: string[]): void {
+  writeHead(status: number, headers: string[], now: number): void {
     if (this.request.bodyPending) this.raw.shouldKeepAlive = false;
-    this.#writeHead(status, headers);
+    this.#writeHead(status, headers, now);
   }
 
   /** Sends a whole response; a string's characters are ASCII. */
   send(status: number, headers: string[], body: string | Buffer): void {
     const sent = this.request.head?.method === 'HEAD' ? undefined : body;
     if (sent !== undefined) headers.push('Content-Length', String(sent.length));
-    this.#writeHead(status, headers);
-    this.end(sent);
+    const now = performance.now();
+    this.#writeHead(status, headers, now);
+    this.end(sent, now);
   }
 
-  #writeHead(status: number, headers: string[]): void {
+  #writeHead(status: number, headers: string[], now: number): void {
     this.addHeaders(headers);
-    this.request.stats.respond();
+    this.request.stats.respond(now);
     this.raw.writeHead(status, headers);
   }
 
@@ -220,12 +222,14 @@ export class Reply implements Linked<Reply> {
    * Ends the response; the client has `timeouts.idle` to read the rest. If the request is still arriving, its rest is read for
    * a while and discarded: closing a connection on which the client still sends resets it, and the reset can overtake the
    * response (RFC 9112 §9.6).
+   *
+   * @param now on `performance.now()`'s scale
    */
-  end(last?: Buffer | string): void {
+  end(last: Buffer | string | undefined, now: number): void {
     const { bodyPending, raw, reservation, stats } = this.request;
     stats.bytesOut += last?.length ?? 0;
     if (!bodyPending) {
-      this.#end(last);
+      this.#end(last, now);
       return;
     }
     if (last === undefined) this.raw.flushHeaders();
@@ -233,15 +237,15 @@ export class Reply implements Linked<Reply> {
     this.#lingering = true;
     // A client that sends heads without bodies must not occupy resources.
     reservation.leaveSlot();
-    this.wait('rest_unread');
+    this.wait('rest_unread', now);
     raw
       .removeAllListeners('data')
-      .once('end', () => this.#end())
+      .once('end', () => this.#end(undefined, performance.now()))
       .resume();
   }
 
-  #end(last?: Buffer | string): void {
-    this.wait('client_stalled');
+  #end(last: Buffer | string | undefined, now: number): void {
+    this.wait('client_stalled', now);
     if (last === undefined) this.raw.end();
     // A string goes out in one write with the head, which is cheaper than copying the bytes.
     else if (Buffer.isBuffer(last) && last.length <= maxSingleWrite) this.raw.end(last.toString('latin1'), 'latin1');

@@ -1,6 +1,5 @@
 import type { IncomingMessage } from 'node:http';
 import type { BodySink, StreamedBody } from '../upstream/call.ts';
-import { continueWith } from '../continue-with.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import type { RequestHead } from './request-head.ts';
@@ -32,12 +31,25 @@ export function readBody(
   if (head.body.kind === 'none') return Buffer.alloc(0);
   const limit = Math.min(maxLength, reply.request.rules.limits.requestBody);
   if ((head.body.contentLength ?? 0) > limit) return new Refusal('body_too_large');
-  reply.wait('request_timeout');
   if (head.expectsContinue) reply.raw.writeContinue();
-  return continueWith(collect(reply, limit), (read) => {
+  // Node's parser reports the last byte before the end.
+  const { complete, readableLength } = reply.request.raw;
+  if (complete || readableLength === head.body.contentLength) return takeBody(reply, limit);
+  reply.wait('request_timeout');
+  return collect(reply, limit).then((read) => {
     if (read instanceof Refusal) return read;
     return read.whole ? concat(read.chunks) : new Refusal('body_too_large');
   });
+}
+
+/** Reads a body that has arrived in whole, as most do, without waiting for a stream's events. */
+function takeBody({ request: { raw, reservation, stats } }: Reply, limit: number): Buffer | Refusal {
+  const body = (raw.read() as Buffer | null) ?? Buffer.alloc(0);
+  // Node waits for the stream's end before it reads the next request.
+  raw.resume();
+  stats.bytesIn += body.length;
+  if (body.length > 0 && !reservation.hold(Math.max(body.length, minChunkSize))) return new Refusal('overloaded');
+  return body.length > limit ? new Refusal('body_too_large') : body;
 }
 
 /**
@@ -66,8 +78,10 @@ export function collect(
     const chunks: Buffer[] = [];
     let length = 0;
     const stop = (result: Collected | Refusal): void => {
-      raw.off('data', onData).off('end', onEnd);
-      if (result instanceof Refusal || !result.whole) raw.pause();
+      raw.off('data', onData).off('end', onEnd).pause();
+      settle(result);
+    };
+    const settle = (result: Collected | Refusal): void => {
       stats.resume();
       if (!reply.begun) resolve(result);
     };
@@ -81,7 +95,7 @@ export function collect(
       length += chunk.length;
       if (length > limit || !goOn(chunk, chunks.length - 1)) stop({ chunks, whole: false });
     };
-    const onEnd = (): void => stop({ chunks, whole: true });
+    const onEnd = (): void => settle({ chunks, whole: true });
     raw.on('data', onData).on('end', onEnd);
   });
 }

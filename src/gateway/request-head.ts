@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Limits } from '../config/config.ts';
-import { requestRole, withoutNominated } from './header-roles.ts';
+import { roleInRequest, withoutNominated } from './header-roles.ts';
 import { Refusal } from './refusal.ts';
 import { pathOf } from './target.ts';
 
@@ -121,8 +121,8 @@ function emptyHead(method: string, target: string, path: string): RequestHead {
 
 /** @returns false if it makes the head ambiguous */
 function addHeader(head: RequestHead, name: string, value: string): boolean {
-  const lower = name.toLowerCase();
-  switch (requestRole(lower)) {
+  const { lower, role } = roleInRequest(name);
+  switch (role) {
     case 'read':
       return readHeader(head, name, lower, value);
     case 'dropped':

@@ -40,15 +40,14 @@ export class RequestStats {
   }
 
   /** The response of the upstream is complete, or the upstream has failed. */
-  upstreamEnds(): void {
-    const now = performance.now();
+  upstreamEnds(now = performance.now()): void {
     this.#stopWaiting(now);
     if (this.#forwardedAt !== undefined) this.upstream = now - this.#forwardedAt;
   }
 
   /** The head of the response is sent. */
-  respond(): void {
-    this.overhead = performance.now() - this.startedAt - this.#waited;
+  respond(now: number): void {
+    this.overhead = now - this.startedAt - this.#waited;
   }
 
   #stopWaiting(now: number): void {

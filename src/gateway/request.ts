@@ -58,7 +58,8 @@ export class Request {
 
   /** Whether some of its body has not been read yet. */
   get bodyPending(): boolean {
-    return this.head?.body.kind !== 'none' && !this.raw.complete;
+    const { head, raw, stats } = this;
+    return head?.body.kind !== 'none' && !raw.complete && stats.bytesIn !== head?.body.contentLength;
   }
 }
 

@@ -1,4 +1,4 @@
-import { responseRole, withoutNominated } from './header-roles.ts';
+import { roleInResponse, withoutNominated } from './header-roles.ts';
 
 /** The head of an upstream's response. */
 export interface ResponseHead {
@@ -23,8 +23,7 @@ export function readResponseHead(status: number, raw: readonly string[]): Respon
   for (let i = 0; i + 1 < raw.length; i += 2) {
     const name = raw[i] as string;
     const value = raw[i + 1] as string;
-    const lower = name.toLowerCase();
-    const role = responseRole(lower);
+    const { lower, role } = roleInResponse(name);
     if (role === 'dropped') {
       if (lower === 'connection') connection = connection === undefined ? value : `${connection},${value}`;
       continue;

@@ -25,8 +25,8 @@ export abstract class ResponseRelay implements ResponseHandler {
   }
 
   /** Gives the upstream another `timeouts.upstream`. */
-  protected waitForUpstream(): void {
-    if (!this.#stalled) this.reply.wait('upstream_timeout');
+  protected waitForUpstream(now: number): void {
+    if (!this.#stalled) this.reply.wait('upstream_timeout', now);
   }
 
   /** Writes a part of the body; while the client reads more slowly than the upstream sends, the source is paused. */
@@ -39,13 +39,13 @@ export abstract class ResponseRelay implements ResponseHandler {
     this.reply.wait('client_stalled');
     raw.once('drain', () => {
       this.#stalled = false;
-      if (!this.ended) this.waitForUpstream();
+      if (!this.ended) this.waitForUpstream(performance.now());
       source?.resume();
     });
   }
 
-  protected end(last?: Buffer | string): void {
+  protected end(last: Buffer | string | undefined, now: number): void {
     this.ended = true;
-    this.reply.end(last);
+    this.reply.end(last, now);
   }
 }

@@ -56,7 +56,7 @@ export class SealedResponse extends ResponseRelay {
     const { request } = this.reply;
     const head = readResponseHead(status, raw);
     this.#head = head;
-    this.waitForUpstream();
+    this.waitForUpstream(performance.now());
     if (!mayHaveBody(request.head?.method ?? '', status) || head.contentLength === 0) return;
     const coding = head.contentEncoding?.toLowerCase() ?? 'identity';
     if (coding !== 'identity') {
@@ -69,7 +69,8 @@ export class SealedResponse extends ResponseRelay {
   }
 
   override onData(chunk: Buffer): void {
-    this.waitForUpstream();
+    // The only piece of a short response is followed by its end.
+    if (chunk.length !== this.#head?.contentLength) this.waitForUpstream(performance.now());
     if (this.#decoder === undefined) {
       this.#onPlain(chunk);
     } else if (!this.#decoded && !this.#decoder.write(chunk) && !this.#decoderFull) {
@@ -83,9 +84,10 @@ export class SealedResponse extends ResponseRelay {
   }
 
   override onEnd(): void {
-    this.reply.request.stats.upstreamEnds();
+    const now = performance.now();
+    this.reply.request.stats.upstreamEnds(now);
     this.#upstreamEnded = true;
-    if (this.#decoder === undefined || this.#decoded) this.#onPlainEnd();
+    if (this.#decoder === undefined || this.#decoded) this.#onPlainEnd(now);
     else this.#decoder.end();
   }
 
@@ -110,7 +112,7 @@ export class SealedResponse extends ResponseRelay {
   /** A coding may end before the response does; the response is whole only then. */
   #onDecoded(): void {
     this.#decoded = true;
-    if (this.#upstreamEnded) this.#onPlainEnd();
+    if (this.#upstreamEnded) this.#onPlainEnd(performance.now());
     else this.reply.call?.resume();
   }
 
@@ -130,7 +132,9 @@ export class SealedResponse extends ResponseRelay {
       return;
     }
     const source = this.#decoder ?? this.reply.call;
-    const sealed = this.#timed(() => this.#startedStream().update(chunk));
+    const before = performance.now();
+    const sealed = this.#startedStream(before).update(chunk);
+    this.#sealTime += performance.now() - before;
     if (sealed !== '') this.write(sealed, source);
   }
 
@@ -143,35 +147,32 @@ export class SealedResponse extends ResponseRelay {
     }
   }
 
-  #onPlainEnd(): void {
-    if (this.#collected !== undefined) {
-      const plaintext = this.#collected;
-      const sealed = this.#timed(() => this.#sealer.seal(plaintext));
-      this.#writeHead(sealed.length);
-      this.end(sealed);
-    } else if (this.#stream === undefined) {
+  #onPlainEnd(now: number): void {
+    if (this.#collected === undefined && this.#stream === undefined) {
       // An empty body is not sealed.
-      this.#writeHead(undefined);
-      this.end();
+      this.#writeHead(undefined, now);
+      this.end(undefined, now);
       return;
-    } else {
-      const stream = this.#stream;
-      this.end(this.#timed(() => stream.end()));
     }
+    const sealed = this.#collected === undefined ? this.#stream?.end() : this.#sealer.seal(this.#collected);
+    const sealedAt = performance.now();
+    this.#sealTime += sealedAt - now;
+    if (this.#stream === undefined) this.#writeHead(sealed?.length, sealedAt);
+    this.end(sealed, sealedAt);
     this.#observe('ok');
   }
 
   /** Sends the head with the first byte of the body: only that byte shows that there is a body to seal. */
-  #startedStream(): SealStream {
+  #startedStream(now: number): SealStream {
     if (this.#stream !== undefined) return this.#stream;
     this.#stream = this.#sealer.stream();
     const length = this.#decoder === undefined ? this.#head?.contentLength : undefined;
-    this.#writeHead(length === undefined ? 'unknown' : this.#sealer.sealedLength(length));
+    this.#writeHead(length === undefined ? 'unknown' : this.#sealer.sealedLength(length), now);
     return this.#stream;
   }
 
   /** @param length of the sealed body; undefined if there is none */
-  #writeHead(length: number | 'unknown' | undefined): void {
+  #writeHead(length: number | 'unknown' | undefined, now: number): void {
     const { reply } = this;
     const { status = 200, headers = [], contentType } = this.#head ?? {};
     headers.push('Cache-Control', 'no-store');
@@ -183,14 +184,7 @@ export class SealedResponse extends ResponseRelay {
       if (contentType !== undefined && !isJsonType(contentType)) headers.push('Envelope-Content-Type', contentType);
       if (length !== 'unknown') headers.push('Content-Length', String(length));
     }
-    reply.writeHead(status, headers);
-  }
-
-  #timed<T>(work: () => T): T {
-    const before = performance.now();
-    const result = work();
-    this.#sealTime += performance.now() - before;
-    return result;
+    reply.writeHead(status, headers, now);
   }
 
   /** A response that cannot be sealed is not sent. */

@@ -52,6 +52,7 @@ export class Metrics {
   readonly #grace;
   readonly #envelopes;
   readonly #envelopeSeconds;
+  readonly #secondsOf: Record<Operation, Distribution | undefined> = { open: undefined, seal: undefined };
   readonly #routes = new Map<EnvironmentLabel, Map<string, RouteSeries>>();
 
   /** @param inFlight called at each scrape: the requests whose response is not complete */
@@ -182,7 +183,7 @@ export class Metrics {
 
   envelope(environment: EnvironmentName, operation: Operation, outcome: Outcome, seconds: number): void {
     this.#envelopes[environment][operation][outcome].value++;
-    this.#envelopeSeconds.at(operation).observe(seconds);
+    (this.#secondsOf[operation] ??= this.#envelopeSeconds.at(operation)).observe(seconds);
   }
 
   #addRoute(environment: EnvironmentLabel, route: string): RouteSeries {

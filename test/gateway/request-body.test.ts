@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import { envelopeOf } from '../support/client.ts';
 import { openConnection, parseResponses, parseOnly, type Connection } from '../support/connection.ts';
@@ -34,12 +35,19 @@ async function start(more: Parameters<typeof configOf>[1] = {}) {
   return { upstream, sidecar };
 }
 
+/** @param later how many of the bytes come a moment later */
 async function ask(
   sidecar: TestSidecar,
   bytes: string,
+  later = 0,
 ): Promise<ReturnType<typeof parseOnly> & { client: Connection }> {
   const client = await openConnection(sidecar.port);
-  client.send(bytes);
+  const soon = bytes.length - later;
+  client.send(bytes.slice(0, soon));
+  if (later > 0) {
+    await sleep(50);
+    client.send(bytes.slice(soon));
+  }
   return { ...parseOnly(await client.untilText('}')), client };
 }
 
@@ -48,31 +56,34 @@ const codeOf = (body: string): unknown => (JSON.parse(body) as { code?: unknown 
 describe('a body that is opened', () => {
   const limit = 1_000;
   const limits = { requestBody: limit };
+  const framings = [
+    ['with a length', withLength, 0],
+    ['in chunks', inChunks, 0],
+    // Without the last chunk, and its `0`.
+    ['in chunks, of which the end comes later', inChunks, 5],
+  ] as const;
 
-  test.each([
-    ['with a length', withLength],
-    ['in chunks', inChunks],
-  ])('may be as large as the limit, %s', async (_name, framed) => {
+  test.each(framings)('may be as large as the limit, %s', async (_name, framed, later) => {
     const { upstream, sidecar } = await start({ limits });
-    const { status } = await ask(sidecar, framed(envelopeOfSize(limit)));
+    const { status } = await ask(sidecar, framed(envelopeOfSize(limit)), later);
     expect(status).toBe(200);
     expect(upstream.seen[0]?.body).toBe('{"amount":1000}');
   });
 
-  test.each([
-    ['with a length', withLength],
-    ['in chunks', inChunks],
-  ])('is refused one byte above the limit, and closes the connection, %s', async (_name, framed) => {
-    const { upstream, sidecar } = await start({ limits });
-    const { status, headers, client } = await ask(sidecar, framed(envelopeOfSize(limit + 1)));
-    expect(status).toBe(413);
-    expect(headers).toMatchObject({ connection: 'close', envelope: 'sealed' });
-    await client.untilEnded();
-    expect(client.ending).toBe('end');
-    expect(upstream.heads()).toBe(0);
-    await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(1));
-    expect(sidecar.accessLines()[0]).toMatchObject({ status: 413, code: 'body_too_large' });
-  });
+  test.each(framings)(
+    'is refused one byte above the limit, and closes the connection, %s',
+    async (_name, framed, later) => {
+      const { upstream, sidecar } = await start({ limits });
+      const { status, headers, client } = await ask(sidecar, framed(envelopeOfSize(limit + 1)), later);
+      expect(status).toBe(413);
+      expect(headers).toMatchObject({ connection: 'close', envelope: 'sealed' });
+      await client.untilEnded();
+      expect(client.ending).toBe('end');
+      expect(upstream.heads()).toBe(0);
+      await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(1));
+      expect(sidecar.accessLines()[0]).toMatchObject({ status: 413, code: 'body_too_large' });
+    },
+  );
 
   test('is refused by its length, before it arrives', async () => {
     const { sidecar } = await start({ limits });
@@ -176,6 +187,17 @@ describe('the bytes held over all requests', () => {
   test('are limited: one body more is refused as overloaded, and the others are served', async () => {
     const { sidecar } = await start(settings);
     await expectAllFree(sidecar);
+  });
+
+  test('are limited for a body that arrives at once, too', async () => {
+    const { upstream, sidecar } = await start({ limits: { requestBody: 2_000, buffered: 3_000, inFlight: 100 } });
+    const clients = await hold(sidecar, 1, envelopeOfSize(2_000));
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
+    expect((await ask(sidecar, withLength(envelopeOfSize(1_000)))).status).toBe(200);
+    const { body } = await ask(sidecar, withLength(envelopeOfSize(1_002)));
+    expect(codeOf(body)).toBe('overloaded');
+    expect(upstream.heads()).toBe(1);
+    for (const client of clients) client.socket.destroy();
   });
 
   test('are given back after each response', async () => {

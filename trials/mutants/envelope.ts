@@ -21,7 +21,7 @@ export const envelopeMutants: readonly Mutant[] = [
       'decryption refuses a ciphertext that is not blocks',
     ],
     ['ciphertext.copy(last, 0, length - blockLength);', '', 'the cipher knows the block it chains to'],
-    [' ^ last.readUInt8(i), i);', ', i);', 'each message begins with the IV of its account'],
+    [' ^ (last[i] as number);', ';', 'each message begins with the IV of its account'],
     [
       'Buffer.concat([this.#iv, ciphertext])).subarray(blockLength)',
       'ciphertext)',
@@ -37,8 +37,8 @@ export const envelopeMutants: readonly Mutant[] = [
     ['fromEnd <= blockLength', 'fromEnd < blockLength', 'a padding of a whole block is checked in whole'],
     ['(fromEnd - 1 - length) >> 31', '(fromEnd - length) >> 31', 'the first byte of the padding is checked'],
     [
-      'readUInt8(padded.length - fromEnd) ^ length',
-      'readUInt8(padded.length - fromEnd) ^ 0',
+      '(padded[padded.length - fromEnd] as number) ^ length',
+      '(padded[padded.length - fromEnd] as number) ^ 0',
       'the bytes of the padding are compared with its length',
     ],
     [

@@ -119,6 +119,9 @@ export const exchangeMutants: readonly Mutant[] = [
         '',
         'a body that is stated too large is refused at once',
       ],
+      ['return body.length > limit ?', 'return false ?', 'a body that is there in whole is bounded'],
+      ['return body.length > limit ?', 'return body.length >= limit ?', 'the bound of a body that is there is exact'],
+      ['if (body.length > 0 && !reservation', 'if (false && !reservation', 'the budget pays for a body that is there'],
       ['if (length > limit || !goOn', 'if (!goOn', 'a body in chunks is bounded'],
       ['if (length > limit || !goOn', 'if (length >= limit || !goOn', 'the bound of a body is exact'],
       [
@@ -128,8 +131,8 @@ export const exchangeMutants: readonly Mutant[] = [
       ],
       ["        stop(new Refusal('overloaded'));\n        return;\n", '', 'what the budget does not have is refused'],
       [
-        'if (result instanceof Refusal || !result.whole) raw.pause();\n',
-        '',
+        ".off('end', onEnd).pause();",
+        ".off('end', onEnd);",
         'the rest of a refused body is not read into memory',
         'in the same turn the refusal reads it and throws it away, or the upstream gets it',
       ],

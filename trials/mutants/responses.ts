@@ -9,8 +9,8 @@ export const responseMutants: readonly Mutant[] = [
       ['const maxSealedAtOnce = 65_536;', 'const maxSealedAtOnce = Infinity;', 'large responses are not held'],
       ['      this.reply.call?.pause();\n', '', 'a decoder that is full slows the upstream'],
       [
-        'if (this.#upstreamEnded) this.#onPlainEnd();\n    else this',
-        'if (true) this.#onPlainEnd();\n    else this',
+        'if (this.#upstreamEnded) this.#onPlainEnd(performance.now());\n    else this',
+        'if (true) this.#onPlainEnd(performance.now());\n    else this',
         'a response is whole when the upstream ends it',
       ],
       [

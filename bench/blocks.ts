@@ -1,0 +1,82 @@
+import { compareChart } from './compare-chart.ts';
+import type { CpuCosts } from './cpu-cost.ts';
+import { growthChart } from './growth-chart.ts';
+import type { Report } from './report.ts';
+import {
+  addedLatencyTable,
+  costTable,
+  footprintTable,
+  partsTable,
+  profileTable,
+  ratioTable,
+  significant,
+  workloadTable,
+  type Table,
+} from './table.ts';
+
+/** A part of the page about performance, with markers of its own. */
+export interface Block {
+  readonly name: string;
+  /** Paragraphs and tables: the first says how it was measured. Undefined if the report does not have it. */
+  readonly content: (report: Report) => readonly (string | Table)[] | undefined;
+  /** A chart beside the page, which the block shows. */
+  readonly chart?: { readonly file: string; readonly draw: (report: Report) => string };
+}
+
+export const blocks: readonly Block[] = [
+  {
+    name: 'compare',
+    content: ({ compare }) =>
+      compare && [
+        `${compare.pace.rounds} rounds of ${compare.pace.seconds} s for each peer and workload.`,
+        '![Requests per CPU-second](performance.svg)',
+        'Sidecar : peer, median and range of the rounds:',
+        ratioTable(compare.results, compare.titles),
+        ...compare.results.flatMap((result) => [`### ${result.workload.title}`, workloadTable(result, compare.titles)]),
+      ],
+    chart: {
+      file: 'performance.svg',
+      draw: ({ compare }) => compareChart(compare?.results ?? [], compare?.titles ?? {}),
+    },
+  },
+  {
+    name: 'growth',
+    content: ({ growth }) =>
+      growth && [
+        '',
+        '![Growth](growth.svg)',
+        growth
+          .map(({ title, size, unit, points }) => {
+            const steps = points.map(
+              ({ at, figure }) => `${at.toLocaleString('en-US')}: ${significant(figure.median)}`,
+            );
+            return `- ${title}, ${unit} by ${size}: ${steps.join(' · ')}`;
+          })
+          .join('\n'),
+      ],
+    chart: { file: 'growth.svg', draw: ({ growth = [] }) => growthChart(growth) },
+  },
+  {
+    name: 'latency',
+    content: ({ latency }) =>
+      latency && [`Median and range of ${latency.rounds} rounds.`, addedLatencyTable(latency.added, latency.titles)],
+  },
+  {
+    name: 'footprint',
+    content: ({ footprint }) =>
+      footprint && [
+        footprint.rounds === 1
+          ? 'One run.'
+          : `Median and range of ${footprint.rounds} rounds, each in fresh processes.`,
+        footprintTable(footprint.figures),
+      ],
+  },
+  { name: 'tracing', content: ({ tracing }) => tracing && [setsOf(tracing), costTable(tracing)] },
+  { name: 'profile', content: ({ profile }) => profile && [`${profile.workload.title}.`, profileTable(profile)] },
+  { name: 'attribution', content: ({ attribution }) => attribution && [setsOf(attribution), partsTable(attribution)] },
+];
+
+/** How CPU costs were measured. */
+export function setsOf({ workload, pace: { sets, windows } }: CpuCosts): string {
+  return `${workload.title}, median and range of ${sets} sets of processes, ${windows} windows each.`;
+}
