@@ -232,8 +232,7 @@ export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAc
   const rewrapped = (credentials: StoredCredentials, environment: EnvironmentName): StoredCredentials => {
     const again = (text: string, member: 'key' | 'iv'): string => {
       const place = { account: account.id, environment, member };
-      const unwrapped = from.unwrap(text, place);
-      return to.isCurrent(text, place) ? text : to.wrap(unwrapped, place);
+      return to.isCurrent(text, place) ? text : to.wrap(from.unwrap(text, place), place);
     };
     return { ...credentials, key: again(credentials.key, 'key'), iv: again(credentials.iv, 'iv') };
   };

@@ -2,7 +2,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { extname } from 'node:path';
 import type { Command } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { membersOf } from '../accounts/file/edit.ts';
+import { membersOf } from '../accounts/file/members.ts';
 import type { StoredAccount } from '../accounts/store.ts';
 import { csvAccounts, ndjsonAccounts } from '../accounts/transfer/account-lines.ts';
 import { Importer } from '../accounts/transfer/importer.ts';

@@ -82,9 +82,9 @@ export const instant: Kind<number> = {
     /^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9]))?$/,
   read: (text) => {
     const day = text.slice(0, 10);
-    // Impossible days are read as days of the next month; only a real one is the same after reading and writing.
     const midnight = Date.parse(`${day}T00:00:00Z`);
-    if (Number.isNaN(midnight) || !new Date(midnight).toISOString().startsWith(day)) {
+    // The 29th to the 31st of a shorter month are read as days of the next one.
+    if (Number.isNaN(midnight) || new Date(midnight).getUTCDate() !== Number(day.slice(8))) {
       throw new WrongValue('expected a date that exists');
     }
     return text === day ? midnight : Date.parse(text.toUpperCase());

@@ -23,12 +23,12 @@ export interface Input {
  */
 export function validate<S extends z.ZodType>(input: Input, schema: S): Partly<z.output<S>> | undefined {
   if (input.value === undefined) return undefined;
-  let seen: unknown;
-  const result = schema
-    .refine((value) => ((seen = value), true), { when: () => true })
-    .safeParse(input.value, { error: messageOf });
+  const result = schema.safeParse(input.value, { error: messageOf });
   if (result.success) return result.data as Partly<z.output<S>>;
 
+  let seen: unknown;
+  // Only after a mistake: a schema that is refined is a new one, which takes longer to make than a small input to validate.
+  schema.refine((value) => ((seen = value), true), { when: () => true }).safeParse(input.value);
   for (const issue of result.error.issues) {
     report(input, issue, []);
     if (issue.code !== 'unrecognized_keys') seen = without(seen, issue.path);

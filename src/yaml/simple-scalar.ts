@@ -1,5 +1,5 @@
 const quoted = /^(?:"([^"\\]*)"|'([^']*)')$/;
-const plain = /^[\p{L}0-9/_](?:[^:#]|:(?=[^\s:#]))*$/u;
+const plain = /^[\p{L}0-9/_](?:[^:#\p{C}\u2028\u2029]|:(?=[^\s:#\p{C}]))*$/u;
 const keyword = /^(?:null|true|false)$/i;
 /** Without a sign or an exponent, and few enough digits to be exact. */
 const decimal = /^(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,6})?$/;
@@ -15,10 +15,13 @@ export function scalarOf(written: string): unknown {
   if (written === 'true') return true;
   if (written === 'false') return false;
   if (decimal.test(written)) return Number(written);
-  if (!plain.test(written) || written.endsWith(' ') || keyword.test(written) || !Number.isNaN(Number(written))) {
-    throw new NotSimple();
-  }
+  if (!isPlainScalar(written)) throw new NotSimple();
   return written;
+}
+
+/** Whether a text may be written without quotes, and is then read as itself. */
+export function isPlainScalar(text: string): boolean {
+  return plain.test(text) && !text.endsWith(' ') && !keyword.test(text) && Number.isNaN(Number(text));
 }
 
 /** A text without the spaces at its end; other white space belongs to it. */

@@ -60,24 +60,33 @@ export const accountsFileMutants: readonly Mutant[] = [
       ],
     ],
   ),
+  ...mutantsOf('src/accounts/file/failures.ts', store, [
+    ['if (error instanceof WrongValue) return new', 'if (false) return new', 'a file that cannot be used is told so'],
+  ]),
   ...mutantsOf('src/accounts/file/store.ts', store, [
     [
       "if (receipt !== undefined) return { outcome: 'repeated', receipt };",
       '',
       'a repeated request is not carried out',
     ],
-    ['    refuseDuplicates([...wanted.values()]);\n', '', 'no two accounts share a key'],
+    ['if (ids.has(key.id) || hashes.has(key.hash)) {', 'if (false) {', 'no two accounts share a key'],
     [
-      'isDeepStrictEqual(accounts.map(membersOf), expected.map(membersOf))',
+      'isDeepStrictEqual(rewritten.map(membersOf), accounts.map(membersOf))',
       'true',
       'what was written is read again and compared',
     ],
     ['if (versionOf(path) === read.version) takeAway();', '', 'a change that failed leaves no event'],
+    [
+      'readsOthers ? undefined : { text, accounts }',
+      '{ text, accounts }',
+      'files that are referred to are read each time',
+    ],
+    ['if (text === this.#known?.text)', 'if (this.#known !== undefined)', 'a change made by hand is read'],
+    ['replaced(read.accounts, rewritten)', 'read.accounts', 'a change is seen by the store that made it'],
     ['if (!written) takeAway();', '', 'a change that was not made leaves no event'],
     ['      release?.();\n', '', 'the lock is let go of'],
     ['account.id > after && ', '', 'a list goes on behind its page'],
     ['return realpathSync(this.#file);', 'return this.#file;', 'a symbolic link stays one'],
-    ['if (error instanceof WrongValue) return new', 'if (false) return new', 'a file that cannot be used is told so'],
   ]),
   ...mutantsOf(
     'src/accounts/file/receipts.ts',

@@ -107,7 +107,11 @@ export const accountsMutants: readonly Mutant[] = [
       '[encryption?.credentials]',
       'previous credentials are compared as well',
     ],
-    ['to.isCurrent(text, place) ? text : to.wrap(unwrapped, place)', 'text', 'a new master key wraps all credentials'],
+    [
+      'to.isCurrent(text, place) ? text : to.wrap(from.unwrap(text, place), place)',
+      'text',
+      'a new master key wraps all credentials',
+    ],
     [
       'credentials: one.previous.credentials && rewrapped(one.previous.credentials, environment),',
       'credentials: one.previous.credentials,',

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import type { Defer } from '../load/stage.ts';
@@ -29,6 +29,8 @@ export class Copy {
 
   constructor(defer: Defer) {
     defer(() => rmSync(this.#path, { recursive: true, force: true }));
+    // Some tests run the sources as another user.
+    chmodSync(this.#path, 0o755);
     const isCopied = (path: string): boolean => !notCopied.has(relative(root, path));
     cpSync(root, this.#path, { recursive: true, filter: isCopied });
     symlinkSync(join(root, 'node_modules'), join(this.#path, 'node_modules'));

@@ -1,12 +1,7 @@
 import { Document, isCollection, isMap, isNode, isPair, isScalar, isSeq, parseDocument, visit } from 'yaml';
 import type { Node, Range, YAMLMap, YAMLSeq } from 'yaml';
-import { environmentNames } from '../api-key.ts';
-import { rfc3339 } from '../dates.ts';
-import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
-
-/** `undefined` members are left out, so that a missing member looks the same everywhere. */
-type Plain = string | boolean | readonly Plain[] | { readonly [name: string]: Plain | undefined };
-type Members = Readonly<Record<string, Plain | undefined>>;
+import type { StoredAccount } from '../store.ts';
+import { isList, isMembers, itemLines, membersOf, type Members, type Plain } from './members.ts';
 
 const layout = { lineWidth: 0 } as const;
 
@@ -15,8 +10,8 @@ export interface ChangedText {
   readonly text: string;
   /** A text with the accounts of `text` that have to be checked. All others are unchanged to the byte. */
   readonly part: string;
-  /** The ids of the accounts in `part`, in its order. */
-  readonly ids: readonly string[];
+  /** The accounts in `part`, in its order. */
+  readonly accounts: readonly StoredAccount[];
 }
 
 /**
@@ -30,27 +25,31 @@ export function changedText(
   before: readonly StoredAccount[],
   changed: readonly StoredAccount[],
 ): ChangedText {
-  const known = new Set(before.map(({ id }) => id));
-  const added = changed.map(({ id }) => id).filter((id) => !known.has(id));
+  const ids = new Set(before.map(({ id }) => id));
+  const added = changed.filter(({ id }) => !ids.has(id));
+  const byId = new Map(changed.map((account) => [account.id, account]));
+  const after = (accounts: readonly StoredAccount[]): readonly StoredAccount[] => [
+    ...accounts.map((account) => byId.get(account.id) ?? account),
+    ...added,
+  ];
   const items = itemsOf(text, before.length);
   if (items !== undefined) {
-    const ids = new Set(changed.map(({ id }) => id));
     // The first two items show the spacing. New items follow the last one.
     const picked = before
       .map((_, i) => i)
-      .filter((i) => i < 2 || i === before.length - 1 || ids.has(before[i]?.id ?? ''));
+      .filter((i) => i < 2 || i === before.length - 1 || byId.has(before[i]?.id ?? ''));
     const some = picked.flatMap((i) => before[i] ?? []);
     const part = editText(items.head + picked.map((i) => items.texts[i]).join(''), some, changed);
-    const after = itemsOf(part, picked.length + added.length);
-    if (after !== undefined && after.head === items.head) {
+    const edited = itemsOf(part, picked.length + added.length);
+    if (edited !== undefined && edited.head === items.head) {
       const texts = [...items.texts];
-      for (const [place, i] of picked.entries()) texts[i] = after.texts[place] ?? '';
-      const whole = items.head + texts.join('') + after.texts.slice(picked.length).join('');
-      return { text: whole, part, ids: [...some.map(({ id }) => id), ...added] };
+      for (const [place, i] of picked.entries()) texts[i] = edited.texts[place] ?? '';
+      const whole = items.head + texts.join('') + edited.texts.slice(picked.length).join('');
+      return { text: whole, part, accounts: after(some) };
     }
   }
   const whole = editText(text, before, changed);
-  return { text: whole, part: whole, ids: [...before.map(({ id }) => id), ...added] };
+  return { text: whole, part: whole, accounts: after(before) };
 }
 
 /** A file cut up before each item of its list. */
@@ -88,77 +87,20 @@ function editText(text: string, before: readonly StoredAccount[], changed: reado
   const spans = isLines ? list.items.map((item) => spanOf(text, item)) : [];
   const places = new Map(before.map(({ id }, i) => [id, i]));
   const touched: number[] = [];
+  const added: Members[] = [];
   for (const account of changed) {
     const place = places.get(account.id);
     const old = place === undefined ? undefined : before[place];
     if (place === undefined || old === undefined) {
-      add(list, document.createNode(membersOf(account)));
+      added.push(membersOf(account));
     } else {
       touched.push(place);
       change(document, list, place, membersOf(old), membersOf(account));
     }
   }
-  const result = isLines ? spliced(text, list, spans, touched) : document.toString(layout);
+  if (!isLines) for (const members of added) add(list, document.createNode(members));
+  const result = isLines ? spliced(text, list, spans, touched, added) : document.toString(layout);
   return text.includes('\r\n') ? result.replaceAll(/\r?\n/g, '\r\n') : result;
-}
-
-/** An account as it is written in the file. */
-export function membersOf(account: StoredAccount): Members {
-  const encryption: Record<string, Plain> = {};
-  for (const environment of environmentNames) {
-    const one = account.encryption[environment];
-    if (one !== undefined) encryption[environment] = encryptionOf(one);
-  }
-  return defined({
-    id: account.id,
-    name: account.name,
-    active: account.active,
-    keys: account.keys.map(({ id, prefix, hash, createdAt, expiresAt, revokedAt }) =>
-      defined({
-        id,
-        prefix,
-        sha256: hash,
-        createdAt: rfc3339(createdAt),
-        expiresAt: dateOf(expiresAt),
-        revokedAt: dateOf(revokedAt),
-      }),
-    ),
-    encryption: Object.keys(encryption).length === 0 ? undefined : encryption,
-  });
-}
-
-function encryptionOf({ enabled, encoding, credentials, previous }: StoredEncryption): Members {
-  return defined({
-    enabled,
-    ...credentialsOf(credentials),
-    encoding,
-    format: formatOf(credentials, 'text'),
-    createdAt: dateOf(credentials?.createdAt),
-    previous:
-      previous &&
-      defined({
-        ...credentialsOf(previous.credentials),
-        format: formatOf(previous.credentials, credentials?.format ?? 'text'),
-        until: rfc3339(previous.until),
-      }),
-  });
-}
-
-function credentialsOf(credentials: StoredCredentials | undefined): Members {
-  return { key: credentials?.key, iv: credentials?.iv };
-}
-
-/** Optional members with default values are left out. */
-function formatOf(credentials: StoredCredentials | undefined, usual: StoredCredentials['format']): string | undefined {
-  return credentials?.format === usual ? undefined : credentials?.format;
-}
-
-function dateOf(time: number | undefined): string | undefined {
-  return time === undefined ? undefined : rfc3339(time);
-}
-
-function defined(members: Members): Members {
-  return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined));
 }
 
 /** Changes `collection[step]` from `before` to `after`. */
@@ -195,14 +137,6 @@ function add(list: YAMLSeq, item: Node): void {
   list.add(item);
 }
 
-function isMembers(value: Plain | undefined): value is Members {
-  return typeof value === 'object' && !isList(value);
-}
-
-function isList(value: Plain | undefined): value is readonly Plain[] {
-  return Array.isArray(value);
-}
-
 function hasAliases(document: Document): boolean {
   let found = false;
   visit(document, {
@@ -215,17 +149,21 @@ function hasAliases(document: Document): boolean {
 }
 
 /** The text with these items of the list rewritten in place, and new ones after the last. */
-function spliced(text: string, list: YAMLSeq, spans: readonly Span[], changed: readonly number[]): string {
+function spliced(
+  text: string,
+  list: YAMLSeq,
+  spans: readonly Span[],
+  changed: readonly number[],
+  added: readonly Members[],
+): string {
   const [first, second] = spans;
-  const last = list.items[spans.length - 1];
+  const last = list.items.at(-1);
   const end = endOfLine(text, hasRange(last) ? last.range[2] : text.length);
   const isSpaced = first !== undefined && second !== undefined && /\n\s*\n/.test(text.slice(first.to - 1, second.from));
-  let added = text.slice(0, end).endsWith('\n') ? '' : '\n';
-  for (const item of list.items.slice(spans.length)) {
-    const dash = columnOf(text, list.range?.[0] ?? 0);
-    added += `${isSpaced ? '\n' : ''}${' '.repeat(dash)}- ${render(item, dash + 2)}\n`;
-  }
-  let result = list.items.length === spans.length ? text : text.slice(0, end) + added + text.slice(end);
+  const indent = ' '.repeat(columnOf(text, list.range?.[0] ?? 0));
+  const items = added.map((members) => `${isSpaced ? '\n' : ''}${itemLines(members, indent)}`).join('');
+  const newline = items === '' || text.slice(0, end).endsWith('\n') ? '' : '\n';
+  let result = text.slice(0, end) + newline + items + text.slice(end);
   // From last to first, so that the positions of earlier items stay valid.
   for (const i of changed.toSorted((a, b) => b - a)) {
     const span = spans[i];

@@ -36,10 +36,16 @@ interface Placed {
  *
  * If some sealed texts open and others do not, the latter are warnings, because each affects only its own account.
  *
- * @param vault opens sealed texts to check them; undefined: they are not checked
+ * @param vault  opens sealed texts to check them; undefined: they are not checked
+ * @param opened all of them, or only the first that opens, which shows that the master key is right
  */
-export function readAccounts(file: YamlFile, env: Env, vault: Vault | undefined): StoredAccount[] {
-  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning');
+export function readAccounts(
+  file: YamlFile,
+  env: Env,
+  vault: Vault | undefined,
+  opened: 'all' | 'one' = 'all',
+): StoredAccount[] {
+  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning', opened);
 }
 
 /** Reads accounts from any input with the members of their file; see `readAccounts`. @param unopened how a text that does not open is reported */
@@ -48,9 +54,10 @@ export function accountsIn(
   schema: ReturnType<typeof accountsSchema>,
   vault: Vault | undefined,
   unopened: 'warning' | 'problem' = 'problem',
+  opened: 'all' | 'one' = 'all',
 ): StoredAccount[] {
   const content = validate(file, schema);
-  const reader = new AccountsReader(file, vault);
+  const reader = new AccountsReader(file, vault, opened);
   const accounts: StoredAccount[] = [];
   for (const [i, entry] of (content?.accounts ?? []).entries()) {
     const account = entry && reader.account(entry, ['accounts', i]);
@@ -70,15 +77,18 @@ interface Owner {
 class AccountsReader {
   readonly #file: AccountsSource;
   readonly #vault: Vault | undefined;
+  readonly #opensOne: boolean;
+  #hasOpened = false;
   readonly #accountIds = new Map<string, MemberPath>();
   readonly #keyIds = new Map<string, MemberPath>();
   readonly #keyHashes = new Map<string, MemberPath>();
   readonly #credentialKeys = new Map<string, MemberPath>();
   readonly #sealed: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
 
-  constructor(file: AccountsSource, vault: Vault | undefined) {
+  constructor(file: AccountsSource, vault: Vault | undefined, opened: 'all' | 'one') {
     this.#file = file;
     this.#vault = vault;
+    this.#opensOne = opened === 'one';
   }
 
   account(entry: AccountEntry, path: MemberPath): StoredAccount | undefined {
@@ -204,9 +214,11 @@ class AccountsReader {
     { account = '', ...place }: Owner & Pick<Place, 'member'>,
   ): string | undefined {
     if (!isWrapped(text)) return text;
+    if (this.#opensOne && this.#hasOpened) return undefined;
     try {
       const opened = this.#vault?.unwrap(text, { account, ...place });
       this.#sealed.push({ path, error: undefined });
+      this.#hasOpened = true;
       return opened;
     } catch (error) {
       if (!(error instanceof AccountsError)) throw error;

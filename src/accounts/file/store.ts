@@ -7,11 +7,13 @@ import { formatFileProblem, type FileProblem } from '../../yaml/file-problem.ts'
 import type { Env } from '../../yaml/values.ts';
 import { WrongValue } from '../../input/wrong-value.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
-import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
+import { AccountsError } from '../accounts-error.ts';
 import { isSelected } from '../conditions.ts';
 import { readAccounts } from './read.ts';
-import { changedText, membersOf } from './edit.ts';
+import { changedText } from './edit.ts';
+import { fileError, isSystemError } from './failures.ts';
 import { lockFile } from './lock.ts';
+import { membersOf } from './members.ts';
 import { Receipts } from './receipts.ts';
 import { replaceFile, versionOf, type Companion } from './replace.ts';
 import { Trail } from './trail.ts';
@@ -26,6 +28,7 @@ import type {
   Selection,
   Store,
   StoredAccount,
+  StoredKey,
   Unreadable,
 } from '../store.ts';
 import { Vault } from '../vault.ts';
@@ -44,15 +47,17 @@ export interface FileStoreOptions {
   readonly masterKeys: readonly KeyObject[];
 }
 
-/** As `Decide`; may return a promise. */
-type Deciding<T> = (...existing: Parameters<Decide<T>>) => ReturnType<Decide<T>> | Promise<ReturnType<Decide<T>>>;
-
-/** The accounts' file as a store. Each operation reads the whole file, so that it is never out of date. */
+/**
+ * The accounts' file as a store. Each operation reads the whole file, so that it is never out of date; a text that it knows is not
+ * parsed again.
+ */
 export class FileStore implements Store {
   readonly recordsUse = false;
   readonly #file: string;
   readonly #env: Env;
   readonly #vault: Vault;
+  /** The text that was read or written last, and its accounts. Undefined if they depend on other files. */
+  #known: Content | undefined;
 
   constructor({ file, env, masterKeys }: FileStoreOptions) {
     this.#file = file;
@@ -75,8 +80,7 @@ export class FileStore implements Store {
     yield* selected.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  /** @param decide may take its time: the lock is held meanwhile */
-  async change<T>(ids: readonly string[], decide: Deciding<T>, once?: IdempotencyKey): Promise<Changed<T>> {
+  async change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>> {
     return this.#locked(async (path) => {
       const receipts = new Receipts(path);
       const receipt = once && receipts.find(once);
@@ -85,7 +89,7 @@ export class FileStore implements Store {
         const read = this.#read(path);
         const wanted = new Set(ids);
         const asked = read.accounts.filter(({ id }) => wanted.has(id));
-        const decision = await decide(new Map(asked.map((account) => [account.id, account])));
+        const decision = decide(new Map(asked.map((account) => [account.id, account])));
         const isKept = once !== undefined && decision.receipt !== undefined;
         const kept = isKept ? receipts.with(once, decision.receipt) : undefined;
         if (
@@ -157,9 +161,17 @@ export class FileStore implements Store {
     try {
       // Before the text: what changes in between is noticed when the text is to be replaced.
       const version = versionOf(path);
-      const { text, accounts, problems } = this.#parse(path, this.#vault);
+      const files = new Files();
+      const text = files.read(path);
+      if (text === this.#known?.text) return { version, ...this.#known };
+      // The store needs no credentials: one that opens shows that it has the right master key.
+      const { accounts, problems } = this.#parse(path, files, text, this.#vault);
       const [first] = problems;
-      if (first === undefined) return { version, text, accounts };
+      if (first === undefined) {
+        const readsOthers = files.seen.size > 1;
+        this.#known = readsOthers ? undefined : { text, accounts };
+        return { version, text, accounts };
+      }
       const others = problems.length === 1 ? '' : ` (and ${problems.length - 1} more: run "check")`;
       throw new AccountsError('store_invalid', formatFileProblem(first) + others);
     } catch (error) {
@@ -167,32 +179,33 @@ export class FileStore implements Store {
     }
   }
 
-  /** @param text in place of what the file holds */
-  #parse(
-    path: string,
-    vault?: Vault,
-    text?: string,
-  ): Pick<Read, 'text' | 'accounts'> & { readonly problems: readonly FileProblem[] } {
-    const file = new YamlFile(path, new Files(), dirname(this.#file), text);
-    const accounts = readAccounts(file, this.#env, vault);
-    return { text: file.text, accounts, problems: file.problems };
+  /** Reads a text as the file's. @param vault undefined: no sealed text is opened */
+  #parse(path: string, files: Files, text: string, vault?: Vault): Parsed {
+    const file = new YamlFile(path, files, dirname(this.#file), text);
+    const accounts = readAccounts(file, this.#env, vault, 'one');
+    return { accounts, problems: file.problems };
   }
 
   /** Returns false if the file was changed meanwhile, and another attempt is worth it. */
   #write(path: string, read: Read, { accounts: changed, events, receipts }: Written, attempt: number): boolean {
     if (changed.length === 0 && receipts === undefined && events.length === 0) return true;
-    const wanted = new Map([...read.accounts, ...changed].map((account) => [account.id, account]));
-    refuseDuplicates([...wanted.values()]);
-    const { text, part, ids } =
+    const ids = new Set(changed.map(({ id }) => id));
+    refuseDuplicates(
+      read.accounts.filter(({ id }) => !ids.has(id)),
+      changed,
+    );
+    const { text, part, accounts } =
       changed.length === 0
-        ? { text: read.text, part: 'accounts: []', ids: [] }
+        ? { text: read.text, part: 'accounts: []', accounts: [] }
         : changedText(read.text, read.accounts, changed);
-    const expected = ids.flatMap((id) => wanted.get(id) ?? []);
+    let rewritten: readonly StoredAccount[] = [];
     const check = (candidate: string): void => {
       // Sealed texts are not opened: they may be sealed with another master key from now on.
-      const { accounts, problems } = this.#parse(candidate, undefined, part);
-      if (problems.length === 0 && isDeepStrictEqual(accounts.map(membersOf), expected.map(membersOf))) return;
-      throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
+      const parsed = this.#parse(candidate, new Files(), part);
+      rewritten = parsed.accounts;
+      const isRight = isDeepStrictEqual(rewritten.map(membersOf), accounts.map(membersOf));
+      if (parsed.problems.length === 0 && isRight) return;
+      throw new AccountsError('store_invalid', `${displayName(path)} ${parsed.problems[0]?.message ?? entangled}`);
     };
     const takeAway = new Trail(path).append(events);
     let written: boolean;
@@ -204,6 +217,7 @@ export class FileStore implements Store {
       throw error;
     }
     if (!written) takeAway();
+    else if (this.#known !== undefined) this.#known = { text, accounts: replaced(read.accounts, rewritten) };
     if (!written && attempt === attempts) {
       throw new AccountsError('store_changed', `${displayName(path)} was changed by another program: try again`);
     }
@@ -211,14 +225,7 @@ export class FileStore implements Store {
   }
 
   #failure(error: unknown): unknown {
-    if (error instanceof AccountsError) return error;
-    const name = displayName(this.#file);
-    if (error instanceof WrongValue) return new AccountsError('store_unavailable', `${name}: ${error.message}`, error);
-    if (!isSystemError(error)) return error;
-    const known = failures[error.code];
-    if (known !== undefined) return new AccountsError(known[0], `${name} ${known[1]}`, error);
-    const other = error.path === undefined ? name : displayName(error.path);
-    return new AccountsError('store_unavailable', `${other} cannot be used: ${error.code}`, error);
+    return fileError(displayName(this.#file), error);
   }
 }
 
@@ -229,42 +236,40 @@ interface Written {
   readonly receipts: Companion | undefined;
 }
 
-/** A version of the file that was read and found valid. */
-interface Read {
-  readonly version: string;
+/** A valid text and its accounts. */
+interface Content {
   readonly text: string;
   readonly accounts: readonly StoredAccount[];
 }
 
-/** An error of the file system, or of a call to it. */
-function isSystemError(error: unknown): error is { readonly code: string; readonly path?: string } {
-  return error instanceof Error && 'syscall' in error && 'code' in error && typeof error.code === 'string';
+/** A version of the file that was read and found valid. */
+interface Read extends Content {
+  readonly version: string;
+}
+
+interface Parsed {
+  readonly accounts: readonly StoredAccount[];
+  readonly problems: readonly FileProblem[];
 }
 
 const entangled = 'would be changed in more than was asked for: write out its aliases (*name) first';
 
-const cannotWrite = 'make the change where the file comes from';
+/** Accounts with the new versions of some in their places, and with new ones at the end. */
+function replaced(accounts: readonly StoredAccount[], changed: readonly StoredAccount[]): readonly StoredAccount[] {
+  return [...new Map([...accounts, ...changed].map((account) => [account.id, account])).values()];
+}
 
-const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> = {
-  EROFS: ['store_read_only', `is on a read-only file system: ${cannotWrite}`],
-  EACCES: ['store_read_only', `or its folder may not be written by this user: ${cannotWrite}`],
-  EPERM: ['store_read_only', `belongs to another user: ${cannotWrite}, or as that user`],
-  ENOSPC: ['disk_full', 'was not changed: no space is left on the device'],
-  EDQUOT: ['disk_full', 'was not changed: the disk quota is used up'],
-  ENOENT: ['store_unavailable', 'does not exist'],
-};
-
-/** @throws AccountsError `key_exists` if two keys would have the same id or the same hash */
-function refuseDuplicates(accounts: readonly StoredAccount[]): void {
-  const seen = new Set<string>();
-  for (const account of accounts) {
-    for (const { id, hash } of account.keys) {
-      for (const name of [`id ${id}`, `hash ${hash}`]) {
-        if (seen.has(name)) {
-          throw new AccountsError('key_exists', `a key of account ${account.id} is already in the store: ${id}`);
-        }
-        seen.add(name);
+/** @throws AccountsError `key_exists` if a changed account has a key with the id or the hash of another key */
+function refuseDuplicates(others: readonly StoredAccount[], changed: readonly StoredAccount[]): void {
+  const [ids, hashes] = [new Set<string>(), new Set<string>()];
+  const add = ({ id, hash }: StoredKey): void => void (ids.add(id), hashes.add(hash));
+  for (const { keys } of others) keys.forEach(add);
+  for (const account of changed) {
+    for (const key of account.keys) {
+      if (ids.has(key.id) || hashes.has(key.hash)) {
+        throw new AccountsError('key_exists', `a key of account ${account.id} is in the store already: ${key.id}`);
       }
+      add(key);
     }
   }
 }

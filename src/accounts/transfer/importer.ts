@@ -1,5 +1,5 @@
 import { AccountsError } from '../accounts-error.ts';
-import { membersOf } from '../file/edit.ts';
+import { membersOf } from '../file/members.ts';
 import { refuseEqual, rewrap } from '../changes.ts';
 import type { OperationsOptions } from '../operations.ts';
 import type { AuditEvent, StoredAccount } from '../store.ts';

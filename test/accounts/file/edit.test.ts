@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { changedText, membersOf } from '../../../src/accounts/file/edit.ts';
+import { changedText } from '../../../src/accounts/file/edit.ts';
+import { membersOf } from '../../../src/accounts/file/members.ts';
 import { readAccounts } from '../../../src/accounts/file/read.ts';
 import { disableEncryption, enableEncryption, issueKey, newAccount, revokeKey } from '../../../src/accounts/changes.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
@@ -262,9 +263,9 @@ describe('a long list', () => {
   test.each(['a0', 'a1', 'a250', 'a499', 'new'])('is parsed only around a change of %s', (id) => {
     const before = read(text);
     const account = before.find((each) => each.id === id) ?? newAccount(undefined, id, 'New');
-    const { text: whole, part, ids } = changedText(text, before, [{ ...account, name: 'Changed' }]);
+    const { text: whole, part, accounts } = changedText(text, before, [{ ...account, name: 'Changed' }]);
     expect(part.length).toBeLessThan(200);
-    expect(read(part).map((each) => each.id)).toEqual(ids);
+    expect(read(part)).toEqual(accounts);
     const expected = before.map((each) => (each.id === id ? 'Changed' : 'A'));
     expect(read(whole).map(({ name }) => name)).toEqual(id === 'new' ? [...expected, 'Changed'] : expected);
     expect(diff(text, whole)).toEqual(

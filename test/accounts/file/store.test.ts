@@ -72,6 +72,31 @@ describe('a file', () => {
     expect(text(folder)).toBe(reference + added.slice(one.length));
   });
 
+  test('that was changed by hand between two operations is read again, and so are files that it refers to', async () => {
+    const key = '\n    encryption: { test: { enabled: true, key: { file: aes }, iv: 0123456789abcdef } }\n';
+    const plain = 'accounts:\n  - id: a\n    name: A\n';
+    const folder = new Folder({ 'accounts.yaml': plain, aes: 'k'.repeat(32) });
+    const store = storeOn(folder);
+    await deactivate(store, 'a');
+    await add(store, 'b');
+    folder.write({ 'accounts.yaml': text(folder).replace('name: A', 'name: Z') });
+    expect(await store.read('a')).toMatchObject({ name: 'Z', active: false });
+    folder.write({ 'accounts.yaml': plain.trimEnd() + key });
+    expect((await store.read('a'))?.encryption.test?.credentials?.key).toBe('k'.repeat(32));
+    folder.write({ aes: 'l'.repeat(32) });
+    expect((await store.read('a'))?.encryption.test?.credentials?.key).toBe('l'.repeat(32));
+  });
+
+  test('has after a change what it has for another reader', async () => {
+    const folder = new Folder({ 'accounts.yaml': 'accounts:\n  - id: a\n    name: A\n  - id: b\n    name: B\n' });
+    const store = storeOn(folder);
+    await add(store, 'c');
+    await deactivate(store, 'b');
+    const accounts = async (from: Store) => Promise.all(['a', 'b', 'c'].map((id) => from.read(id)));
+    expect(await accounts(store)).toEqual(await accounts(storeOn(folder)));
+    expect(await accounts(store)).toMatchObject([{ active: true }, { active: false }, { name: 'c' }]);
+  });
+
   test('that was changed by hand meanwhile is read again, and decided on again', async () => {
     const folder = new Folder({ 'accounts.yaml': one });
     let times = 0;

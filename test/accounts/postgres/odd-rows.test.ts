@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { hashOf } from '../../../src/accounts/api-key.ts';
-import { membersOf } from '../../../src/accounts/file/edit.ts';
+import { membersOf } from '../../../src/accounts/file/members.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
 import { Importer } from '../../../src/accounts/transfer/importer.ts';

@@ -1,0 +1,98 @@
+import { stringify } from 'yaml';
+import { isPlainScalar } from '../../yaml/simple-scalar.ts';
+import { environmentNames } from '../api-key.ts';
+import { rfc3339 } from '../dates.ts';
+import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
+
+/** A value as it is written in the accounts' file. Undefined members are not written. */
+export type Plain = string | boolean | readonly Members[] | Members;
+export interface Members {
+  readonly [name: string]: Plain | undefined;
+}
+
+export function isMembers(value: Plain | undefined): value is Members {
+  return typeof value === 'object' && !isList(value);
+}
+
+export function isList(value: Plain | undefined): value is readonly Members[] {
+  return Array.isArray(value);
+}
+
+/** An account as it is written in the file. */
+export function membersOf(account: StoredAccount): Members {
+  const encryption: Record<string, Members> = {};
+  for (const environment of environmentNames) {
+    const one = account.encryption[environment];
+    if (one !== undefined) encryption[environment] = encryptionOf(one);
+  }
+  return {
+    id: account.id,
+    name: account.name,
+    active: account.active,
+    keys: account.keys.map(({ id, prefix, hash, createdAt, expiresAt, revokedAt }) => ({
+      id,
+      prefix,
+      sha256: hash,
+      createdAt: rfc3339(createdAt),
+      expiresAt: dateOf(expiresAt),
+      revokedAt: dateOf(revokedAt),
+    })),
+    encryption: Object.keys(encryption).length === 0 ? undefined : encryption,
+  };
+}
+
+function encryptionOf({ enabled, encoding, credentials, previous }: StoredEncryption): Members {
+  return {
+    enabled,
+    ...credentialsOf(credentials),
+    encoding,
+    format: formatOf(credentials, 'text'),
+    createdAt: dateOf(credentials?.createdAt),
+    previous: previous && {
+      ...credentialsOf(previous.credentials),
+      format: formatOf(previous.credentials, credentials?.format ?? 'text'),
+      until: rfc3339(previous.until),
+    },
+  };
+}
+
+function credentialsOf(credentials: StoredCredentials | undefined): Members {
+  return { key: credentials?.key, iv: credentials?.iv };
+}
+
+/** Optional members with default values are left out. */
+function formatOf(credentials: StoredCredentials | undefined, usual: StoredCredentials['format']): string | undefined {
+  return credentials?.format === usual ? undefined : credentials?.format;
+}
+
+function dateOf(time: number | undefined): string | undefined {
+  return time === undefined ? undefined : rfc3339(time);
+}
+
+/**
+ * An item of a list in lines, one member on each: the form that is read without the parser.
+ *
+ * @param indent the spaces before its dash
+ */
+export function itemLines(item: Members, indent: string): string {
+  const column = `${indent}  `;
+  return `${indent}- ${linesOf(item, column).slice(column.length)}`;
+}
+
+function linesOf(members: Members, indent: string): string {
+  let lines = '';
+  for (const [name, value] of Object.entries(members)) {
+    if (value === undefined) continue;
+    lines += `${indent}${name}:`;
+    if (isMembers(value)) lines += `\n${linesOf(value, `${indent}  `)}`;
+    else if (!isList(value)) lines += ` ${scalarText(value)}\n`;
+    else if (value.length === 0) lines += ' []\n';
+    else lines += `\n${value.map((item) => itemLines(item, `${indent}  `)).join('')}`;
+  }
+  return lines;
+}
+
+function scalarText(value: string | boolean): string {
+  if (typeof value === 'boolean' || isPlainScalar(value)) return String(value);
+  return stringify(value, { lineWidth: 0, blockQuote: false }).trimEnd();
+}
