@@ -17,7 +17,7 @@ RUN npm pkg delete devDependencies \
       delete bill.metadata.timestamp; \
       bill.metadata.component.name = JSON.parse(fs.readFileSync("package.json", "utf8")).name; \
       console.log(JSON.stringify(bill, null, 2));' >sbom.cdx.json
-# Half of what packages ship is for those who develop them: declarations, sources, maps, tests and documents.
+# Half of the packages' files are only for development: declarations, sources, maps, tests and documents.
 RUN rm node_modules/.package-lock.json \
  && find /app/node_modules -type f -regex '.*\.\([cm]?ts\|map\)' -delete \
  && find /app/node_modules -type d -regex '.*/node_modules/\(@[^/]*/\)?[^/]*/\(tests?\|docs\|benchmarks?\|examples\)' \
@@ -31,7 +31,7 @@ RUN npm ci --ignore-scripts
 COPY tsconfig.json vite.config.ts vite.sidecar.config.ts ./
 COPY src src
 RUN npm run build
-# What V8 compiles at a start. Node uses it only under the flags and as the user that it was made with.
+# V8's compile cache of a start. Node uses it only with the same flags and user.
 COPY Dockerfile ./
 COPY scripts/bake-compile-cache.ts scripts/
 RUN mkdir compile-cache && chown 65532:65532 compile-cache
@@ -65,11 +65,11 @@ COPY config/sidecar.schema.json config/accounts.schema.json config/
 COPY --from=build /app/bin bin
 COPY --from=build /app/dist dist
 COPY --from=build /app/compile-cache compile-cache
-# A number, so that Kubernetes can see that it is not root.
+# A number, so that Kubernetes can verify that it is not root.
 USER 65532:65532
 EXPOSE 8080 9090
 # The heap follows the container's memory limit. Bodies are outside the heap, so that most of the memory is left for them.
 # From 64 MiB on V8 collects all of it: with a smaller start, large bodies make it collect for every request.
-# What the thread took that loads the configuration goes back to the system, instead of being kept for the next one.
+# The memory of the thread that loads the configuration is returned to the system and not kept for the next thread.
 ENTRYPOINT ["node", "--disable-sigusr1", "--disable-warning=DEP0060", "--max-semi-space-size=16", "--initial-heap-size=64", "--max-old-space-size-percentage=35", "--no-memory-pool-share-memory-on-teardown", "/app/dist/main.js"]
 CMD ["serve"]

@@ -1,8 +1,8 @@
 import { defineConfig, type Plugin } from 'vite';
 
 /**
- * What prom-client loads and the sidecar does not use: exemplars of OpenTelemetry, the push gateway with TLS, and clusters. It is
- * left out, because every start would take its time and its memory.
+ * Parts of prom-client that the sidecar does not use: exemplars of OpenTelemetry, the push gateway with TLS, and
+ * clusters. They are left out, because they would cost time and memory at every start.
  */
 const unused: Plugin = {
   name: 'unused',

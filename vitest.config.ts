@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
-/** Functions and files, nothing that waits: seconds, for each save. */
+/** Functions and files without waiting: takes seconds, for each save. */
 const unit = [
   'test/*/{changes,credentials,cipher,encoding,envelope,json,sole-member,key-maker,tally,vault,operations}.test.ts',
   'test/accounts/file/{directory,edit,odd-files,read,trail}.test.ts',
@@ -23,7 +23,7 @@ export default defineConfig({
   test: {
     // Processes, not threads: tests send signals and watch what leaves the process.
     pool: 'forks',
-    // Mostly they wait.
+    // As many workers as cores, because tests mostly wait.
     maxWorkers: '100%',
     // Long enough for a busy machine; no test waits for it to pass.
     testTimeout: 30_000,
@@ -43,7 +43,7 @@ export default defineConfig({
           testTimeout: 180_000,
         },
       },
-      // All the rest: commands, databases, containers, documents.
+      // Everything else: commands, databases, containers, documents.
       {
         extends: true,
         test: { name: 'system', include: ['test/**/*.test.ts'], exclude: [...unit, ...gateway, ...console] },

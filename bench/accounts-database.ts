@@ -16,7 +16,7 @@ const batch = 1_000;
 const lookedUp = 100;
 const figures = 5;
 
-/** A database with the accounts of merchants in it, more and more of them. */
+/** A database with an increasing number of merchants' accounts. */
 export class AccountsDatabase {
   readonly url: string;
   /** Its URL, as in a configuration. */
@@ -49,7 +49,7 @@ export class AccountsDatabase {
     return Number(rows[0]?.count);
   }
 
-  /** Adds accounts until there are so many. */
+  /** Adds accounts up to this number. */
   async fillTo(size: number): Promise<void> {
     while (this.#size < size) {
       const from = this.#size;
@@ -64,7 +64,7 @@ export class AccountsDatabase {
     await this.#pool.query('ANALYZE');
   }
 
-  /** Looks up keys that are not held, one after the other. Milliseconds for one, several times. */
+  /** Looks up keys that are not cached, one after the other. Returns milliseconds per look-up, several times. */
   async lookUps(): Promise<number[]> {
     const ignore = (): void => {};
     const directory = new PostgresDirectory({

@@ -12,11 +12,11 @@ import type { Stage } from './stage.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 import { withSidecar } from './with-sidecar.ts';
 
-/** What a sidecar takes apart from CPU time. */
+/** The resources of a sidecar apart from CPU time. */
 export interface Footprint {
   readonly title: string;
   readonly unit: 'ms' | 'MB' | 'bytes';
-  /** The most that it should be. */
+  /** The limit that it should not exceed. */
   readonly goal: number;
   readonly figure: Spread;
 }
@@ -24,7 +24,7 @@ export interface Footprint {
 const megabyte = 1024 ** 2;
 const connections = 32;
 
-/** Measures the sidecar in fresh processes: what it takes before, under and after load. */
+/** Measures the resources of the sidecar in fresh processes, before, under and after load. */
 export async function footprint(
   stage: Stage,
   { rounds, seconds, warmUp }: Pick<Pace, 'rounds' | 'seconds' | 'warmUp'>,
@@ -34,7 +34,7 @@ export async function footprint(
   for (let round = 0; round < rounds; round += 1) {
     await withSidecar(stage, { merchants: merchantsOf(10, 'encrypting') }, async ({ process }, startUp) => {
       figures.start.push(startUp);
-      // What only the start has taken is given back a moment later.
+      // Memory that only the start needs is freed a moment later.
       await setTimeout(2_000);
       figures.idle.push(residentMemory(process.pid) / megabyte);
     });

@@ -15,7 +15,7 @@ import { withSidecar } from './with-sidecar.ts';
 /** How one figure changes with one size. */
 export interface Curve {
   readonly title: string;
-  /** What grows. */
+  /** The size that grows. */
   readonly size: string;
   readonly unit: string;
   readonly points: readonly { readonly at: number; readonly figure: Spread }[];

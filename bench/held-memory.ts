@@ -58,7 +58,7 @@ export async function memoryWhileSealing(port: number, memory: () => number): Pr
   let received = 0;
   socket.on('data', (chunk: Buffer) => {
     received += chunk.length;
-    // In hex, twice as long as it was.
+    // Hex doubles its length.
     const sealed = Math.floor(received / 2 / megabyte);
     const step = sealed - (sealed % 128);
     if (!measured.has(step)) measured.set(step, memory());

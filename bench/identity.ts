@@ -3,7 +3,7 @@ import { ResponseReader, headerOf, type Response } from './response-reader.ts';
 import { brokenRequests, exchangesOf, type Expected } from './exchanges.ts';
 import type { Workload } from './workloads.ts';
 
-/** How many merchants' exchanges are tried. */
+/** The number of merchants whose exchanges are checked. */
 const tried = 5;
 
 /**

@@ -23,7 +23,7 @@ export function writeRequests(file: string, requests: readonly Buffer[]): void {
   writeFileSync(file, Buffer.concat(requests.flatMap((request) => [Buffer.from(`${request.length}\n`), request])));
 }
 
-/** As many requests as the server can serve, over so many connections. */
+/** Sends as many requests as the server can serve, over this many connections. */
 export async function runLoad(port: number, file: string, connections: number, seconds: number): Promise<Load> {
   const script = fileURLToPath(new URL('load.lua', import.meta.url));
   const limits = ['--threads', '1', '--connections', String(connections), '--duration', `${seconds}s`];
@@ -31,7 +31,7 @@ export async function runLoad(port: number, file: string, connections: number, s
   return JSON.parse(output.slice(output.lastIndexOf('{'))) as Load;
 }
 
-/** So many requests a second, whether or not the server keeps up. */
+/** Sends this many requests a second, whether or not the server keeps up. */
 export async function runFixedRate(port: number, file: string, rate: number, seconds: number): Promise<Latency> {
   const program = fileURLToPath(new URL('fixed-rate.ts', import.meta.url));
   return JSON.parse(

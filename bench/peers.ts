@@ -14,7 +14,7 @@ import type { Command } from './processes.ts';
 import { project, sidecarCommand } from './sidecar.ts';
 import type { Workload } from './workloads.ts';
 
-/** The place in which a peer runs. */
+/** The environment in which a peer runs. */
 export interface Place {
   /** A directory of its own. */
   readonly directory: string;
@@ -26,7 +26,7 @@ export interface Place {
 export interface Peer {
   readonly name: string;
   readonly title: string;
-  /** Whether it knows API keys and envelopes; one that does not is measured with pass-through alone. */
+  /** Whether it supports API keys and envelopes. Others are measured with pass-through only. */
   readonly identifies: boolean;
   /** Bytes of the largest body that it is measured with; it holds bodies in whole. */
   readonly mostBytes?: number;

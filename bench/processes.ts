@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { connect, createServer, type AddressInfo } from 'node:net';
 
-/** What to run. */
+/** The program to run. */
 export interface Command {
   readonly command: string;
   readonly args: readonly string[];

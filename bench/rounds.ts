@@ -66,7 +66,7 @@ export async function measure(stage: Stage, workload: Workload, peers: readonly 
     const rounds: Sample[][] = [];
     for (let round = 0; round < pace.rounds; round += 1) {
       const samples: Sample[] = [];
-      // Each round begins with another peer, so that none always follows the same one.
+      // Each round begins with another peer, so that a peer does not always follow the same one.
       const order = [...servers.slice(round % servers.length), ...servers.slice(0, round % servers.length)];
       for (const server of order) samples.push(await sample(server, workload, file, pace));
       rounds.push(samples);

@@ -51,12 +51,12 @@ export function ratioTable(results: readonly Result[], titles: Readonly<Record<s
   ];
 }
 
-/** A goal, and by how much a figure falls short of it. @param reached as a share of the goal */
+/** A goal, and how far a figure is below it. @param reached as a share of the goal */
 function judged(reached: number, goal: number): string {
   return `goal ${goal} ${reached >= 1 ? 'met' : `missed by ${percent(1 - reached)}`}`;
 }
 
-/** What the sidecar takes apart from CPU time, beside the most that it should. */
+/** The resources of the sidecar apart from CPU time, with their limits. */
 export function footprintTable(footprint: readonly Footprint[]): Table {
   return [
     ['', 'measured', 'goal', ''],

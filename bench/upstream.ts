@@ -89,7 +89,7 @@ function serve(socket: Socket): void {
   socket.setNoDelay(true);
 }
 
-/** Writes `document` over and over until `size` bytes are sent, as fast as the other side takes them. */
+/** Writes `document` repeatedly until `size` bytes are sent, as fast as the other side reads. */
 function stream(socket: Socket, document: Buffer, size: number): void {
   let left = size;
   const write = (): void => {

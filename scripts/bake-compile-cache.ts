@@ -48,7 +48,7 @@ export async function bakeCompileCache(sidecar: BuiltSidecar, folder: string): P
   const exitCode = await new Promise<number | null>((resolve) => void running.once('exit', resolve));
   rmSync(directory, { recursive: true });
   if (exitCode !== 0) throw new Error(`the sidecar ended with ${exitCode}:\n${log}`);
-  // Node makes them for their owner alone.
+  // Node makes the files readable by their owner only.
   for (const file of globSync('*/*', { cwd: folder })) chmodSync(join(folder, file), 0o644);
 }
 

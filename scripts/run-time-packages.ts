@@ -26,14 +26,14 @@ export function lockedPackages(): ReadonlyMap<string, LockedPackage> {
   return new Map(Object.entries(packages).filter(([folder]) => folder !== ''));
 }
 
-/** Those of them that the image holds: neither for development nor optional. */
+/** The packages in the image: neither for development nor optional. */
 export function runTimePackages(): ReadonlyMap<string, LockedPackage> {
   return new Map(
     [...lockedPackages()].filter(([, { dev, optional, devOptional }]) => !(dev || optional || devOptional)),
   );
 }
 
-/** A package's name, from its folder: the last `node_modules/` is where it begins. */
+/** A package's name, which is the part of its folder after the last `node_modules/`. */
 export function nameOf(folder: string): string {
   return folder.slice(folder.lastIndexOf('node_modules/') + 'node_modules/'.length);
 }

@@ -1,4 +1,4 @@
-/** What `z.toJSONSchema` says of one member, as far as the page needs it. */
+/** The parts of `z.toJSONSchema` for one member that the page needs. */
 export interface JsonSchema {
   readonly type?: string;
   readonly title?: string;

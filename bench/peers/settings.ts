@@ -1,4 +1,4 @@
-/** What each peer is told, in a JSON file of its own. */
+/** The settings of each peer, in a JSON file. */
 export interface PeerSettings {
   readonly port: number;
   /** Port of the upstream, on 127.0.0.1. */

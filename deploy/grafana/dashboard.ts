@@ -32,7 +32,7 @@ import { trafficRows } from './traffic-rows.ts';
 
 const datasource: DataSourceRef = { type: 'prometheus', uid: '${datasource}' };
 
-/** What the dashboard shows, from top to bottom. */
+/** The rows of the dashboard, from top to bottom. */
 export const rows: readonly Row[] = [...trafficRows, ...operationRows];
 
 /** The dashboard as Grafana imports it. */
@@ -58,7 +58,7 @@ export function dashboard(): Dashboard {
   return builder.build();
 }
 
-/** Several values or all of them; "all" takes in what the label will have tomorrow, and `environment="none"`. */
+/** Several values or all of them. "All" includes later values of the label, and `environment="none"`. */
 function labelVariable(name: string, label: string, series: string): QueryVariableBuilder {
   const builder = new QueryVariableBuilder(name);
   // oxlint-disable-next-line unicorn/no-array-sort -- this is no array

@@ -146,7 +146,7 @@ export const operationRows: readonly Row[] = [
   },
 ];
 
-/** Of a metric that any program may have, only the sidecar's own. */
+/** Selects the sidecar's series of a metric that any program may have. */
 function ofProcess(expr: string): string {
   return `${expr} and on (job, instance) envelope_sidecar_build_info`;
 }

@@ -4,7 +4,7 @@ export interface Row {
   readonly panels: readonly Panel[];
 }
 
-/** A panel: what it shows and how it is read. */
+/** A panel: its queries and how to read it. */
 export interface Panel {
   readonly kind: 'stat' | 'timeseries';
   readonly title: string;

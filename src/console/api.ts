@@ -17,7 +17,7 @@ export type Member = Schemas['Configuration']['members'][number];
 export type AccountFilter = NonNullable<NonNullable<paths['/api/v1/accounts']['get']['parameters']['query']>['filter']>;
 type Problem = Schemas['Problem'];
 
-/** Why a request of the page was not carried out. */
+/** Why a request of the page failed. */
 export class Refused extends Error {
   /** The problem's `code`, or `unreachable`. */
   readonly code: string;

@@ -1,6 +1,6 @@
 import type { AuditEvent } from './api.ts';
 
-/** Audit events as CSV (RFC 4180), a line each. */
+/** Audit events as CSV (RFC 4180), one line each. */
 export function csvOf(events: readonly AuditEvent[]): string {
   const rows = events.map(({ at, actor, action, account, details }) => [
     at,
@@ -14,7 +14,7 @@ export function csvOf(events: readonly AuditEvent[]): string {
     .join('');
 }
 
-/** A spreadsheet takes a cell for a formula that begins so: a quote in front makes text of it. */
+/** A spreadsheet reads a cell that begins so as a formula. A leading quote makes it text. */
 const formula = /^[=+\-@\t\r]/;
 
 function cell(text: string): string {

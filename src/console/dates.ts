@@ -1,9 +1,9 @@
 import { signal } from '@preact/signals';
 
-/** How often `now` moves on, in milliseconds. */
+/** How often `now` is updated, in milliseconds. */
 const step = 5_000;
 
-/** The time that ages are told by, in epoch milliseconds. */
+/** The time to which ages are relative, in epoch milliseconds. */
 export const now = signal(Date.now());
 setInterval(() => {
   now.value = Date.now();
@@ -26,15 +26,15 @@ function length(milliseconds: number): string {
   return 'less than a minute';
 }
 
-/** How far away a time is: `3 days ago`, `in 2 hours`. */
+/** The distance of a time: `3 days ago`, `in 2 hours`. */
 export function distance(time: number, from: number): string {
   const apart = time - from;
-  // What has happened since `now` last moved on seems to lie ahead.
+  // An event after the last update of `now` would otherwise seem to be in the future.
   if (Math.abs(apart) < 45_000) return apart > 2 * step ? 'in a moment' : 'just now';
   return apart > 0 ? `in ${length(apart)}` : `${length(-apart)} ago`;
 }
 
-/** In full, in UTC as logs and the audit trail have it. */
+/** The full time in UTC, as in logs and the audit trail. */
 export function inFull(date: string): string {
   return `${date.slice(0, 19).replace('T', ' ')} UTC`;
 }

@@ -24,7 +24,10 @@ export type Opened = { readonly text: string } | { readonly fault: Fault };
 const blockBytes = 16;
 const encoder = new TextEncoder();
 
-/** What is wrong with a key or an IV in text form: 32 bytes, and at least 16 characters of which 16 bytes count. */
+/**
+ * The mistake in a key or an IV in text form. A key has 32 bytes; an IV has at least 16 characters, of which 16 bytes
+ * are used.
+ */
 export function faultOf({ key, iv }: Credentials): Fault | undefined {
   if (encoder.encode(key).length !== 32) return 'key_length';
   return encoder.encode(iv.slice(0, 16)).length === blockBytes ? undefined : 'iv_length';
@@ -38,8 +41,8 @@ export async function seal(text: string, credentials: Credentials, encoding: Enc
 }
 
 /**
- * Opens an envelope in the browser, or finds out why it does not open. The padding is looked at last and by hand,
- * because WebCrypto tells nothing of the plaintext where the padding is wrong.
+ * Opens an envelope in the browser, or explains why it does not open. The padding is checked separately, because
+ * WebCrypto returns no plaintext if the padding is wrong.
  *
  * @param sent the whole envelope, or its `data` alone
  */
@@ -63,7 +66,7 @@ export async function open(sent: string, credentials: Credentials): Promise<Open
   }
 }
 
-/** Lower-case hex SHA-256: what an API key is found by without being sent. */
+/** Lower-case hex SHA-256, for finding an API key without sending it. */
 export async function sha256(text: string): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest('SHA-256', encoder.encode(text))).toHex();
 }
@@ -96,7 +99,9 @@ function decode(data: string): Uint8Array<ArrayBuffer> | undefined {
   }
 }
 
-/** Decrypts whole blocks as they are: a block of padding that is right is put behind them, and taken off with itself. */
+/**
+ * Decrypts whole blocks with their padding: appends a block that decrypts to valid padding, which WebCrypto removes.
+ */
 async function decryptUnpadded(
   bytes: Uint8Array<ArrayBuffer>,
   key: CryptoKey,

@@ -40,7 +40,7 @@ function SignedIn({ session }: { session: Session }) {
   const main = useRef<HTMLElement>(null);
   const [first, ...rest] = path.value;
   const isFirst = useRef(true);
-  // With a keyboard or a screen reader, reading begins at the new page, not behind the link.
+  // With a keyboard or a screen reader, reading continues at the new page, not after the link.
   useEffect(() => {
     document.title = `${titleOf(session, path.value)} · ${texts.product}`;
     if (!isFirst.current) main.current?.focus();
@@ -122,7 +122,7 @@ function titleOf({ account }: Session, [first, id]: readonly string[]): string {
   return texts.pages[isPage(first ?? '') ? (first as PageName) : 'overview'];
 }
 
-/** What screen readers are told while the page goes on. */
+/** The live region for screen readers. */
 function Live() {
   const shown = notice.value;
   return (

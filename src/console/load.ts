@@ -3,21 +3,21 @@ import { useCallback, useEffect, useRef } from 'preact/hooks';
 import { Refused } from './api.ts';
 import { session } from './session.ts';
 
-/** What a page shows of the API. */
+/** Data of the API that a page shows. */
 export interface Loaded<Data> {
-  /** Undefined until the first response. It stays while a later one is waited for, or is a refusal. */
+  /** Undefined until the first response. Kept during later requests and after a refusal. */
   readonly data: ReadonlySignal<Data | undefined>;
   readonly refused: ReadonlySignal<Refused | undefined>;
-  /** Asks again. */
+  /** Loads again. */
   readonly reload: () => Promise<void>;
-  /** Shows what a change has returned, until the next response. */
+  /** Shows the result of a change until the next response. */
   readonly show: (data: Data) => void;
 }
 
 /**
- * Asks the API, again whenever `key` changes and every so often while the page can be seen.
+ * Loads from the API, again whenever `key` changes, and periodically while the page is visible.
  *
- * @param key what `asked` depends on
+ * @param key the dependency of `asked`
  * @param every milliseconds; undefined: once
  */
 export function useLoad<Data>(asked: () => Promise<Data>, key: string, every?: number): Loaded<Data> {
@@ -35,7 +35,7 @@ export function useLoad<Data>(asked: () => Promise<Data>, key: string, every?: n
 
   const reload = useCallback(async () => {
     const turn = (state.begun += 1);
-    // A response that has overtaken this one, or a change, tells of a later time.
+    // A later response or a change has already replaced this one.
     const isLate = (): boolean => turn <= state.shown;
     state.busy += 1;
     try {

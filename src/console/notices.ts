@@ -8,7 +8,7 @@ export interface Notice {
   readonly text: string;
 }
 
-/** What the page says of the last change, in a live region. */
+/** The message about the last change, in a live region. */
 export const notice = signal<Notice | undefined>(undefined);
 
 // It belongs to the page on which it is told, and to the session.
@@ -17,13 +17,13 @@ effect(() => {
   notice.value = undefined;
 });
 
-/** Tells that a change was made, and whether this sidecar works by it already. */
+/** Announces a change, and whether this sidecar has applied it. */
 export function tellChanged(text: string, { in_force: inForce }: { readonly in_force: boolean }): void {
   const told: Notice = inForce
     ? { tone: 'good', text: `${text} ${texts.inForce}` }
     : { tone: 'warn', text: `${text} ${texts.notInForce}` };
   notice.value = told;
-  // What needs no action goes by itself.
+  // A message that needs no action disappears after a time.
   setTimeout(() => {
     if (notice.value === told && told.tone === 'good') notice.value = undefined;
   }, 10_000);

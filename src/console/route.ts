@@ -28,7 +28,7 @@ export function linkTo(...segments: readonly string[]): string {
   return `#/${segments.map(encodeURIComponent).join('/')}`;
 }
 
-/** Leads to a page, at once: what is told next belongs to it. */
+/** Opens a page at once, so that the next message belongs to it. */
 export function goTo(...segments: readonly string[]): void {
   location.hash = linkTo(...segments);
   hash.value = location.hash;

@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 
 export type Role = 'viewer' | 'operator' | 'admin';
 
-/** Who is signed in, as the server tells it. */
+/** The signed-in operator, as the server reports it. */
 export interface Session {
   readonly name: string;
   readonly role: Role;
@@ -20,10 +20,10 @@ export const session = signal<Session | null | undefined>(undefined);
 /** Whether the sign-in page says that a session has ended. */
 export const sessionEnded = signal(false);
 
-/** Whether the API is away: pages show what they have, and say so. */
+/** Whether the API is unreachable. Pages then keep their data and say so. */
 export const unreachable = signal(false);
 
-/** Whether changes may be offered. The API refuses them by itself, whatever the page offers. */
+/** Whether the page offers changes. The API itself refuses those that are not permitted. */
 export function mayChange(): boolean {
   return hasRoleToChange() && session.value?.accounts_writable === true;
 }
@@ -37,7 +37,7 @@ function hasRoleToChange(): boolean {
   return session.value !== undefined && session.value !== null && session.value.role !== 'viewer';
 }
 
-/** Drops what the page knows, because the server no longer accepts the session. */
+/** Drops all data of the page, because the server no longer accepts the session. */
 export function endSession(): void {
   if (session.value !== null && session.value !== undefined) sessionEnded.value = true;
   session.value = null;
@@ -45,7 +45,7 @@ export function endSession(): void {
 
 const place = '/console/session';
 
-/** Asks the server who is signed in. */
+/** Loads the signed-in operator from the server. */
 export async function resume(): Promise<void> {
   try {
     const response = await fetch(place);
@@ -79,7 +79,7 @@ export async function signOut(): Promise<void> {
   try {
     await fetch(place, { method: 'DELETE' });
   } catch {
-    // The cookie ends with its time; what the page knows goes now.
+    // The cookie expires later, but the page's data is dropped now.
   }
   session.value = null;
   sessionEnded.value = false;

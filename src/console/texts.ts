@@ -1,7 +1,7 @@
 import type { Refusal } from './api.ts';
 import type { Fault } from './envelope.ts';
 
-/** All that the page says, in English. */
+/** All texts of the page, in English. */
 export const texts = {
   product: 'envelope-sidecar',
   console: 'Operators’ console',
@@ -364,7 +364,7 @@ export const texts = {
     unreadable: 'Some accounts are left out because their stored values are invalid:',
   },
 
-  /** Each refusal in a sentence, by its code, for people who look after accounts. */
+  /** An explanation of each refusal for operators, by its code. */
   refusals: {
     missing_api_key: 'The request had no Authorization header.',
     malformed_api_key: 'The Authorization header is not "Bearer" and an API key.',

@@ -75,7 +75,7 @@ describe('the rules', () => {
       metadata: { name: 'envelope-sidecar' },
       spec: parsed,
     };
-    const how = '# Made of rules.yaml by `npm test -- test/deploy/prometheus.test.ts -u`.\n';
+    const how = '# Generated from rules.yaml by `npm test -- test/deploy/prometheus.test.ts -u`.\n';
     await expect(await formatted(path, how + stringify(object, { lineWidth: 0 }))).toMatchFileSnapshot(resolve(path));
   });
 });

@@ -55,7 +55,7 @@ export class Command {
     return this.log.filter((entry) => entry['msg'] === msg);
   }
 
-  /** Resolves as soon as `test` holds for what was written; rejects if the process ends before. */
+  /** Resolves as soon as `test` holds for the output; rejects if the process ends before. */
   until(test: () => boolean): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#changed = () => {
@@ -68,7 +68,7 @@ export class Command {
     });
   }
 
-  /** The entries with this message, as soon as there are so many. */
+  /** The entries with this message, as soon as there are `count`. */
   async untilEntries(msg: string, count = 1): Promise<readonly LogEntry[]> {
     await this.until(() => this.entries(msg).length >= count);
     return this.entries(msg);

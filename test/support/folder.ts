@@ -26,7 +26,7 @@ export class Folder {
     writeAll(this.path, contents);
   }
 
-  /** Writes what is no text. */
+  /** Writes bytes. */
   writeBytes(name: string, bytes: Buffer): void {
     writeFileSync(this.file(name), bytes);
   }
@@ -76,7 +76,7 @@ export function sidecarFile(upstream: string, more: Contents = {}): Contents {
     environments: { test: { upstream } },
     accounts: { file: 'accounts.yaml' },
     routes: [{ path: '/api/s2s/*', envelope: true }],
-    // Tests try a key until it works, which must not be limited as guessing.
+    // Tests repeat a key until it works, which must not be limited as guessing.
     limits: { failedKeys: '100000/1m' },
     ...more,
   };

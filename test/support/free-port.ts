@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 
-/** A port that was free a moment ago: for what must know its port before it listens. */
+/** A port that was free a moment ago, for programs that must know their port before they listen. */
 export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');

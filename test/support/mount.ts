@@ -23,7 +23,7 @@ export class Mount extends Folder {
     execFileSync('mount', ['-o', 'remount,ro', this.path]);
   }
 
-  /** Leaves no byte free, or so many. */
+  /** Leaves no byte free, or this many. */
   fill(free = 0): void {
     const filler = this.file('filler');
     for (let size = 65_536; size > 0; size = Math.floor(size / 2)) {

@@ -34,26 +34,26 @@ export function describeWithPostgres(name: string, tests: () => void): void {
   describeUnless(postgresPrograms === undefined ? 'PostgreSQL not found' : undefined, name, tests);
 }
 
-/** A server of this file's own, reached through a socket in a folder of its own. */
+/** A server for one test file, reached through a socket in its own folder. */
 export interface TestPostgres {
-  /** Makes a database with the accounts' tables, empty; its URL. */
+  /** Creates an empty database with the accounts' tables. Returns its URL. */
   createDatabase(): Promise<string>;
-  /** Carries out SQL as the owner, by psql, and returns what it prints: unaligned rows. */
+  /** Runs SQL as the owner with psql, and returns its output: unaligned rows. */
   psql(url: string, sql: string): Promise<string>;
   /** Stops the server as a crash would: statements in progress are broken off. */
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** Listens on a port and passes on what comes. */
+  /** Listens on a port and forwards all data. */
   proxy(url: string): Promise<TestProxy>;
 }
 
-/** A way to the server that can be cut. Closed when the test is over. */
+/** A proxy to the server that can be cut. Closed when the test is over. */
 export interface TestProxy {
-  /** The URL of the same database, through here. */
+  /** The URL of the same database through this proxy. */
   readonly url: string;
-  /** Ends all connections and takes no new ones, until `mend`. */
+  /** Ends all connections and refuses new ones until `mend`. */
   cut(): void;
-  /** Forwards nothing any more, as if the cable were pulled; new connections get no response either. */
+  /** Stops forwarding, as if the cable were pulled. New connections get no response either. */
   freeze(): void;
   /** Forwards the clients' bytes, but not the server's. */
   mute(): void;

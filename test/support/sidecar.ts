@@ -11,7 +11,7 @@ import type { Credentials } from '../../src/envelope/credentials.ts';
 import { codecOf as codecFor, parseCredentials } from '../../src/envelope/formats.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 
-/** Keys and credentials that tests send. */
+/** The keys and credentials of tests. */
 export const keys = {
   /** Of `acme`, which encrypts in test. */
   acme: 'sk_test_acmeacmeacmeacmeacmeacme',

@@ -115,7 +115,7 @@ export function targetsAround(
   const ways = letters === 'of ASCII' ? encodings : [...encodings, unfolded, unfolded];
   const path = fc.constantFrom(...paths).map((text) => text.split('/').slice(1));
   const names = paths.flatMap((text) => text.split('/').slice(1));
-  // One path or the start of one, something in between, and the end of another.
+  // A path or its start, something in between, and the end of another path.
   const crossed = fc
     .tuple(path, fc.nat(4), fc.array(fc.constantFrom(...odd, ...names), { maxLength: 3 }), path, fc.nat(4))
     .map(([from, end, between, to, begin]) => from.slice(0, end).concat(between, to.slice(begin)));

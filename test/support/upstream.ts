@@ -52,7 +52,7 @@ export async function startUpstream(respond: Respond = ok, defer?: Defer): Promi
   return { ...upstream, seen };
 }
 
-/** Starts an upstream whose handler gets the request as soon as its head is there. */
+/** Starts an upstream whose handler gets the request as soon as its head has arrived. */
 export async function startRawUpstream(
   handler: (req: IncomingMessage, res: ServerResponse) => void,
   defer: Defer = onTestFinished,

@@ -1,4 +1,4 @@
-/** Addresses of loopback, each given once: the other side knows a client by it. */
+/** Loopback addresses, each used once, so that the other side can identify a client by it. */
 export class Addresses {
   #given = 0;
 

@@ -1,13 +1,13 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net';
 import { securedByServer, type PeerTls } from '../load/tls-socket.ts';
 
-/** A server that is nothing but bytes, as the sidecar's upstream. */
+/** A server of raw bytes, as the sidecar's upstream. */
 export interface ByteServer {
   readonly origin: string;
   close(): Promise<void>;
 }
 
-/** @param onData called with all bytes of a connection that were not taken yet; gives back those that it leaves */
+/** @param onData called with all unprocessed bytes of a connection; returns those that it does not process */
 export async function startByteServer(
   onData: (bytes: string, socket: Socket) => string,
   tls?: PeerTls,

@@ -2,17 +2,17 @@ import * as fc from 'fast-check';
 import { keptCases } from './kept.ts';
 import { Tally, type OpenPart, type Part } from './part.ts';
 
-/** What came of a part. */
+/** The result of a part. */
 export interface PartReport {
   readonly name: string;
   readonly cases: number;
   readonly seconds: number;
   readonly counts: ReadonlyMap<string, number>;
-  /** What was violated and by which case, as small as it could be made; undefined if all properties hold. */
+  /** The violated property and the smallest case found; undefined if all properties hold. */
   readonly failure: string | undefined;
 }
 
-/** Runs the kept cases of a part and then so many new ones, in lanes beside each other. */
+/** Runs the kept cases of a part and then `cases` new ones, in parallel lanes. */
 export async function runPart<Case>(part: Part<Case>, cases: number, seed: number): Promise<PartReport> {
   const tally = new Tally();
   const startedAt = performance.now();
@@ -55,7 +55,7 @@ async function replay<Case>(part: Part<Case>, { check }: OpenPart<Case>): Promis
   return undefined;
 }
 
-/** Each lane runs cases of its own seed, one after the other. */
+/** Each lane has its own seed and runs its cases one after the other. */
 class Lanes<Case> {
   readonly #part: Part<Case>;
   readonly #seed: number;
@@ -96,8 +96,8 @@ class Lanes<Case> {
   }
 
   /**
-   * Runs what was under way when a lane failed again, each case alone, and shrinks the one that fails: what goes wrong
-   * inside the sidecar may be seen by another lane first.
+   * After a lane has failed, runs each case that was in progress again, alone, and shrinks the one that fails, because
+   * another lane may be the first to notice a fault inside the sidecar.
    */
   async isolate({ check }: OpenPart<Case>): Promise<string | undefined> {
     const failed = this.#failed?.lane ?? 0;

@@ -4,17 +4,17 @@ import { connectTo, readyEvent, reset } from '../load/tls-socket.ts';
 import type { Addresses } from './addresses.ts';
 import type { Entry } from './sidecar.ts';
 
-/** How long a connection may be neither answered on nor closed, in milliseconds. */
+/** How long a connection may be open without a response, in milliseconds. */
 const patience = 60_000;
 
-/** What came back on a connection. */
+/** The bytes that were received on a connection. */
 export interface Received {
   readonly text: string;
-  /** How it ended: `open` if it is still there, `hung` if nothing came for so long that something is wrong. */
+  /** How it ended: `open` if it is still open, `hung` if nothing arrived in time. */
   readonly ending: 'open' | 'end' | 'reset' | 'hung';
 }
 
-/** A kept-alive connection to the sidecar, from an address of its own. */
+/** A kept-alive connection to the sidecar, from a separate address. */
 export class Client {
   readonly entry: Entry;
   readonly #addresses: Addresses;
@@ -29,7 +29,7 @@ export class Client {
     this.#addresses = addresses;
   }
 
-  /** Connects, unless the connection of the case before is still good. */
+  /** Connects, unless the connection of the previous case can be reused. */
   async ready(): Promise<void> {
     if (this.#socket !== undefined && this.#ending === 'open') return;
     this.#text = '';
@@ -56,7 +56,7 @@ export class Client {
     });
   }
 
-  /** Writes the pieces one after the other, each for itself. */
+  /** Writes the pieces separately, one after the other. */
   async write(parts: readonly string[]): Promise<void> {
     for (const part of parts) {
       this.#socket?.write(part, 'latin1');
@@ -64,12 +64,15 @@ export class Client {
     }
   }
 
-  /** Ends the sending side, as who has said all. */
+  /** Ends the sending side. */
   finish(): void {
     this.#socket?.end();
   }
 
-  /** Gives what came so far, as soon as it is enough or the connection is over; then it is forgotten. */
+  /**
+   * Resolves with the bytes received so far, as soon as they are sufficient or the connection has ended; then drops
+   * them.
+   */
   async receive(enough: (text: string) => boolean): Promise<Received> {
     let hung = false;
     let timer: NodeJS.Timeout | undefined;
@@ -98,7 +101,7 @@ export class Client {
     this.#ending = 'reset';
   }
 
-  /** What came although nothing was asked for. */
+  /** The bytes that arrived without a request. */
   get unasked(): string {
     return this.#text;
   }

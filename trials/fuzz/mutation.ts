@@ -22,7 +22,7 @@ const mutation: fc.Arbitrary<Mutation> = fc.record({
   bytes: fc.constantFrom(...telling),
 });
 
-/** Some mutations, none more often than not. */
+/** A few mutations, most often none. */
 export const mutations: fc.Arbitrary<readonly Mutation[]> = fc.oneof(
   { weight: 3, arbitrary: fc.constant([]) },
   { weight: 2, arbitrary: fc.array(mutation, { minLength: 1, maxLength: 3 }) },

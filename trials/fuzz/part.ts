@@ -1,6 +1,6 @@
 import type * as fc from 'fast-check';
 
-/** Counts what came of the cases, by kind. */
+/** Counts the results of cases, by kind. */
 export class Tally {
   readonly counts = new Map<string, number>();
 
@@ -14,7 +14,7 @@ export interface Part<Case> {
   readonly name: string;
   /** How many of a hundred cases are of this part. */
   readonly share: number;
-  /** Cases under way at once. */
+  /** The number of parallel cases. */
   readonly lanes: number;
   readonly cases: fc.Arbitrary<Case>;
   open(tally: Tally): Promise<OpenPart<Case>>;
@@ -31,17 +31,17 @@ export interface OpenPart<Case> {
   close(this: void): Promise<void>;
 }
 
-/** What a case violates. */
+/** The property that a case violates. */
 export class Violation extends Error {
   override readonly name = 'Violation';
 }
 
-/** Throws where a property does not hold. */
+/** Throws if a property does not hold. */
 export function ensure(holds: boolean, property: string, ...shown: readonly unknown[]): asserts holds {
   if (!holds) throw new Violation([property, ...shown.map(abbreviated)].join('\n  '));
 }
 
-/** The case itself is shown in whole; of what came of it, this tells enough. */
+/** The case is shown in full, so a part of its result is enough. */
 function abbreviated(shown: unknown): string {
   const text = JSON.stringify(shown) ?? 'undefined';
   return text.length > 2_000 ? `${text.slice(0, 2_000)}…` : text;

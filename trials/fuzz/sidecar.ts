@@ -12,11 +12,11 @@ import type { PeerTls } from '../load/tls-socket.ts';
 import { Operators } from '../load/operators.ts';
 import { startByteServer } from './byte-server.ts';
 
-/** Where the client of a lane connects. */
+/** The address for the client of a lane. */
 export interface Entry {
   readonly port: number;
   readonly tls: PeerTls | undefined;
-  /** Whether `report` lets through what the rules of routes refuse. */
+  /** Whether route rules are only reported. */
   readonly reports: boolean;
 }
 
@@ -27,7 +27,7 @@ export interface Entry {
 export interface WatchedSidecars {
   /** One lane of eight speaks TLS, whose handshakes take most of the time otherwise. */
   entryOf(lane: number): Entry;
-  /** Takes what should never have happened: errors in the logs, uncaught exceptions, failures of the operators' API. */
+  /** Returns and clears unexpected events: errors in the logs, uncaught exceptions, failures of the operators' API. */
   takeFaults(): readonly string[];
   stop(): Promise<void>;
 }

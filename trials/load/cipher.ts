@@ -1,6 +1,6 @@
 import { createCipheriv, createDecipheriv } from 'node:crypto';
 
-/** A merchant's key and IV, as it is given them. */
+/** A merchant's key and IV. */
 export interface MerchantCredentials {
   readonly key: string;
   readonly iv: string;

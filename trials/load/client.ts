@@ -10,7 +10,7 @@ export interface Asked {
   readonly body?: string;
 }
 
-/** What became of it. */
+/** Its outcome. */
 export type Outcome =
   | {
       readonly kind: 'answered';
@@ -18,12 +18,12 @@ export type Outcome =
       readonly headers: IncomingHttpHeaders;
       readonly body: string;
     }
-  /** The port is closed: a gateway goes elsewhere. */
+  /** The port is closed, so a gateway uses another sidecar. */
   | { readonly kind: 'refused' }
   /** The connection ended before the response was whole. */
   | { readonly kind: 'broken'; readonly begun: boolean; readonly reused: boolean; readonly cause: string };
 
-/** A client with one kept-alive connection. It opens a new one where the sidecar says `Connection: close`. */
+/** A client with one kept-alive connection. It opens a new one after `Connection: close`. */
 export class KeptClient {
   readonly #port: number;
   readonly #agent: Agent;

@@ -2,18 +2,18 @@ import { parseArgs } from 'node:util';
 import { asText, type Table } from '../../bench/table.ts';
 import { onStage, type Defer } from './stage.ts';
 
-/** What a run has found. */
+/** The result of a run. */
 export interface Findings {
   readonly title: string;
   readonly tables: readonly Table[];
-  /** What should not have been; empty if all is well. */
+  /** The problems found; empty if there are none. */
   readonly problems: readonly string[];
 }
 
-/** Problems that are written out; of the others only the number. */
+/** The most problems that are printed; of others only the number. */
 const written = 20;
 
-/** A command whose one option says how much is to be done. Its exit code: 0 all is well, 1 it is not, 2 usage. */
+/** A command with one option for its size. Exit codes: 0 no problems, 1 problems, 2 wrong usage. */
 export async function runCommandLine(
   option: string,
   fallback: number,

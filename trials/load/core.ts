@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import type { Defer } from './stage.ts';
 import type { PeerTls } from './tls-socket.ts';
 
-/** A payment core that says who it is, by which API key a payment came and which one it was, and that counts them. */
+/** A payment core whose responses name the core, the API key and the payment, and that counts payments. */
 export interface CountingCore {
   readonly name: string;
   readonly origin: string;
@@ -15,7 +15,7 @@ export interface CountingCore {
   readonly retryable: ReadonlySet<string>;
 }
 
-/** What a core answers. */
+/** The response of a core. */
 export interface CoreResponse {
   readonly core: string;
   readonly apiKey: string;
@@ -57,7 +57,7 @@ export async function startCore(
     });
   };
   const server = tls === undefined ? createServer(serve) : createTlsServer({ ...tls, requestCert: true }, serve);
-  // Longer than the sidecar keeps a connection: who closes when is not what is looked at here.
+  // Longer than the sidecar keeps a connection, because closing is not tested here.
   server.keepAliveTimeout = 60_000;
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   defer(() => {
@@ -69,7 +69,7 @@ export async function startCore(
   return { name, origin, server, seen, retryable };
 }
 
-/** The payments that were seen more often than they may be, as problems. */
+/** The payments that were seen too often, as problems. */
 export function seenTwice(...cores: readonly CountingCore[]): string[] {
   const counts = new Map<string, number>();
   const retryable = new Set(cores.flatMap((core) => [...core.retryable]));

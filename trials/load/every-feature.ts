@@ -16,7 +16,7 @@ import type { Contents } from '../../test/support/folder.ts';
 import { startPostgres } from '../../test/support/postgres.ts';
 import type { Defer } from './stage.ts';
 
-/** What a sidecar with every feature on needs beside it, on loopback. */
+/** The services that a sidecar with every feature on needs, on loopback. */
 export interface Backing {
   /** Issued all certificates. PEM. */
   readonly ca: string;
@@ -64,7 +64,7 @@ export async function startBacking(defer: Defer): Promise<Backing> {
   };
 }
 
-/** What differs between sidecars with every feature on. */
+/** The differences between sidecars with every feature on. */
 export interface FeatureOptions {
   /** Origin of the core; `https:` is spoken with certificates on both sides. */
   readonly core: string;
@@ -73,7 +73,7 @@ export interface FeatureOptions {
   /** Whether merchants speak TLS. */
   readonly tls: boolean;
   readonly timeouts: Readonly<Record<'connect' | 'header' | 'request' | 'upstream' | 'idle' | 'drain', string>>;
-  /** Refusals that are only reported: with them the rules are not tried. */
+  /** Refusals that are only reported and not enforced. */
   readonly report?: readonly string[];
 }
 

@@ -6,11 +6,11 @@ import type { PeerTls } from './tls-socket.ts';
 /** Between two requests, in milliseconds. */
 const pause = 100;
 
-/** What an operator looks at, one after the other, and a change: it makes sidecars read the account again. */
+/** The requests of an operator in turn: pages, and a change that makes sidecars read the account again. */
 const looks = ['/console/', '/api/v1/overview', '/api/v1/activity', '/api/v1/failures', '/api/v1/accounts'];
 const change = '/api/v1/accounts/globex/rename';
 
-/** An operator who uses the console beside merchants' traffic. */
+/** An operator who uses the console during merchants' traffic. */
 export class Operators {
   readonly #port: number;
   readonly #tls: PeerTls;
@@ -18,7 +18,7 @@ export class Operators {
   readonly #leaving = new AbortController();
   readonly #visit: Promise<void>;
 
-  /** @param faults gets what is not answered as it should be */
+  /** @param faults gets unexpected responses */
   constructor(port: number, tls: PeerTls, faults: string[]) {
     this.#port = port;
     this.#tls = tls;

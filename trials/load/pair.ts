@@ -5,8 +5,8 @@ import type { Asked, Outcome } from './client.ts';
 import type { CoreResponse, CountingCore } from './core.ts';
 
 /**
- * Two configurations in which everything bears its name: the core behind, the ids of the API keys, the credentials. A
- * response that has parts of both shows it.
+ * Two configurations whose core, key ids and credentials carry the configuration's name, so that a response with parts
+ * of both can be detected.
  */
 export type Pair = readonly [Version, Version];
 
@@ -17,7 +17,7 @@ export interface Version {
   readonly credentials: MerchantCredentials;
 }
 
-/** A request, and what is wrong with its response, or undefined. */
+/** A request, and a function that returns the problem of its response, or undefined. */
 export interface Exchange {
   readonly id: string;
   readonly asked: Asked;
@@ -89,7 +89,7 @@ export function sealedCharge(pair: Pair, sealing: Version, id: string, path: str
   };
 }
 
-/** A look by the account that encrypts: without a body, so that the version alone decides what it is sealed with. */
+/** A request without a body of the encrypting account, so that only the version decides how the response is sealed. */
 export function sealedLook(pair: Pair, id: string, path: string): Exchange {
   const headers = { ...headersOf(keys.acme, id), 'Envelope-Credentials': 'current' };
   return {
@@ -109,7 +109,7 @@ export function headersOf(key: string, id: string): Readonly<Record<string, stri
   return { Authorization: `Bearer ${key}`, 'Idempotency-Key': id };
 }
 
-/** What in a response is not of the version that gave it, or not of the request. */
+/** The part of a response that does not match its version or its request. */
 function mixture(
   version: Version | undefined,
   response: CoreResponse | undefined,

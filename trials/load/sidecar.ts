@@ -8,7 +8,7 @@ import type { Defer } from './stage.ts';
 /** The project's program. */
 export const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/** A sidecar in a process of its own, under a load of which it does not keep what it logs about each request. */
+/** A sidecar in a separate process. Its access lines are not kept. */
 export interface LoadedSidecar {
   readonly pid: number;
   /** Of the merchants' listener. */
@@ -16,17 +16,17 @@ export interface LoadedSidecar {
   readonly adminUrl: string;
   /** Undefined if the configuration has none. */
   readonly operatorsUrl: string | undefined;
-  /** What it has logged, the access lines left out. */
+  /** Its log without access lines. */
   readonly log: readonly LogEntry[];
-  /** What it has written to stderr. */
+  /** Its output on stderr. */
   errors(): string;
-  /** What it logs from now on waits in its pipe. */
+  /** Stops reading its log, which then waits in the pipe. */
   stopReading(): void;
   isRunning(): boolean;
   signal(name: NodeJS.Signals): void;
   /** Resolves when it has ended, and the log is whole. */
   readonly ended: Promise<Ending>;
-  /** Waits until there are so many entries with this message. @throws if it ends before */
+  /** Waits until there are `count` entries with this message. @throws if it ends before */
   untilEntries(msg: string, count: number): Promise<void>;
 }
 

@@ -1,7 +1,7 @@
-/** Takes what is to be done at the end. Tests give vitest's own, commands that of their stage. */
+/** Registers a clean-up. Tests pass vitest's function, commands that of their stage. */
 export type Defer = (release: () => Promise<void> | void) => void;
 
-/** What is to be done at the end, from the last to the first. */
+/** The clean-ups, run from last to first. */
 export class Stage {
   readonly #releases: (() => Promise<void> | void)[] = [];
   readonly defer: Defer = (release) => void this.#releases.push(release);
@@ -11,7 +11,7 @@ export class Stage {
   }
 }
 
-/** Runs on a stage of its own, which is taken down however the run ends, interrupted too. */
+/** Runs with its own clean-ups, which run in any case, even after an interrupt. */
 export async function onStage<T>(run: (defer: Defer) => Promise<T>): Promise<T> {
   const stage = new Stage();
   const interrupted = (): void => void stage.takeDown().then(() => process.exit(1));

@@ -2,7 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { connect as connectTls, TLSSocket } from 'node:tls';
 import type { Certificate } from '../../test/support/certificates.ts';
 
-/** How one side of a connection shows who it is, and makes sure of the other. PEM. */
+/** The certificates of one side of a connection. PEM. */
 export interface PeerTls extends Certificate {
   readonly ca: string;
 }

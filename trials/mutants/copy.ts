@@ -13,7 +13,7 @@ const notCopied = new Set(['.git', 'node_modules']);
 /** For the tests of one mutant, in milliseconds: one that makes them hang is noticed, too. */
 const maxRunTime = 180_000;
 
-/** What came of a mutant. */
+/** The result of a mutant. */
 export type Outcome =
   /** `by`: the name of the first test that failed. */
   | { readonly kind: 'killed'; readonly by: string }

@@ -1,4 +1,4 @@
-/** One fault put into the sources on purpose. The tests it names must fail with it. */
+/** A deliberate fault in the sources. The tests that it names must fail with it. */
 export interface Mutant {
   /** Path of the source file, from the root of the repository. */
   readonly file: string;
@@ -7,7 +7,7 @@ export interface Mutant {
   readonly replacement: string;
   /** Paths of the test files that must notice. */
   readonly tests: readonly string[];
-  /** What the changed code guards. */
+  /** The purpose of the changed code. */
   readonly why: string;
   /** Why the mutant behaves like the original; it is counted, but not run. */
   readonly equivalent: string | undefined;

@@ -20,7 +20,7 @@ export async function checkTests(mutants: readonly Mutant[], defer: Defer): Prom
 }
 
 /**
- * Tries mutants, so many at a time, each in a copy of the repository.
+ * Tests mutants, several at a time, each in a copy of the repository.
  *
  * @param told after each mutant
  */
@@ -43,7 +43,7 @@ export async function tryMutants(
   return tried;
 }
 
-/** The last line of a run, and whether it is good enough: nothing stale or broken, and nearly all noticed. */
+/** The last line of a run, and whether it passes: nothing stale or broken, and enough mutants noticed. */
 export function verdict(tried: readonly Tried[]): { readonly line: string; readonly ok: boolean } {
   const count = (kind: Tried['outcome']['kind']): number => tried.filter(({ outcome }) => outcome.kind === kind).length;
   const noticed = (count('killed') + count('equivalent')) / tried.length;

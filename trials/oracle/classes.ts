@@ -39,7 +39,7 @@ export function paddedPlaintext(name: ClassName, random: Random): Buffer {
     do random.bytes(blockLength).copy(whole, whole.length - 2 * blockLength);
     while (isUtf8(whole));
   }
-  // A value larger than a block, and other than the padding around it: bad at each position.
+  // A value larger than a block and different from the padding, so it is bad at each position.
   if (padding === 'bad') whole[end + random.below(paddingLength)] = blockLength + 1 + random.below(127 - blockLength);
   return whole;
 }

@@ -24,7 +24,7 @@ export async function measure(port: number, ofEach: number, random: Random): Pro
   await once(socket, 'connect');
   try {
     for (const name of inRandomOrder(Math.ceil(ofEach / 10), random)) await exchange(socket, requestOf(name, random));
-    // All are made before, so that the making of none shows in its time.
+    // All requests are created first, so that creating them does not affect the times.
     const requests = inRandomOrder(ofEach, random).map((name) => ({ name, bytes: requestOf(name, random) }));
     let expected: string | undefined;
     for (const { name, bytes } of requests) {

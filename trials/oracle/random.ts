@@ -27,7 +27,7 @@ export class Random {
     return this.bytes(4).readUInt32LE() % limit;
   }
 
-  /** Puts `items` in random order, every order being as likely (Fisher and Yates). */
+  /** Shuffles `items`; every order is equally likely (Fisher and Yates). */
   shuffle<T>(items: T[]): T[] {
     for (let last = items.length - 1; last > 0; last -= 1) {
       const other = this.below(last + 1);

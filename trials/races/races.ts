@@ -21,7 +21,7 @@ const manyLanes = 32;
 const rest = 520;
 /** A body of this size comes in pieces: its head is seen before its end. */
 const manyBytes = 200_000;
-/** Requests afterwards that must all be answered. */
+/** Later requests that must all succeed. */
 const afterwards = 100;
 
 const timeouts = { connect: '2s', header: '10s', request: '60s', upstream: '10s', idle: '75s', drain: '25s' };
@@ -148,7 +148,7 @@ class Course {
     this.#core.fault = undefined;
   }
 
-  /** So many further requests are all answered, and no more connections are open than were ever needed at a time. */
+  /** Further requests must all succeed, and no more connections may be open than were needed at a time. */
   async finish(requests: number): Promise<void> {
     const lanes = 10;
     await this.#wire(lanes);
@@ -162,7 +162,7 @@ class Course {
     }
     const open = this.#core.connections.size;
     if (open === 0 || open > manyLanes) this.problems.push(`${open} connections to the core afterwards`);
-    // What was seen late was seen all the same.
+    // Late requests count as seen.
     for (const [id, times] of this.#core.seen) if (times > 1) this.problems.push(`${id} was seen ${times} times`);
   }
 

@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { connectTo, readyEvent, type PeerTls } from '../load/tls-socket.ts';
 import { parseOnly, type RawResponse } from '../../test/support/connection.ts';
 
-/** A response that takes longer does not come: longer than the sidecar waits for anything. Milliseconds. */
+/** The timeout for a response, longer than any of the sidecar. Milliseconds. */
 const patience = 20_000;
 
 /** A client's connection that writes at the moment it is told to, and waits for one response at a time. */

@@ -4,8 +4,8 @@ import { run, type Target } from './attack.ts';
 import { attacksOn } from './attacks.ts';
 
 /*
- * The process of all attackers, and of the payment core that they have to do with: it is not the one that measures. Tells
- * its parent the origin of its core, and begins when it is told the target.
+ * The process of all attackers and their payment core, separate from the measurement. Sends the origin of its core to
+ * its parent, and begins when it gets the target.
  */
 
 const megabyte = Buffer.alloc(1_048_576, 'x');

@@ -15,7 +15,7 @@ const slow = head('OPTIONS /pay/silent', ...preflight);
 const document = JSON.stringify(Array.from({ length: mostTested / 2 - 1 }, () => 1));
 const undecryptable = JSON.stringify({ encrypted_data: '5a'.repeat(16 * 2_000) });
 
-/** Each way, listed in docs/resources.md, to make the sidecar hold or do something without a secret key. */
+/** The attacks on the resources of docs/resources.md, without a secret key. */
 export function attacksOn(target: Target): readonly Attack[] {
   const { connections, inFlight, header } = target.limits;
   const merchants = { listener: 'merchants' } as const;

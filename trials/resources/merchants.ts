@@ -7,7 +7,7 @@ const lanes = 4;
 const pause = 20;
 /** For the last requests, in milliseconds. */
 const patience = 30_000;
-/** So many requests are sent on one connection. */
+/** The number of requests on one connection. */
 const perConnection = 25;
 
 /** Merchants with good secret keys, who send enveloped and plain requests in turn and measure how long each takes. */

@@ -19,7 +19,7 @@ import { heldBy, limitUsed } from './held.ts';
 
 const mebibyte = 1_048_576;
 
-/** How long after the attack everything may take to be given back. Milliseconds. */
+/** How long releasing all resources may take after the attack. Milliseconds. */
 const settling = 15_000;
 
 /** How long merchants are alone first: a program that has just started takes several times as long for a request. Milliseconds. */
@@ -48,11 +48,11 @@ export interface ResourceOptions {
   /** What `node` runs: the compiled program, unless it may take some bytes `more` than that. */
   readonly program: string;
   readonly more?: number;
-  /** What a response to a merchant may take, whatever others do. Milliseconds. */
+  /** The longest time of a response to a merchant during the attack. Milliseconds. */
   readonly longestTime?: number;
 }
 
-/** All attacks at once for so many seconds under each amount of memory, while merchants go on working. */
+/** Runs all attacks at once under each amount of memory, while merchants send requests. */
 export async function runResources(seconds: number, defer: Defer, options: ResourceOptions): Promise<Findings> {
   const runs = [];
   for (const setup of setups()) runs.push(await runUnder(setup, seconds, defer, options));
@@ -117,7 +117,7 @@ async function runUnder(
   return { line, problems: problems.map((problem) => `${name}: ${problem}`) };
 }
 
-/** What is not given back although all attackers have gone. */
+/** The resources that are not released after the attack. */
 async function keptAfter(adminUrl: string): Promise<string[]> {
   for (const end = performance.now() + settling; ; await setTimeout(200)) {
     const used = await limitUsed(adminUrl).catch(() => ({ metrics: Infinity }));

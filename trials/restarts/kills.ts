@@ -11,15 +11,15 @@ import { SteadyLoad } from './load.ts';
 import type { Part } from './part.ts';
 import { startSetup } from './setup.ts';
 
-/** When so many keys were given out at most, and so long after the last one, everything is killed. */
+/** The most keys that are issued before the kill, and the delay after the last one. */
 const mostKeys = 3;
 const untilKilled = 50;
-/** How long a command takes to come as far as the accounts' file, about. */
+/** The approximate time a command takes until it changes the accounts' file. */
 const commandStart = 400;
 
 /**
- * One folder, on which so many sidecars are killed under load, while one of them issues keys and a command issues
- * another: the next one starts as if nothing had been, every key that was given out works, and further ones are issued.
+ * Kills sidecars on one folder under load, while one of them and a command issue keys. The next sidecar must start
+ * normally, every issued key must work, and further keys can be issued.
  */
 export async function runKills(loops: number, defer: Defer): Promise<Part> {
   const { pair, tls, contentsOf } = await startSetup(defer);
@@ -93,7 +93,7 @@ async function issueKeys(api: string, issued: string[], most = Infinity): Promis
   }
 }
 
-/** The key that a command has printed, if it came so far. */
+/** The key that a command has printed, if it did. */
 function keyIn(printed: string): string | undefined {
   try {
     return (JSON.parse(printed) as { key: string }).key;

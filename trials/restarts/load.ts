@@ -43,7 +43,7 @@ export class SteadyLoad {
     this.#running = Promise.all(Array.from({ length: clients }, () => this.#client()));
   }
 
-  /** Resolves when every request that was sent has come to an end. */
+  /** Resolves when all requests have ended. */
   async finished(): Promise<void> {
     await this.#running;
   }

@@ -7,7 +7,10 @@ import { SteadyLoad } from './load.ts';
 import type { Part } from './part.ts';
 import { startSetup } from './setup.ts';
 
-/** One sidecar, whose configuration is changed so many times under load: no request fails, none sees parts of two. */
+/**
+ * Changes the configuration of one sidecar repeatedly under load. No request may fail or see parts of two
+ * configurations.
+ */
 export async function runReloads(loops: number, defer: Defer): Promise<Part> {
   const { pair, tls, contentsOf } = await startSetup(defer);
   const [one, two] = pair;
@@ -17,7 +20,7 @@ export async function runReloads(loops: number, defer: Defer): Promise<Part> {
   for (let loop = 1; loop <= loops; loop += 1) {
     folder.swap(loop % 2 === 0 ? contentsOf(one, two) : contentsOf(two, one));
     await sidecar.untilEntries('configuration reloaded', loop);
-    // Now and then with nothing between, mostly with some requests.
+    // Sometimes without requests in between, mostly with some.
     if (loop % 4 !== 0) await setTimeout(Math.random() * 50);
   }
   await load.end();
@@ -27,7 +30,7 @@ export async function runReloads(loops: number, defer: Defer): Promise<Part> {
   if (code !== 0) problems.push(`reloads: ended with ${code} ${sidecar.errors()}`);
   if (load.refused + load.notTaken > 0) problems.push(`reloads: ${load.refused + load.notTaken} connections not taken`);
   const [first, second] = [one.core.seen.size, two.core.seen.size];
-  // The load has met both, or it says nothing.
+  // The load must have used both versions for the result to count.
   if (Math.min(first, second) < loops) problems.push(`reloads: ${first} and ${second} requests at the two cores`);
   return {
     name: 'reloads under load',

@@ -4,7 +4,7 @@ import { startCore, type CountingCore } from '../load/core.ts';
 import type { Defer } from '../load/stage.ts';
 import { reset, type PeerTls } from '../load/tls-socket.ts';
 
-/** What can go wrong behind a path that ends in `/faults/` and its name. */
+/** The faults of paths that end in `/faults/` and a name. */
 const faults: Readonly<Record<string, (req: IncomingMessage, res: ServerResponse) => void>> = {
   reset: (req) => reset(req.socket),
   silent: (req) => void req.resume(),
@@ -19,7 +19,7 @@ const faults: Readonly<Record<string, (req: IncomingMessage, res: ServerResponse
   },
 };
 
-/** A core that answers, has faults where it is asked to, and echoes what comes over WebSockets. */
+/** A core that responds, simulates faults on request, and echoes WebSocket messages. */
 export async function startSoakCore(name: string, defer: Defer, tls: PeerTls): Promise<CountingCore> {
   const special = (req: IncomingMessage, res: ServerResponse): boolean => {
     const fault = faults[/\/faults\/(\w+)$/.exec(req.url ?? '')?.[1] ?? ''];

@@ -5,7 +5,7 @@ import { headersOf, plainCharge, sealedCharge, sealedLook, type Exchange, type P
 import { keys } from '../../test/support/sidecar.ts';
 import { abort, slowly, talk } from './odd-clients.ts';
 
-/** What clients have to do with. */
+/** The targets of clients. */
 export interface World {
   readonly pair: Pair;
   readonly port: number;
@@ -14,7 +14,7 @@ export interface World {
   readonly id: () => string;
 }
 
-/** One thing after the other, forever. Says what was unexpected, undefined if nothing was. */
+/** One turn of a client. Resolves with a problem, or undefined. */
 export type Lane = (turn: number) => Promise<string | undefined>;
 
 /** A kind of client. */
@@ -79,7 +79,7 @@ export const kinds: readonly Kind[] = [
     lanes: 3,
     pause: 50,
     begin: ({ id }, client) => {
-      // A response that is not whole: what has begun is broken off, what has not is refused.
+      // An incomplete response: broken off if it had begun, otherwise refused.
       const faults: readonly [fault: string, ...became: string[]][] = [
         ['reset', '502'],
         ['garbage', '502'],
@@ -150,7 +150,7 @@ function described(outcome: Outcome): string {
   return outcome.kind === 'answered' ? `${outcome.status} ${outcome.body.slice(0, 200)}` : JSON.stringify(outcome);
 }
 
-/** Runs all kinds until the signal; tells what each has done, and what was unexpected. */
+/** Runs all kinds until the signal. Returns the counts of each, and the problems. */
 export class Crowd {
   readonly turns = new Map<string, number>();
   readonly problems: string[] = [];
@@ -171,7 +171,7 @@ export class Crowd {
   async #run({ name, pause, begin }: Kind, world: World, lane: number): Promise<void> {
     const client = new KeptClient(world.port, world.tls);
     const take = begin(world, client);
-    // Lanes of a kind begin at different turns, or all would do the same at the same time.
+    // Lanes of a kind begin at different turns, so that they do not do the same at the same time.
     for (let turn = lane; !this.#ended; turn += 1) {
       const problem = await take(turn);
       if (problem !== undefined) this.problems.push(`${name}: ${problem}`);

@@ -11,7 +11,7 @@ import type { World } from './kinds.ts';
 /** How long a slow client waits between two pieces, and how long an impatient one for a response, in milliseconds. */
 const hesitation = 20;
 
-/** A client that leaves: at one stage after the other, in good order or not. */
+/** A client that disconnects, at each stage in turn, cleanly or not. */
 export async function abort({ pair, port, tls, id }: World, turn: number): Promise<string | undefined> {
   const charge = turn % 2 === 0 ? plainCharge : sealedChargeOfOne;
   const path = turn % 2 === 0 ? '/charges' : '/api/s2s/charges';
@@ -67,7 +67,7 @@ export async function slowly({ pair, port, tls, id }: World, turn: number): Prom
   }
 }
 
-/** A client that talks over a WebSocket, and goes in good order or not. */
+/** A client that uses a WebSocket, and closes it cleanly or not. */
 export async function talk({ port, tls, id }: World, turn: number): Promise<string | undefined> {
   const socket = new WebSocket(`wss://127.0.0.1:${port}/socket`, { ...tls, headers: headersOf(keys.globex, id()) });
   try {

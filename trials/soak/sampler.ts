@@ -7,7 +7,7 @@ import type { Defer } from '../load/stage.ts';
 
 /** The resources of a process at a moment, in bytes or as counts. */
 export interface Sample {
-  /** Seconds since the sampler was there. */
+  /** Seconds since the sampler started. */
   readonly at: number;
   readonly rss: number;
   /** Open file descriptors, and those of them that are sockets. */

@@ -39,7 +39,7 @@ const timeouts = {
   drain: '25s',
 };
 
-/** Steady load by all kinds of clients on one sidecar for so many minutes; what it holds must not grow. */
+/** Runs steady load by all kinds of clients on one sidecar. Its resources must not grow. */
 export async function runSoak(minutes: number, defer: Defer): Promise<Findings> {
   const backing = await startBacking(defer);
   const server = { ca: backing.ca, ...backing.server };
@@ -103,7 +103,7 @@ async function contentsIn(backing: Backing, version: Version, other: Version): P
   return { 'sidecar.yaml': everyFeature(backing, options) };
 }
 
-/** A last sample when everything has been let go, or the time for that is over. */
+/** The last sample, when all resources are released or the time for that is over. */
 async function settled(sampler: Sampler, first: Sample | undefined): Promise<Sample> {
   for (const end = performance.now() + settling; ; await setTimeout(100)) {
     const sample = await sampler.sample(true);
@@ -146,7 +146,7 @@ function line({ name, start, warm, median, max, end, growth, allowed }: Trend): 
   return [name, ...values, allowed === undefined ? '' : write(allowed)];
 }
 
-/** A growth that could not be told is not taken for none. */
+/** An unknown growth does not count as none. */
 function grows({ growth, allowed }: Trend): boolean {
   return allowed !== undefined && !(growth <= allowed);
 }
@@ -155,7 +155,7 @@ function complaintOf({ name, growth, allowed }: Trend): string {
   return `${name} grows: by ${growth.toFixed(1)} in the second half, ${allowed?.toFixed(1)} are allowed`;
 }
 
-/** What the sidecar itself has complained of. */
+/** The problems that the sidecar itself has logged. */
 function complaintsOf({ log }: LoadedSidecar): string[] {
   return log.filter(({ level, msg }) => level !== 'info' && msg !== 'request').map((entry) => JSON.stringify(entry));
 }

@@ -4,7 +4,7 @@ export interface Point {
   readonly value: number;
 }
 
-/** One of the things that must not grow. */
+/** A resource that must not grow. */
 export interface Series {
   readonly name: string;
   readonly points: readonly Point[];

@@ -21,7 +21,7 @@ const say = texts.account;
 const tabs = { keys: Keys, encryption: Encryptions, activity: Activity } as const;
 type TabName = keyof typeof tabs;
 
-/** One account: its keys, its encryption, what happened to it. */
+/** One account: its keys, its encryption and its activity. */
 export function AccountPage({ id, tab }: { id: string; tab: string | undefined }) {
   const loaded = useLoad(
     () => ask(api.GET('/api/v1/accounts/{account}', { params: { path: { account: id } } })),

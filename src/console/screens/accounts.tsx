@@ -16,9 +16,9 @@ import { AddAccount } from './account-dialogs.tsx';
 const say = texts.accounts;
 const pageSize = 50;
 
-/** What is typed is a whole API key: it is never sent, only its hash is. */
+/** The input is a whole API key. Only its hash is sent. */
 const apiKey = /^[ps]k_(?:test|live)_[A-Za-z0-9_-]{16,200}$/;
-/** What may become one: not searched for either. */
+/** The input may become a key, so it is not searched for either. */
 const beginOfKey = /^[ps]k_(?:test|live)_/;
 
 /** All accounts: searched, filtered, page by page. */
@@ -105,7 +105,7 @@ function SearchField({ search }: { search: Signal<string> }) {
   );
 }
 
-/** Leads to the account of a key, by its hash. Returns whether there is one. */
+/** Opens the account of a key, by its hash. Returns whether there is one. */
 async function findKey(key: string): Promise<boolean> {
   try {
     const found = await ask(api.GET('/api/v1/keys/find', { params: { query: { sha256: await sha256(key) } } }));

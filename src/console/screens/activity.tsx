@@ -9,7 +9,7 @@ import type { AccountTab } from './account-tab.ts';
 
 const say = texts.activity;
 
-/** What was refused of an account lately, each explained. */
+/** The recent refusals of an account, each with an explanation. */
 export function Activity({ account }: AccountTab) {
   const loaded = useLoad(
     () => ask(api.GET('/api/v1/activity', { params: { query: { account: account.id } } })),

@@ -51,7 +51,7 @@ export function Audit() {
   );
 }
 
-/** The events that are wanted, page by page, and all of them as CSV. */
+/** The selected events in pages, and all of them as CSV. */
 export function Events(wanted: Wanted) {
   const refused = useSignal<Refused | undefined>(undefined);
   const exportAll = async (): Promise<void> => {

@@ -16,7 +16,7 @@ import { Tester } from './tester.tsx';
 
 const say = texts.encryption;
 
-/** How an account encrypts, in each environment, and where it can be tried. */
+/** How an account encrypts in each environment, with the tester. */
 export function Encryptions({ account, loaded }: AccountTab) {
   const shown = useSignal<EnabledEncryption | undefined>(undefined);
   const handedOver = useSignal<Credentials | undefined>(undefined);
@@ -100,7 +100,7 @@ function InEnvironment(
   );
 }
 
-/** Key and IV, once. */
+/** Shows key and IV once. */
 function ShownOnce({ enabled, onClose }: { enabled: EnabledEncryption; onClose: () => void }) {
   const { key, iv, environment, account } = enabled;
   return (

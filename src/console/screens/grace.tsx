@@ -13,7 +13,7 @@ import { When } from '../ui/when.tsx';
 
 const say = texts.encryption;
 
-/** What is accepted besides, until when, whether it is still used, and how it ends. */
+/** A grace: what it accepts, its end, whether it is still used, and the button to end it. */
 export function Grace({ encryption, onChanged }: { encryption: Encryption; onChanged: () => void }) {
   const asking = useSignal<'extend' | 'end' | undefined>(undefined);
   const { enabled, previous } = encryption;
@@ -54,11 +54,11 @@ export function Grace({ encryption, onChanged }: { encryption: Encryption; onCha
   );
 }
 
-/** Which API keys this sidecar has seen use it. */
+/** The API keys that used it at this sidecar. */
 function UsedBy({ encryption: { account, environment, enabled, created_at: since } }: { encryption: Encryption }) {
   const { data } = useLoad(() => ask(api.GET('/api/v1/activity', { params: { query: { account } } })), account, 2_000);
   if (data.value === undefined) return null;
-  // While encryption is on, the grace began when the present key and IV were made.
+  // While encryption is on, the grace began when the current key and IV were created.
   const isOfThisGrace = (use: UseOfGrace): boolean =>
     use.environment === environment && !(enabled && since !== null && Date.parse(use.last_used_at) < Date.parse(since));
   const uses = data.value.grace_uses.filter(isOfThisGrace);

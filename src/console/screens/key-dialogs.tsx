@@ -8,7 +8,7 @@ import { Choice, TextField } from '../ui/fields.tsx';
 
 const say = texts.keys;
 
-/** The header that keeps a request that is sent again from making a second secret. */
+/** The header that prevents a repeated request from creating a second secret. */
 export function useOnce(): { 'Idempotency-Key': string } {
   const key = useRef(crypto.randomUUID());
   return { 'Idempotency-Key': key.current };
@@ -76,7 +76,7 @@ export function RotateKey({ apiKey, onClose, onDone }: OfKey & { onDone: (issued
   );
 }
 
-/** Asks for the key's id to be typed: there is no way back. */
+/** Requires typing the key's id, because a revocation cannot be undone. */
 export function RevokeKey({ apiKey, onClose, onDone }: OfKey & { onDone: () => void }) {
   const typed = useSignal('');
   return (

@@ -132,7 +132,7 @@ function KeyTable({ keys, onAsk }: { keys: readonly ApiKey[]; onAsk: (asked: Ask
   );
 }
 
-/** The new key, once. */
+/** Shows the new key once. */
 function IssuedOnce({ issued, onClose }: { issued: IssuedKey; onClose: () => void }) {
   return (
     <Dialog title={say.secretTitle}>

@@ -15,7 +15,7 @@ const say = texts.overview;
 /** How long before its end a certificate gets a mark, in milliseconds: as long as its first alert. */
 const expiring = 30 * 86_400_000;
 
-/** How this sidecar is: what is in force, its limits, the last hour, and where to look first. */
+/** The state of this sidecar: what is in force, its limits, the last hour, and accounts with failures. */
 export function OverviewPage() {
   const loaded = useLoad(() => ask(api.GET('/api/v1/overview')), '', 5_000);
   return (

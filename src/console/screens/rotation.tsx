@@ -9,7 +9,7 @@ import { GraceUse } from './grace.tsx';
 
 const say = texts.rotation;
 
-/** What should be rotated, and what is being rotated. */
+/** Keys that are due for rotation, and running graces. */
 export function Rotation() {
   return (
     <>
@@ -76,7 +76,7 @@ function KeyRow({ apiKey }: { apiKey: ApiKey }) {
   );
 }
 
-/** What calls for the rotation of a key. */
+/** The reasons to rotate a key. */
 export function Warnings({ apiKey }: { apiKey: ApiKey }) {
   return (
     <span class="row tight">
@@ -90,7 +90,7 @@ export function Warnings({ apiKey }: { apiKey: ApiKey }) {
 }
 
 /**
- * Where a grace is running, and whether what it accepts is still used.
+ * The running graces, and whether they are still used.
  *
  * @param props.every how often it is asked for, in milliseconds
  */

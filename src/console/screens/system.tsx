@@ -8,7 +8,7 @@ import { Problems, State } from './overview.tsx';
 
 const say = texts.system;
 
-/** The configuration in force, and what waits for a restart. */
+/** The configuration in force, and the members that need a restart. */
 export function SystemPage() {
   const overview = useLoad(() => ask(api.GET('/api/v1/overview')), '', 10_000);
   const configuration = useLoad(() => ask(api.GET('/api/v1/configuration')), '', 10_000);

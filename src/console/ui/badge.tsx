@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 
 export type Tone = 'good' | 'warn' | 'bad' | 'quiet' | 'plain';
 
-/** Colour is never alone: each tone has a shape of its own beside the text. */
+/** Each tone has a different shape, so that it does not depend on colour alone. */
 const shapes: Readonly<Record<Tone, string>> = { good: '●', warn: '▲', bad: '■', quiet: '○', plain: '' };
 
 /** A state in a word or two. */

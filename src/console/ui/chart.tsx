@@ -10,7 +10,7 @@ interface Series {
   readonly values: readonly number[];
 }
 
-/** A count by minute. What it shows is said in words too. */
+/** A count by minute, also described in words. */
 export function Chart({ title, times, values }: Series) {
   const place = useRef<HTMLDivElement>(null);
   const chart = useRef<uPlot | undefined>(undefined);

@@ -8,19 +8,19 @@ import { Problem } from './problem.tsx';
 /**
  * A modal dialog, open as long as it is rendered.
  *
- * @param props.onClose undefined: only its own buttons close it, because what it shows is shown once
+ * @param props.onClose undefined: only its own buttons close it, because its content is shown only once
  */
 export function Dialog(props: { title: string; onClose?: (() => void) | undefined; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   const title = useId();
-  // At once: a key that is pressed next goes to the dialog, not to the page behind it.
+  // Takes the focus at once, so that the next key press goes to the dialog, not to the page behind it.
   useLayoutEffect(() => {
     const dialog = element.current;
     const before = document.activeElement;
     dialog?.showModal();
     return () => {
       dialog?.close();
-      // A dialog that is taken out of the page does not give the focus back by itself.
+      // A dialog that is removed from the page does not return the focus.
       if (before instanceof HTMLElement) before.focus();
     };
   }, []);
@@ -44,12 +44,12 @@ export function Dialog(props: { title: string; onClose?: (() => void) | undefine
   );
 }
 
-/** A dialog that asks before something is done; it stays open, with the reason, if that is refused. */
+/** A dialog that asks for confirmation. If the action is refused, it stays open and shows the reason. */
 export function Ask(props: {
   title: string;
   submit: string;
   danger?: boolean;
-  /** Whether what was typed is enough. */
+  /** Whether the input is sufficient. */
   ready?: boolean;
   onSubmit: () => Promise<void>;
   onClose: () => void;

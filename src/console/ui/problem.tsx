@@ -1,7 +1,7 @@
 import type { Refused } from '../api.ts';
 import { texts } from '../texts.ts';
 
-/** Why something was not carried out. */
+/** Shows why a request failed. */
 export function Problem({ refused }: { refused: Refused | undefined }) {
   if (refused === undefined || refused.code === 'unauthorized') return null;
   const text =

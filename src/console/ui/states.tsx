@@ -3,7 +3,7 @@ import type { Loaded } from '../load.ts';
 import { texts } from '../texts.ts';
 import { Problem } from './problem.tsx';
 
-/** What was loaded, or why it could not be. What is there stays while the API is away. */
+/** The loaded data, or why it could not be loaded. Data stays visible while the API is unreachable. */
 export function Show<Data>({
   loaded,
   children,
@@ -24,7 +24,7 @@ export function Show<Data>({
   );
 }
 
-/** A table that scrolls by itself where the window is narrow. */
+/** A table that scrolls if the window is narrow. */
 export function Table({
   label,
   head,

@@ -89,7 +89,7 @@ const shapes: readonly ((data: string) => string)[] = [
   (data) => '{"data":'.repeat(2_000) + `"${data}"` + '}'.repeat(2_000),
 ];
 
-/** One of a list, the first ones much more often. */
+/** One item of a list, the first ones much more often. */
 function oftenFirst<T>(list: readonly T[], good: number): fc.Arbitrary<T> {
   return fc.oneof(
     { weight: 3, arbitrary: fc.constantFrom(...list.slice(0, good)) },
@@ -97,7 +97,7 @@ function oftenFirst<T>(list: readonly T[], good: number): fc.Arbitrary<T> {
   );
 }
 
-/** Bodies that are envelopes for one of the secrets, or nearly. */
+/** Bodies that are envelopes for one of the secrets, or almost. */
 export function envelopes(secrets: readonly Secrets[]): fc.Arbitrary<string> {
   return fc
     .tuple(plaintexts, paddings, fc.constantFrom(...secrets), oftenFirst(writings, 3), oftenFirst(shapes, 4), mutations)
@@ -106,7 +106,7 @@ export function envelopes(secrets: readonly Secrets[]): fc.Arbitrary<string> {
     );
 }
 
-/** An envelope as it should be. */
+/** A correct envelope. */
 export function goodEnvelope(secrets: Secrets): fc.Arbitrary<string> {
   return fc
     .tuple(fc.json({ maxDepth: 2 }), fc.constantFrom<'hex' | 'base64'>('hex', 'base64'))

@@ -67,7 +67,7 @@ function checkOpening(body: Buffer, count: number, credentials: AllCredentials, 
   tally.count(reason === undefined ? verdict.code : `${verdict.code} (${reason})`);
 }
 
-/** Any bytes may be sealed; these are as good as others. */
+/** Any bytes may be sealed, so these will do. */
 function checkSealing(plaintext: Buffer, cuts: readonly number[], credentials: AllCredentials): void {
   for (const [index, encoding] of encodings.entries()) {
     const current = credentials[index];

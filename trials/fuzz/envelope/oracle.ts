@@ -6,7 +6,7 @@ export interface Secrets {
   readonly iv: string;
 }
 
-/** What must come of opening a body: the plaintext and which of the secrets opened it, or why not. */
+/** The expected result of opening a body: the plaintext and the secret that opened it, or the reason of the failure. */
 export type Verdict =
   | { readonly plaintext: Buffer; readonly by: number }
   | { readonly code: 'envelope_required' | 'envelope_malformed' }
@@ -56,7 +56,7 @@ export function encrypted({ key, iv }: Secrets, plaintext: Buffer): Buffer {
   return Buffer.concat([cipher.update(plaintext), cipher.final()]);
 }
 
-/** What must come of opening `body` with the first of the secrets that fits. */
+/** The expected result of opening `body` with the first secret that fits. */
 export function verdictOf(body: Buffer, candidates: readonly Secrets[]): Verdict {
   const json = jsonOf(body);
   if (json === undefined) return { code: 'envelope_malformed' };
@@ -88,7 +88,7 @@ export function shapeOf(body: Buffer): { readonly shape: boolean; readonly whole
   };
 }
 
-/** Opens what the sidecar has sealed, in exactly the form in which it seals; undefined if that is not what it is. */
+/** Opens an envelope of the sidecar in exactly the form in which it seals; undefined for any other form. */
 export function unsealed(body: string, secrets: Secrets, encoding: 'hex' | 'base64'): string | undefined {
   const data = /^\{"data":"([0-9A-Za-z+/=]+)"\}$/.exec(body)?.[1];
   if (data === undefined) return undefined;

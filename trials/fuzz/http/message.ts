@@ -1,6 +1,6 @@
 /**
- * A strict reading of HTTP/1.1 messages (RFC 9112), written apart from the sidecar's: what it does not take for a
- * message, no reader may take for one. Bytes are characters of a string.
+ * A strict parser of HTTP/1.1 messages (RFC 9112), independent of the sidecar's. A text that it rejects must not be a
+ * message for any other parser. Bytes are characters of a string.
  */
 
 type Header = readonly [name: string, value: string];
@@ -37,7 +37,7 @@ export function valuesOf({ headers }: Pick<Head, 'headers'>, name: string): stri
   return headers.flatMap(([each, value]) => (each === name ? [value] : []));
 }
 
-/** How a message says where its body ends (RFC 9112 §6.3), if it says so once and plainly. */
+/** How a message states the end of its body (RFC 9112 §6.3), if it does so unambiguously. */
 export function framingOf(head: Head): number | 'chunked' | 'unstated' | 'faulty' {
   const lengths = valuesOf(head, 'content-length');
   const codings = valuesOf(head, 'transfer-encoding');
@@ -51,7 +51,7 @@ export function framingOf(head: Head): number | 'chunked' | 'unstated' | 'faulty
 
 export interface Body {
   readonly body: string;
-  /** Where the next message begins. */
+  /** The start of the next message. */
   readonly end: number;
 }
 

@@ -1,6 +1,6 @@
 import { framingOf, readChunked, readHead, readSized, type Head, type Unread } from './message.ts';
 
-/** A request, read strictly. */
+/** A strictly parsed request. */
 export interface Request extends Head {
   readonly method: string;
   readonly target: string;
@@ -8,10 +8,10 @@ export interface Request extends Head {
   readonly body: string;
 }
 
-// Some spaces between its parts are as good as one (RFC 9112 §3): what is forwarded has one.
+// Several spaces between its parts are like one (RFC 9112 §3). A forwarded request has one.
 const requestLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+) +([!-~\x80-\xff]+) +HTTP\/(1\.[01])$/;
 
-/** Reads the request that begins at a place; its `end` is where the next one begins. */
+/** Parses the request that begins at an offset; the next one begins at its `end`. */
 export function readRequest(text: string, at = 0): Request | Unread {
   const head = readRequestHead(text, at);
   if (typeof head === 'string') return head;
@@ -39,9 +39,9 @@ function readRequestHead(text: string, at: number): Request | Unread {
 /** All requests that a connection carries. */
 export interface Requests {
   readonly requests: readonly Request[];
-  /** What comes behind them and is none. */
+  /** The bytes after them that are not a request. */
   readonly rest: string;
-  /** The head of that, where it has one: it may be refused for what it says. */
+  /** The head of these bytes, if there is one, because it may be refused for its content. */
   readonly broken: Request | undefined;
 }
 

@@ -1,6 +1,6 @@
 import { framingOf, readChunked, readHead, readSized, valuesOf, type Head, type Unread } from './message.ts';
 
-/** A response, read strictly. */
+/** A strictly parsed response. */
 export interface Response extends Head {
   readonly status: number;
   readonly body: string;
@@ -9,7 +9,7 @@ export interface Response extends Head {
 const statusLine = /^HTTP\/1\.[01] (\d{3})(?: [\t\x20-\x7e\x80-\xff]*)?$/;
 
 /**
- * Reads the response that begins at a place.
+ * Parses the response that begins at an offset.
  *
  * @param bodyless whether it has no body, because its request was a HEAD
  * @param ended    whether the connection ended behind the text, in good order

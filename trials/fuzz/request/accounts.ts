@@ -2,7 +2,7 @@ import type { Contents } from '../../../test/support/folder.ts';
 import { acmeLive, acmeTest, apiKey, keys } from '../../../test/support/sidecar.ts';
 import type { Secrets } from '../envelope/oracle.ts';
 
-/** What the fuzzing itself knows of a key. */
+/** The properties of a key, for the fuzzer's model. */
 export interface KnownKey {
   readonly key: string;
   readonly account: string;
@@ -17,7 +17,7 @@ export interface KnownKey {
 interface KnownEncryption {
   readonly current: Secrets;
   readonly encoding: 'hex' | 'base64';
-  /** What is accepted besides. */
+  /** The credentials that a grace accepts. */
   readonly grace: Secrets | 'plaintext' | undefined;
 }
 
@@ -97,10 +97,10 @@ export const knownKeys: readonly KnownKey[] = [
   known(closedKey, 'closed', false, { current: moving, encoding: 'hex', grace: undefined }),
 ];
 
-/** Keys that open nothing. */
+/** Keys that are not admitted. */
 export const uselessKeys = [expiredKey, 'sk_test_nobodynobodynobody', 'sk_test_short', 'acme', keys.acme.toUpperCase()];
 
-/** All secrets there are. */
+/** All secrets. */
 export const allSecrets: readonly Secrets[] = [acmeTest, acmeLive, renewed, former, moving];
 
 /** The key in an `Authorization`, if the sidecar knows it. */

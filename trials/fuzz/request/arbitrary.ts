@@ -9,7 +9,7 @@ export interface RequestCase {
   readonly bytes: string;
   /** Where it is cut into writes. */
   readonly cuts: readonly number[];
-  /** What the client does afterwards: waits for the responses, ends its side, or cuts the connection. */
+  /** The client's next action: wait for the responses, end its side, or cut the connection. */
   readonly ending: 'wait' | 'finish' | 'cut';
 }
 
@@ -211,7 +211,7 @@ const request: fc.Arbitrary<string> = someKey.chain((key) =>
     }),
 );
 
-/** A handshake that is mostly as it should be, and what is said in the tunnel. */
+/** A mostly correct handshake, and the data sent through the tunnel. */
 const handshake: fc.Arbitrary<string> = someKey.chain((key) =>
   fc
     .record({
@@ -241,7 +241,7 @@ const handshake: fc.Arbitrary<string> = someKey.chain((key) =>
     }),
 );
 
-/** Some requests on one connection, and behind them, mostly, one that cannot be taken amiss and ends it. */
+/** Some requests on one connection, usually followed by a correct one that ends it. */
 export const requestCases: fc.Arbitrary<RequestCase> = fc
   .record({
     requests: fc.oneof(

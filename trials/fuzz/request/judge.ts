@@ -7,10 +7,10 @@ import { ensure, Violation, type Tally } from '../part.ts';
 import { keyIn, type KnownKey } from './accounts.ts';
 import type { Seen } from './upstream.ts';
 
-/** What happened on a connection: what was sent, read strictly; what came back; and what the upstream saw of it. */
+/** The events on a connection: the strictly parsed requests, the responses, and the requests that the upstream saw. */
 export interface Exchanged {
   readonly sent: Requests;
-  /** Final answers, in order. */
+  /** Final responses, in order. */
   readonly responses: readonly Response[];
   readonly seen: readonly Seen[];
   /** The client's address. */
@@ -21,7 +21,7 @@ export interface Exchanged {
   readonly reports: boolean;
 }
 
-/** Holds what happened against every property. */
+/** Checks the events against every property. */
 export function judge(exchanged: Exchanged, tally: Tally): void {
   const { sent, responses, seen, address, waited, reports } = exchanged;
   const { requests } = sent;
@@ -53,7 +53,7 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     seen,
     shown,
   );
-  // A client that left may have been heard; what was refused meanwhile is not known.
+  // Requests of a client that disconnected may have been forwarded or refused.
   let from = responses.length - timedOut;
   for (const { request: forwarded } of unanswered) {
     const of = requests.findIndex((request, index) => index >= from && mayBeOf(request, forwarded, address));
@@ -73,7 +73,7 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
   }
 }
 
-/** What is as every merchant sends it has no reason to be refused. */
+/** A correct request must not be refused. */
 function isExemplary(request: Request): boolean {
   const key = soleKey(request);
   if (!isEnveloped(request) || key?.kind !== 'secret' || !key.active || key.environment !== 'test') return false;
@@ -93,7 +93,7 @@ function isExemplary(request: Request): boolean {
   );
 }
 
-/** A response of the sidecar's own: a refusal, or what a test endpoint says. */
+/** A response of the sidecar itself: a refusal, or that of a test endpoint. */
 function judgeOwn(response: Response, request: Request | undefined, tally: Tally): void {
   const key = request === undefined ? undefined : soleKey(request);
   const isSealed = valuesOf(response, 'envelope').length > 0;
@@ -121,7 +121,7 @@ function judgeOwn(response: Response, request: Request | undefined, tally: Tally
   tally.count(code);
 }
 
-/** What a busy machine brings about: the database and the upstream answer late. */
+/** On a busy machine the database and the upstream may be late. */
 const late: ReadonlySet<string> = new Set(['overloaded', 'accounts_unavailable', 'upstream_timeout']);
 
 function mayBeOf(request: Request, forwarded: Request, address: string): boolean {
@@ -134,7 +134,7 @@ function mayBeOf(request: Request, forwarded: Request, address: string): boolean
   }
 }
 
-/** What the upstream got of a request, and what it was told about it. */
+/** Checks the request that the upstream got, and its identity headers. */
 function judgeForwarded(request: Request, forwarded: Request, address: string): void {
   const shown = [request, forwarded];
   ensure(
@@ -189,7 +189,7 @@ function judgeForwarded(request: Request, forwarded: Request, address: string): 
   ensure(body === forwarded.body, 'the body is the plaintext, or untouched', ...shown);
 }
 
-/** What must come to the upstream of a body on an enveloped route; undefined if nothing may. */
+/** The body that the upstream must get on an enveloped route; undefined if it must get nothing. */
 function plaintextOf(request: Request, key: KnownKey | undefined): string | undefined {
   const verdict = verdictOf(Buffer.from(request.body, 'latin1'), secretsOf(key));
   if ('plaintext' in verdict) return verdict.plaintext.toString('latin1');
@@ -220,7 +220,7 @@ function judgeResponse(request: Request, seen: Seen, response: Response, tally: 
   tally.count(says === '' ? 'forwarded, answered as it is' : 'forwarded, answered sealed');
 }
 
-/** With what a forwarded request is answered, where its account is in a grace. */
+/** The credentials that must seal the response to a forwarded request during a grace. */
 function labelOf(request: Request, key: KnownKey | undefined): 'current' | 'previous' | 'none' | undefined {
   const grace = key?.encryption?.grace;
   if (grace === undefined) return undefined;
@@ -233,7 +233,7 @@ function labelOf(request: Request, key: KnownKey | undefined): 'current' | 'prev
   return 'none';
 }
 
-/** The body of a sealed response, which must open with what it says. */
+/** The body of a sealed response, which must open with the stated credentials. */
 function opened(response: Response, key: KnownKey | undefined): string {
   const encryption = key?.encryption;
   ensure(encryption !== undefined, 'only an encrypting account gets anything sealed', response, key);
@@ -256,14 +256,14 @@ function soleKey(request: Request): KnownKey | undefined {
   return values.length === 1 ? keyIn(values[0]) : undefined;
 }
 
-/** Whether a request goes through the enveloped exchange if it goes through at all. */
+/** Whether a request is enveloped if it is forwarded. */
 function isEnveloped(request: Request): boolean {
   const key = soleKey(request);
   if (key?.environment === 'test' && isCipherTest(request)) return false;
   return /^\/api\/s2s(?:[/?]|$)/i.test(request.target) && key?.encryption !== undefined;
 }
 
-/** Whether the rules of routes let it through: what `everyFeature` configures. */
+/** Whether the routes that `everyFeature` configures permit it. */
 function isPermitted(request: Request): boolean {
   const path = request.target
     .toLowerCase()

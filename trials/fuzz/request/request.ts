@@ -11,7 +11,7 @@ import { requestCases, type RequestCase } from './arbitrary.ts';
 import { judge } from './judge.ts';
 import { SeeingUpstream } from './upstream.ts';
 
-/** How long what a client that left has sent may still be on its way, in milliseconds. */
+/** How long data of a disconnected client may still be in transit, in milliseconds. */
 const afterglow = 50;
 
 /** Whole connections of merchants, as bytes, through a real sidecar to an upstream that reads strictly. */
@@ -59,7 +59,7 @@ async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
   };
 }
 
-/** Sends a case and judges what comes of it. */
+/** Sends a case and judges the result. */
 async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstream, tally: Tally): Promise<void> {
   const sent = readRequests(one.bytes);
   const { requests } = sent;
@@ -75,7 +75,7 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
     received = await client.receive((text) => {
       const { responses, tunnel } = answersIn(text, sent, false);
       if (tunnel !== undefined) return tunnel.length >= behind(responses, requests, one).length;
-      // If something is no request, only the end of the connection tells that there is no more to come.
+      // After bytes that are not a request, only the end of the connection shows that there are no more responses.
       return clean && responses.length >= requests.length;
     });
   }
@@ -105,7 +105,7 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
   if (one.ending === 'finish' || (last !== undefined && isLast(last))) client.cut();
 }
 
-/** What was sent behind the request that the last of these responses is to. */
+/** The bytes that were sent after the request of the last response. */
 function behind(responses: readonly Response[], requests: Requests['requests'], { bytes }: RequestCase): string {
   const request = requests[responses.length - 1];
   return request === undefined ? '' : bytes.slice(request.end);
@@ -134,7 +134,7 @@ function answersIn(
   return { responses, rest: text.slice(at), tunnel: undefined };
 }
 
-/** The method of what is no request. */
+/** The method of bytes that are not a request. */
 function methodOf(rest: string): string | undefined {
   return /^\s*([A-Z]+) /.exec(rest)?.[1];
 }

@@ -3,18 +3,18 @@ import { readRequest, type Request } from '../http/requests.ts';
 import { isLast } from '../http/responses.ts';
 import type { Socket } from 'node:net';
 
-/** A request as it came to the upstream, and what it was answered with. */
+/** A request as the upstream got it, and its response. */
 export interface Seen {
   readonly request: Request;
   /** Its name: the response has it as `X-Seen`. */
   readonly number: string;
   readonly status: number;
   readonly body: string;
-  /** What came after it was answered 101; all of it was sent back. */
+  /** The bytes that arrived after the 101 response; all of them were echoed. */
   tunnelled: string;
 }
 
-/** An upstream that reads strictly, remembers what it saw, and answers all sorts of responses. */
+/** An upstream that parses strictly, records its requests, and sends various responses. */
 export class SeeingUpstream {
   readonly #seen = new Map<string, Seen[]>();
   readonly #faults: string[] = [];
@@ -22,19 +22,19 @@ export class SeeingUpstream {
   readonly #tunnels = new WeakMap<Socket, Seen>();
   #number = 0;
 
-  /** Takes what came from a client, by its address. */
+  /** Returns and clears the requests of a client, by its address. */
   take(address: string): readonly Seen[] {
     const seen = this.#seen.get(address) ?? [];
     this.#seen.delete(address);
     return seen;
   }
 
-  /** Takes what no upstream may be sent. */
+  /** Returns and clears the bytes that an upstream must never get. */
   takeFaults(): readonly string[] {
     return this.#faults.splice(0);
   }
 
-  /** Reads what has come on a connection, and answers. @returns what is not a whole request yet */
+  /** Parses the bytes of a connection, and responds. @returns the incomplete rest */
   read(bytes: string, socket: Socket): string {
     const tunnel = this.#tunnels.get(socket);
     if (tunnel !== undefined) {
@@ -46,7 +46,7 @@ export class SeeingUpstream {
     while (at < bytes.length) {
       const request = readRequest(bytes, at);
       if (request === 'incomplete') break;
-      // What the reader forgives a client, the sidecar may not do.
+      // The sidecar must be stricter than the parser is towards clients.
       if (request === 'faulty' || !/^[A-Za-z-]+ \//.test(bytes.slice(at, at + 100))) {
         this.#faults.push(bytes);
         socket.destroy();
@@ -73,7 +73,7 @@ export class SeeingUpstream {
     const number = String(this.#number);
     const isUpgrade = valuesOf(request, 'upgrade').join().toLowerCase() === 'websocket';
     const ordinary = responses[this.#number % responses.length] ?? responses[0];
-    // Two of three: the others are refused in all the ways in which it answers.
+    // Accepts two of three. The others get the usual variety of responses.
     const { status, body, headers } = isUpgrade && this.#number % 3 > 0 ? switching : ordinary;
     const isChunked = headers.includes('Transfer-Encoding: chunked');
     const hasBody = request.method !== 'HEAD' && status !== 204 && status !== 101;

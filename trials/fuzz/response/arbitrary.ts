@@ -4,15 +4,15 @@ import { chunked, usually, type Framed } from '../http/arbitrary.ts';
 import { mutated, mutations } from '../mutation.ts';
 
 export interface ResponseCase {
-  /** Of the request, which is as it should be. */
+  /** The method of the request, which is correct. */
   readonly method: 'GET' | 'HEAD' | 'POST';
   /** Whether its account encrypts and its route is enveloped. */
   readonly sealed: boolean;
-  /** All that the upstream says. */
+  /** All bytes that the upstream sends. */
   readonly bytes: string;
   /** Where it is cut into writes. */
   readonly cuts: readonly number[];
-  /** What the upstream does afterwards. */
+  /** The upstream's next action. */
   readonly ending: 'keep' | 'end' | 'reset';
 }
 
@@ -169,7 +169,7 @@ const someFraming = fc.oneof(
   { weight: 1, arbitrary: fc.constantFrom(...framings) },
 );
 
-/** Whole and broken responses to a request that is as it should be. */
+/** Complete and broken responses to a correct request. */
 export const responseCases: fc.Arbitrary<ResponseCase> = fc
   .record({
     method: fc.constantFrom<ResponseCase['method']>('GET', 'POST', 'GET', 'POST', 'HEAD'),

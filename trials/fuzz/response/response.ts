@@ -16,17 +16,17 @@ import { ensure, type OpenPart, type Part, type Tally } from '../part.ts';
 import { startWatched } from '../sidecar.ts';
 import { responseCases, type ResponseCase } from './arbitrary.ts';
 
-/** A case under way. */
+/** A case in progress. */
 interface Asked {
   readonly one: ResponseCase;
-  /** Whether the request came to the upstream on a connection that nothing was wrong with. */
+  /** Whether the request reached the upstream on an intact connection. */
   heard: boolean;
 }
 
-/** How long what goes wrong inside may take to show, in milliseconds. */
+/** How long internal errors may take to show, in milliseconds. */
 const afterglow = 50;
 
-/** Whatever an upstream says in answer to a good request: it comes through as it is, or visibly not at all. */
+/** Any response of an upstream to a correct request must arrive unchanged, or fail visibly. */
 export const responsePart: Part<ResponseCase> = {
   name: 'response',
   share: 5,
@@ -43,7 +43,7 @@ async function openResponsePart(tally: Tally): Promise<OpenPart<ResponseCase>> {
     if (typeof request === 'string') return bytes;
     const asked = cases.get(valuesOf(request, 'x-lane').join());
     if (asked === undefined) return '';
-    // An upstream that ends a connection, or says too much on it, may spoil the request behind.
+    // An upstream that ends a connection, or sends too much, may break the next request.
     asked.heard = !spoilt.has(socket);
     if (asked.one.ending !== 'keep' || modelOf(asked.one)?.end !== asked.one.bytes.length) spoilt.add(socket);
     void say(asked.one, socket);
@@ -89,7 +89,10 @@ function requestOf({ method, sealed }: ResponseCase, lane: number): string {
   return `${lines.join('\r\n')}\r\n\r\n`;
 }
 
-/** Says what the upstream says. What comes behind the end of its response comes with it, or it would be another request's. */
+/**
+ * Sends the upstream's bytes. Bytes after the end of the response are sent with it, or they would belong to another
+ * request.
+ */
 async function say(one: ResponseCase, socket: Socket): Promise<void> {
   const response = modelOf(one);
   const whole = response === undefined ? one.bytes.length : Math.max(0, response.end - 1);
@@ -102,7 +105,7 @@ async function say(one: ResponseCase, socket: Socket): Promise<void> {
   else if (one.ending === 'end') socket.end();
 }
 
-/** What a strict reader makes of the upstream's response; undefined if it is none, or not whole. */
+/** The strictly parsed response of the upstream; undefined if it is invalid or incomplete. */
 function modelOf({ bytes, method, ending }: ResponseCase): Response | undefined {
   const response = finalIn(bytes, method, ending === 'end');
   return typeof response === 'string' ? undefined : response;
@@ -173,7 +176,7 @@ function judgeRefusal({ one, heard }: Asked, response: Response, tally: Tally): 
     body,
   );
   ensure(isSealed === (one.sealed && refusalOf(code).sealed), 'a refusal is sealed if its row says so', response);
-  // What every reader understands has no reason to be refused; only how long it takes depends on the machine.
+  // A valid response must not be refused, except for timeouts on a busy machine.
   const isPlain = /^HTTP\/1\.1 200 OK\r\nContent-Length: \d+\r\n\r\n/.test(one.bytes) && modelOf(one) !== undefined;
   const isLost = !heard || one.ending === 'reset' || code === 'upstream_timeout';
   ensure(!isPlain || isLost, 'a plain response comes through', body);
