@@ -44,9 +44,12 @@ export class InFlight {
   sweepFor({ request, upstream, idle }: Timeouts): void {
     const interval = Math.min(250, Math.max(10, Math.min(request, upstream, idle) / 8));
     clearInterval(this.#sweep);
-    this.#sweep = setInterval(() => {
-      const now = performance.now();
-      for (const reply of this.#replies) if (reply.deadline <= now) reply.expire();
-    }, interval).unref();
+    // The process may have been held up, by a throttled CPU for instance: what has arrived meanwhile is read first.
+    this.#sweep = setInterval(() => void setImmediate(() => this.#expire()), interval).unref();
+  }
+
+  #expire(): void {
+    const now = performance.now();
+    for (const reply of this.#replies) if (reply.deadline <= now) reply.expire();
   }
 }

@@ -58,10 +58,13 @@ export function connect(
       return true;
     },
   });
-  const timer = setTimeout(() => {
+  const expire = (): void => {
+    if (receive !== undefined) return;
     cause = 'ETIMEDOUT';
     socket.destroy();
-  }, timeout);
+  };
+  // The process may have been held up: a connection that has been established meanwhile is noticed first.
+  const timer = setTimeout(() => void setImmediate(expire), timeout);
   const onError = (error: Error & { code?: string }): void => {
     cause = error.code ?? error.name;
   };

@@ -160,6 +160,11 @@ export const connectionMutants: readonly Mutant[] = [
     [['if (reply.deadline <= now) reply.expire();', ';', 'deadlines are kept']],
   ),
   ...mutantsOf(
+    'src/gateway/in-flight.ts',
+    ['test/gateway/held-up.test.ts'],
+    [['void setImmediate(() => this.#expire())', 'this.#expire()', 'sockets are read before a deadline is looked at']],
+  ),
+  ...mutantsOf(
     'src/gateway/listener.ts',
     ['test/gateway/head-limits.test.ts'],
     [

@@ -187,6 +187,11 @@ export const upstreamMutants: readonly Mutant[] = [
   ]),
   ...mutantsOf(
     'src/upstream/connect.ts',
+    ['test/gateway/held-up.test.ts'],
+    [['void setImmediate(expire)', 'expire()', 'a connection is noticed before its timeout is looked at']],
+  ),
+  ...mutantsOf(
+    'src/upstream/connect.ts',
     ['test/upstream/upstream.test.ts', 'test/gateway/abort.test.ts'],
     [
       [

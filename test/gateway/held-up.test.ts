@@ -1,0 +1,58 @@
+import { once } from 'node:events';
+import { setImmediate as turn } from 'node:timers/promises';
+import { Worker } from 'node:worker_threads';
+import { expect, onTestFinished, test, vi } from 'vitest';
+import { addressOf, connect } from '../../src/upstream/connect.ts';
+import { startByteUpstream } from '../support/byte-upstream.ts';
+import { send } from '../support/client.ts';
+import { configOf, keys, startSidecar, targetOf } from '../support/sidecar.ts';
+
+/** Stops this thread, as a CPU quota or a paused machine does. Milliseconds. */
+function holdUp(milliseconds: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+}
+
+/** An upstream in a thread of its own: it responds while this thread is held up. It counts requests in `seen`. */
+async function startThreadedUpstream(seen: Int32Array): Promise<string> {
+  const program = `
+    const { createServer } = require('node:http');
+    const { parentPort, workerData } = require('node:worker_threads');
+    const server = createServer((req, res) => {
+      Atomics.add(workerData, 0, 1);
+      setTimeout(() => res.end('{}'), 50);
+    });
+    server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
+  `;
+  const worker = new Worker(program, { eval: true, workerData: seen });
+  onTestFinished(() => void worker.terminate());
+  const [port] = (await once(worker, 'message')) as [number];
+  return `http://127.0.0.1:${port}`;
+}
+
+test('a response that arrived while the process was held up is sent, although its timeout has passed', async () => {
+  const seen = new Int32Array(new SharedArrayBuffer(4));
+  const config = configOf(await startThreadedUpstream(seen), { timeouts: { upstream: 500 } });
+  const sidecar = await startSidecar(config);
+  const response = send(sidecar, 'POST /notes', { key: keys.globex, body: '{}' });
+  await vi.waitFor(() => expect(Atomics.load(seen, 0)).toBe(1), { interval: 1 });
+  // Behind the reading of sockets in a turn of the event loop: the timers come next.
+  await turn();
+  holdUp(1_000);
+  expect((await response).status).toBe(200);
+});
+
+test('a connection that was established while the process was held up is used, although its timeout has passed', async () => {
+  const { origin } = await startByteUpstream(() => {});
+  const outcome = Promise.withResolvers<string>();
+  await turn();
+  connect(addressOf(targetOf(origin)), 100, Buffer.alloc(1_024), {
+    onConnected: (socket) => {
+      socket.destroy();
+      outcome.resolve('connected');
+      return () => {};
+    },
+    onConnectFailed: outcome.resolve,
+  });
+  process.nextTick(() => process.nextTick(holdUp, 300));
+  expect(await outcome.promise).toBe('connected');
+});
