@@ -1,6 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
 import { extname } from 'node:path';
-import type { Command } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { membersOf } from '../accounts/file/members.ts';
 import type { StoredAccount } from '../accounts/store.ts';
@@ -13,44 +12,34 @@ import { openStore } from '../config/command-store.ts';
 import { formatFileProblem } from '../yaml/file-problem.ts';
 import { CommandFailed } from './command-failed.ts';
 import { complain } from './complain.ts';
-import { exitCodes, type CliIo } from './io.ts';
+import { exitCodes } from './io.ts';
 import { Progress } from './progress.ts';
-import { onStore, storeCommand } from './store-command.ts';
-import type { SetExitCode, StoreOptions, StoreSession } from './store-command.ts';
+import type { AddStoreCommand, StoreSession } from './store-command.ts';
 
 /** Accounts per batch. Each batch rewrites the file once, or is one transaction. */
 const batchSize = 5_000;
 
 /** Adds `accounts import|export|copy|rekey`. */
-export function addTransferCommands(accounts: Command, io: CliIo, setExitCode: SetExitCode): void {
-  storeCommand(accounts, io, 'import', 'add the accounts of a file; existing accounts are skipped')
+export function addTransferCommands(add: AddStoreCommand): void {
+  add('import', 'add the accounts of a file; existing accounts are skipped')
     .argument('<file>', 'CSV if its name ends in .csv, otherwise NDJSON')
-    .action(async (file: string, options: StoreOptions) => {
-      await onStore(io, setExitCode, 'accounts import', options, (session) => importFile(session, file));
-    });
+    .run((session, file: string) => importFile(session, file));
 
-  storeCommand(accounts, io, 'export', 'write all accounts to stdout as NDJSON, with credentials as stored').action(
-    async (options: StoreOptions) => {
-      await onStore(io, setExitCode, 'accounts export', options, async ({ store, unreadable }) => {
-        for await (const account of store.list(undefined, unreadable)) {
-          await io.stdout.write(`${JSON.stringify(membersOf(account))}
-`);
-        }
-      });
+  add('export', 'write all accounts to stdout as NDJSON, with credentials as stored').run(
+    async ({ store, unreadable, io }) => {
+      for await (const account of store.list(undefined, unreadable)) {
+        await io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
+      }
     },
   );
 
-  storeCommand(accounts, io, 'copy', 'copy all accounts to the store of another configuration')
+  add('copy', 'copy all accounts to the store of another configuration')
     .requiredOption('--to <file>', 'path of the other configuration file')
-    .action(async (options: StoreOptions & { to: string }) => {
-      await onStore(io, setExitCode, 'accounts copy', options, (session) => copyTo(session, options.to));
-    });
+    .run((session, { to }: { to: string }) => copyTo(session, to));
 
-  storeCommand(accounts, io, 'rekey', 'seal all credentials with a new master key')
+  add('rekey', 'seal all credentials with a new master key')
     .requiredOption('--new-master-key-file <file>', 'file with 32 bytes in base64 or hex')
-    .action(async (options: StoreOptions & { newMasterKeyFile: string }) => {
-      await onStore(io, setExitCode, 'accounts rekey', options, (session) => rekey(session, options.newMasterKeyFile));
-    });
+    .run((session, options: { newMasterKeyFile: string }) => rekey(session, options.newMasterKeyFile));
 }
 
 /** An account to be added, or its problems, and its place in the input. */

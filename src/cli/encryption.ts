@@ -6,20 +6,21 @@ import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
-import { onStore, storeCommand, type SetExitCode, type StoreOptions } from './store-command.ts';
+import { storeCommands, type AddStoreCommand, type SetExitCode } from './store-command.ts';
 import { members, minute } from './table.ts';
 import { instant } from '../input/kinds.ts';
 
-type Options = StoreOptions & { readonly environment: EnvironmentName };
+interface Options {
+  readonly environment: EnvironmentName;
+}
 type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: number; readonly replace?: true };
 
 /** Adds `encryption enable|disable|grace|show`. */
 export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const encryption = program.command('encryption').description('enable, disable and show the encryption of an account');
-  const command = (name: string, description: string): Command =>
-    storeCommand(encryption, io, name, description)
-      .addArgument(accountArgument('<account>'))
-      .addOption(environmentOption());
+  const group = program.command('encryption').description('enable, disable and show the encryption of an account');
+  const add = storeCommands(group, io, setExitCode);
+  const command: AddStoreCommand = (name, description) =>
+    add(name, description).addArgument(accountArgument('<account>')).addOption(environmentOption());
 
   command('enable', 'create a key and an IV and show them once; without --grace the previous ones stop working at once')
     .addOption(
@@ -33,13 +34,11 @@ export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: 
       readAs(grace),
     )
     .option('--replace', 'replace credentials that are in use')
-    .action(async (id: string, options: EnableOptions) => {
+    .run(async ({ operations, actor, show }, id: string, options: EnableOptions) => {
       const { environment, encoding, grace } = options;
-      await onStore(io, setExitCode, 'encryption enable', options, async ({ operations, actor, show }) => {
-        const wishes = { encoding, grace, replace: options.replace === true };
-        const enabled = await operations.enableEncryption(id, environment, wishes, { actor });
-        await show(enabled, () => enabledText(enabled));
-      });
+      const wishes = { encoding, grace, replace: options.replace === true };
+      const enabled = await operations.enableEncryption(id, environment, wishes, { actor });
+      await show(enabled, () => enabledText(enabled));
     });
 
   command('disable', 'stop encrypting and delete the key and the IV; requests and responses are plaintext')
@@ -48,14 +47,12 @@ export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: 
       'open envelopes and seal their responses for this time longer, such as 24h',
       readAs(grace),
     )
-    .action(async (id: string, options: Options & { readonly grace?: number }) => {
+    .run(async ({ operations, actor, show }, id: string, options: Options & { readonly grace?: number }) => {
       const { environment } = options;
-      await onStore(io, setExitCode, 'encryption disable', options, async ({ operations, actor, show }) => {
-        const disabled = await operations.disableEncryption(id, environment, options.grace, { actor });
-        const until =
-          disabled.previous === null ? '' : `; envelopes are accepted until ${minute(disabled.previous.until)}`;
-        await show(disabled, () => `Encryption of ${id} is off in ${environment}${until}.\n`);
-      });
+      const disabled = await operations.disableEncryption(id, environment, options.grace, { actor });
+      const until =
+        disabled.previous === null ? '' : `; envelopes are accepted until ${minute(disabled.previous.until)}`;
+      await show(disabled, () => `Encryption of ${id} is off in ${environment}${until}.\n`);
     });
 
   command('grace', 'change the end of a running grace, or end it now')
@@ -66,30 +63,26 @@ export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: 
       ).argParser(readAs(instant)),
     )
     .addOption(new Option('--end', 'end the grace now and delete the previous credentials').conflicts('until'))
-    .action(async (id: string, options: Options & { until?: number; end?: true }) => {
+    .run(async ({ operations, actor, show }, id: string, options: Options & { until?: number; end?: true }) => {
       const { environment, until, end } = options;
-      await onStore(io, setExitCode, 'encryption grace', options, async ({ operations, actor, show }) => {
-        if (until === undefined && end === undefined) {
-          throw new CommandFailed('expected --until TIME or --end', exitCodes.usage);
-        }
-        const changed = await operations.changeGrace(id, environment, until, { actor });
-        await show(changed, () =>
-          changed.previous === null
-            ? `The grace of ${id} in ${environment} is over.\n`
-            : `The grace of ${id} in ${environment} lasts until ${minute(changed.previous.until)}.\n`,
-        );
-      });
+      if (until === undefined && end === undefined) {
+        throw new CommandFailed('expected --until TIME or --end', exitCodes.usage);
+      }
+      const changed = await operations.changeGrace(id, environment, until, { actor });
+      await show(changed, () =>
+        changed.previous === null
+          ? `The grace of ${id} in ${environment} is over.\n`
+          : `The grace of ${id} in ${environment} lasts until ${minute(changed.previous.until)}.\n`,
+      );
     });
 
-  command('show', 'show whether and how an account encrypts, without the key').action(
-    async (id: string, options: Options) => {
-      await onStore(io, setExitCode, 'encryption show', options, async ({ operations, show }) => {
-        const view = await operations.showEncryption(id, options.environment);
-        const unexpectedAt = view.unexpected_envelope_at;
-        const pairs = pairsOf(view);
-        if (unexpectedAt !== null) pairs.push(['envelopes', `still arrive, most recently at ${minute(unexpectedAt)}`]);
-        await show(view, () => members(pairs));
-      });
+  command('show', 'show whether and how an account encrypts, without the key').run(
+    async ({ operations, show }, id: string, { environment }: Options) => {
+      const view = await operations.showEncryption(id, environment);
+      const unexpectedAt = view.unexpected_envelope_at;
+      const pairs = pairsOf(view);
+      if (unexpectedAt !== null) pairs.push(['envelopes', `still arrive, most recently at ${minute(unexpectedAt)}`]);
+      await show(view, () => members(pairs));
     },
   );
 }

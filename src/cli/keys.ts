@@ -10,15 +10,16 @@ import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
-import { onStore, storeCommand, type SetExitCode, type StoreOptions, type StoreSession } from './store-command.ts';
+import { storeCommands, type SetExitCode, type StoreSession } from './store-command.ts';
 import { day, members, minute, table } from './table.ts';
 
 /** Adds `keys issue|list|find|due|rotate|revoke`. */
 export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const keys = program.command('keys').description('issue, list, find, rotate and revoke API keys');
+  const group = program.command('keys').description('issue, list, find, rotate and revoke API keys');
+  const add = storeCommands(group, io, setExitCode);
   const key = (): Argument => new Argument('<key>', 'the id of the key, or the key itself');
 
-  storeCommand(keys, io, 'issue', 'create a key and show it once')
+  add('issue', 'create a key and show it once')
     .addArgument(accountArgument('<account>'))
     .addOption(environmentOption())
     .addOption(
@@ -29,41 +30,45 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
       'how long the key is valid, such as 180d (default: until it is revoked)',
       readAs(lifetime),
     )
-    .action(async (id: string, options: StoreOptions & IssueOptions) => {
+    .run(async ({ operations, actor, show }, id: string, options: IssueOptions) => {
       const { environment, kind, expires } = options;
-      await onStore(io, setExitCode, 'keys issue', options, async ({ operations, actor, show }) => {
-        const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
-        await show(issued, () => issuedText(issued));
-      });
+      const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
+      await show(issued, () => issuedText(issued));
     });
 
-  storeCommand(keys, io, 'list', 'list the keys of an account')
+  add('list', 'list the keys of an account')
     .addArgument(accountArgument('<account>'))
-    .action(async (id: string, options: StoreOptions) => {
-      await onStore(io, setExitCode, 'keys list', options, async ({ operations, show }) => {
-        const { keys } = await operations.show(id);
-        await show(keys, () => keysTable(keys));
-      });
+    .run(async ({ operations, show }, id: string) => {
+      const { keys } = await operations.show(id);
+      await show(keys, () => keysTable(keys));
     });
 
-  storeCommand(keys, io, 'find', 'find the account of a key; the key is read from stdin unless its hash is given')
+  add('find', 'find the account of a key; the key is read from stdin unless its hash is given')
     .option('--sha256 <hash>', 'SHA-256 of the key in hex, instead of the key', readAs(sha256))
-    .action(async (options: StoreOptions & { sha256?: string }) => {
-      await onStore(io, setExitCode, 'keys find', options, async ({ operations, show }) => {
-        const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
-        await show(found, () => foundText(found));
-      });
+    .run(async ({ operations, show }, options: { sha256?: string }) => {
+      const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
+      await show(found, () => foundText(found));
     });
 
-  storeCommand(keys, io, 'due', 'list the valid keys of all accounts that are due for rotation or expire soon').action(
-    async (options: StoreOptions) => {
-      await onStore(io, setExitCode, 'keys due', options, (session) =>
-        options.json ? dueJson(session) : dueTable(session),
-      );
-    },
+  add('due', 'list the valid keys of all accounts that are due for rotation or expire soon').run(
+    ({ operations, unreadable, showList }) =>
+      showList(operations.dueKeys({ unreadable }), {
+        head: ['ACCOUNT', 'ID', 'ENV', 'KIND', 'CREATED', 'EXPIRES', 'WHY'],
+        shrinks: 'ACCOUNT',
+        row: ({ account, id, environment, kind, created_at, expires_at, warnings }) => [
+          account,
+          id,
+          environment,
+          kind,
+          day(created_at),
+          day(expires_at),
+          warnings.join(', '),
+        ],
+        empty: 'No key is due or expiring.',
+      }),
   );
 
-  storeCommand(keys, io, 'rotate', 'create the successor of a key; the old key stays valid for a while')
+  add('rotate', 'create the successor of a key; the old key stays valid for a while')
     .addArgument(accountArgument('<account>'))
     .addArgument(key())
     .addOption(
@@ -71,23 +76,19 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
         .argParser(readAs(overlap))
         .default(7 * 86_400_000, '7d'),
     )
-    .action(async (id: string, named: string, options: StoreOptions & { overlap: number }) => {
-      await onStore(io, setExitCode, 'keys rotate', options, async (session) => {
-        const { operations, actor, show } = session;
-        const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
-        await show(issued, () => issuedText(issued));
-      });
+    .run(async (session, id: string, named: string, options: { overlap: number }) => {
+      const { operations, actor, show } = session;
+      const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
+      await show(issued, () => issuedText(issued));
     });
 
-  storeCommand(keys, io, 'revoke', 'revoke a key at once and permanently')
+  add('revoke', 'revoke a key at once and permanently')
     .addArgument(accountArgument('<account>'))
     .addArgument(key())
-    .action(async (id: string, named: string, options: StoreOptions) => {
-      await onStore(io, setExitCode, 'keys revoke', options, async (session) => {
-        const { operations, actor, show } = session;
-        const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
-        await show(revoked, () => `${revoked.id} is revoked.\n`);
-      });
+    .run(async (session, id: string, named: string) => {
+      const { operations, actor, show } = session;
+      const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
+      await show(revoked, () => `${revoked.id} is revoked.\n`);
     });
 }
 
@@ -138,21 +139,6 @@ function foundText(found: KeyView): string {
     ['kind', found.kind],
     ['state', stateOf(found)],
   ]);
-}
-
-async function dueJson({ operations, io, unreadable }: StoreSession): Promise<void> {
-  const keys: KeyView[] = [];
-  for await (const key of operations.dueKeys({ unreadable })) keys.push(key);
-  await io.stdout.write(`${JSON.stringify(keys)}\n`);
-}
-
-async function dueTable({ operations, io, unreadable }: StoreSession): Promise<void> {
-  const rows: string[][] = [];
-  for await (const { account, id, environment, kind, warnings, ...key } of operations.dueKeys({ unreadable })) {
-    rows.push([account, id, environment, kind, day(key.created_at), day(key.expires_at), warnings.join(', ')]);
-  }
-  const names = ['ACCOUNT', 'ID', 'ENV', 'KIND', 'CREATED', 'EXPIRES', 'WHY'];
-  await io.stdout.write(rows.length === 0 ? 'No key is due or expiring.\n' : table([names, ...rows], 'ACCOUNT'));
 }
 
 /** `valid, expiring`, for instance. */

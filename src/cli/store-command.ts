@@ -1,5 +1,5 @@
 import { userInfo } from 'node:os';
-import type { Command } from 'commander';
+import { Command } from 'commander';
 import { AccountsError, type AccountsErrorCode } from '../accounts/accounts-error.ts';
 import { Operations, type OperationsOptions } from '../accounts/operations.ts';
 import type { StoreSettings } from '../config/config.ts';
@@ -12,6 +12,7 @@ import { complain } from './complain.ts';
 import { configOption } from './config-option.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
+import { writeArray, writeTable, type Layout } from './list-output.ts';
 import { actorName, actorOption } from './options.ts';
 
 /** The dependencies of a command on accounts. */
@@ -24,12 +25,14 @@ export interface StoreSession extends OperationsOptions {
   readonly actor: string;
   /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. */
   readonly show: (result: unknown, lines: () => string) => Promise<void>;
+  /** Writes a list to stdout, as it is read: as a JSON array with `--json`, otherwise as a table. */
+  readonly showList: <Item>(items: AsyncIterable<Item>, layout: Layout<Item>) => Promise<void>;
   /** Reports on stderr an account that is left out; the command then fails at its end. */
   readonly unreadable: (error: AccountsError) => void;
 }
 
 /** Options that every command on accounts has. */
-export interface StoreOptions {
+interface StoreOptions {
   readonly config: string;
   readonly json?: true;
   readonly actor?: string;
@@ -38,27 +41,43 @@ export interface StoreOptions {
 /** Sets the exit code that `run` returns. */
 export type SetExitCode = (exitCode: number) => void;
 
-/** Adds a command on accounts to its group. */
-export function storeCommand(group: Command, io: CliIo, usage: string, description: string): Command {
-  return group
-    .command(usage)
-    .description(description)
-    .addOption(configOption(io))
-    .addOption(actorOption(io))
-    .option('--json', 'print the result as JSON');
+/** Adds a command to a group. */
+export type AddStoreCommand = (name: string, description: string) => StoreCommand;
+
+export function storeCommands(group: Command, io: CliIo, setExitCode: SetExitCode): AddStoreCommand {
+  return (name, description) => {
+    const command = new StoreCommand(name, io, setExitCode).description(description).copyInheritedSettings(group);
+    group.addCommand(command);
+    return command;
+  };
 }
 
-/**
- * Runs a command on the accounts of the configured store. Changes are logged to stderr, because stdout is for the result.
- */
-export async function onStore(
-  io: CliIo,
-  setExitCode: SetExitCode,
-  name: string,
-  options: StoreOptions,
-  work: (session: StoreSession) => Promise<void>,
-): Promise<void> {
-  setExitCode(await carryOut(io, name, options, work));
+/** A command on the accounts of the configured store, with the options that all of these have. */
+class StoreCommand extends Command {
+  readonly #io: CliIo;
+  readonly #setExitCode: SetExitCode;
+
+  constructor(name: string, io: CliIo, setExitCode: SetExitCode) {
+    super(name);
+    this.#io = io;
+    this.#setExitCode = setExitCode;
+    this.addOption(configOption(io)).addOption(actorOption(io)).option('--json', 'print the result as JSON');
+  }
+
+  /**
+   * Sets what the command does. Changes are logged to stderr, because stdout is for the result.
+   *
+   * @param work gets a session, the arguments of the command, and its options
+   */
+  run(work: (session: StoreSession, ...args: never[]) => Promise<void>): void {
+    const name = `${this.parent?.name()} ${this.name()}`;
+    this.action(async (...args: unknown[]) => {
+      // The last one is the command itself.
+      const own = args.slice(0, -1) as never[];
+      const run = (session: StoreSession): Promise<void> => work(session, ...own);
+      this.#setExitCode(await carryOut(this.#io, name, this.opts<StoreOptions>(), run));
+    });
+  }
 }
 
 /** @returns the exit code */
@@ -84,12 +103,14 @@ async function carryOut(
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
   const show = (result: unknown, lines: () => string): Promise<void> =>
     io.stdout.write(options.json ? `${JSON.stringify(result)}\n` : lines());
+  const showList: StoreSession['showList'] = (items, layout) =>
+    options.json ? writeArray(io.stdout, items) : writeTable(io.stdout, items, layout);
   const unreadable: AccountsError[] = [];
   try {
     const operations = new Operations(parts);
     const actor = `user:${who}`;
     const leaveOut = (error: AccountsError): void => void unreadable.push(error);
-    await work({ ...parts, io, operations, settings, actor, show, unreadable: leaveOut });
+    await work({ ...parts, io, operations, settings, actor, show, showList, unreadable: leaveOut });
     for (const error of unreadable) await complain(io, `${name}: ${error.message} (${error.code})\n`);
     return unreadable.length === 0 ? exitCodes.done : exitCodes.configuration;
   } catch (error) {
