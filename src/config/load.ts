@@ -72,7 +72,7 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
   if (!(file instanceof YamlFile)) {
     return { sidecar: { ok: false, problems: [file] }, store: undefined, problemWith: problemIn(path) };
   }
-  const content = validate(file, sidecarSchema(valuesIn(file, env)));
+  const content = validate(file, sidecarSchema(valuesIn(file, env)), true);
   if (content !== undefined) crossCheck(file, content);
   const keys = keysOf(file, content?.accounts, env);
   const problemWith: ProblemWith = (at, message) => file.problemAt(at, message);

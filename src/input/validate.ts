@@ -20,10 +20,13 @@ export interface Input {
 /**
  * Validates input against a schema and reports every mistake. Returns the valid parts: a part that is missing was
  * reported, so further checks can skip it.
+ *
+ * @param once whether the schema is for this input only, and no list of it is long: then the code that zod generates for a schema
+ *   would take longer to make than it saves
  */
-export function validate<S extends z.ZodType>(input: Input, schema: S): Partly<z.output<S>> | undefined {
+export function validate<S extends z.ZodType>(input: Input, schema: S, once = false): Partly<z.output<S>> | undefined {
   if (input.value === undefined) return undefined;
-  const result = schema.safeParse(input.value, { error: messageOf });
+  const result = schema.safeParse(input.value, { error: messageOf, jitless: once });
   if (result.success) return result.data as Partly<z.output<S>>;
 
   let seen: unknown;
