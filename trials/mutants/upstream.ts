@@ -204,6 +204,7 @@ export const upstreamMutants: readonly Mutant[] = [
         '    clearTimeout(timer);\n    socket.off',
         '    socket.off',
         'a connection is not ended by the timeout of connecting',
+        'the timer that fires later does nothing to a connection that is there',
       ],
       [
         "    minVersion: 'TLSv1.2',\n",
