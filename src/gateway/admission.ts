@@ -1,9 +1,10 @@
-import { environmentOf, hashOf, kindOf } from '../accounts/api-key.ts';
+import type { IncomingMessage } from 'node:http';
+import { environmentOf, hashOf, kindOf, prefixOf } from '../accounts/api-key.ts';
 import type { Found, KeyHolder } from '../accounts/key-directory.ts';
 import type { Limits, ReportableCode, Route } from '../config/config.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import { continueWith } from '../continue-with.ts';
-import { authenticate, parseApiKey } from './authentication.ts';
+import { authenticate, bearerKey, parseApiKey } from './authentication.ts';
 import { cipherTestOf } from './cipher-test.ts';
 import { clientOf, peerOf } from './client-address.ts';
 import { FailureLimiter } from './limits.ts';
@@ -103,6 +104,15 @@ export class Admission {
       }
       return { kind: 'upstream', head, environment, enveloped };
     });
+  }
+
+  /** Whether a request that has not begun carries a secret key that is in force and found without a wait. */
+  isMerchants({ headers }: IncomingMessage, { directory }: Rules): boolean {
+    const key = bearerKey(headers.authorization ?? '');
+    if (key === undefined || kindOf(prefixOf(key)) !== 'secret') return false;
+    const hash = hashOf(key);
+    const found = directory.holds(hash) ? directory.find(hash) : undefined;
+    return !(found instanceof Promise) && !(authenticate(key, found, this.#clock()) instanceof Refusal);
   }
 
   #identify(request: Request, head: RequestHead, key: string, found: Found): KeyHolder | Refusal {

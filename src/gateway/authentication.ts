@@ -11,9 +11,15 @@ const bearer = /^bearer +(\S+)$/i;
  */
 export function parseApiKey(authorization: string | undefined, environment: EnvironmentName): string | Refusal {
   if (authorization === undefined) return new Refusal('missing_api_key');
-  const key = bearer.exec(authorization)?.[1];
-  if (key === undefined || !isWellFormed(key)) return new Refusal('malformed_api_key');
+  const key = bearerKey(authorization);
+  if (key === undefined) return new Refusal('malformed_api_key');
   return environmentOf(prefixOf(key)) === environment ? key : new Refusal('environment_mismatch');
+}
+
+/** The well-formed API key of `Authorization`, or undefined. */
+export function bearerKey(authorization: string): string | undefined {
+  const key = bearer.exec(authorization)?.[1];
+  return key !== undefined && isWellFormed(key) ? key : undefined;
 }
 
 /**

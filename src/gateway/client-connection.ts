@@ -32,16 +32,18 @@ export class ClientConnection implements Linked<ClientConnection> {
   socket: Socket;
   /** The last response that is not complete. */
   current: CurrentReply | undefined;
-  /** Waiting pipelined requests, and their maximum. Their heads in total may be as large as one head. */
+  /** Waiting pipelined requests. Their heads in total may be as large as one head. */
   waiting = 0;
-  maxWaiting = maxWaitingOfStranger;
   waitingBytes = 0;
+  /** Whether a request that is not pipelined waits for its turn. */
+  isFirstWaiting = false;
   /** The bytes of their bodies that may arrive before their turn. */
   waitingBodies: Held | undefined;
   /** Whether a fault follows a request whose response is not complete. */
   faulty = false;
-  /** Whether it has carried a request with a known key. */
+  /** Whether it has carried a request with a known key, and whether with a secret one. */
   known = false;
+  isMerchants = false;
   closed = false;
   readonly #evictable: LinkedList<ClientConnection> | undefined;
 
@@ -51,10 +53,20 @@ export class ClientConnection implements Linked<ClientConnection> {
     this.allowEviction();
   }
 
+  /** How many pipelined requests may wait. */
+  get maxWaiting(): number {
+    return this.isMerchants ? maxWaitingOfMerchant : maxWaitingOfStranger;
+  }
+
+  /** Whether a request waits for its turn. */
+  get hasWaiting(): boolean {
+    return this.isFirstWaiting || this.waiting > 0;
+  }
+
   /** It has carried a request with a known key. */
   identify(isSecret: boolean): void {
     this.known = true;
-    if (isSecret) this.maxWaiting = maxWaitingOfMerchant;
+    if (isSecret) this.isMerchants = true;
     this.preventEviction();
   }
 

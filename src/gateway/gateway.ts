@@ -14,24 +14,21 @@ import { runCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
 import { Budgets, FailureLimiter, Reservation } from './limits.ts';
-import { ClientConnections, connectionOf, type ClientConnection } from './client-connection.ts';
+import { ClientConnections, connectionOf } from './client-connection.ts';
 import { InFlight } from './in-flight.ts';
 import { passThrough } from './pass-through.ts';
 import { mayBeUpgraded, passUpgrade } from './pass-upgrade.ts';
 import { isUnframed } from './request-body.ts';
 import { endWithProblem, Refusal } from './refusal.ts';
 import { Reply } from './reply.ts';
-import { headSize, statedLength } from './request-head.ts';
+import { headSize } from './request-head.ts';
 import { Request } from './request.ts';
 import type { Rules } from './rules.ts';
 import { pathOf } from './target.ts';
-import { Turns } from './turns.ts';
+import { RequestOrder, Turns } from './turns.ts';
 
 /** How often the keys of WebSockets are looked up again. Milliseconds. */
 const recheckInterval = 1_000;
-
-/** Bytes of an unread body that Node may hold: its buffer of 64 KiB, and the read of up to 64 KiB that fills it. */
-const maxReadAhead = 131_072;
 
 /** How a request was served: a refusal, or undefined if a response has begun or will follow. */
 type Served = Refusal | undefined | Promise<Refusal | undefined>;
@@ -48,7 +45,7 @@ export class Gateway {
   readonly #admission: Admission;
   readonly #exchange: ExchangeDependencies;
   readonly #cipherTests = new Turns(1);
-  readonly #pipelined = new Turns(8);
+  readonly #order: RequestOrder;
   readonly #rechecks: NodeJS.Timeout;
   #rechecking = false;
 
@@ -62,6 +59,7 @@ export class Gateway {
     this.connections = new ClientConnections(rules.limits.connections);
     this.#rules = rules;
     this.#budgets = new Budgets(rules.limits);
+    this.#order = new RequestOrder(this.#budgets);
     this.inFlight.sweepFor(rules.timeouts);
     this.#rechecks = setInterval(() => {
       this.#recheck().catch((error: unknown) =>
@@ -101,47 +99,24 @@ export class Gateway {
   handle(req: IncomingMessage, res: ServerResponse): void {
     // After a response that ends the connection, further bytes are not a request (RFC 9112 §9.6).
     if (req.socket.writableEnded) return;
-    if (res.socket !== null) {
+    if (this.#order.beginsNow(connectionOf(req.socket), res)) {
       this.#begin(req, res);
       return;
     }
-    // Pipelined requests take turns (RFC 9112 §9.3.2): the previous one may end the connection, and responses must not overtake
-    // each other. A waiting request is not in flight, or one connection could use up the limit.
-    const { socket } = req;
-    const connection = connectionOf(socket);
-    const size = headSize(req);
-    connection.waiting += 1;
-    connection.waitingBytes += size;
-    const isTooMuch = connection.waiting > connection.maxWaiting || connection.waitingBytes > this.#rules.limits.header;
-    if (isTooMuch || !this.#holdsBody(connection, req)) socket.destroy();
-    // Only a few begin in each turn of the event loop: a hundred refusals on one connection, or one on each of a
-    // thousand, would delay all other requests by seconds.
-    res.once('socket', () =>
-      this.#pipelined.add(() => {
-        connection.waiting -= 1;
-        connection.waitingBytes -= size;
-        if (connection.waiting === 0) connection.waitingBodies?.release();
-        if (!socket.destroyed) this.#begin(req, res);
-      }),
-    );
-  }
-
-  /** Reserves the bytes that Node may hold of a waiting request's body; false if the budget is used up. */
-  #holdsBody(connection: ClientConnection, req: IncomingMessage): boolean {
-    const bytes = Math.min(maxReadAhead, statedLength(req));
-    if (bytes === 0) return true;
-    if (connection.waitingBodies === undefined) {
-      const reservation = new Reservation(this.#budgets, connection);
-      connection.waitingBodies = reservation;
-      req.socket.once('close', () => reservation.release());
-    }
-    return connection.waitingBodies.hold(bytes);
+    this.#order.add({
+      req,
+      res,
+      size: headSize(req),
+      maxWaitingBytes: this.#rules.limits.header,
+      isMerchants: () => this.#admission.isMerchants(req, this.#rules),
+      begin: () => this.#begin(req, res),
+    });
   }
 
   /** Whether a request asks for a WebSocket on a route that allows it, and no other request is on its connection. */
   takesUpgrade(req: IncomingMessage): boolean {
-    const { current, waiting } = connectionOf(req.socket);
-    if (!mayBeUpgraded(req) || req.socket.writableEnded || current !== undefined || waiting > 0) return false;
+    const { current, hasWaiting } = connectionOf(req.socket);
+    if (!mayBeUpgraded(req) || req.socket.writableEnded || current !== undefined || hasWaiting) return false;
     const path = pathOf(req.url ?? '');
     return path !== undefined && routesOf(this.#rules.router.match(path, 'GET')).some((route) => route.upgrade);
   }
@@ -160,8 +135,8 @@ export class Gateway {
   refuseUnparsed(socket: Socket, code: RefusalCode): void {
     const connection = connectionOf(socket);
     const reply = connection.current;
-    if (reply === undefined && connection.waiting > 0) {
-      // The next pipelined request begins in a later turn of the event loop, and its response goes first.
+    if (reply === undefined && connection.hasWaiting) {
+      // The next request begins in a later turn of the event loop, and its response goes first.
       if (!socket.destroyed) setImmediate(() => this.refuseUnparsed(socket, code));
     } else if (reply === undefined) {
       // On a connection that has been refused, further bytes belong to the same fault.

@@ -3,13 +3,14 @@ import type { Socket } from 'node:net';
 import type { SecureContextOptions, TlsOptions } from 'node:tls';
 import type { Config, ServerTls } from '../config/config.ts';
 import type { RefusalCode } from '../errors.ts';
-import { http, stopAtDestroyed } from '../http.ts';
+import { GatheringRequest, http, stopAtDestroyed } from '../http.ts';
 import { https } from '../tls.ts';
 import type { Gateway } from './gateway.ts';
 
 /** The merchants' listener: Node's HTTP server with the configured limits, all of whose events go to the gateway. */
 export function createListener({ listen, limits, timeouts }: Config, gateway: Gateway): Server {
-  const options: ServerOptions = {
+  const options: ServerOptions<typeof GatheringRequest> = {
+    IncomingMessage: GatheringRequest,
     maxHeaderSize: limits.header,
     headersTimeout: timeouts.header,
     // The gateway limits the time of a body: each pause of a streamed one, the total of an enveloped one.

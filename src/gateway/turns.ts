@@ -1,3 +1,8 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { connectionOf, type ClientConnection } from './client-connection.ts';
+import { Reservation, type Budgets } from './limits.ts';
+import { statedLength } from './request-head.ts';
+
 /**
  * Spreads work over turns of the event loop, so that other requests are served in between. For work that clients can
  * request in any amount. The caller must bound the waiting work.
@@ -5,16 +10,26 @@
 export class Turns {
   readonly #perTurn: number;
   readonly #waiting: (() => void)[] = [];
+  #begun = 0;
+  #scheduled = false;
 
   /** @param perTurn pieces of work that begin in a turn */
   constructor(perTurn: number) {
     this.#perTurn = perTurn;
   }
 
+  /** Whether a piece of work may begin in this turn: nothing waits, and there is room. It is counted then. */
+  takeNow(): boolean {
+    if (this.#waiting.length > 0 || this.#begun >= this.#perTurn) return false;
+    this.#begun += 1;
+    this.#schedule();
+    return true;
+  }
+
   /** Runs a piece of work in a later turn, in the order of the calls. It must not throw. */
   add(work: () => void): void {
     this.#waiting.push(work);
-    if (this.#waiting.length === 1) setImmediate(this.#run);
+    this.#schedule();
   }
 
   /** Resolves in a later turn, in the order of the calls. */
@@ -22,9 +37,110 @@ export class Turns {
     return new Promise((resolve) => this.add(resolve));
   }
 
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    setImmediate(this.#run);
+  }
+
   readonly #run = (): void => {
     const ready = this.#waiting.splice(0, this.#perTurn);
-    if (this.#waiting.length > 0) setImmediate(this.#run);
+    this.#begun = ready.length;
+    this.#scheduled = false;
+    if (ready.length > 0) this.#schedule();
     for (const work of ready) work();
   };
+}
+
+/** Requests that begin in a turn of the event loop, of those that wait. */
+const perTurn = 8;
+
+/** Bytes of an unread body that Node may hold: its buffer of 64 KiB, and the read of up to 64 KiB that fills it. */
+const maxReadAhead = 131_072;
+
+/** A request that has been read, before anything is decided about it. */
+export interface Arrived {
+  readonly req: IncomingMessage;
+  readonly res: ServerResponse;
+  /** Bytes of its head. */
+  readonly size: number;
+  /** Bytes of the heads that may wait on its connection. */
+  readonly maxWaitingBytes: number;
+  /** Whether it carries a secret key that is found without a wait. */
+  readonly isMerchants: () => boolean;
+  readonly begin: () => void;
+}
+
+/**
+ * Decides when requests begin. However many there are, few begin in a turn of the event loop, so that all others are served
+ * between them. Merchants do not wait for strangers: only the requests that they send in advance wait, for each other.
+ */
+export class RequestOrder {
+  readonly #merchants = new Turns(perTurn);
+  readonly #strangers = new Turns(perTurn);
+  readonly #budgets: Budgets;
+
+  constructor(budgets: Budgets) {
+    this.#budgets = budgets;
+  }
+
+  /** Whether a request begins at once; if not, it must be added. */
+  beginsNow(connection: ClientConnection, res: ServerResponse): boolean {
+    return res.socket !== null && (connection.isMerchants || this.#strangers.takeNow());
+  }
+
+  /** Begins a request as soon as it may, unless its connection ends before. */
+  add(arrived: Arrived): void {
+    const { req, res } = arrived;
+    const connection = connectionOf(req.socket);
+    if (res.socket === null) this.#addPipelined(arrived, connection);
+    // If the budget has no room for what comes of its body meanwhile, it must begin to be refused.
+    else if (arrived.isMerchants() || !this.#holdsBody(connection, req)) arrived.begin();
+    else this.#addStranger(arrived, connection);
+  }
+
+  #addStranger({ req, begin }: Arrived, connection: ClientConnection): void {
+    connection.isFirstWaiting = true;
+    this.#strangers.add(() => {
+      connection.isFirstWaiting = false;
+      this.#releaseBodies(connection);
+      if (!req.socket.destroyed) begin();
+    });
+  }
+
+  /**
+   * A pipelined request begins after the response to the one before (RFC 9112 §9.3.2): that may end the connection, and
+   * responses must not overtake each other. Meanwhile it is not in flight, or one connection could use up the limit.
+   */
+  #addPipelined({ req, res, size, maxWaitingBytes, begin }: Arrived, connection: ClientConnection): void {
+    connection.waiting += 1;
+    connection.waitingBytes += size;
+    const isTooMuch = connection.waiting > connection.maxWaiting || connection.waitingBytes > maxWaitingBytes;
+    if (isTooMuch || !this.#holdsBody(connection, req)) req.socket.destroy();
+    res.once('socket', () => {
+      const turns = connection.isMerchants ? this.#merchants : this.#strangers;
+      turns.add(() => {
+        connection.waiting -= 1;
+        connection.waitingBytes -= size;
+        this.#releaseBodies(connection);
+        if (!req.socket.destroyed) begin();
+      });
+    });
+  }
+
+  /** Reserves the bytes that Node may hold of a waiting request's body; false if the budget does not have them. */
+  #holdsBody(connection: ClientConnection, req: IncomingMessage): boolean {
+    const bytes = Math.min(maxReadAhead, statedLength(req));
+    if (bytes === 0) return true;
+    if (connection.waitingBodies === undefined) {
+      const reservation = new Reservation(this.#budgets, connection);
+      connection.waitingBodies = reservation;
+      req.socket.once('close', () => reservation.release());
+    }
+    return connection.waitingBodies.hold(bytes);
+  }
+
+  #releaseBodies(connection: ClientConnection): void {
+    if (!connection.hasWaiting) connection.waitingBodies?.release();
+  }
 }

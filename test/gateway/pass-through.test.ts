@@ -260,6 +260,28 @@ describe('a request with a body', () => {
     expect(upstream.seen).toMatchObject([{ method: 'POST', url: '/x', body: 'onetwo' }]);
   });
 
+  test('of thousands of tiny chunks is forwarded in few', async () => {
+    const upstream = await startByteUpstream((connection) => {
+      const respondAtEnd = (): void => {
+        if (connection.received.endsWith('\r\n0\r\n\r\n')) connection.socket.write(responseTo('POST'));
+      };
+      respondAtEnd();
+      connection.socket.on('data', respondAtEnd);
+    });
+    const sidecar = await startSidecar(configOf(upstream.origin));
+    const client = await openConnection(sidecar.port);
+    const digits = Array.from({ length: 9_000 }, (_, i) => String(i % 10));
+    const large = 'x'.repeat(600);
+    const pieces = [...digits, large, ...digits];
+    const chunked = pieces.map((piece) => `${piece.length.toString(16)}\r\n${piece}\r\n`).join('');
+    client.send(`${head('POST /x HTTP/1.1', 'Transfer-Encoding: chunked', 'Connection: close')}${chunked}0\r\n\r\n`);
+    expect(parseOnly(await client.untilEnded()).status).toBe(200);
+    const [{ received } = { received: '' }] = upstream.connections;
+    const forwarded = [...received.slice(received.indexOf('\r\n\r\n')).matchAll(/\r\n[0-9a-f]+\r\n([^\r]*)/g)];
+    expect(forwarded.map(([, piece]) => piece).join('')).toBe(pieces.join(''));
+    expect(forwarded.length).toBeLessThan(40);
+  });
+
   test('that is inspected is forwarded byte for byte, however it is cut', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));

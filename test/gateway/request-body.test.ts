@@ -233,9 +233,14 @@ describe('the bytes held over all requests', () => {
   });
 
   test('count the memory that a body takes: one that arrives byte by byte soon exceeds the budget', async () => {
-    const { sidecar } = await start({ limits: { requestBody: 1_000, buffered: 100 * 512, inFlight: 100 } });
+    const { sidecar } = await start({ limits: { requestBody: 1_000, buffered: 20 * 512, inFlight: 100 } });
     const client = await openConnection(sidecar.port);
-    client.send(head('/api/s2s/charge', ['Transfer-Encoding: chunked']) + '1\r\n \r\n'.repeat(101));
+    client.socket.setNoDelay(true);
+    client.send(head('/api/s2s/charge', ['Transfer-Encoding: chunked']));
+    for (let sent = 0; client.received === '' && sent < 999; sent += 1) {
+      client.send('1\r\n \r\n');
+      await sleep(1);
+    }
     expect(codeOf(parseOnly(await client.untilText('}')).body)).toBe('overloaded');
   });
 
@@ -348,7 +353,7 @@ describe('a slow body', () => {
     const client = await openConnection(sidecar.port);
     client.send(head('/notes', ['Content-Length: 12'], keys.globex));
     for (let i = 0; i < 12; i += 1) {
-      await new Promise((resolve) => void setTimeout(resolve, 50));
+      await sleep(50);
       client.send('x');
     }
     expect(parseOnly(await client.untilText('}')).status).toBe(200);

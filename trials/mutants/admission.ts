@@ -6,7 +6,7 @@ export const admissionMutants: readonly Mutant[] = [
     'src/gateway/authentication.ts',
     ['test/gateway/admission.test.ts'],
     [
-      ['key === undefined || !isWellFormed(key)', 'key === undefined', 'a key of another form is not looked up'],
+      ['key !== undefined && isWellFormed(key)', 'key !== undefined', 'a key of another form is not looked up'],
       ['environmentOf(prefixOf(key)) === environment ? key :', 'true ? key :', 'a live key opens nothing in test'],
       ['found.key.prefix === prefixOf(key) && ', '', 'a stored prefix that the key does not have is not believed'],
       ['now < expiresAt && ', 'now <= expiresAt && ', 'a key is refused from its expiry on'],

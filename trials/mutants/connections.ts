@@ -7,8 +7,8 @@ export const connectionMutants: readonly Mutant[] = [
     ['test/gateway/refused-not-sent.test.ts'],
     [
       [
-        'if (req.socket.writableEnded) return;\n    if (res',
-        'if (res',
+        'if (req.socket.writableEnded) return;\n    if (this.#order',
+        'if (this.#order',
         'behind a response that ends the connection nothing is a request',
       ],
     ],
@@ -19,12 +19,46 @@ export const connectionMutants: readonly Mutant[] = [
     [['    this.connections.stop();\n', '', 'a TLS handshake is not completed after the drain']],
   ),
   ...mutantsOf(
-    'src/gateway/gateway.ts',
+    'src/gateway/turns.ts',
     ['test/gateway/pipelined.test.ts'],
     [
-      ['      connection.waitingBytes -= size;\n', '', 'a pipelined head that is served waits no more'],
-      ['      connection.waiting -= 1;\n', '', 'a pipelined request that is served waits no more'],
-      ['new Turns(8)', 'new Turns(1_000)', 'others are served between the pipelined requests of many connections'],
+      ['        connection.waitingBytes -= size;\n', '', 'a pipelined head that is served waits no more'],
+      ['        connection.waiting -= 1;\n', '', 'a pipelined request that is served waits no more'],
+      ['const perTurn = 8;', 'const perTurn = 1_000;', 'others are served between pipelined requests'],
+      [' || !this.#holdsBody(connection, req)) req.socket', ') req.socket', 'a body in advance needs room'],
+      [
+        "      req.socket.once('close', () => reservation.release());\n",
+        '',
+        'a body in advance leaves with its connection',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/turns.ts',
+    ['test/gateway/turns.test.ts'],
+    [
+      ['this.#strangers.takeNow()', 'true', 'few requests of strangers begin in a turn'],
+      ['(connection.isMerchants || ', '(', 'a connection that has carried a secret key does not wait'],
+      ['arrived.isMerchants() || ', '', 'a new connection with a secret key does not wait'],
+      [' || !this.#holdsBody(connection, req)) arrived', ') arrived', 'what waits is charged'],
+      [
+        'connection.isMerchants ? this.#merchants : this.#strangers',
+        'this.#strangers',
+        'merchants have their own turns',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/turns.ts',
+    ['test/gateway/turns.test.ts'],
+    [['this.#waiting.length > 0 || ', '', 'what comes does not overtake what waits']],
+  ),
+  ...mutantsOf(
+    'src/http.ts',
+    ['test/gateway/pass-through.test.ts'],
+    [
+      ['this.#isFirst || piece.length', 'true || piece.length', 'tiny chunks are gathered'],
+      ['      this.#passOn();\n      return super', '      return super', 'pieces keep their order'],
     ],
   ),
   ...mutantsOf(
@@ -41,22 +75,22 @@ export const connectionMutants: readonly Mutant[] = [
     ['test/gateway/acceptors.test.ts'],
     [
       ['if (port !== 0) {', 'if (false) {', 'a port in use is an error'],
-      ['maxSockets = 64', 'maxSockets = 1', 'many connections are accepted in a turn'],
+      ['maxSockets = 128', 'maxSockets = 1', 'many connections are accepted in a turn'],
       ['    for (const other of this.#others) other.close();\n', '', 'all sockets are closed'],
     ],
   ),
   ...mutantsOf(
-    'src/gateway/gateway.ts',
+    'src/gateway/turns.ts',
     ['test/gateway/connections.test.ts'],
-    [[' || connection.waitingBytes > this.#rules.limits.header;', ';', 'pipelined heads are bounded by bytes']],
+    [[' || connection.waitingBytes > maxWaitingBytes;', ';', 'pipelined heads are bounded by bytes']],
   ),
   ...mutantsOf(
     'src/gateway/gateway.ts',
     ['test/upstream/upgrade.test.ts'],
     [
       [
-        ' || current !== undefined || waiting > 0) return false',
-        ' || waiting > 0) return false',
+        ' || current !== undefined || hasWaiting) return false',
+        ' || hasWaiting) return false',
         'an upgrade waits for no response before it',
       ],
       ['!isInForce(found.key, this.#clock())', 'false', 'a WebSocket ends with its key'],

@@ -25,6 +25,11 @@ export class Merchants {
     this.#running = Promise.all(Array.from({ length: lanes }, (_, lane) => this.#run(lane)));
   }
 
+  /** Forgets how long requests have taken so far. */
+  startMeasuring(): void {
+    this.#times.length = 0;
+  }
+
   /** @returns the failed requests, and those that took longer than so many milliseconds */
   async end(longest: number): Promise<string[]> {
     this.#ended = true;

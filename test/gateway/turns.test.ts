@@ -1,0 +1,86 @@
+import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import type { IncomingMessage } from 'node:http';
+import { expect, onTestFinished, test } from 'vitest';
+import { openConnection } from '../support/connection.ts';
+import { limitUsed } from '../support/metrics.ts';
+import { authorization, request, start } from '../support/refused.ts';
+import { configOf, route, startSidecar } from '../support/sidecar.ts';
+import { turnsOfResponses } from '../support/turns.ts';
+
+const keyless = request('GET / HTTP/1.1', 'Host: localhost');
+
+/** The `X-Client` of each request, in the order in which the responses end. */
+function orderOfResponses(): readonly string[] {
+  const order: string[] = [];
+  const onFinish = (message: unknown): void => {
+    order.push(String((message as { request: IncomingMessage }).request.headers['x-client']));
+  };
+  subscribe('http.server.response.finish', onFinish);
+  onTestFinished(() => void unsubscribe('http.server.response.finish', onFinish));
+  return order;
+}
+
+test('of the requests of strangers few begin in a turn of the event loop, however many connections they have', async () => {
+  const { sidecar } = await start();
+  const clients = await Promise.all(Array.from({ length: 160 }, () => openConnection(sidecar.port)));
+  const turns = turnsOfResponses();
+  for (const client of clients) client.send(keyless);
+  await Promise.all(clients.map((client) => client.untilText('missing_api_key')));
+  expect(turns).toHaveLength(160);
+  // Eight of those that have just been read, and eight of those that wait.
+  expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
+});
+
+test.each([
+  ['a new connection', false],
+  ['a connection that has carried its key', true],
+])('a merchant does not wait behind strangers, on %s', async (_name, isKnown) => {
+  const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });
+  const sidecar = await startSidecar(config);
+  const strangers = await Promise.all(Array.from({ length: 160 }, () => openConnection(sidecar.port)));
+  const merchant = await openConnection(sidecar.port);
+  // Refused at once, so that the order of the responses is that of the beginnings.
+  const refused = (client: string, ...more: string[]): string =>
+    request('PUT /read HTTP/1.1', 'Host: localhost', `X-Client: ${client}`, ...more);
+  if (isKnown) await merchant.send(refused('known', authorization)).untilText('method_not_allowed');
+  const order = orderOfResponses();
+  for (const stranger of strangers) stranger.send(refused('stranger'));
+  merchant.send(refused('merchant', authorization));
+  await Promise.all(strangers.map((client) => client.untilText('missing_api_key')));
+  expect(order).toHaveLength(161);
+  expect(order.indexOf('merchant')).toBeLessThan(80);
+});
+
+test('a stranger’s body that the budget has no room for does not wait', async () => {
+  const sidecar = await startSidecar(
+    configOf('http://127.0.0.1:9', { limits: { buffered: 8 * 2_000, requestBody: 1_000 } }),
+  );
+  const clients = await Promise.all(Array.from({ length: 160 }, () => openConnection(sidecar.port)));
+  const turns = turnsOfResponses();
+  const body = 'x'.repeat(1_000);
+  const post = request('POST / HTTP/1.1', 'Host: localhost', `Content-Length: ${body.length}`) + body;
+  for (const client of clients) client.send(post);
+  await Promise.all(clients.map((client) => client.untilText('missing_api_key')));
+  expect(turns).toHaveLength(160);
+  // Two of them wait.
+  expect(new Set(turns).size).toBeLessThan(160 / 16);
+  expect(await limitUsed(sidecar, 'buffered')).toBe(0);
+});
+
+test('a merchant who sends requests in advance does not wait behind strangers who do', async () => {
+  const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });
+  const sidecar = await startSidecar(config);
+  const strangers = await Promise.all(Array.from({ length: 40 }, () => openConnection(sidecar.port)));
+  const merchant = await openConnection(sidecar.port);
+  const refused = (client: string, ...more: string[]): string =>
+    request('PUT /read HTTP/1.1', 'Host: localhost', `X-Client: ${client}`, ...more);
+  const order = orderOfResponses();
+  for (const stranger of strangers) stranger.send(refused('stranger').repeat(10));
+  merchant.send(refused('merchant', authorization).repeat(10));
+  await Promise.all([
+    merchant.untilText('method_not_allowed', 2 * 10),
+    ...strangers.map((client) => client.untilText('missing_api_key', 2 * 10)),
+  ]);
+  expect(order).toHaveLength(410);
+  expect(order.lastIndexOf('merchant')).toBeLessThan(300);
+});
