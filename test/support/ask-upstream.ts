@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import type { UpstreamCall, UpstreamRequest } from '../../src/upstream/call.ts';
+import type { ResponseHandler, UpstreamCall, UpstreamRequest } from '../../src/upstream/call.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
 
 /** An upstream client, closed after the test. */
@@ -11,6 +11,15 @@ export function upstreamAt(origin: string): Upstream {
   onTestFinished(() => upstream.close());
   return upstream;
 }
+
+/** A handler's methods that ignore the response; a test adds those that it watches, and `onError`. */
+export const ignored: Omit<ResponseHandler, 'onError'> = {
+  onInformation: () => {},
+  onHead: () => {},
+  onData: () => {},
+  onEnd: () => {},
+  onFailure: () => {},
+};
 
 export interface Asked {
   readonly call: UpstreamCall;
@@ -33,7 +42,7 @@ export function ask(
   const call: UpstreamCall = upstream.send(
     { method, target, headers, body },
     {
-      onInformation: () => {},
+      ...ignored,
       onHead: (code) => {
         status = code;
         heard('head', call);

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { StreamedBody } from '../../src/upstream/call.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
-import { ask, upstreamAt } from '../support/ask-upstream.ts';
+import { ask, ignored, upstreamAt } from '../support/ask-upstream.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { targetOf } from '../support/sidecar.ts';
 
@@ -66,13 +66,6 @@ test.each([
       ({ socket }) => void socket.end(name === 'the end' ? `${ok}{}` : 'none'),
     );
     const { promise, resolve } = Promise.withResolvers<unknown>();
-    const ignored = {
-      onInformation: () => {},
-      onHead: () => {},
-      onData: () => {},
-      onEnd: () => {},
-      onFailure: () => {},
-    };
     const request = { method: 'GET', target: '/', headers: [], body: undefined };
     upstreamAt(origin).send(request, { ...ignored, ...throwing, onError: resolve });
     expect(await promise).toEqual(new Error('unforeseen'));
@@ -84,7 +77,7 @@ test('a request without a Host gets that of the upstream', async () => {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   upstreamAt(origin).send(
     { method: 'GET', target: '/', headers: [], body: undefined },
-    { onInformation: () => {}, onHead: () => {}, onData: () => {}, onEnd: resolve, onFailure: reject, onError: reject },
+    { ...ignored, onEnd: resolve, onFailure: reject, onError: reject },
   );
   await promise;
   expect(connections[0]?.received).toBe(`GET / HTTP/1.1\r\nHost: ${new URL(origin).host}\r\n\r\n`);
@@ -115,7 +108,6 @@ test('an upstream that never finishes the connection is a timeout', async () => 
   const upstream = new Upstream(targetOf(origin.replace('http:', 'https:')), 50);
   onTestFinished(() => upstream.close());
   const failure = await new Promise((resolve, reject) => {
-    const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {} };
     const request = { method: 'GET', target: '/', headers: [], body: undefined };
     upstream.send(request, { ...ignored, onEnd: reject, onError: reject, onFailure: resolve });
   });

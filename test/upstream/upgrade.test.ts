@@ -6,6 +6,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket, WebSocketServer, type RawData } from 'ws';
 import type { Account } from '../../src/accounts/account.ts';
 import { refusalOf } from '../../src/errors.ts';
+import { ignored } from '../support/ask-upstream.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseOnly, parseResponses } from '../support/connection.ts';
@@ -561,13 +562,6 @@ test.each([
       ({ socket }) => void (answers ? socket.write(response) : socket.destroy()),
     );
     const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
-    const ignored = {
-      onInformation: () => {},
-      onHead: () => {},
-      onData: () => {},
-      onEnd: () => {},
-      onFailure: () => {},
-    };
     const server = createServer().on('upgrade', (req, socket, firstBytes) => {
       const request = { req, socket: socket as Socket, firstBytes, target: '/', headers: [] };
       upgrade(addressOf(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);

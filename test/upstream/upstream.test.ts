@@ -9,6 +9,7 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { UpstreamTarget } from '../../src/config/config.ts';
 import type { ResponseHandler, UpstreamCall, UpstreamFailure } from '../../src/upstream/call.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
+import { ignored } from '../support/ask-upstream.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { send } from '../support/client.ts';
@@ -330,8 +331,7 @@ describe('a response that is held back', () => {
     return new Promise((resolve, reject) => {
       let body = '';
       const handler: ResponseHandler = {
-        onInformation: () => {},
-        onHead: () => {},
+        ...ignored,
         onData: (chunk) => {
           body += chunk.toString();
           onData(call);
@@ -385,9 +385,8 @@ test('a handler that throws ends its own call, but neither the process nor other
   const send = (onHead: () => void): Promise<string> =>
     new Promise((resolve, reject) => {
       const handler: ResponseHandler = {
-        onInformation: () => {},
+        ...ignored,
         onHead,
-        onData: () => {},
         onEnd: () => resolve('answered'),
         onFailure: ({ cause }) => resolve(cause),
         onError: reject,
