@@ -43,7 +43,7 @@ export function addAccountCommands(program: Command, io: CliIo, setExitCode: Set
     .addArgument(accountArgument('<id>'))
     .run(async ({ operations, show }, id: string) => {
       const view = await operations.show(id);
-      await show(view, () => accountText(view));
+      await show(view, (width) => accountText(view, width));
     });
 
   add('add', 'add an active account without keys')
@@ -97,12 +97,15 @@ function encrypts({ encryption }: AccountView): string {
   return environmentNames.filter((name) => encryption[name].enabled).join(', ') || '-';
 }
 
-function accountText(account: AccountView): string {
-  const head = members([
-    ['id', account.id],
-    ['name', account.name],
-    ['active', account.active ? 'yes' : 'no'],
-    ['encrypts', encrypts(account)],
-  ]);
-  return `${head}\n${keysTable(account.keys)}`;
+function accountText(account: AccountView, width: number): string {
+  const head = members(
+    [
+      ['id', account.id],
+      ['name', account.name],
+      ['active', account.active ? 'yes' : 'no'],
+      ['encrypts', encrypts(account)],
+    ],
+    width,
+  );
+  return `${head}\n${keysTable(account.keys, width)}`;
 }

@@ -1,5 +1,5 @@
 import type { Output } from './output.ts';
-import { folded, terminalWidth, widthOf } from './text-width.ts';
+import { folded, widthOf } from './text-width.ts';
 
 const indent = '  ';
 
@@ -11,13 +11,14 @@ const indent = '  ';
  */
 export async function complain({ stderr }: { readonly stderr: Output }, text: string): Promise<void> {
   try {
-    await stderr.write(stderr.isTerminal ? text.split('\n').map(broken).join('\n') : text);
+    await stderr.write(broken(text, stderr.width));
   } catch {
     // There is no other place to report it.
   }
 }
 
-function broken(line: string): string {
-  if (widthOf(line) <= terminalWidth) return line;
-  return folded(line, terminalWidth - indent.length).join(`\n${indent}`);
+function broken(text: string, width: number): string {
+  const fit = (line: string): string =>
+    widthOf(line) <= width ? line : folded(line, width - indent.length).join(`\n${indent}`);
+  return text.split('\n').map(fit).join('\n');
 }

@@ -38,7 +38,7 @@ export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: 
       const { environment, encoding, grace } = options;
       const wishes = { encoding, grace, replace: options.replace === true };
       const enabled = await operations.enableEncryption(id, environment, wishes, { actor });
-      await show(enabled, () => enabledText(enabled));
+      await show(enabled, (width) => enabledText(enabled, width));
     });
 
   command('disable', 'stop encrypting and delete the key and the IV; requests and responses are plaintext')
@@ -82,13 +82,13 @@ export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: 
       const unexpectedAt = view.unexpected_envelope_at;
       const pairs = pairsOf(view);
       if (unexpectedAt !== null) pairs.push(['envelopes', `still arrive, most recently at ${minute(unexpectedAt)}`]);
-      await show(view, () => members(pairs));
+      await show(view, (width) => members(pairs, width));
     },
   );
 }
 
-function enabledText(enabled: EnabledView): string {
-  return `${members([['key', enabled.key ?? ''], ['iv', enabled.iv ?? ''], ...pairsOf(enabled)])}
+function enabledText(enabled: EnabledView, width: number): string {
+  return `${members([['key', enabled.key ?? ''], ['iv', enabled.iv ?? ''], ...pairsOf(enabled)], width)}
 The key and the IV are not shown again. Give both to the merchant unchanged.
 `;
 }

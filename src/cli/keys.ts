@@ -33,21 +33,21 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
     .run(async ({ operations, actor, show }, id: string, options: IssueOptions) => {
       const { environment, kind, expires } = options;
       const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
-      await show(issued, () => issuedText(issued));
+      await show(issued, (width) => issuedText(issued, width));
     });
 
   add('list', 'list the keys of an account')
     .addArgument(accountArgument('<account>'))
     .run(async ({ operations, show }, id: string) => {
       const { keys } = await operations.show(id);
-      await show(keys, () => keysTable(keys));
+      await show(keys, (width) => keysTable(keys, width));
     });
 
   add('find', 'find the account of a key; the key is read from stdin unless its hash is given')
     .option('--sha256 <hash>', 'SHA-256 of the key in hex, instead of the key', readAs(sha256))
     .run(async ({ operations, show }, options: { sha256?: string }) => {
       const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
-      await show(found, () => foundText(found));
+      await show(found, (width) => foundText(found, width));
     });
 
   add('due', 'list the valid keys of all accounts that are due for rotation or expire soon').run(
@@ -79,7 +79,7 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
     .run(async (session, id: string, named: string, options: { overlap: number }) => {
       const { operations, actor, show } = session;
       const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
-      await show(issued, () => issuedText(issued));
+      await show(issued, (width) => issuedText(issued, width));
     });
 
   add('revoke', 'revoke a key at once and permanently')
@@ -109,17 +109,22 @@ async function keyIdOf({ operations }: StoreSession, id: string, named: string):
   throw new AccountsError('key_unknown', `account ${id} does not have this key${hint}`);
 }
 
-function issuedText(issued: IssuedKeyView): string {
+function issuedText(issued: IssuedKeyView, width: number): string {
   const { replaces } = issued;
-  return `${members([
-    ['key', issued.key ?? ''],
-    ['id', issued.id],
-    ['account', issued.account],
-    ['environment', issued.environment],
-    ['kind', issued.kind],
-    ['expires', issued.expires_at === null ? 'never' : minute(issued.expires_at)],
-    ...(replaces === undefined ? [] : [['replaces', `${replaces.id}, until ${minute(replaces.expires_at)}`] as const]),
-  ])}
+  return `${members(
+    [
+      ['key', issued.key ?? ''],
+      ['id', issued.id],
+      ['account', issued.account],
+      ['environment', issued.environment],
+      ['kind', issued.kind],
+      ['expires', issued.expires_at === null ? 'never' : minute(issued.expires_at)],
+      ...(replaces === undefined
+        ? []
+        : [['replaces', `${replaces.id}, until ${minute(replaces.expires_at)}`] as const]),
+    ],
+    width,
+  )}
 The key is not shown again: only its hash is stored.
 `;
 }
@@ -131,14 +136,17 @@ async function hashFrom({ stdin }: CliIo): Promise<string> {
   return hashOf(key);
 }
 
-function foundText(found: KeyView): string {
-  return members([
-    ['account', found.account],
-    ['id', found.id],
-    ['environment', found.environment],
-    ['kind', found.kind],
-    ['state', stateOf(found)],
-  ]);
+function foundText(found: KeyView, width: number): string {
+  return members(
+    [
+      ['account', found.account],
+      ['id', found.id],
+      ['environment', found.environment],
+      ['kind', found.kind],
+      ['state', stateOf(found)],
+    ],
+    width,
+  );
 }
 
 /** `valid, expiring`, for instance. */
@@ -147,20 +155,23 @@ function stateOf({ state, warnings }: KeyView): string {
 }
 
 /** The keys of an account, for people. */
-export function keysTable(keys: readonly KeyView[]): string {
+export function keysTable(keys: readonly KeyView[], width: number): string {
   if (keys.length === 0) return 'No keys.\n';
   const isRecorded = keys.some((key) => key.last_used_at !== undefined);
   const names = ['ID', 'ENV', 'KIND', 'STATE', 'CREATED', 'EXPIRES', ...(isRecorded ? ['LAST USED'] : [])];
-  return table([
-    names,
-    ...keys.map((key) => [
-      key.id,
-      key.environment,
-      key.kind,
-      stateOf(key),
-      day(key.created_at),
-      day(key.expires_at),
-      ...(isRecorded ? [day(key.last_used_at)] : []),
-    ]),
-  ]);
+  return table(
+    [
+      names,
+      ...keys.map((key) => [
+        key.id,
+        key.environment,
+        key.kind,
+        stateOf(key),
+        day(key.created_at),
+        day(key.expires_at),
+        ...(isRecorded ? [day(key.last_used_at)] : []),
+      ]),
+    ],
+    width,
+  );
 }

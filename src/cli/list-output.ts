@@ -23,7 +23,7 @@ export async function writeTable<Item>(
   let rows: (readonly string[])[] = [];
   let isEmpty = true;
   const flush = async (): Promise<void> => {
-    if (rows.length > 0) await stdout.write(table([head, ...rows], shrinks));
+    if (rows.length > 0) await stdout.write(table([head, ...rows], stdout.width, shrinks));
     rows = [];
   };
   for await (const item of items) {

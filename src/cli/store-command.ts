@@ -23,8 +23,8 @@ export interface StoreSession extends OperationsOptions {
   readonly settings: StoreSettings;
   /** The user who runs the command, for the audit trail. */
   readonly actor: string;
-  /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. */
-  readonly show: (result: unknown, lines: () => string) => Promise<void>;
+  /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. @param lines gets the width of stdout, in cells */
+  readonly show: (result: unknown, lines: (width: number) => string) => Promise<void>;
   /** Writes a list to stdout, as it is read: as a JSON array with `--json`, otherwise as a table. */
   readonly showList: <Item>(items: AsyncIterable<Item>, layout: Layout<Item>) => Promise<void>;
   /** Reports on stderr an account that is left out; the command then fails at its end. */
@@ -101,8 +101,8 @@ async function carryOut(
   const { store, vault } = openStore(settings, io.env);
   const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
-  const show = (result: unknown, lines: () => string): Promise<void> =>
-    io.stdout.write(options.json ? `${JSON.stringify(result)}\n` : lines());
+  const show = (result: unknown, lines: (width: number) => string): Promise<void> =>
+    io.stdout.write(options.json ? `${JSON.stringify(result)}\n` : lines(io.stdout.width));
   const showList: StoreSession['showList'] = (items, layout) =>
     options.json ? writeArray(io.stdout, items) : writeTable(io.stdout, items, layout);
   const unreadable: AccountsError[] = [];

@@ -1,22 +1,35 @@
-import { beginningOf, folded, pieces, terminalWidth, widthOf } from './text-width.ts';
+import { beginningOf, folded, pieces, widthOf } from './text-width.ts';
 
 const gap = '  ';
+/** The cells of a value in a line at least, however narrow the terminal. */
+const leastRoom = 8;
 
 /** A table of texts: the first row names the columns. */
 export type Rows = readonly (readonly string[])[];
 
 /**
- * Lays rows out in columns of minimal width. If the table is wider than a terminal, the column named `shrinks` is cut.
+ * Lays rows out in columns of minimal width. If the table is wider than the output, the column named `shrinks` is cut.
  * If that is not enough, each row becomes a block of lines.
+ *
+ * @param width of the output, in cells
  */
-export function table(rows: Rows, shrinks?: string): string {
+export function table(rows: Rows, width: number, shrinks?: string): string {
   const [names = [], ...records] = rows;
   const widths = names.map((_, i) => Math.max(...rows.map((row) => widthOf(row[i] ?? ''))));
-  const excess = widths.reduce((sum, width) => sum + width, gap.length * (names.length - 1)) - terminalWidth;
+  const excess = widths.reduce((sum, width) => sum + width, gap.length * (names.length - 1)) - width;
   const shrinking = names.indexOf(shrinks ?? '');
   if (excess > 0) {
     const room = (widths[shrinking] ?? 0) - excess;
-    if (room < 8) return records.map((row) => members(names.map((name, i) => [name, row[i] ?? '']))).join('\n');
+    if (room < leastRoom) {
+      return records
+        .map((row) =>
+          members(
+            names.map((name, i) => [name, row[i] ?? '']),
+            width,
+          ),
+        )
+        .join('\n');
+    }
     widths[shrinking] = room;
   }
   return rows
@@ -30,16 +43,16 @@ export function table(rows: Rows, shrinks?: string): string {
     .join('');
 }
 
-/** Lays names and their values out in two columns; a value that is wider than a terminal continues on the next line. */
-export function members(pairs: readonly (readonly [name: string, value: string])[]): string {
-  const width = Math.max(...pairs.map(([name]) => name.length));
-  const indent = `\n${' '.repeat(width)}${gap}`;
-  const room = terminalWidth - width - gap.length;
+/** Lays names and their values out in two columns; a value that is wider than the output continues on the next line. */
+export function members(pairs: readonly (readonly [name: string, value: string])[], width: number): string {
+  const column = Math.max(...pairs.map(([name]) => name.length));
+  const indent = `\n${' '.repeat(column)}${gap}`;
+  const room = Math.max(width - column - gap.length, leastRoom);
   const broken = (value: string): string =>
     folded(value, room)
       .flatMap((line) => pieces(line, room))
       .join(indent);
-  return pairs.map(([name, value]) => `${name.padEnd(width)}${gap}${broken(value)}\n`).join('');
+  return pairs.map(([name, value]) => `${name.padEnd(column)}${gap}${broken(value)}\n`).join('');
 }
 
 /** The date of an RFC 3339 time. */

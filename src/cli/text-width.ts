@@ -1,6 +1,3 @@
-/** The width in cells that every terminal has. */
-export const terminalWidth = 80;
-
 const ascii = /^[\x20-\x7E]*$/;
 /** Characters that take two cells: ideographs, kana, Hangul, full-width forms and emoji, as far as names have them. */
 const wide =

@@ -163,7 +163,7 @@ describe('accounts import', () => {
 
   test('shows people how far it is, and takes the bar away', async () => {
     let now = 0;
-    const transfer = new TransferFolder(undefined, { isTerminal: true, clock: () => (now += 1_000) });
+    const transfer = new TransferFolder(undefined, { columns: 80, clock: () => (now += 1_000) });
     const { stderr } = await transfer.import(Array.from({ length: 5_100 }, (_, i) => ({ ...globex, id: `a${i}` })));
     const drawn = stderr.split('\r\u001B[K').slice(1);
     expect(drawn).toHaveLength(3);

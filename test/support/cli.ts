@@ -15,8 +15,8 @@ export interface CommandSetup {
   /** Epoch milliseconds. */
   readonly clock?: () => number;
   readonly stdin?: string;
-  /** Whether stderr is a terminal. */
-  readonly isTerminal?: boolean;
+  /** The columns of the terminal that stdout and stderr are; undefined: they are pipes. */
+  readonly columns?: number;
   /** In place of one that is collected. */
   readonly stdout?: Output;
 }
@@ -24,9 +24,9 @@ export interface CommandSetup {
 /** Runs a command in this process. */
 export async function runCommand(
   args: readonly string[],
-  { env = {}, clock = Date.now, stdin = '', isTerminal = false, stdout: given }: CommandSetup = {},
+  { env = {}, clock = Date.now, stdin = '', columns, stdout: given }: CommandSetup = {},
 ): Promise<Ended> {
-  const [stdout, stderr] = [collect(), collect(isTerminal)];
+  const [stdout, stderr] = [collect(columns), collect(columns)];
   const io: CliIo = {
     stdin: Readable.from(stdin === '' ? [] : [stdin]),
     stdout: given ?? stdout.output,
@@ -41,8 +41,8 @@ export async function runCommand(
   return { code, stdout: stdout.bytes().toString(), stderr: stderr.bytes().toString() };
 }
 
-/** An output that keeps what is written to it. */
-export function collect(isTTY = false): { readonly output: Output; readonly bytes: () => Buffer } {
+/** An output that keeps what is written to it. @param columns of the terminal that it is */
+export function collect(columns?: number): { readonly output: Output; readonly bytes: () => Buffer } {
   const chunks: Buffer[] = [];
   const stream = new Writable({
     write(chunk: Buffer, _encoding, done) {
@@ -50,5 +50,8 @@ export function collect(isTTY = false): { readonly output: Output; readonly byte
       done();
     },
   });
-  return { output: new Output(Object.assign(stream, { isTTY })), bytes: () => Buffer.concat(chunks) };
+  return {
+    output: new Output(Object.assign(stream, columns !== undefined && { isTTY: true, columns })),
+    bytes: () => Buffer.concat(chunks),
+  };
 }

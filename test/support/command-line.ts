@@ -22,8 +22,8 @@ export function commandLine(accounts: unknown = 'accounts: []\n', setup: Command
 }
 
 /** With an account without keys and encryption. */
-export async function withAcme(): Promise<ReturnType<typeof commandLine>> {
-  const acme = commandLine();
+export async function withAcme(setup?: CommandSetup): Promise<ReturnType<typeof commandLine>> {
+  const acme = commandLine(undefined, setup);
   await acme.run('accounts add acme --name', 'Acme Stores');
   return acme;
 }

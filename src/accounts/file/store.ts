@@ -267,7 +267,7 @@ function refuseDuplicates(others: readonly StoredAccount[], changed: readonly St
   for (const account of changed) {
     for (const key of account.keys) {
       if (ids.has(key.id) || hashes.has(key.hash)) {
-        throw new AccountsError('key_exists', `a key of account ${account.id} is in the store already: ${key.id}`);
+        throw new AccountsError('key_exists', `a key of account ${account.id} is already in the store: ${key.id}`);
       }
       add(key);
     }
