@@ -89,7 +89,7 @@ export function brokenRequests(): { readonly fault: string; readonly request: Bu
   }));
 }
 
-/** The same request from each merchant: with a document of so many bytes, sealed if the merchant encrypts, or without a body. */
+/** The same request from each merchant: with a document of this many bytes, sealed if the merchant encrypts, or without a body. */
 export function requestsOf(merchants: readonly Merchant[], path: string, sent?: number): Buffer[] {
   const plaintext = sent === undefined ? undefined : documentOf(sent);
   return merchants.map((merchant, i) =>

@@ -20,7 +20,7 @@ export function merchantOf(i: number, kind: 'encrypting' | 'plain'): EncryptingM
   return { id, apiKey: `sk_test_${letters.slice(16, 48)}`, encryption };
 }
 
-/** So many merchants. */
+/** `count` merchants. */
 export function merchantsOf(count: number, kind: 'encrypting' | 'plain'): Merchant[] {
   return Array.from({ length: count }, (_, i) => {
     const { encryption, ...plain } = merchantOf(i, kind);

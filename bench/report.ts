@@ -38,7 +38,7 @@ export interface Row {
   readonly ratio: Spread | undefined;
   readonly requestsPerSecond: Spread;
   readonly busy: Spread;
-  /** Milliseconds, at so many requests a second. */
+  /** Milliseconds, at this many requests a second. */
   readonly latency: { readonly rate: Spread; readonly p50: Spread; readonly p99: Spread } | undefined;
   /** Bytes. */
   readonly peakMemory: number;

@@ -5,7 +5,7 @@ import { documentOf } from './documents.ts';
 /**
  * The upstream of every server under test, a program of its own: `node bench/upstream.ts PORT`.
  *
- * It responds to `…/SIZE` with a document of so many bytes once the request's body has arrived. It speaks just enough HTTP/1.1 for
+ * It responds to `…/SIZE` with a document of this many bytes once the request's body has arrived. It speaks just enough HTTP/1.1 for
  * that, on bare sockets, because it shares a core with the load and must never be the bottleneck. With `?check` in the target the
  * response also has the SHA-256 of the request's body, and the account.
  */

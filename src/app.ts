@@ -266,7 +266,7 @@ export class App {
       clock: this.#clock,
       stopwatch: monotonic,
       audit: auditTo(this.#log),
-      unrecorded: (err) => this.#log.warn({ err }, 'unexpected envelopes cannot be recorded beside the accounts file'),
+      unrecorded: (err) => this.#log.warn({ err }, 'unexpected envelopes cannot be recorded next to the accounts file'),
       monitor: () =>
         (this.#monitor ??= new DirectoryMonitor(
           this.#registry,

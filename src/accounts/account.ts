@@ -11,7 +11,7 @@ export interface EncryptionOn {
   readonly current: EnvelopeCodec;
   /** When the credentials were made, epoch milliseconds; undefined if the file does not say. */
   readonly createdAt: number | undefined;
-  /** What is also accepted, for a stated time after a change. */
+  /** The grace: what is also accepted, for a limited time after a change. */
   readonly grace: Grace | undefined;
 }
 

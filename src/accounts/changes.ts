@@ -175,7 +175,7 @@ export function changeGrace(
 /**
  * Switches encryption off. The credentials are deleted, after the grace if there is one.
  *
- * @param grace how long envelopes are still accepted beside plaintext, in milliseconds; undefined: they stop at once
+ * @param grace how long envelopes are still accepted besides plaintext, in milliseconds; undefined: they stop at once
  * @throws `encryption_disabled` if it is off, `grace_running` if a grace is asked for during another one
  */
 export function disableEncryption(

@@ -257,7 +257,7 @@ export function sidecarSchema(values: Values) {
       .optional()
       .describe(
         'Address at which you publish docs/errors.md. The `type` of a problem becomes `<documentation>#<code>`; by default it ' +
-          "is `docs/errors.md#<code>`. Problems of the operators' API link to `accounts` beside it.",
+          "is `docs/errors.md#<code>`. Problems of the operators' API link to `accounts` next to it.",
       ),
     log: z
       .strictObject({

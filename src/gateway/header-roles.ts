@@ -4,7 +4,7 @@ const hopByHop = 'keep-alive proxy-connection proxy-authenticate proxy-authoriza
 /** Headers that describe the bytes of a plain body, which an envelope replaces. */
 const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-ranges';
 
-/** What the sidecar does with a client's header. */
+/** The role of a client's header. */
 type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
 
 const requestRoles = rolesOf<RequestRole>({
@@ -24,7 +24,7 @@ const requestRoles = rolesOf<RequestRole>({
     'cf-connecting-ipv6 x-client-ip x-cluster-client-ip fastly-client-ip',
 });
 
-/** What the sidecar does with an upstream's header. */
+/** The role of an upstream's header. */
 type ResponseRole = 'dropped' | 'body';
 
 const responseRoles = rolesOf<ResponseRole>({

@@ -34,7 +34,7 @@ export function openersOf({ current, grace }: EncryptionInForce): readonly [Enve
   return grace?.previous === undefined ? [current] : [current, grace.previous];
 }
 
-/** Whether plaintext is accepted beside envelopes. */
+/** Whether plaintext is accepted besides envelopes. */
 export function takesPlaintext({ current, grace }: EncryptionInForce): boolean {
   return grace !== undefined && (current === undefined || grace.previous === undefined);
 }

@@ -94,7 +94,7 @@ export class RequestOrder {
     const { req, res } = arrived;
     const connection = connectionOf(req.socket);
     if (res.socket === null) this.#addPipelined(arrived, connection);
-    // If the budget has no room for what comes of its body meanwhile, it must begin to be refused.
+    // If the budget has no room for the body that arrives meanwhile, it must begin now, to be refused.
     else if (arrived.isMerchants() || !this.#holdsBody(connection, req)) arrived.begin();
     else this.#addStranger(arrived, connection);
   }

@@ -79,7 +79,7 @@ export class ApiProblem extends Error {
 }
 
 /**
- * The page that explains the codes: docs/accounts.md, published beside docs/errors.md and under the same kind of address.
+ * The page that explains the codes: docs/accounts.md, published next to docs/errors.md with an address of the same form.
  *
  * @param documentation where docs/errors.md is published: `https://docs.example/errors` gives `https://docs.example/accounts`
  */

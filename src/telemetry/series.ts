@@ -48,7 +48,7 @@ abstract class SeriesMetric<Names extends readonly string[], Series> {
     registry.registerMetric(this as unknown as Metric);
   }
 
-  /** What the registry exposes. */
+  /** The values that the registry exposes. */
   get(): Promise<object> {
     const { name, help, type, aggregator } = this;
     return Promise.resolve({ name, help, type, aggregator, values: this.samples() });

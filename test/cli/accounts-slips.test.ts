@@ -10,7 +10,7 @@ import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 const masterKey = Buffer.alloc(32, 7).toString('base64');
 const vault = new Vault(parseMasterKeys(masterKey) ?? []);
 
-/** What `accounts export` tells of an account. */
+/** An account as `accounts export` writes it. */
 interface Exported {
   readonly id: string;
   readonly keys: readonly { readonly id: string; readonly sha256: string; readonly expiresAt?: string }[];

@@ -11,7 +11,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 const addedKey = 'sk_test_globexaddedlaterglobex';
 
-/** So many handles it may have besides those that it has at rest. */
+/** The number of handles it may open besides those that it has at rest. */
 const room = 50;
 
 async function serve(): Promise<{ readonly sidecar: Serving; readonly folder: Folder }> {

@@ -12,7 +12,7 @@ import { filesIn, minimal, newCertificate, noAccounts } from './files.ts';
 const token = 'operators-token-of-a-test-0123456789';
 const masterKey = Buffer.alloc(32, 7).toString('base64');
 
-/** What comes of these lines, added to the smallest file: the configuration, or its problems without the folder. */
+/** The configuration of the smallest file with these lines, or its problems without the folder. */
 function outcome(
   lines: string,
   { env = {}, accounts = noAccounts }: { env?: Env | undefined; accounts?: string } = {},

@@ -44,7 +44,7 @@ const upstream = 'http://127.0.0.1:1';
 const files = { 'sidecar.yaml': sidecarFile(upstream), 'accounts.yaml': accountsFile() };
 const withKeys = (...apiKeys: readonly string[]): object => accountsFile(globexEntry(...apiKeys));
 
-/** Whether a state is valid and has so many API keys. */
+/** Whether a state is valid and has this many API keys. */
 const hasKeys =
   (count: number) =>
   (loaded: LoadResult): boolean =>

@@ -126,7 +126,7 @@ describeWithChromium('the console', () => {
     expect(await page.getByRole('alert').count()).toBe(0);
   });
 
-  test('tells of a change that it is in force, or stored and not in force yet', async () => {
+  test('says that a change is in force, or stored and not in force yet', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/initech`);
     await signIn(page, 'operator');
     const answer = async (inForce: boolean): Promise<void> => {

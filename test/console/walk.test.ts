@@ -80,7 +80,7 @@ describeWithChromium('through the page alone', () => {
       expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
       expect((await merchant.charge(key)).body).toBe('{"ok":true}');
 
-      // The tester has them at hand.
+      // The tester has them filled in.
       await page.getByRole('button', { name: 'Seal' }).click();
       await page.getByText('Sealed.', { exact: true }).waitFor();
       const envelope = await page.getByLabel('Envelope', { exact: true }).inputValue();

@@ -15,7 +15,7 @@ function envelope(data: string): Buffer {
   return Buffer.from(JSON.stringify({ data }));
 }
 
-/** What came of opening: the plaintext as text, or the code and reason. */
+/** The result of opening: the plaintext as text, or the code and reason. */
 function outcomeOf(body: Buffer, candidates = [codec]): string {
   const result = openEnvelope(body, candidates);
   if ('plaintext' in result) return result.plaintext.toString();

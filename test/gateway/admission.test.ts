@@ -7,7 +7,7 @@ import { apiKey, globex, keys, route } from '../support/sidecar.ts';
 
 const now = Date.parse('2026-11-20T12:00:00Z');
 
-/** A secret test key with so many characters after its prefix. */
+/** A secret test key with this many characters after its prefix. */
 function keyOf(length: number, character = 'x'): string {
   return `sk_test_${character.repeat(length)}`;
 }

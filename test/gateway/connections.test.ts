@@ -146,7 +146,7 @@ describe('beyond limits.connections', () => {
 
 describe('the heads of requests that wait in a pipeline', () => {
   const header = 4_096;
-  /** Sends a request that gets no response, and after it heads of so many bytes in all. */
+  /** Sends a request that gets no response, and after it heads of this many bytes in all. */
   async function pipelined(bytes: number): Promise<string[]> {
     const sidecar = await start({ limits: { header } });
     const client = await openConnection(sidecar.port);

@@ -15,7 +15,7 @@ import { configOf, startSidecar } from '../support/sidecar.ts';
 describe('the size of a head', () => {
   const limit = 2_000;
   const line = 'GET / HTTP/1.1';
-  /** The head of a request of so many bytes, line ends and separators included. */
+  /** The head of a request of this many bytes, line ends and separators included. */
   const sized = (size: number): string => {
     const bytes = request(line, 'Host: localhost', authorization, 'X: ').length;
     return request(line, 'Host: localhost', authorization, `X: ${'x'.repeat(size - bytes)}`);

@@ -9,7 +9,7 @@ import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** Of each kind. With `IDLE_CONNECTIONS=3334` ten thousand are open at once, if so many files may be. */
+/** Of each kind. With `IDLE_CONNECTIONS=3334` ten thousand are open at once, if that many files may be. */
 const ofEach = Number(process.env['IDLE_CONNECTIONS'] ?? 80);
 
 const head = `GET /notes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n`;

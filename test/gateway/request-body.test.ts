@@ -9,7 +9,7 @@ import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
 const envelope = envelopeOf(acmeTest, '{"amount":1000}');
 
-/** An envelope of exactly so many bytes, padded with white space, which is part of the body. */
+/** An envelope of exactly this many bytes, padded with white space, which is part of the body. */
 function envelopeOfSize(bytes: number): string {
   return envelope + ' '.repeat(bytes - envelope.length);
 }
@@ -164,7 +164,7 @@ describe('the bytes held over all requests', () => {
   // The last byte of each is a chunk of its own, for which 512 bytes are charged.
   const settings = { limits: { requestBody: size, buffered: 5 * (size + 512), inFlight: 100 } };
 
-  /** Sends all but the last byte of a body on each of so many connections. */
+  /** Sends all but the last byte of a body on each of this many connections. */
   async function hold(sidecar: TestSidecar, count: number, body = envelopeOfSize(size)): Promise<Connection[]> {
     const clients = await Promise.all(Array.from({ length: count }, () => openConnection(sidecar.port)));
     for (const client of clients) client.send(withLength(body).slice(0, -1));

@@ -26,7 +26,7 @@ async function sent({ port }: TestSidecar, ...lines: readonly string[]): Promise
 
 const bearer = (key: string): string => `Authorization: Bearer ${key}`;
 
-/** Expects that so many requests find a slot, and that the others are refused as overloaded. */
+/** Expects that this many requests find a slot, and that the others are refused as overloaded. */
 async function expectPlaced(clients: readonly Connection[], count: number): Promise<void> {
   const waiting = (): number => clients.filter(({ received }) => received === '').length;
   await vi.waitUntil(() => waiting() <= count, { timeout: 10_000 });

@@ -282,7 +282,7 @@ describeUnless(await missingEngine(), 'the image', () => {
   }, 120_000);
 });
 
-/** Does something so many times, so many at once. */
+/** Does something this many times, this many at once. */
 async function inLanes(lanes: number, times: number, work: () => Promise<void>): Promise<void> {
   let left = times;
   const lane = async (): Promise<void> => {

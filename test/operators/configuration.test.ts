@@ -26,7 +26,7 @@ function load(sidecar: object, files: Readonly<Record<string, string>> = {}, env
   return result.config;
 }
 
-/** What is told of a configuration, and all of it as text. */
+/** The response for a configuration, and all of it as text. */
 function told(config: Config): { readonly members: readonly Member[]; readonly text: string } {
   const shown = configurationOf(config);
   return { members: shown.members, text: JSON.stringify(shown) };

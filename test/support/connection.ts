@@ -41,7 +41,7 @@ export class Connection {
     });
   }
 
-  /** Resolves with all that was received as soon as it contains `text`, so many times. */
+  /** Resolves with all that was received as soon as it contains `text`, this many times. */
   untilText(text: string, times = 1): Promise<string> {
     return this.until((received) => received.split(text).length > times);
   }

@@ -8,7 +8,7 @@ import { startGateway } from '../support/gateway.ts';
 import { acmeTest, keys, route, routes, targetOf, type TestSidecar } from '../support/sidecar.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 
-/** Every member an access line may have, beside what each line of the log has: those that operators are told of. */
+/** Every member an access line may have besides those of each log line: the documented ones. */
 const allowed = [
   ...(/^## Logs$([\s\S]*?)^## /m
     .exec(readFileSync('docs/operators/monitor.md', 'utf8'))?.[1]
@@ -16,7 +16,7 @@ const allowed = [
 ].map(([, member = '']) => member);
 const ofEveryLine = ['level', 'time', 'msg'];
 
-/** The access lines, once there are so many: one is written a moment after its client has the response. */
+/** The access lines, once there are this many: one is written a moment after its client has the response. */
 async function accessLines(sidecar: TestSidecar, count: number): Promise<Record<string, unknown>[]> {
   await vi.waitUntil(() => sidecar.accessLines().length >= count, { timeout: 10_000 });
   return sidecar.accessLines();
@@ -219,7 +219,7 @@ describe('the trace id', () => {
   });
 });
 
-test('its members are those that operators are told of, and no others', () => {
+test('its members are the documented ones, and no others', () => {
   const reply = { request: { raw: {}, stats: {}, reported: [] } } as unknown as Reply;
   expect(Object.keys(accessLine(reply)).toSorted()).toEqual(allowed.toSorted());
 });

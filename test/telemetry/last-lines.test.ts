@@ -25,7 +25,7 @@ function beside(code: string): string[] {
 /** Requests that a client without a key may have under way on one connection. */
 const atOnce = 10;
 
-/** Sends so many requests, the last one with this id, some at a time on one connection; resolves when all are answered. */
+/** Sends this many requests, the last one with this id, some at a time on one connection; resolves when all are answered. */
 async function sendMany({ port }: Serving, count: number, lastId: string): Promise<void> {
   const socket = createConnection(port, '127.0.0.1').setEncoding('latin1');
   await once(socket, 'connect');
@@ -46,7 +46,7 @@ async function sendMany({ port }: Serving, count: number, lastId: string): Promi
   socket.destroy();
 }
 
-/** So many lines fill every buffer between the sidecar and a reader that has stopped. */
+/** Enough lines to fill every buffer between the sidecar and a reader that has stopped. */
 const many = 4_000;
 
 /** Sends more requests than the pipe takes lines, without reading it. */

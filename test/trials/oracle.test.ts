@@ -12,7 +12,7 @@ import { detectableDelta, differenceOf, median, shiftFor, sorted } from '../../t
 
 const random = (): Random => new Random(7);
 
-/** So many times around `centre`. */
+/** `count` times around `centre`. */
 function timesAround(centre: number, count: number, source: Random): number[] {
   return Array.from({ length: count }, () => centre + source.below(1_000));
 }

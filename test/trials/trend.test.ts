@@ -36,7 +36,7 @@ describe('the growth of a series', () => {
     });
   });
 
-  test('cannot be told of what was not measured', () => {
+  test('is unknown without measurements', () => {
     expect(() => trendOf({ name: 'heap', points: [{ at: 0, value: 1 }], allowed: undefined })).toThrow(
       'too few points',
     );

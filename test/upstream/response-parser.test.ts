@@ -79,7 +79,7 @@ describe('a response is parsed', () => {
     expect(headers).toEqual(['X-B', 'two', 'x-a', '', 'X-B', '\xe9', 'Content-Length', '0']);
   });
 
-  /** A head of so many bytes, without the empty line after it. */
+  /** A head of this many bytes, without the empty line after it. */
   const headOf = (length: number): string => {
     const start = `${ok}Content-Length: 0\r\nX: `;
     return `${start}${'a'.repeat(length - start.length)}\r\n\r\n`;
@@ -91,7 +91,7 @@ describe('a response is parsed', () => {
     ['a byte more', headOf(32_769), 'HEAD_TOO_LARGE'],
     ['256 bytes before a chunk', chunked + chunkHeadOf(256), undefined],
     ['a byte more', chunked + chunkHeadOf(257), 'BAD_CHUNK'],
-  ])('with up to so many bytes, in one piece or cut: %s', (_name, text, fault) => {
+  ])('with up to this many bytes, in one piece or cut: %s', (_name, text, fault) => {
     expect(parse([text]).fault).toBe(fault);
     expect(parse([text.slice(0, 100), text.slice(100)]).fault).toBe(fault);
   });

@@ -131,7 +131,7 @@ describe('leaves to the parser', () => {
   });
 });
 
-/** One of the usual, or now and then of the others. */
+/** One of the usual, or rarely one of the others. */
 function mostly(usual: fc.Arbitrary<string>, others: fc.Arbitrary<string>): fc.Arbitrary<string> {
   return fc.oneof({ weight: 30, arbitrary: usual }, { weight: 1, arbitrary: others });
 }

@@ -3,7 +3,7 @@ import type { Part } from './part.ts';
 
 /** A case that once failed. */
 interface Kept<Case> {
-  /** What it showed. */
+  /** The fault that it showed. */
   readonly why: string;
   readonly one: Case;
 }

@@ -34,7 +34,7 @@ interface StartOptions {
   readonly nodeOptions?: readonly string[];
   /** How many are configured. */
   readonly listeners?: number;
-  /** What is run; the project's own if this is missing. */
+  /** The program to run; the project's by default. */
   readonly program?: string;
   readonly env?: Readonly<Record<string, string>>;
 }

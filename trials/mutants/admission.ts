@@ -1,6 +1,6 @@
 import { mutantsOf, type Mutant } from './mutant.ts';
 
-/** What decides whether a request is let in. */
+/** Code that decides whether a request is admitted. */
 export const admissionMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/authentication.ts',
@@ -166,7 +166,7 @@ export const admissionMutants: readonly Mutant[] = [
     'src/gateway/limits.ts',
     ['test/gateway/failure-limiter.test.ts'],
     [
-      ['const remembered = 10_000;', 'const remembered = 10_001;', 'the limiter remembers so many subjects'],
+      ['const remembered = 10_000;', 'const remembered = 10_001;', 'the limiter remembers this many subjects'],
       ['failures.count < limit', 'failures.count <= limit', 'the limit is the number of failures that are answered'],
       ['now >= failures.until || failures.count', 'now > failures.until || failures.count', 'a window ends at its end'],
       ['else failures.count += 1;', '', 'failures add up'],

@@ -78,7 +78,7 @@ interface Report {
   }[];
 }
 
-/** What a run says that did not succeed. */
+/** The output of a run that failed. */
 function outcomeOf(report: string): Outcome {
   let results: Report['testResults'];
   try {

@@ -4,7 +4,7 @@ const cipher = ['test/envelope/aes-cbc.test.ts', 'test/envelope/envelope.test.ts
 const envelope = ['test/envelope/envelope.test.ts'];
 const hints = ['test/envelope/hints.test.ts', 'test/envelope/diagnosis.test.ts'];
 
-/** What opens and seals envelopes. */
+/** Code that opens and seals envelopes. */
 export const envelopeMutants: readonly Mutant[] = [
   ...mutantsOf('src/envelope/aes-cbc.ts', cipher, [
     ['ciphertext.length > 0 && ', '', 'an empty ciphertext is not whole blocks'],

@@ -9,7 +9,7 @@ Puts faults into copies of the sources, one at a time, and runs the tests that m
 if a fault does not fit the sources any more.
 
   --only TEXT  those whose file or reason contains this text
-  --jobs N     so many at a time (2)
+  --jobs N     this many at a time (2)
 `;
 
 async function run(only: string, jobs: number): Promise<number> {

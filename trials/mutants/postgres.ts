@@ -2,7 +2,7 @@ import { mutantsOf, type Mutant } from './mutant.ts';
 
 const postgres = ['test/accounts/postgres/directory.test.ts', 'test/accounts/postgres/outage.test.ts'];
 
-/** What needs a PostgreSQL server. */
+/** Code that needs a PostgreSQL server. */
 export const postgresMutants: readonly Mutant[] = [
   ...mutantsOf('src/accounts/postgres/directory.ts', postgres, [
     [

@@ -4,7 +4,7 @@ const kept = ['test/upstream/kept-connections.test.ts'];
 const connections = ['test/upstream/connection.test.ts', 'test/upstream/upstream.test.ts', ...kept];
 const upgrades = ['test/upstream/upgrade.test.ts'];
 
-/** What talks to the upstream. */
+/** Code that talks to the upstream. */
 export const upstreamMutants: readonly Mutant[] = [
   ...mutantsOf('src/upstream/connection.ts', kept, [
     [

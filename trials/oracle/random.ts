@@ -12,7 +12,7 @@ export class Random {
     this.#stream = createCipheriv('aes-256-ctr', key, Buffer.alloc(16));
   }
 
-  /** So many random bytes, of which there are fewer than 65,536. */
+  /** `count` random bytes, fewer than 65,536. */
   bytes(count: number): Buffer {
     if (this.#at + count > this.#block.length) {
       this.#block = this.#stream.update(this.#zeros);

@@ -82,7 +82,7 @@ function answer(socket: Socket, id: string, fault: FaultyCore['fault']): void {
   endConnection(socket, ending);
 }
 
-/** Busy-waits for so many milliseconds, because timers are not exact enough for a race. */
+/** Busy-waits for this many milliseconds, because timers are not exact enough for a race. */
 export function spin(milliseconds: number): void {
   const end = performance.now() + milliseconds;
   while (performance.now() < end);

@@ -30,7 +30,7 @@ export class Merchants {
     this.#times.length = 0;
   }
 
-  /** @returns the failed requests, and those that took longer than so many milliseconds */
+  /** @returns the failed requests, and those that took longer than this many milliseconds */
   async end(longest: number): Promise<string[]> {
     this.#ended = true;
     await Promise.race([this.#running, setTimeout(patience).then(() => this.#problems.push('a request has no end'))]);

@@ -9,11 +9,11 @@ import { Show, Unreadable } from './states.tsx';
 interface Page {
   /** Asks for the next page; null: this is the last. */
   readonly next: string | null;
-  /** What the store holds of accounts that cannot be read. */
+  /** The accounts that cannot be read from the store. */
   readonly unreadable: readonly string[];
 }
 
-/** What is added to the query of a page. */
+/** Parameters that are added to the query of a page. */
 export type After = { readonly after?: string };
 
 /**

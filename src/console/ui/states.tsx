@@ -52,7 +52,7 @@ export function Table({
   );
 }
 
-/** What the store holds of accounts that cannot be read. */
+/** The accounts that cannot be read from the store. */
 export function Unreadable({ problems }: { problems: readonly string[] }) {
   if (problems.length === 0) return null;
   return (

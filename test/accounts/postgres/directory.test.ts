@@ -158,7 +158,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: false } });
   });
 
-  test('tells of no failure if it is closed while a key is read', async () => {
+  test('reports no failure if it is closed while a key is read', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const { directory, monitor } = await openDirectory(proxy.url);
@@ -192,7 +192,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(await after).toMatchObject({ account: { active: false } });
   });
 
-  test('forgets all that one read of its connection tells of at once, and what it tells of counts', async () => {
+  test('drops all accounts that one read of its connection names at once, and reports each', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('last'));
     const { directory } = await openDirectory(url);
@@ -215,7 +215,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: true } });
   });
 
-  test('is not told of uses, and asks nothing again for them', async () => {
+  test('is not notified of uses, and reads nothing again for them', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('other'));
     const { directory, monitor } = await openDirectory(url);

@@ -69,7 +69,7 @@ export function openStore(url: string): PostgresStore {
   return store;
 }
 
-/** What a directory told, in order. */
+/** The events of a directory, in order. */
 export interface TestMonitor extends Monitor {
   readonly lookups: LookupOutcome[];
   readonly events: ('connected' | 'disconnected')[];

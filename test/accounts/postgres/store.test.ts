@@ -315,7 +315,7 @@ describeWithPostgres('the store when its database fails', () => {
     expect(await openStore(url).read('acme')).toBeUndefined();
   });
 
-  test('says that it does not know what became of the commit if no connection can be made to ask', async () => {
+  test('says that the outcome of the commit is unknown if no connection can be made to ask', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);

@@ -122,7 +122,7 @@ function answersIn(
   while (at < text.length) {
     const isHead = (requests[responses.length]?.method ?? methodOf(rest)) === 'HEAD';
     let response = readResponse(text, at, isHead, ended);
-    // What no request could be made of may have been a HEAD, but is not answered as one; the connection ends in any case.
+    // Invalid bytes may have begun like a HEAD, but the response has a body. The connection ends in any case.
     if (isHead && typeof response !== 'string' && isLast(response) && response.end < text.length) {
       response = readResponse(text, at, false, ended);
     }
