@@ -20,6 +20,8 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
     // The guard refuses a missing Host, with a body and a request id.
     requireHostHeader: false,
     insecureHTTPParser: false,
+    // A request without a body needs no stream.
+    optimizeEmptyRequests: true,
     // An Upgrade that no route asks for is ignored (RFC 9110 §7.8): Java clients send h2c with every request.
     shouldUpgradeCallback: (req) => gateway.takesUpgrade(req),
   };

@@ -56,10 +56,12 @@ export class Request {
     this.reservation.identify(kindOf(holder.key.prefix));
   }
 
-  /** Whether some of its body has not been read yet. */
+  /** Whether some of its body has not arrived yet. */
   get bodyPending(): boolean {
     const { head, raw, stats } = this;
-    return head?.body.kind !== 'none' && !raw.complete && stats.bytesIn !== head?.body.contentLength;
+    if (head?.body.kind === 'none' || raw.complete) return false;
+    // Node's parser reports the last byte before the end.
+    return stats.bytesIn + raw.readableLength !== head?.body.contentLength;
   }
 }
 
