@@ -1,0 +1,36 @@
+import { fileURLToPath } from 'node:url';
+import { expect, onTestFinished, test } from 'vitest';
+import { cpuCosts } from '../../bench/cpu-cost.ts';
+import { chooseCores } from '../../bench/machine.ts';
+import { peersOf } from '../../bench/peers.ts';
+import { freePort, Processes } from '../../bench/processes.ts';
+import { workloads } from '../../bench/workloads.ts';
+import { Folder } from '../support/folder.ts';
+
+test('what a request costs is compared with the first peer, in each set of processes', async () => {
+  const floor = peersOf(undefined).find(({ name }) => name === 'floor');
+  const workload = workloads.find(({ name }) => name === 'envelope-350');
+  if (floor === undefined || workload === undefined) throw new Error('no peer or no workload');
+  const processes = new Processes();
+  onTestFinished(() => processes.stopAll());
+  const directory = new Folder({}).path;
+  const cores = chooseCores();
+  const upstream = await freePort();
+  const program = fileURLToPath(new URL('../../bench/upstream.ts', import.meta.url));
+  const output = new Folder({}).file('upstream.log');
+  await processes.startServer({ command: process.execPath, args: [program, String(upstream)] }, upstream, {
+    cores: cores.others,
+    output,
+  });
+
+  const pace = { sets: 2, windows: 3, window: 100, warmUp: 0.2 };
+  const peers = [floor, { ...floor, name: 'again' }];
+  const found = await cpuCosts({ directory, processes, cores, upstream }, workload, peers, pace);
+
+  expect(found.peers.map(({ peer }) => peer)).toEqual(['floor', 'again']);
+  expect(found.peers[0]?.ratios).toEqual([1, 1]);
+  for (const { microseconds, ratios } of found.peers) {
+    expect(ratios.every((ratio) => ratio > 0)).toBe(true);
+    expect(microseconds.every((each) => each > 1 && each < 100_000)).toBe(true);
+  }
+});
