@@ -22,7 +22,7 @@ export interface OperationsOptions {
 export interface ChangeRequest {
   /** As in `AuditEvent`. */
   readonly actor: string;
-  readonly once?: IdempotencyKey | undefined;
+  readonly idempotencyKey?: IdempotencyKey | undefined;
 }
 
 export interface KeyOptions {
@@ -186,7 +186,7 @@ export class Operations extends Queries {
 
   async #change<View extends object, Secret extends object = object>(
     id: string,
-    { actor, once }: ChangeRequest,
+    { actor, idempotencyKey }: ChangeRequest,
     action: AuditAction,
     decide: (found: StoredAccount | undefined, viewing: Viewing) => Made<View, Secret>,
   ): Promise<View & Secret> {
@@ -201,7 +201,7 @@ export class Operations extends Queries {
         const shown = { ...view, ...secret } as View & Secret;
         return { accounts: account === undefined ? [] : [account], events, result: { shown, events }, receipt };
       },
-      once,
+      idempotencyKey,
     );
     if (changed.outcome === 'repeated') return JSON.parse(changed.receipt) as View & Secret;
     for (const event of changed.result.events) this.#audit(event);

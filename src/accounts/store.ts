@@ -44,7 +44,7 @@ export interface Store {
    * Rejects with `key_exists` if a key's id or hash already belongs to another account, and with
    * `idempotency_key_reused` if `once.key` was used for another request.
    */
-  change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>>;
+  change<T>(ids: readonly string[], decide: Decide<T>, idempotencyKey?: IdempotencyKey): Promise<Changed<T>>;
 
   /**
    * Replaces every account with the result of `rewrite` atomically, for a new master key. Returns the number of changed

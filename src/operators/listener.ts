@@ -191,10 +191,10 @@ async function carryOut(
   );
   note.account = (input['account'] ?? input['id']) as string | undefined;
   const token = signedIn(note);
-  const once = endpoint.makesSecret
+  const idempotencyKey = endpoint.makesSecret
     ? readIdempotencyKey(headers['idempotency-key'], endpoint.operation, input, token.account)
     : undefined;
-  const caller: Caller = { actor: `token:${token.name}`, once, token };
+  const caller: Caller = { actor: `token:${token.name}`, idempotencyKey, token };
   const result = await endpoint.run(parts, input as never, caller);
   if (endpoint.role === 'viewer') return result;
   return { ...result, in_force: await parts.isInForce(note.account ?? '') };

@@ -11,7 +11,7 @@ import type { Storage } from './store-suite.ts';
 const start = Date.parse('2026-11-21T10:00:00Z');
 const day = 86_400_000;
 const request = { actor: 'user:alice' };
-const once = { actor: 'token:dashboard', once: { key: 'k', request: 'r' } };
+const once = { actor: 'token:dashboard', idempotencyKey: { key: 'k', request: 'r' } };
 const usual = { encoding: undefined, grace: undefined, replace: false };
 const secretKey = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
 const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
@@ -261,7 +261,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       const { key, ...issued } = await operations.issueKey('acme', secretKey, once);
       expect(key).toBeDefined();
       expect(await operations.issueKey('acme', secretKey, once)).toEqual({ ...issued, secret_shown: true });
-      const other = { ...once, once: { key: 'k2', request: 'r' } };
+      const other = { ...once, idempotencyKey: { key: 'k2', request: 'r' } };
       const { key: aes, iv, ...enabled } = await operations.enableEncryption('acme', 'live', usual, other);
       expect([aes, iv]).not.toContain(undefined);
       expect(await operations.enableEncryption('acme', 'live', usual, other)).toEqual({

@@ -131,7 +131,7 @@ export const accountsMutants: readonly Mutant[] = [
       "JSON.stringify(secret !== undefined ? { ...view, ...secret } : 'secret_shown' in view",
       'a receipt holds no secret',
     ],
-    ['      once,\n    );\n', '    );\n', 'a repeated request changes nothing'],
+    ['      idempotencyKey,\n    );\n', '    );\n', 'a repeated request changes nothing'],
     ['for (const event of changed.result.events) this.#audit(event);', '', 'each change has an audit line'],
   ]),
   ...mutantsOf(

@@ -80,18 +80,18 @@ export class FileStore implements Store {
     yield* selected.toSorted((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  async change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>> {
+  async change<T>(ids: readonly string[], decide: Decide<T>, idempotencyKey?: IdempotencyKey): Promise<Changed<T>> {
     return this.#locked(async (path) => {
       const receipts = new Receipts(path);
-      const receipt = once && receipts.find(once);
+      const receipt = idempotencyKey && receipts.find(idempotencyKey);
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
       for (let attempt = 1; ; attempt++) {
         const read = this.#read(path);
         const wanted = new Set(ids);
         const asked = read.accounts.filter(({ id }) => wanted.has(id));
         const decision = decide(new Map(asked.map((account) => [account.id, account])));
-        const isKept = once !== undefined && decision.receipt !== undefined;
-        const kept = isKept ? receipts.with(once, decision.receipt) : undefined;
+        const isKept = idempotencyKey !== undefined && decision.receipt !== undefined;
+        const kept = isKept ? receipts.with(idempotencyKey, decision.receipt) : undefined;
         if (
           this.#write(path, read, { accounts: decision.accounts, events: decision.events, receipts: kept }, attempt)
         ) {

@@ -75,9 +75,9 @@ export class PostgresStore implements Store {
     }
   }
 
-  async change<T>(ids: readonly string[], decide: Decide<T>, once?: IdempotencyKey): Promise<Changed<T>> {
+  async change<T>(ids: readonly string[], decide: Decide<T>, idempotencyKey?: IdempotencyKey): Promise<Changed<T>> {
     return transaction(await this.#connections(), async (run) => {
-      const receipt = once === undefined ? undefined : await claim(run, once);
+      const receipt = idempotencyKey === undefined ? undefined : await claim(run, idempotencyKey);
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
 
       // Locks first, then reads in a separate statement, which sees changes that were committed while it waited for the
@@ -93,9 +93,9 @@ export class PostgresStore implements Store {
       const before = [...existing.values()].filter(({ id }) => written.has(id));
       await writeAccounts(run, before, decision.accounts);
       await record(run, decision.events);
-      if (once !== undefined) {
+      if (idempotencyKey !== undefined) {
         await run('UPDATE envelope_sidecar.receipts SET receipt = $2 WHERE idempotency_key = $1', [
-          once.key,
+          idempotencyKey.key,
           decision.receipt,
         ]);
       }
@@ -158,7 +158,7 @@ function pageOf(conditions: string): string {
  * Claims an idempotency key for this transaction: undefined if it was free, otherwise its receipt. Waits for another
  * transaction that is claiming the same key.
  */
-async function claim(run: Query, once: IdempotencyKey): Promise<string | undefined> {
+async function claim(run: Query, idempotencyKey: IdempotencyKey): Promise<string | undefined> {
   await run(
     `DELETE FROM envelope_sidecar.receipts WHERE idempotency_key IN (
       SELECT idempotency_key FROM envelope_sidecar.receipts WHERE made_at < now() - interval '48 hours'
@@ -167,14 +167,14 @@ async function claim(run: Query, once: IdempotencyKey): Promise<string | undefin
   const claimed = await run(
     `INSERT INTO envelope_sidecar.receipts (idempotency_key, request) VALUES ($1, $2)
       ON CONFLICT DO NOTHING RETURNING idempotency_key`,
-    [once.key, once.request],
+    [idempotencyKey.key, idempotencyKey.request],
   );
   if (claimed.length > 0) return undefined;
   const [made] = await run<{ request: string; receipt: string | null }>(
     'SELECT request, receipt FROM envelope_sidecar.receipts WHERE idempotency_key = $1',
-    [once.key],
+    [idempotencyKey.key],
   );
-  if (made?.request !== once.request) {
+  if (made?.request !== idempotencyKey.request) {
     throw new AccountsError('idempotency_key_reused', 'the idempotency key was already used for another request');
   }
   return made.receipt ?? '';

@@ -30,13 +30,13 @@ export function AddAccount({ onClose }: { onClose: () => void }) {
   );
 }
 
-interface OfOne {
+interface AccountDialogProps {
   readonly account: Account;
   readonly onClose: () => void;
   readonly onDone: (changed: Account) => void;
 }
 
-export function RenameAccount({ account, onClose, onDone }: OfOne) {
+export function RenameAccount({ account, onClose, onDone }: AccountDialogProps) {
   const name = useSignal(account.name);
   return (
     <Ask
@@ -58,7 +58,7 @@ export function RenameAccount({ account, onClose, onDone }: OfOne) {
   );
 }
 
-export function DeactivateAccount({ account, onClose, onDone }: OfOne) {
+export function DeactivateAccount({ account, onClose, onDone }: AccountDialogProps) {
   return (
     <Ask
       title={texts.account.deactivateTitle(account.id)}

@@ -4,7 +4,7 @@ import { tellChanged } from '../notices.ts';
 import { texts } from '../texts.ts';
 import { Ask } from '../ui/dialog.tsx';
 import { Choice } from '../ui/fields.tsx';
-import { useOnce } from './key-dialogs.tsx';
+import { useIdempotencyKey } from './key-dialogs.tsx';
 
 const say = texts.encryption;
 type GraceLength = keyof typeof say.graces;
@@ -18,7 +18,7 @@ export function EnableEncryption(props: {
   const { account, environment, enabled: replace, encoding: before, previous } = props.encryption;
   const encoding = useSignal(before);
   const grace = useSignal<GraceLength>(replace && previous === null ? '24h' : '');
-  const header = useOnce();
+  const header = useIdempotencyKey();
   const name = texts.environments[environment];
   return (
     <Ask

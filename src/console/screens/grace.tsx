@@ -76,13 +76,13 @@ function UsedBy({ encryption: { account, environment, enabled, created_at: since
   );
 }
 
-interface OfGrace {
+interface GraceDialogProps {
   readonly encryption: Encryption;
   readonly onClose: () => void;
   readonly onDone: () => void;
 }
 
-function ChangeEnd({ encryption: { account, environment }, onClose, onDone }: OfGrace) {
+function ChangeEnd({ encryption: { account, environment }, onClose, onDone }: GraceDialogProps) {
   const length = useSignal<keyof typeof say.ends>('24');
   return (
     <Ask
@@ -106,7 +106,7 @@ function ChangeEnd({ encryption: { account, environment }, onClose, onDone }: Of
   );
 }
 
-function EndNow({ encryption, text, onClose, onDone }: OfGrace & { text: string }) {
+function EndNow({ encryption, text, onClose, onDone }: GraceDialogProps & { text: string }) {
   const { account, environment, previous } = encryption;
   return (
     <Ask

@@ -9,7 +9,7 @@ import { Choice, TextField } from '../ui/fields.tsx';
 const say = texts.keys;
 
 /** The header that prevents a repeated request from creating a second secret. */
-export function useOnce(): { 'Idempotency-Key': string } {
+export function useIdempotencyKey(): { 'Idempotency-Key': string } {
   const key = useRef(crypto.randomUUID());
   return { 'Idempotency-Key': key.current };
 }
@@ -18,7 +18,7 @@ export function IssueKey(props: { account: string; onClose: () => void; onDone: 
   const environment = useSignal<EnvironmentName>('test');
   const kind = useSignal<ApiKey['kind']>('secret');
   const expiry = useSignal<keyof typeof say.expiries>('');
-  const header = useOnce();
+  const header = useIdempotencyKey();
   return (
     <Ask
       title={say.issueTitle}
@@ -46,14 +46,14 @@ export function IssueKey(props: { account: string; onClose: () => void; onDone: 
   );
 }
 
-interface OfKey {
+interface KeyDialogProps {
   readonly apiKey: ApiKey;
   readonly onClose: () => void;
 }
 
-export function RotateKey({ apiKey, onClose, onDone }: OfKey & { onDone: (issued: IssuedKey) => void }) {
+export function RotateKey({ apiKey, onClose, onDone }: KeyDialogProps & { onDone: (issued: IssuedKey) => void }) {
   const overlap = useSignal<keyof typeof say.overlaps>('7d');
-  const header = useOnce();
+  const header = useIdempotencyKey();
   return (
     <Ask
       title={say.rotateTitle(apiKey.id)}
@@ -77,7 +77,7 @@ export function RotateKey({ apiKey, onClose, onDone }: OfKey & { onDone: (issued
 }
 
 /** Requires typing the key's id, because a revocation cannot be undone. */
-export function RevokeKey({ apiKey, onClose, onDone }: OfKey & { onDone: () => void }) {
+export function RevokeKey({ apiKey, onClose, onDone }: KeyDialogProps & { onDone: () => void }) {
   const typed = useSignal('');
   return (
     <Ask
