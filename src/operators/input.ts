@@ -20,7 +20,7 @@ export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Me
   if (typeof sent !== 'object' || sent === null || Array.isArray(sent)) {
     report([], 'expected a JSON object');
   } else {
-    for (const name of Object.keys(sent)) if (Object.hasOwn(path, name)) report([name], 'stands in the path already');
+    for (const name of Object.keys(sent)) if (Object.hasOwn(path, name)) report([name], 'is already in the path');
     const input = validate({ value: { ...sent, ...path }, report }, schema);
     if (wrong.length === 0) return input as Members;
   }

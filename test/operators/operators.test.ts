@@ -217,7 +217,7 @@ describe('what is refused', () => {
       'POST /accounts/acme/keys',
       { environment: 'prod', kind: 1, expires_in: '1y', account: 'x' },
       [
-        ['account', 'stands in the path already'],
+        ['account', 'is already in the path'],
         ['environment', 'expected one of test, live'],
         ['kind', 'expected one of public, secret'],
         ['expires_in', 'expected a duration such as 250ms, 30s, 5m, 12h or 7d, from 1s to 3650d'],

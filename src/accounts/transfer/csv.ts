@@ -34,7 +34,7 @@ export async function* csvRecords(lines: AsyncIterable<string | undefined>): Asy
   if (begun !== undefined) yield { line: begun.line, problem: unbalanced, isLast: true };
 }
 
-const unbalanced = 'not CSV: a quote is missing, or stands inside a cell';
+const unbalanced = 'not CSV: a quote is missing, or is inside a cell without quotes';
 
 type Cells = { readonly cells: readonly string[] } | { readonly problem: string; readonly isLast: false };
 

@@ -127,7 +127,7 @@ acme,"Acme, Inc.",false,a,${key},${createdAt},true,${aes},${iv}`,
       [3, ['.  expected 3 cells, as in the first line']],
       [4, ['name  expected 1 to 200 characters without control characters']],
       [6, []],
-      [7, ['.  not CSV: a quote is missing, or stands inside a cell']],
+      [7, ['.  not CSV: a quote is missing, or is inside a cell without quotes']],
     ]);
   });
 
