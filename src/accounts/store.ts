@@ -113,7 +113,7 @@ export interface IdempotencyKey {
   readonly request: string;
 }
 
-/** A database keeps a receipt for at least 24 hours. A file store keeps the last 1,000 in a separate file. */
+/** A database keeps a receipt for at least 24 hours. A file store keeps 1,000 in a separate file. */
 export type Changed<T> =
   { readonly outcome: 'changed'; readonly result: T } | { readonly outcome: 'repeated'; readonly receipt: string };
 

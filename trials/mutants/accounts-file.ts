@@ -93,6 +93,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     ['test/accounts/file/receipts.test.ts', ...store],
     [
       ['const maxReceipts = 1_000;', 'const maxReceipts = 999;', 'the last 1,000 receipts are kept'],
+      ['keys.length > most.length', 'most.length === 0', 'an account displaces only its own receipts'],
       [
         'if (kept !== undefined && kept.request !== request) {',
         'if (false) {',

@@ -6,7 +6,7 @@ import { AccountsError } from '../accounts-error.ts';
 import type { Companion } from './replace.ts';
 import type { IdempotencyKey } from '../store.ts';
 
-/** The most receipts that are kept. Beyond it the oldest is dropped. */
+/** The most receipts that are kept. Beyond it the oldest of the account that has most is dropped, so that no token displaces others'. */
 const maxReceipts = 1_000;
 
 /** By idempotency key, the oldest first. */
@@ -36,8 +36,9 @@ export class Receipts {
 
   /** The new content of the file, with one more receipt. */
   with({ key, request }: IdempotencyKey, receipt: string): Companion {
-    const kept = [...this.#read().set(key, { request, receipt })];
-    return { path: this.#path, text: `${JSON.stringify(kept.slice(-maxReceipts))}\n` };
+    const kept = this.#read().set(key, { request, receipt });
+    while (kept.size > maxReceipts) kept.delete(oldestOfLargest(kept));
+    return { path: this.#path, text: `${JSON.stringify([...kept])}\n` };
   }
 
   #read(): Kept {
@@ -54,4 +55,16 @@ export class Receipts {
       );
     }
   }
+}
+
+/** The oldest key of the account that has most, or of the tokens that are for all accounts. */
+function oldestOfLargest(kept: Kept): string {
+  const keysOf = Map.groupBy(kept.keys(), accountOf);
+  const [oldest = ''] = [...keysOf.values()].reduce((most, keys) => (keys.length > most.length ? keys : most), []);
+  return oldest;
+}
+
+/** The account before the space; empty for tokens that are for all accounts. */
+function accountOf(key: string): string {
+  return key.slice(0, Math.max(0, key.indexOf(' ')));
 }

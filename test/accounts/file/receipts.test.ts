@@ -17,7 +17,7 @@ const one = 'accounts:\n  - { id: a, name: A }\n';
 
 describe('a file remembers idempotency keys', () => {
   const beside = '.accounts.yaml.receipts';
-  const ask = (folder: Folder, i: number): Promise<unknown> =>
+  const ask = (folder: Folder, i: number | string): Promise<unknown> =>
     storeOn(folder).change([], () => ({ accounts: [], events: [], result: i, receipt: String(i) }), {
       key: String(i),
       request: '',
@@ -40,6 +40,21 @@ describe('a file remembers idempotency keys', () => {
     await ask(folder, 1_000);
     expect(await ask(folder, 1)).toEqual({ outcome: 'repeated', receipt: '1' });
     expect(await ask(folder, 0)).toEqual({ outcome: 'changed', result: 0 });
+  });
+
+  test('of each account: the tokens of one that has many displace their own', async () => {
+    const kept = ['first', 'acme 0', ...Array.from({ length: 998 }, (_, i) => `globex ${i}`)];
+    const folder = new Folder({
+      'accounts.yaml': one,
+      [beside]: kept.map((key) => [key, { request: '', receipt: key }]),
+    });
+    await ask(folder, 'globex 998');
+    await ask(folder, 'acme 1');
+    for (const key of ['first', 'acme 0', 'acme 1', 'globex 2', 'globex 998']) {
+      expect(await ask(folder, key)).toEqual({ outcome: 'repeated', receipt: key });
+    }
+    expect(await ask(folder, 'globex 1')).toEqual({ outcome: 'changed', result: 'globex 1' });
+    expect(await ask(folder, 'globex 0')).toEqual({ outcome: 'changed', result: 'globex 0' });
   });
 
   test.each(['{', '7'])('and changes nothing if another process has written %j over them', async (written) => {
