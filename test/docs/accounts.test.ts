@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { createPaymentCore } from '../../src/demo/payment-core.ts';
 import { problems } from '../../src/operators/problems.ts';
 import { runCommand } from '../support/cli.ts';
-import { Folder } from '../support/folder.ts';
+import { Folder, sidecarFile } from '../support/folder.ts';
 import { freePort } from '../support/free-port.ts';
 
 const page = readFileSync('docs/accounts.md', 'utf8');
@@ -52,6 +52,27 @@ test('the page leads from an empty store to an encrypted charge', async () => {
   expect(seen).toEqual(['201 POST /api/s2s/charge acme {"amount":1250,"currency":"EUR"}']);
   expect(readFileSync(folder.file('response.json'), 'utf8')).toMatch(/^\{"data":"[0-9a-f]+"\}$/);
   expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toContain('sealed:v1:');
+});
+
+test('the commands that measure a large file work, here on a small one', async () => {
+  const [, measure = ''] = /^```sh measure\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  expect(measure).toContain('seq 10000');
+  const folder = new Folder({
+    'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
+    'accounts.yaml': 'accounts: []\n',
+    sidecar: '',
+  });
+  const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+  writeFileSync(folder.file('sidecar'), `#!/bin/sh\nexec "${process.execPath}" "${main}" "$@"\n`);
+  chmodSync(folder.file('sidecar'), 0o755);
+  const shell = spawn('bash', ['-eu', '-c', measure.replace('seq 10000', 'seq 20')], {
+    cwd: folder.path,
+    env: { ...process.env, PATH: `${folder.path}:${process.env['PATH'] ?? ''}`, SIDECAR_CONFIG: 'sidecar.yaml' },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const [stdout, stderr] = await Promise.all([text(shell.stdout), text(shell.stderr)]);
+  expect(stdout).toMatch(/^20 added, 0 already present, 0 refused\.\nAdded one-more\./);
+  expect(stderr.match(/^user\t/gm)).toHaveLength(2);
 });
 
 test('the page lists every command, and no others', async () => {
