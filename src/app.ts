@@ -10,7 +10,7 @@ import { Drain } from './admin/drain.ts';
 import { Readiness } from './admin/readiness.ts';
 import { certificatesOf } from './config/certificates.ts';
 import type { Config, Settings, StoreSettings } from './config/config.ts';
-import { InForce } from './config/in-force.ts';
+import { FileStates } from './config/file-states.ts';
 import type { LoadedFiles } from './config/loaded.ts';
 import { inForceOf, needsRestart } from './config/needs-restart.ts';
 import { openStores } from './config/open-stores.ts';
@@ -68,7 +68,7 @@ export class App {
   #operatorsTls: TlsRenewal | undefined;
   /** The configuration the process started with. */
   readonly #started: Settings;
-  readonly #inForce: InForce;
+  readonly #fileStates: FileStates;
   #config: Config;
   #accounts: OpenAccounts;
   readonly #readiness: Readiness;
@@ -86,7 +86,7 @@ export class App {
     this.#recorder = new TrafficRecorder(registry, log, clock, version, () => this.#gateway.inFlight.size);
     this.#version = version;
     processMetrics(registry, version);
-    this.#inForce = new InForce(config, { log, observer: new ReloadMetrics(registry), clock });
+    this.#fileStates = new FileStates(config, { log, observer: new ReloadMetrics(registry), clock });
     this.#accounts = this.#openStores(config);
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchants = new Acceptors(createListener(config, this.#gateway), config.limits.connections);
@@ -152,7 +152,7 @@ export class App {
 
   /** Applies valid files. An invalid file is reported, and its previous content stays in force. */
   reload(loaded: LoadedFiles): void {
-    this.#inForce.take(loaded, this.#config, (config) => this.apply(config));
+    this.#fileStates.take(loaded, this.#config, (config) => this.apply(config));
   }
 
   /** Replaces the configuration as a whole. Requests in flight keep the configuration that they began with. */
@@ -234,7 +234,7 @@ export class App {
       version: this.#version,
       ready: this.#readiness.isReady,
       settings: inForceOf(this.#started, this.#config),
-      inForce: this.#inForce,
+      fileStates: this.#fileStates,
       needsRestart: needsRestart(this.#started, this.#config),
       database: this.#accounts.database?.state,
       limits: this.#limits(),

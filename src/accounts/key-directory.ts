@@ -33,7 +33,7 @@ export interface KeyDirectory {
 /** A directory that knows which version of an account it uses. */
 export interface VersionedDirectory extends KeyDirectory {
   /** Whether requests with keys of this account are decided by this version of it, not by an earlier one. */
-  isInForce(account: Account): boolean;
+  serves(account: Account): boolean;
 }
 
 /** The state of a directory that looks keys up in a database. */

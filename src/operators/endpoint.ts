@@ -14,7 +14,7 @@ import type { ViewName } from './views.ts';
 export interface Parts {
   readonly operations: PlainOperations;
   /** Waits until this sidecar serves the account as it is stored; false if that takes too long. @param account its id */
-  readonly isInForce: (account: string) => Promise<boolean>;
+  readonly isServed: (account: string) => Promise<boolean>;
   readonly recent: RecentTraffic;
   /** The current state of this sidecar. */
   readonly sidecar: () => SidecarState;

@@ -197,7 +197,7 @@ async function carryOut(
   const caller: Caller = { actor: `token:${token.name}`, idempotencyKey, token };
   const result = await endpoint.run(parts, input as never, caller);
   if (endpoint.role === 'viewer') return result;
-  return { ...result, in_force: await parts.isInForce(note.account ?? '') };
+  return { ...result, in_force: await parts.isServed(note.account ?? '') };
 }
 
 /** The token of a request. Requests without one have been refused. */

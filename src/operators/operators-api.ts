@@ -1,6 +1,6 @@
 import type { Server } from 'node:http';
 import type { TlsOptions } from 'node:tls';
-import { untilInForce } from '../accounts/in-force.ts';
+import { untilServed } from '../accounts/until-served.ts';
 import type { OpenAccounts } from '../accounts/open-accounts.ts';
 import type { Config, OperatorsListener } from '../config/config.ts';
 import type { Logger } from '../telemetry/logger.ts';
@@ -22,7 +22,7 @@ export interface OperatorsApiDependencies {
 }
 
 /** How long the response to a change waits until this sidecar has applied it. Milliseconds. */
-const inForcePatience = 2_000;
+const servedPatience = 2_000;
 
 /** Without tokens every request is refused. */
 const closed = { tokens: [], hosts: [], console: false };
@@ -44,7 +44,7 @@ export class OperatorsApi {
     const { log, count, clock, recent, sidecar, accounts } = this.#dependencies;
     const state = (): OperatorsState => ({
       operations: accounts().operations,
-      isInForce: (account) => this.#isInForce(account),
+      isServed: (account) => this.#isServed(account),
       recent,
       sidecar,
       problemsPage: this.#problemsPage,
@@ -59,9 +59,9 @@ export class OperatorsApi {
     this.#problemsPage = problemsPageOf(config.documentation);
   }
 
-  #isInForce(account: string): Promise<boolean> {
+  #isServed(account: string): Promise<boolean> {
     const { accounts } = this.#dependencies;
     const { operations, vault } = accounts();
-    return untilInForce(account, { operations, vault, directory: () => accounts().directory }, inForcePatience);
+    return untilServed(account, { operations, vault, directory: () => accounts().directory }, servedPatience);
   }
 }

@@ -4,7 +4,7 @@ import type { DirectoryState } from '../accounts/key-directory.ts';
 import type { Tally } from '../accounts/tally.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Settings } from '../config/config.ts';
-import type { FileState, InForce } from '../config/in-force.ts';
+import type { FileState, FileStates } from '../config/file-states.ts';
 import type { LimitUse } from '../telemetry/limit-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { views } from './views.ts';
@@ -15,7 +15,7 @@ export interface SidecarState {
   readonly ready: boolean;
   /** The settings in force. Members that need a restart have their values of the start. */
   readonly settings: Settings;
-  readonly inForce: Pick<InForce, 'of'>;
+  readonly fileStates: Pick<FileStates, 'of'>;
   /** Members of the configuration that have changed and need a restart. */
   readonly needsRestart: readonly string[];
   /** Undefined if the accounts are in a file. */
@@ -27,12 +27,12 @@ export interface SidecarState {
 
 /** The console's first page. */
 export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output<typeof views.Overview> {
-  const { version, ready, settings, inForce, needsRestart, database, limits, tally } = state;
-  const accountsFile = inForce.of('accounts');
+  const { version, ready, settings, fileStates, needsRestart, database, limits, tally } = state;
+  const accountsFile = fileStates.of('accounts');
   return {
     version,
     ready,
-    configuration: { ...fileView(inForce.of('sidecar')), needs_restart: [...needsRestart] },
+    configuration: { ...fileView(fileStates.of('sidecar')), needs_restart: [...needsRestart] },
     accounts_file: accountsFile === undefined ? null : fileView(accountsFile),
     database: database === undefined ? null : { connected: database.connected, keys_cached: database.known },
     master_keys: settings.store.masterKeys.length,

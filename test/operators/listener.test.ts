@@ -117,7 +117,7 @@ async function startListener(
   const listener = await createOperatorsListener({
     state: () => ({
       operations: operations as unknown as Operations,
-      isInForce: () => Promise.reject(new Error('not asked')),
+      isServed: () => Promise.reject(new Error('not asked')),
       recent: new RecentTraffic(Date.now),
       sidecar: () => {
         throw new Error('not asked');

@@ -11,6 +11,6 @@ export function memoryDirectory(accounts: readonly Account[], unexpected?: Unexp
       holders.set(key.hash, account.unopened === undefined ? { account, key } : 'unavailable');
     }
   }
-  const isInForce = (account: Account): boolean => differences(byId.get(account.id), account).length === 0;
-  return { find: (hash) => holders.get(hash), holds: () => true, isInForce, ...(unexpected && { unexpected }) };
+  const serves = (account: Account): boolean => differences(byId.get(account.id), account).length === 0;
+  return { find: (hash) => holders.get(hash), holds: () => true, serves, ...(unexpected && { unexpected }) };
 }

@@ -140,7 +140,7 @@ export class PostgresDirectory implements VersionedDirectory {
   }
 
   /** A key that is not cached is read when it is used. Without a connection no newer version can be read. */
-  isInForce(account: Account): boolean {
+  serves(account: Account): boolean {
     const span = this.#span;
     if (span === undefined) return false;
     if (account.keys.some(({ hash }) => this.#unknown.peek(hash) === span)) return false;

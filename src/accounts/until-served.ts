@@ -13,7 +13,7 @@ import type { Vault } from './vault.ts';
 const interval = 20;
 const comparisons = 25;
 
-export interface InForceDependencies {
+export interface UntilServedDependencies {
   readonly operations: Pick<PlainOperations, 'stored'>;
   readonly vault: Vault;
   /** Called for each comparison, because a reload replaces the directory. */
@@ -27,7 +27,11 @@ export interface InForceDependencies {
  * @param patience the longest wait, in milliseconds
  * @returns false after the longest wait, or if the store cannot be read
  */
-export async function untilInForce(id: string, dependencies: InForceDependencies, patience: number): Promise<boolean> {
+export async function untilServed(
+  id: string,
+  dependencies: UntilServedDependencies,
+  patience: number,
+): Promise<boolean> {
   let isOver = false;
   const { promise: over, resolve: end } = Promise.withResolvers<undefined>();
   const timer = setTimeout(() => {
@@ -39,7 +43,7 @@ export async function untilInForce(id: string, dependencies: InForceDependencies
       const account = await Promise.race([read(id, dependencies), over]);
       for (let i = 0; i < comparisons; i += 1) {
         if (account === undefined || isOver) return false;
-        if (dependencies.directory().isInForce(account)) return true;
+        if (dependencies.directory().serves(account)) return true;
         await delay(interval);
       }
     }
@@ -49,7 +53,7 @@ export async function untilInForce(id: string, dependencies: InForceDependencies
 }
 
 /** Undefined: the account does not exist or cannot be read. */
-async function read(id: string, { operations, vault }: InForceDependencies): Promise<Account | undefined> {
+async function read(id: string, { operations, vault }: UntilServedDependencies): Promise<Account | undefined> {
   try {
     const stored = await operations.stored(id);
     return stored && openAccount(stored, vault);

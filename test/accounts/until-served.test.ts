@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Account, Encryption } from '../../src/accounts/account.ts';
 import { memoryDirectory } from '../../src/accounts/file/directory.ts';
-import { untilInForce } from '../../src/accounts/in-force.ts';
+import { untilServed } from '../../src/accounts/until-served.ts';
 import type { StoredAccount } from '../../src/accounts/store.ts';
 import { AccountsError } from '../../src/accounts/accounts-error.ts';
 import { Vault } from '../../src/accounts/vault.ts';
@@ -23,8 +23,8 @@ describe('an account in memory', () => {
 
   test('is in force as it is, even as a copy', () => {
     const copy = { ...held, encryption: { test: encryptionOf(acmeTest, { grace: { ...grace } }) } };
-    expect(memoryDirectory([acme]).isInForce(copy)).toBe(false);
-    expect(memoryDirectory([copy]).isInForce(held)).toBe(true);
+    expect(memoryDirectory([acme]).serves(copy)).toBe(false);
+    expect(memoryDirectory([copy]).serves(held)).toBe(true);
   });
 
   test.each<[string, Account]>([
@@ -45,7 +45,7 @@ describe('an account in memory', () => {
     ['accepts other credentials in its grace', withTest({ ...on, grace: { ...grace, previous: codecOf(acmeTest) } })],
     ['is ending its encryption', withTest({ kind: 'ending', previous: codecOf(acmeTest), until: 1_000 })],
   ])('is not in force as one that %s', (_, account) => {
-    expect(memoryDirectory([held]).isInForce(account)).toBe(false);
+    expect(memoryDirectory([held]).serves(account)).toBe(false);
   });
 });
 
@@ -53,7 +53,7 @@ describe('waiting for an account to be in force', () => {
   const stored = (name: string): StoredAccount => ({ id: 'a', name, active: true, keys: [], encryption: {} });
   const directory = memoryDirectory([{ ...stored('now'), encryption: {} }]);
   const waitWith = (stored: () => Promise<StoredAccount | undefined>, patience: number): Promise<boolean> =>
-    untilInForce('a', { operations: { stored }, vault: new Vault([]), directory: () => directory }, patience);
+    untilServed('a', { operations: { stored }, vault: new Vault([]), directory: () => directory }, patience);
 
   test('ends when a later change of it is in force', async () => {
     let name = 'before';

@@ -21,7 +21,7 @@ export interface ReloadObserver {
   removed(file: ConfigFile): void;
 }
 
-export interface InForceDependencies {
+export interface FileStatesDependencies {
   readonly log: Logger;
   readonly observer: ReloadObserver;
   /** Epoch milliseconds. */
@@ -29,12 +29,12 @@ export interface InForceDependencies {
 }
 
 /** Keeps which content of the two files is in force, and why newer content is not. */
-export class InForce {
-  readonly #dependencies: InForceDependencies;
+export class FileStates {
+  readonly #dependencies: FileStatesDependencies;
   readonly #states = new Map<ConfigFile, FileState>();
 
   /** @param config the configuration that the process starts with */
-  constructor({ store }: Config, dependencies: InForceDependencies) {
+  constructor({ store }: Config, dependencies: FileStatesDependencies) {
     this.#dependencies = dependencies;
     const now = dependencies.clock();
     const files = store.kind === 'file' ? (['sidecar', 'accounts'] as const) : (['sidecar'] as const);
