@@ -46,7 +46,7 @@ export const parts: readonly Part[] = [
       'src/gateway/look-ups.ts': [['if (directory.holds(hash)) return', 'return']],
       'src/gateway/authentication.ts': [
         ['const key = bearer.exec(authorization)?.[1];', 'const key = authorization.slice(7);'],
-        ['!isWellFormed(key)', 'false'],
+        ['key !== undefined && isWellFormed(key) ? key : undefined', 'key'],
         ['found.key.prefix === prefixOf(key) && isInForce(found.key, now)', 'true'],
       ],
     },
