@@ -1,5 +1,4 @@
 import {
-  createContextKey,
   ROOT_CONTEXT,
   SpanKind,
   SpanStatusCode,
@@ -13,8 +12,9 @@ import {
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-proto';
 import { defaultResource, resourceFromAttributes } from '@opentelemetry/resources';
 import {
+  AlwaysOnSampler,
   BatchSpanProcessor,
-  SamplingDecision,
+  RandomIdGenerator,
   TracerProvider,
   type ReadableSpan,
   type SpanExporter,
@@ -47,26 +47,19 @@ const deliveryTime = 2_000;
 /** W3C Trace Context §3.2: the trace id, the parent's span id and the flags. */
 const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/;
 
-/** The sampling decision for a request, which holds for all its spans. */
-const sampled = createContextKey('sampled');
-
 /** Traces of requests, by OpenTelemetry's SDK. Loaded only if traces are configured. */
 export class Tracing {
   readonly #provider: TracerProvider;
   readonly #tracer: Tracer;
   readonly #sample: number;
+  readonly #ids = new RandomIdGenerator();
 
   constructor({ otlp, sample }: TracingSettings, version: string, log: Logger) {
     const exporter = new OTLPTraceExporter({ url: `${otlp}/v1/traces`, timeoutMillis: deliveryTime });
     const resource = { [ATTR_SERVICE_NAME]: 'envelope-sidecar', [ATTR_SERVICE_VERSION]: version };
     this.#provider = new TracerProvider({
       resource: defaultResource().merge(resourceFromAttributes(resource)),
-      sampler: {
-        shouldSample: (context) => ({
-          decision:
-            context.getValue(sampled) === true ? SamplingDecision.RECORD_AND_SAMPLED : SamplingDecision.NOT_RECORD,
-        }),
-      },
+      sampler: new AlwaysOnSampler(),
       spanProcessors: [new BatchSpanProcessor({ exporter: new WatchedExporter(exporter, log) })],
     });
     this.#tracer = this.#provider.getTracer('envelope-sidecar', version);
@@ -87,9 +80,10 @@ export class Tracing {
     const parent = parentOf(traceparent);
     const decision =
       trusted && parent !== undefined ? (parent.traceFlags & TraceFlags.SAMPLED) !== 0 : Math.random() < this.#sample;
-    const root = ROOT_CONTEXT.setValue(sampled, decision);
-    const context = parent === undefined ? root : trace.setSpanContext(root, parent);
-    return new RequestTrace(this.#tracer, context, parent !== undefined, startedAt, now);
+    const continues = parent !== undefined;
+    if (!decision) return new UnsampledTrace(this.#ids, parent?.traceId ?? this.#ids.generateTraceId(), continues);
+    const context = continues ? trace.setSpanContext(ROOT_CONTEXT, parent) : ROOT_CONTEXT;
+    return new SampledTrace(this.#tracer, context, continues, startedAt, now);
   }
 
   /** Delivers the remaining spans, for a short time. */
@@ -99,9 +93,38 @@ export class Tracing {
   }
 }
 
-/** The spans of one request: one of the sidecar, and within it one of the request to the upstream. */
-export class RequestTrace {
+/** The trace of one request. */
+export interface RequestTrace {
+  readonly traceId: string;
   /** Whether it continues a client's trace: then `tracestate` is forwarded, too. */
+  readonly continues: boolean;
+  /** Begins the request to the upstream. Returns its `traceparent`. @param now on the scale of `startedAt` */
+  forward(now: number): string;
+  /** Ends the trace, with the members of the access line: no path, query, header or body. */
+  end(line: AccessLine): void;
+}
+
+/** Ids alone: OpenTelemetry's spans would cost as much as half a request, although they are not recorded. */
+class UnsampledTrace implements RequestTrace {
+  readonly traceId: string;
+  readonly continues: boolean;
+  readonly #ids: RandomIdGenerator;
+
+  constructor(ids: RandomIdGenerator, traceId: string, continues: boolean) {
+    this.#ids = ids;
+    this.traceId = traceId;
+    this.continues = continues;
+  }
+
+  forward(): string {
+    return `00-${this.traceId}-${this.#ids.generateSpanId()}-00`;
+  }
+
+  end(): void {}
+}
+
+/** The spans of one request: one of the sidecar, and within it one of the request to the upstream. */
+class SampledTrace implements RequestTrace {
   readonly continues: boolean;
   readonly #tracer: Tracer;
   readonly #context: Context;
@@ -124,7 +147,6 @@ export class RequestTrace {
     return this.#server.spanContext().traceId;
   }
 
-  /** Begins the span of the request to the upstream. Returns its `traceparent`. @param now on the scale of `startedAt` */
   forward(now: number): string {
     this.#forwardedAt = this.#epoch + (now - this.#startedAt);
     this.#client = this.#tracer.startSpan(
@@ -132,11 +154,10 @@ export class RequestTrace {
       { kind: SpanKind.CLIENT, startTime: this.#forwardedAt },
       this.#context,
     );
-    const { traceId, spanId, traceFlags } = this.#client.spanContext();
-    return `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`;
+    const { traceId, spanId } = this.#client.spanContext();
+    return `00-${traceId}-${spanId}-01`;
   }
 
-  /** Ends the spans, with the members of the access line: no path, query, header or body. */
   end(line: AccessLine): void {
     const end = this.#epoch + (line.duration_ms ?? 0);
     const { method = '', route, status, code, upstream_error: failure, upstream_ms } = line;
