@@ -4,25 +4,29 @@ const postgres = ['test/accounts/postgres/directory.test.ts', 'test/accounts/pos
 
 /** Code that needs a PostgreSQL server. */
 export const postgresMutants: readonly Mutant[] = [
-  ...mutantsOf('src/accounts/postgres/directory.ts', postgres, [
+  ...mutantsOf('src/accounts/postgres/key-cache.ts', postgres, [
     [
       'this.#stopwatch() - entry.span.heardAt < this.#staleFor',
       'this.#stopwatch() - entry.span.heardAt <= this.#staleFor',
       'in an outage a key is known for no longer than configured',
     ],
     [
-      '} else if (entry?.span === this.#span) {',
-      '} else if (entry !== undefined) {',
+      'if (entry?.span === this.#span) return entry;',
+      'if (entry !== undefined) return entry;',
       'what was read before a reconnection is read again',
     ],
     [
-      '      this.#known.delete(hash);\n      this.#unknown',
-      '      this.#unknown',
+      '    this.#known.delete(hash);\n    this.#unknown',
+      '    this.#unknown',
       'a deleted key does not work again in the next outage',
     ],
+    ['      this.#remember(hash);\n      this.#known.delete(hash);\n', '', 'a change is heard'],
+    ['if (this.#unknown.size > 0) this.#unknown.clear();', '', 'a new key works at once'],
+  ]),
+  ...mutantsOf('src/accounts/postgres/directory.ts', postgres, [
     [
-      'if (span === this.#span && changes === this.#changes) {',
-      'if (span === this.#span) {',
+      'if (span === this.#cache.span && changes === this.#changes) {',
+      'if (span === this.#cache.span) {',
       'what may have changed while it was read is not kept',
     ],
     [
@@ -30,9 +34,7 @@ export const postgresMutants: readonly Mutant[] = [
       '      throw error;',
       'an unreadable account does not fail others',
     ],
-    ['          this.#known.delete(hash);\n', '', 'a change is heard'],
-    ["if (this.#heard.has('*')) this.#begin();", '', 'a change of all accounts is heard'],
-    ['if (this.#unknown.size > 0) this.#unknown.clear();', '', 'a new key works at once'],
+    ["if (this.#heard.has('*')) this.#cache.beginSpan();", '', 'a change of all accounts is heard'],
     [' && !this.#closed', '', 'a query that a close breaks off is no error'],
     ['    this.#batches.outdate();\n', '', 'a response that was under way at a change is not used'],
   ]),

@@ -1,0 +1,170 @@
+import { LRUCache } from 'lru-cache';
+import type { Account } from '../account.ts';
+import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
+import type { KeyHolder } from '../key-directory.ts';
+import { LastKnown } from './last-known.ts';
+
+/**
+ * A period in which no notification of a change is missed: from the start of a connection to its loss. Entries that
+ * were read in it are valid until its end or a notified change.
+ */
+export interface Span {
+  /** When the database last responded in this period. */
+  heardAt: number;
+}
+
+/** A key that exists. */
+export interface Entry {
+  readonly account: string;
+  /** `unavailable`: the key exists, but the database's row of its account cannot be used. */
+  readonly found: KeyHolder | 'unavailable';
+  /** When it was read. */
+  readonly span: Span;
+}
+
+export interface KeyCacheOptions {
+  /** The most existing API keys that are cached, and the most unknown ones. */
+  readonly cache: number;
+  /** How long cached keys work while the database is unreachable. Milliseconds. */
+  readonly staleFor: number;
+  /** Monotonic milliseconds: a wall clock that is put back must not lengthen `staleFor`. */
+  readonly stopwatch: () => number;
+}
+
+/** The API keys in use as the database last had them, by hash, and whether they may be used without asking it again. */
+export class KeyCache {
+  readonly #staleFor: number;
+  readonly #stopwatch: () => number;
+  readonly #known: LRUCache<string, Entry>;
+  /** Unknown keys have a separate cache, so that guesses do not evict known keys. */
+  readonly #unknown: LRUCache<string, Span>;
+  readonly #lastKnown = new LastKnown();
+  /** The hashes in `#known`, by account. */
+  readonly #hashes = new Map<string, Set<string>>();
+  #span: Span | undefined;
+  /** The current or the latest span. */
+  #latest: Span | undefined;
+
+  constructor({ cache, staleFor, stopwatch }: KeyCacheOptions) {
+    this.#staleFor = staleFor;
+    this.#stopwatch = stopwatch;
+    this.#known = new LRUCache({ max: cache, dispose: ({ account }, hash) => this.#disposed(account, hash) });
+    this.#unknown = new LRUCache({ max: cache });
+  }
+
+  /** The current span; undefined without a connection. */
+  get span(): Span | undefined {
+    return this.#span;
+  }
+
+  /** When the database last responded, on the stopwatch; undefined: never. */
+  get heardAt(): number | undefined {
+    return this.#latest?.heardAt;
+  }
+
+  /** The number of cached keys that exist. */
+  get known(): number {
+    return this.#known.size;
+  }
+
+  /** The number of cached keys that do not exist. */
+  get unknown(): number {
+    return this.#unknown.size;
+  }
+
+  /** Begins a span. Entries of earlier spans are used only if the database is unreachable. */
+  beginSpan(): void {
+    this.#span = { heardAt: this.#stopwatch() };
+    this.#latest = this.#span;
+  }
+
+  /** Ends the current span: the connection is lost. */
+  endSpan(): void {
+    this.#span = undefined;
+  }
+
+  /** A key's entry if it is valid, or if there is no connection and it is not too old; undefined: ask the database. */
+  get(hash: string): Entry | 'unknown' | undefined {
+    if (this.#span === undefined) return this.getStale(hash);
+    const entry = this.#known.get(hash);
+    if (entry?.span === this.#span) return entry;
+    return this.#unknown.get(hash) === this.#span ? 'unknown' : undefined;
+  }
+
+  /** The entry of a key that the database cannot confirm, unless it is too old. */
+  getStale(hash: string): Entry | undefined {
+    const entry = this.#known.get(hash);
+    return this.#isUsable(entry) ? entry : undefined;
+  }
+
+  /** Whether `get` finds a key. Does not count as a use. */
+  has(hash: string): boolean {
+    const entry = this.#known.peek(hash);
+    if (this.#span === undefined) return this.#isUsable(entry);
+    return entry?.span === this.#span || this.#unknown.peek(hash) === this.#span;
+  }
+
+  /** Whether no key is cached with another version of its account. Without a connection no newer version can be read. */
+  serves(account: Account): boolean {
+    const span = this.#span;
+    if (span === undefined) return false;
+    if (account.keys.some(({ hash }) => this.#unknown.peek(hash) === span)) return false;
+    return [...(this.#hashes.get(account.id) ?? [])].every((hash) => {
+      const entry = this.#known.peek(hash);
+      if (entry?.span !== span) return true;
+      if (entry.found === 'unavailable') return false;
+      const key = account.keys.find((each) => each.hash === hash);
+      const different = [
+        ...differencesButKeys(entry.found.account, account),
+        ...keyDifferences(account.id, entry.found.key, key),
+      ];
+      return different.length === 0;
+    });
+  }
+
+  /** Caches a key that exists. @returns how it and its account differ from their last known versions */
+  keep(hash: string, entry: Entry): readonly Difference[] {
+    this.#remember(hash);
+    this.#known.set(hash, entry);
+    const hashes = this.#hashes.get(entry.account);
+    if (hashes === undefined) this.#hashes.set(entry.account, new Set([hash]));
+    else hashes.add(hash);
+    return entry.found === 'unavailable' ? [] : this.#lastKnown.differences(entry.found);
+  }
+
+  /** Caches that a key does not exist. */
+  keepUnknown(hash: string, span: Span): void {
+    this.#known.delete(hash);
+    this.#unknown.set(hash, span);
+  }
+
+  /** Drops the keys of a changed account. */
+  drop(account: string): void {
+    for (const hash of this.#hashes.get(account) ?? []) {
+      this.#remember(hash);
+      this.#known.delete(hash);
+    }
+  }
+
+  /** Drops the unknown keys: one of them may belong to a changed account. */
+  dropUnknown(): void {
+    // Clearing the cache costs as much as its capacity, even if it is empty.
+    if (this.#unknown.size > 0) this.#unknown.clear();
+  }
+
+  /** Whether an entry may be used although the database cannot confirm it. */
+  #isUsable(entry: Entry | undefined): entry is Entry {
+    return entry !== undefined && this.#stopwatch() - entry.span.heardAt < this.#staleFor;
+  }
+
+  #remember(hash: string): void {
+    const entry = this.#known.peek(hash);
+    if (entry !== undefined && entry.found !== 'unavailable') this.#lastKnown.remember(entry.found);
+  }
+
+  #disposed(account: string, hash: string): void {
+    const hashes = this.#hashes.get(account);
+    hashes?.delete(hash);
+    if (hashes?.size === 0) this.#hashes.delete(account);
+  }
+}
