@@ -47,7 +47,7 @@ export const parts: readonly Part[] = [
       'src/gateway/authentication.ts': [
         ['const key = bearer.exec(authorization)?.[1];', 'const key = authorization.slice(7);'],
         ['key !== undefined && isWellFormed(key) ? key : undefined', 'key'],
-        ['found.key.prefix === prefixOf(key) && isInForce(found.key, now)', 'true'],
+        ['found.key.prefix === prefixOf(key) && isValidKey(found.key, now)', 'true'],
       ],
     },
   },

@@ -26,6 +26,11 @@ export interface ApiKey {
   readonly revokedAt: number | undefined;
 }
 
+/** Whether a key has neither expired nor been revoked. @param now epoch milliseconds */
+export function isValidKey({ expiresAt = Infinity, revokedAt }: ApiKey, now: number): boolean {
+  return now < expiresAt && revokedAt === undefined;
+}
+
 const wellFormed = /^[ps]k_(?:test|live)_[A-Za-z0-9_-]{16,200}$/;
 
 /** Whether `token` has the form of an API key: a known prefix, then 16–200 of `[A-Za-z0-9_-]`. */

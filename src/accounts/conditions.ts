@@ -1,4 +1,4 @@
-import { environmentNames } from './api-key.ts';
+import { environmentNames, isValidKey } from './api-key.ts';
 import type { Condition, Selection, StoredAccount, StoredEncryption, StoredKey } from './store.ts';
 import { expiryNotice, rotationAge } from './tally.ts';
 
@@ -21,14 +21,9 @@ export type AccountFilter = (typeof accountFilters)[number];
 export const keyWarnings = ['due', 'expiring'] as const;
 export type KeyWarning = (typeof keyWarnings)[number];
 
-/** Whether a key is accepted. @param now epoch milliseconds */
-function isValid({ expiresAt, revokedAt }: StoredKey, now: number): boolean {
-  return revokedAt === undefined && now < (expiresAt ?? Infinity);
-}
-
 /** The reasons why a key needs attention; none if it is no longer valid. @param now epoch milliseconds */
 export function warningsOf(key: StoredKey, now: number): KeyWarning[] {
-  if (!isValid(key, now)) return [];
+  if (!isValidKey(key, now)) return [];
   const holds = { due: isOld(key.createdAt, now), expiring: (key.expiresAt ?? Infinity) <= now + expiryNotice };
   return keyWarnings.filter((warning) => holds[warning]);
 }
@@ -47,7 +42,7 @@ const applies: Readonly<Record<Condition, (account: StoredAccount, now: number) 
     encryptionsOf(account).some(({ enabled, credentials }) => enabled && isOld(credentials?.createdAt ?? now, now)),
   expiring: ({ keys }, now) => keys.some((key) => warningsOf(key, now).includes('expiring')),
   unused: ({ keys }, now) =>
-    keys.some((key) => isValid(key, now) && (key.lastUsedAt ?? key.createdAt) <= now - idleTime),
+    keys.some((key) => isValidKey(key, now) && (key.lastUsedAt ?? key.createdAt) <= now - idleTime),
   in_grace: (account, now) => encryptionsOf(account).some((each) => isInGrace(each, now)),
 };
 

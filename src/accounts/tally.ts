@@ -1,5 +1,13 @@
 import type { Account } from './account.ts';
-import { environmentNames, environmentOf, keyKinds, kindOf, type EnvironmentName, type KeyKind } from './api-key.ts';
+import {
+  environmentNames,
+  environmentOf,
+  isValidKey,
+  keyKinds,
+  kindOf,
+  type EnvironmentName,
+  type KeyKind,
+} from './api-key.ts';
 
 /** The age from which rotation is advised: six months of 30 days, in milliseconds. */
 export const rotationAge = 180 * 86_400_000;
@@ -79,8 +87,9 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
   };
   for (const { keys, encryption } of accounts) {
     add(counts.accounts, encryptionLabel(encryption.test?.kind === 'on', encryption.live?.kind === 'on'));
-    for (const { prefix, createdAt, expiresAt = Infinity, revokedAt } of keys) {
-      if (now >= expiresAt || revokedAt !== undefined) continue;
+    for (const key of keys) {
+      if (!isValidKey(key, now)) continue;
+      const { prefix, createdAt, expiresAt = Infinity } = key;
       const label = `${environmentOf(prefix)} ${kindOf(prefix)}` as const;
       add(counts.apiKeys, `${label} ${rotationOf(createdAt, now)}`);
       const { count, next } = counts.expiring.get(label) ?? none;

@@ -106,7 +106,7 @@ export class Admission {
     });
   }
 
-  /** Whether a request that has not begun carries a secret key that is in force and found without a wait. */
+  /** Whether a request that has not begun carries a valid secret key that is found without a wait. */
   isMerchants({ headers }: IncomingMessage, { directory }: Rules): boolean {
     const key = bearerKey(headers.authorization ?? '');
     if (key === undefined || kindOf(prefixOf(key)) !== 'secret') return false;

@@ -1,4 +1,4 @@
-import { environmentOf, isWellFormed, prefixOf, type ApiKey, type EnvironmentName } from '../accounts/api-key.ts';
+import { environmentOf, isValidKey, isWellFormed, prefixOf, type EnvironmentName } from '../accounts/api-key.ts';
 import type { Found, KeyHolder } from '../accounts/key-directory.ts';
 import { Refusal } from './refusal.ts';
 
@@ -32,11 +32,6 @@ export function authenticate(key: string, found: Found, now: number): KeyHolder 
   if (found === 'unavailable') return new Refusal('accounts_unavailable');
   if (found === undefined) return new Refusal('invalid_api_key');
   // The stored kind and environment come from the accounts' file; they count only if the key agrees with them.
-  const isGood = found.key.prefix === prefixOf(key) && isInForce(found.key, now);
+  const isGood = found.key.prefix === prefixOf(key) && isValidKey(found.key, now);
   return isGood ? found : new Refusal('invalid_api_key');
-}
-
-/** Whether a key has neither expired nor been revoked. @param now epoch milliseconds */
-export function isInForce({ expiresAt = Infinity, revokedAt }: ApiKey, now: number): boolean {
-  return now < expiresAt && revokedAt === undefined;
 }

@@ -11,7 +11,7 @@ import { isEncoded, readBody } from './request-body.ts';
 import type { RequestHead } from './request-head.ts';
 import type { ServedEnvironment } from './rules.ts';
 import { SealedResponse } from './sealed-response.ts';
-import { openersOf, sealingWith, takesPlaintext, type EncryptionInForce } from './sealing.ts';
+import { openersOf, sealingWith, takesPlaintext, type ActiveEncryption } from './sealing.ts';
 
 /** The dependencies of the exchange. */
 export interface ExchangeDependencies {
@@ -28,7 +28,7 @@ export function exchange(
   reply: Reply,
   head: RequestHead,
   environment: ServedEnvironment,
-  encryption: EncryptionInForce,
+  encryption: ActiveEncryption,
   dependencies: ExchangeDependencies,
 ): Refusal | undefined | Promise<Refusal | undefined> {
   if (head.body.kind === 'none') return forwardToBeSealed(reply, head, environment, undefined, dependencies.metrics);
@@ -62,7 +62,7 @@ function forwardToBeSealed(
 function open(
   reply: Reply,
   environment: ServedEnvironment,
-  encryption: EncryptionInForce,
+  encryption: ActiveEncryption,
   sent: Buffer,
   { metrics, openFailures }: ExchangeDependencies,
 ): Buffer | Refusal {

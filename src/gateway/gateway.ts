@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { isValidKey } from '../accounts/api-key.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
@@ -9,7 +10,6 @@ import { http } from '../http.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { accessLine, unparsedLine } from './access-line.ts';
 import { Admission, routesOf, type Admitted } from './admission.ts';
-import { isInForce } from './authentication.ts';
 import { runCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
@@ -211,7 +211,7 @@ export class Gateway {
         if (holder === undefined || reply.over) continue;
         const found = await this.#rules.directory.find(holder.key.hash);
         if (found === 'unavailable') continue;
-        if (found?.account.active !== true || !isInForce(found.key, this.#clock())) reply.breakOff();
+        if (found?.account.active !== true || !isValidKey(found.key, this.#clock())) reply.breakOff();
       }
     } finally {
       this.#rechecking = false;

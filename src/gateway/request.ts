@@ -8,7 +8,7 @@ import type { Reservation } from './limits.ts';
 import type { RequestHead } from './request-head.ts';
 import { RequestStats } from './request-stats.ts';
 import type { Rules } from './rules.ts';
-import type { EncryptionInForce } from './sealing.ts';
+import type { ActiveEncryption } from './sealing.ts';
 
 /**
  * The facts about one request of a merchant. Admission adds them in the order of its steps. Later steps read
@@ -32,7 +32,7 @@ export class Request {
   openToBrowsers = false;
   holder: KeyHolder | undefined;
   /** How the account encrypts here, decided at the head, so that a grace does not end within a request. */
-  encryption: EncryptionInForce | undefined;
+  encryption: ActiveEncryption | undefined;
   /** Present if traces are configured. */
   trace: RequestTrace | undefined;
   /** Refusals that are only reported. The request is forwarded as if the rule did not exist. */
@@ -50,7 +50,7 @@ export class Request {
     this.id = head?.requestId ?? randomUUID();
   }
 
-  identify(holder: KeyHolder, encryption: EncryptionInForce | undefined): void {
+  identify(holder: KeyHolder, encryption: ActiveEncryption | undefined): void {
     this.holder = holder;
     this.encryption = encryption;
     this.reservation.identify(kindOf(holder.key.prefix));

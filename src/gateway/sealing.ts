@@ -6,7 +6,7 @@ import type { RequestHead } from './request-head.ts';
  * How an account encrypts at one point in time. An undefined codec means plaintext. During a grace, the previous codec
  * is accepted until a time in epoch milliseconds.
  */
-export type EncryptionInForce =
+export type ActiveEncryption =
   | { readonly current: EnvelopeCodec; readonly grace: Grace | undefined }
   | { readonly current: undefined; readonly grace: Grace & { readonly previous: EnvelopeCodec } };
 
@@ -18,7 +18,7 @@ export interface Sealing {
 }
 
 /** How an account encrypts now; undefined if it does not, or no longer. @param now epoch milliseconds */
-export function encryptionAt(encryption: Encryption | undefined, now: number): EncryptionInForce | undefined {
+export function encryptionAt(encryption: Encryption | undefined, now: number): ActiveEncryption | undefined {
   if (encryption === undefined) return undefined;
   if (encryption.kind === 'ending') {
     // Plaintext is current.
@@ -29,13 +29,13 @@ export function encryptionAt(encryption: Encryption | undefined, now: number): E
 }
 
 /** The codecs that may open an envelope, the current one first. */
-export function openersOf({ current, grace }: EncryptionInForce): readonly [EnvelopeCodec, ...EnvelopeCodec[]] {
+export function openersOf({ current, grace }: ActiveEncryption): readonly [EnvelopeCodec, ...EnvelopeCodec[]] {
   if (current === undefined) return [grace.previous];
   return grace?.previous === undefined ? [current] : [current, grace.previous];
 }
 
 /** Whether plaintext is accepted besides envelopes. */
-export function takesPlaintext({ current, grace }: EncryptionInForce): boolean {
+export function takesPlaintext({ current, grace }: ActiveEncryption): boolean {
   return grace !== undefined && (current === undefined || grace.previous === undefined);
 }
 
@@ -43,14 +43,14 @@ export function takesPlaintext({ current, grace }: EncryptionInForce): boolean {
  * How a response is sealed unless the request's body decides: with the current codec, or during a grace with the previous one,
  * unless the caller says that it has the current credentials already.
  */
-export function sealingByHead(head: RequestHead, encryption: EncryptionInForce): Sealing {
+export function sealingByHead(head: RequestHead, encryption: ActiveEncryption): Sealing {
   const { current, grace } = encryption;
   const takesCurrent = grace === undefined || head.requestedCredentials?.toLowerCase() === 'current';
   return sealingWith(takesCurrent ? current : grace.previous, encryption);
 }
 
 /** How a response is sealed if the request's body was opened by a codec. @param codec undefined if the body was plaintext */
-export function sealingWith(codec: EnvelopeCodec | undefined, { current, grace }: EncryptionInForce): Sealing {
+export function sealingWith(codec: EnvelopeCodec | undefined, { current, grace }: ActiveEncryption): Sealing {
   if (grace === undefined) return { sealer: codec, credentials: undefined };
   return { sealer: codec, credentials: codec === undefined ? 'none' : codec === current ? 'current' : 'previous' };
 }

@@ -148,6 +148,14 @@ export const accountsMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
+    'src/accounts/api-key.ts',
+    ['test/gateway/admission.test.ts'],
+    [
+      ['now < expiresAt && ', 'now <= expiresAt && ', 'a key is refused from its expiry on'],
+      [' && revokedAt === undefined', '', 'a revoked key is refused'],
+    ],
+  ),
+  ...mutantsOf(
     'src/accounts/conditions.ts',
     ['test/accounts/file/store.test.ts', 'test/accounts/changes.test.ts', 'test/accounts/operations.test.ts'],
     [
@@ -156,8 +164,7 @@ export const accountsMutants: readonly Mutant[] = [
         'previous !== undefined && now <= previous.until',
         'a grace is over at its end',
       ],
-      ['now < (expiresAt ?? Infinity)', 'now <= (expiresAt ?? Infinity)', 'a key is not valid from its expiry on'],
-      ['if (!isValid(key, now)) return [];\n', '', 'a key that is not valid needs no attention'],
+      ['if (!isValidKey(key, now)) return [];\n', '', 'a key that is not valid needs no attention'],
       ['now - createdAt >= rotationAge', 'now - createdAt > rotationAge', 'a key is due at its rotation age'],
       ['<= now + expiryNotice };', '< now + expiryNotice };', 'a key is expiring from its notice on'],
     ],
@@ -166,8 +173,7 @@ export const accountsMutants: readonly Mutant[] = [
     'src/accounts/tally.ts',
     ['test/accounts/tally.test.ts'],
     [
-      ['now >= expiresAt || revokedAt !== undefined', 'now >= expiresAt', 'revoked keys are not counted'],
-      ['now >= expiresAt || revokedAt', 'now > expiresAt || revokedAt', 'keys are not counted from their expiry on'],
+      ['if (!isValidKey(key, now)) continue;\n', '', 'keys that are not valid are not counted'],
       [
         'expiresAt <= now + expiryNotice',
         'expiresAt < now + expiryNotice',

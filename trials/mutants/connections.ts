@@ -93,7 +93,7 @@ export const connectionMutants: readonly Mutant[] = [
         ' || hasWaiting) return false',
         'an upgrade waits for no response before it',
       ],
-      ['!isInForce(found.key, this.#clock())', 'false', 'a WebSocket ends with its key'],
+      ['!isValidKey(found.key, this.#clock())', 'false', 'a WebSocket ends with its key'],
       ['found?.account.active !== true ||', 'found === undefined ||', 'a WebSocket ends with its account'],
     ],
   ),
