@@ -2,10 +2,11 @@ import { Option, type Command } from 'commander';
 import { accountName } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { accountFilters, type AccountFilter } from '../accounts/conditions.ts';
+import { migrate } from '../accounts/postgres/migrate.ts';
 import type { AccountView } from '../accounts/views.ts';
-import type { CliIo } from './io.ts';
-import { addMigrateCommand } from './accounts-migrate.ts';
 import { addTransferCommands } from './accounts-transfer.ts';
+import { CommandFailed } from './command-failed.ts';
+import { exitCodes, type CliIo } from './io.ts';
 import { keysTable } from './keys.ts';
 import { accountArgument, readAs } from './options.ts';
 import { storeCommands, type SetExitCode } from './store-command.ts';
@@ -79,7 +80,17 @@ export function addAccountCommands(program: Command, io: CliIo, setExitCode: Set
   }
 
   addTransferCommands(add);
-  addMigrateCommand(add);
+
+  add('migrate', 'create or update the tables in PostgreSQL').run(async ({ settings, show }) => {
+    if (settings.kind !== 'postgres') {
+      const message = 'this configuration stores the accounts in a file, not in a database';
+      throw new CommandFailed(message, exitCodes.configuration);
+    }
+    const migrations = await migrate(settings.url);
+    await show({ migrations }, () =>
+      migrations.length === 0 ? 'The tables are up to date.\n' : `Applied ${migrations.join(', ')}.\n`,
+    );
+  });
 }
 
 function nameOption(): Option {

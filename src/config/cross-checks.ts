@@ -8,7 +8,6 @@ import { tls as nodeTls } from '../tls.ts';
 import type { YamlFile } from '../yaml/yaml-file.ts';
 import { httpMethods } from './choices.ts';
 import type { HttpMethod } from './config.ts';
-import { routeKey } from './route-path.ts';
 import type { SidecarFile } from './schema.ts';
 
 type Content = Partly<SidecarFile>;
@@ -168,6 +167,15 @@ function methodsOf(listed: readonly (HttpMethod | undefined)[] = []): ReadonlySe
   const methods = new Set(listed.filter((method) => method !== undefined));
   if (methods.has('GET')) methods.add('HEAD');
   return methods.size === 0 ? undefined : methods;
+}
+
+/**
+ * The key of a path. Paths that differ only in letter case, a trailing slash or the names of parameters have the same
+ * key.
+ */
+function routeKey(path: string): string {
+  const key = path.toLowerCase().replaceAll(/:[^/]+/g, ':p');
+  return key.length > 1 && key.endsWith('/') ? key.slice(0, -1) : key;
 }
 
 function checkLimits(file: YamlFile, limits: Content['limits']): void {
