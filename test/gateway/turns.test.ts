@@ -1,6 +1,7 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage } from 'node:http';
 import { expect, onTestFinished, test } from 'vitest';
+import { Turns } from '../../src/gateway/turns.ts';
 import { openConnection } from '../support/connection.ts';
 import { limitUsed } from '../support/metrics.ts';
 import { authorization, request, start } from '../support/refused.ts';
@@ -31,10 +32,19 @@ test('of the requests of strangers few begin in a turn of the event loop, howeve
   expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
 });
 
+test('work does not overtake work that waits', async () => {
+  const turns = new Turns(8);
+  const waiting = turns.next();
+  expect(turns.takeNow()).toBe(false);
+  await waiting;
+  expect(turns.takeNow()).toBe(true);
+});
+
 test.each([
-  ['a new connection', false],
-  ['a connection that has carried its key', true],
-])('a merchant does not wait behind strangers, on %s', async (_name, isKnown) => {
+  ['a new connection', false, [authorization]],
+  // The key itself may have to be looked up again.
+  ['a connection that has carried its key, whatever it sends now', true, []],
+])('a merchant does not wait behind strangers, on %s', async (_name, isKnown, sent) => {
   const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });
   const sidecar = await startSidecar(config);
   const strangers = await Promise.all(Array.from({ length: 160 }, () => openConnection(sidecar.port)));
@@ -45,7 +55,7 @@ test.each([
   if (isKnown) await merchant.send(refused('known', authorization)).untilText('method_not_allowed');
   const order = orderOfResponses();
   for (const stranger of strangers) stranger.send(refused('stranger'));
-  merchant.send(refused('merchant', authorization));
+  merchant.send(refused('merchant', ...sent));
   await Promise.all(strangers.map((client) => client.untilText('missing_api_key')));
   expect(order).toHaveLength(161);
   expect(order.indexOf('merchant')).toBeLessThan(80);
