@@ -43,9 +43,8 @@ export function createListener({ listen, limits, timeouts }: Config, gateway: Ga
   server.on('upgrade', (req, socket, firstBytes) => gateway.upgrade(req, socket as Socket, firstBytes));
   server.on('connect', (req, stream) => {
     // Node has removed its own error listeners. Without one, a reset would end the process. If a body is still
-    // expected, the stream is not the socket, but fails with it.
+    // expected, the stream is not the socket, but listens for its errors.
     stream.on('error', () => {});
-    req.socket.on('error', () => {});
     gateway.refuseUnparsed(req.socket, 'ambiguous_request');
   });
   server.on('clientError', (error, socket) => {

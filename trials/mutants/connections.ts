@@ -233,7 +233,7 @@ export const connectionMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/listener.ts',
     ['test/gateway/pipelined.test.ts', 'test/gateway/upgrade-body.test.ts'],
-    [["    req.socket.on('error', () => {});\n", '', 'a reset CONNECT does not end the process']],
+    [["    stream.on('error', () => {});\n", '', 'a reset CONNECT does not end the process']],
   ),
   ...mutantsOf(
     'src/gateway/listener.ts',
