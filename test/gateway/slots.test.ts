@@ -96,6 +96,28 @@ describe('slots', () => {
     await expectPlaced(clients, 8);
     await expectServed(sidecar);
   });
+
+  test('a streamed body is not asked for if none is left', async () => {
+    const sidecar = await start();
+    const clients = await Promise.all(
+      Array.from({ length: 16 }, () => sent(sidecar, 'GET /x HTTP/1.1', bearer(keys.globex))),
+    );
+    await expectPlaced(clients, 16);
+    const post = ['POST /x HTTP/1.1', bearer(keys.globex), 'Content-Length: 5', 'Expect: 100-continue'];
+    expect(await (await sent(sidecar, ...post)).untilText('}')).toMatch(/^HTTP\/1\.1 503 /);
+  });
+
+  test('the test endpoints take one of those for requests without a key, even with a key', async () => {
+    const sidecar = await start();
+    const clients = await Promise.all(
+      Array.from({ length: 2 }, () => sent(sidecar, 'OPTIONS /open HTTP/1.1', ...cors)),
+    );
+    await expectPlaced(clients, 2);
+    const encrypt = ['POST /api/s2s/aes-encrypt HTTP/1.1', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
+    const client = await sent(sidecar, ...encrypt, bearer(keys.globex), 'Content-Length: 2');
+    expect(await client.send('{}').untilText('}')).toContain('"code":"overloaded"');
+    await expectServed(sidecar);
+  });
 });
 
 describe('bytes of bodies', () => {

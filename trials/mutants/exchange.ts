@@ -179,7 +179,13 @@ export const exchangeMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/pass-through.ts',
     ['test/gateway/slots.test.ts'],
-    [["    if (!reservation.takeSlot()) return new Refusal('overloaded');\n", '', 'a streamed request takes a slot']],
+    [
+      [
+        "    if (!reservation.takeSlot()) return new Refusal('overloaded');\n",
+        '',
+        'a streamed body is asked for only if there is a slot',
+      ],
+    ],
   ),
   ...mutantsOf(
     'src/gateway/pass-through.ts',
