@@ -83,7 +83,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     ],
     ['if (text === this.#known?.text)', 'if (this.#known !== undefined)', 'a change made by hand is read'],
     ['replaced(read.accounts, rewritten)', 'read.accounts', 'a change is seen by the store that made it'],
-    ['if (!written) takeAway();', '', 'a change that was not made leaves no event'],
+    ['if (!written) takeAway();', 'if (!written) {}', 'a change that was not made leaves no event'],
     ['      release?.();\n', '', 'the lock is let go of'],
     ['account.id > after && ', '', 'a list goes on behind its page'],
     ['return realpathSync(this.#file);', 'return this.#file;', 'a symbolic link stays one'],

@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { enableEncryption, existing, newAccount } from '../../../src/accounts/changes.ts';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
-import type { Store } from '../../../src/accounts/store.ts';
+import type { AuditEvent, Store } from '../../../src/accounts/store.ts';
 import { parseMasterKeys, Vault } from '../../../src/accounts/vault.ts';
 import { Folder } from '../../support/folder.ts';
 import { mayMount, Mount } from '../../support/mount.ts';
@@ -24,8 +24,18 @@ function storeOn(folder: Folder, env: Record<string, string> = {}): Store {
 async function add(store: Store, id: string, meanwhile: () => void = () => {}): Promise<unknown> {
   return store.change([id], (found) => {
     meanwhile();
-    return { accounts: [newAccount(found.get(id), id, id)], events: [], result: undefined };
+    return { accounts: [newAccount(found.get(id), id, id)], events: [eventOf(id)], result: undefined };
   });
+}
+
+function eventOf(account: string): AuditEvent {
+  return { at: 0, actor: 'user:ana', action: 'account_added', account, details: {} };
+}
+
+async function events(store: Store): Promise<readonly AuditEvent[]> {
+  const found: AuditEvent[] = [];
+  for await (const each of store.events({})) found.push(each);
+  return found;
 }
 
 async function deactivate(store: Store, id: string): Promise<unknown> {
@@ -99,21 +109,25 @@ describe('a file', () => {
 
   test('that was changed by hand meanwhile is read again, and decided on again', async () => {
     const folder = new Folder({ 'accounts.yaml': one });
+    const store = storeOn(folder);
     let times = 0;
-    await add(storeOn(folder), 'b', () => {
+    await add(store, 'b', () => {
       times += 1;
       if (times === 1) folder.write({ 'accounts.yaml': one.replace('A }', 'By hand }') });
     });
     expect(times).toBe(2);
     expect(text(folder)).toBe(added.replace('A }', 'By hand }'));
+    expect(await events(store)).toEqual([eventOf('b')]);
   });
 
   test('that is changed by hand again and again is left alone in the end', async () => {
     const folder = new Folder({ 'accounts.yaml': one });
+    const store = storeOn(folder);
     let times = 0;
-    const change = add(storeOn(folder), 'b', () => folder.replace({ 'accounts.yaml': `${one}# ${(times += 1)}\n` }));
+    const change = add(store, 'b', () => folder.replace({ 'accounts.yaml': `${one}# ${(times += 1)}\n` }));
     await expect(change).rejects.toMatchObject({ code: 'store_changed' });
     expect(text(folder)).toBe(`${one}# 3\n`);
+    expect(await events(store)).toEqual([]);
   });
 
   test.each([
@@ -156,7 +170,8 @@ describe('a file', () => {
   - { id: b, name: B, encryption: { test: *test } }
 `;
     const folder = new Folder({ 'accounts.yaml': content });
-    const change = storeOn(folder).change(['a'], (found) => ({
+    const store = storeOn(folder);
+    const change = store.change(['a'], (found) => ({
       accounts: [
         enableEncryption(
           existing(found.get('a'), 'a'),
@@ -166,7 +181,7 @@ describe('a file', () => {
           new Vault([]),
         ).account,
       ],
-      events: [],
+      events: [eventOf('a')],
       result: undefined,
     }));
     await expect(change).rejects.toMatchObject({
@@ -174,6 +189,7 @@ describe('a file', () => {
       message: expect.stringContaining('write out its aliases') as string,
     });
     expect(text(folder)).toBe(content);
+    expect(await events(store)).toEqual([]);
   });
 
   test.skipIf(!mayMount)('on a read-only file system is read, and says why it cannot be changed', async () => {
@@ -188,7 +204,7 @@ describe('a file', () => {
   });
 
   test.skipIf(!mayMount)('on a full disk stays whole and as it is, and is changed once there is room', async () => {
-    const folder = new Mount({ 'accounts.yaml': one, ballast: 'x'.repeat(4_096) }, 'size=64k');
+    const folder = new Mount({ 'accounts.yaml': one, ballast: 'x'.repeat(8_192) }, 'size=64k');
     const store = storeOn(folder);
     await deactivate(store, 'a');
     const before = text(folder);
@@ -198,7 +214,9 @@ describe('a file', () => {
       message: expect.stringMatching(/accounts\.yaml was not changed: no space is left on the device$/) as string,
     });
     expect(text(folder)).toBe(before);
-    expect(readdirSync(folder.path).toSorted()).toEqual(['.accounts.yaml.lock', 'accounts.yaml', 'ballast', 'filler']);
+    expect(await events(store)).toEqual([]);
+    const files = ['.accounts.yaml.lock', 'accounts.audit.jsonl', 'accounts.yaml', 'ballast', 'filler'];
+    expect(readdirSync(folder.path).toSorted()).toEqual(files);
     writeFileSync(folder.file('ballast'), '');
     await add(store, 'b');
     expect((await store.read('b'))?.id).toBe('b');
