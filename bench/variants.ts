@@ -45,7 +45,7 @@ export const parts: readonly Part[] = [
     changes: {
       'src/gateway/look-ups.ts': [['if (directory.holds(hash)) return', 'return']],
       'src/gateway/authentication.ts': [
-        ['const key = bearer.exec(authorization)?.[1];', 'const key = authorization.slice(7);'],
+        ['const key = bearerToken(authorization);', 'const key = authorization.slice(7);'],
         ['key !== undefined && isWellFormed(key) ? key : undefined', 'key'],
         ['found.key.prefix === prefixOf(key) && isValidKey(found.key, now)', 'true'],
       ],

@@ -8,6 +8,13 @@ import { createServer, type AddressInfo, type Server as NetServer, type Socket }
  */
 export const http = process.getBuiltinModule('node:http');
 
+const bearer = /^bearer +(\S+)$/i;
+
+/** The token of an `Authorization` header (RFC 6750 §2.1), the scheme in any case (RFC 9110 §11.1), one or more spaces. */
+export function bearerToken(authorization: string): string | undefined {
+  return bearer.exec(authorization)?.[1];
+}
+
 /**
  * The most connections that wait in the kernel to be accepted. Node's 511 are fewer than a flood opens between two
  * turns of the event loop. The kernel then drops handshakes of others, which are repeated after 1, 3, 7 … seconds.

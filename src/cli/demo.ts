@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { parse } from 'yaml';
 import { operatorRoles } from '../config/choices.ts';
 import { loadConfig } from '../config/load.ts';
-import { Reloader } from '../config/reload.ts';
 import { demoCommands, type DemoAccounts, type DemoOperator } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
 import { packageFile } from '../package-file.ts';
@@ -15,7 +14,7 @@ import { createLogger } from '../telemetry/logger.ts';
 import { complain } from './complain.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { startApp, stopSignals, untilStopped } from './serve.ts';
+import { reloading, startApp, stopSignals, untilStopped } from './serve.ts';
 
 const shipped = packageFile('config');
 
@@ -65,13 +64,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
     end();
     return exitCodes.failed;
   }
-  const reloader = new Reloader({
-    file,
-    env: io.env,
-    clock: io.clock,
-    running: () => app.store,
-    apply: (files) => app.reload(files),
-  });
+  const reloader = reloading(io, file, app);
   reloader.watch(loaded.files, readSince);
   // The loaded configuration has no keys in the clear, so the demo's keys are read from its file.
   const { accounts } = parse(readFileSync(join(shipped, 'accounts.yaml'), 'utf8')) as DemoAccounts;

@@ -30,18 +30,17 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
   await leaveDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
-  reloader = new Reloader({
-    file: configFile,
-    env: io.env,
-    clock: io.clock,
-    running: () => app.store,
-    apply: (files) => app.reload(files),
-  });
+  reloader = reloading(io, configFile, app);
   reloader.watch(loaded.files, readSince);
   return untilStopped(signals, log, () => {
     reloader.stop();
     return app.stop();
   });
+}
+
+/** Loads a configuration again and applies it to the sidecar, when it is told to or one of the watched files changes. */
+export function reloading({ env, clock }: CliIo, file: string, app: App): Reloader {
+  return new Reloader({ file, env, clock, running: () => app.store, apply: (files) => app.reload(files) });
 }
 
 /** Starts the sidecar, or says in one line why its listeners cannot be opened. */

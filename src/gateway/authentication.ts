@@ -1,9 +1,7 @@
 import { environmentOf, isValidKey, isWellFormed, prefixOf, type EnvironmentName } from '../accounts/api-key.ts';
 import type { Found, KeyHolder } from '../accounts/key-directory.ts';
+import { bearerToken } from '../http.ts';
 import { Refusal } from './refusal.ts';
-
-/** RFC 6750 §2.1 with the scheme in any case (RFC 9110 §11.1) and one or more spaces. */
-const bearer = /^bearer +(\S+)$/i;
 
 /**
  * Reads the API key from `Authorization`. The environment is checked on the key's prefix, before any look-up: a live key sent
@@ -18,7 +16,7 @@ export function parseApiKey(authorization: string | undefined, environment: Envi
 
 /** The well-formed API key of `Authorization`, or undefined. */
 export function bearerKey(authorization: string): string | undefined {
-  const key = bearer.exec(authorization)?.[1];
+  const key = bearerToken(authorization);
   return key !== undefined && isWellFormed(key) ? key : undefined;
 }
 

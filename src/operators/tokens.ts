@@ -1,8 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { hashOf } from '../accounts/api-key.ts';
 import type { OperatorsToken } from '../config/config.ts';
-
-const bearer = /^bearer +(\S+)$/i;
+import { bearerToken } from '../http.ts';
 
 /**
  * Finds the token that a request carries. Its hash is compared with the whole hash of every token, so that the time
@@ -12,7 +11,7 @@ export function findToken(
   authorization: string | undefined,
   tokens: readonly OperatorsToken[],
 ): OperatorsToken | undefined {
-  const sent = bearer.exec(authorization ?? '')?.[1];
+  const sent = bearerToken(authorization ?? '');
   if (sent === undefined) return undefined;
   const given = Buffer.from(hashOf(sent));
   let found: OperatorsToken | undefined;

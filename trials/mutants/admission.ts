@@ -9,6 +9,12 @@ export const admissionMutants: readonly Mutant[] = [
       ['key !== undefined && isWellFormed(key)', 'key !== undefined', 'a key of another form is not looked up'],
       ['environmentOf(prefixOf(key)) === environment ? key :', 'true ? key :', 'a live key opens nothing in test'],
       ['found.key.prefix === prefixOf(key) && ', '', 'a stored prefix that the key does not have is not believed'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/http.ts',
+    ['test/gateway/admission.test.ts'],
+    [
       ['/^bearer +(\\S+)$/i', '/bearer +(\\S+)$/i', 'the scheme begins the header'],
       ['/^bearer +(\\S+)$/i', '/^bearer +(\\S+)/i', 'the key ends the header'],
     ],
