@@ -44,12 +44,20 @@ export function readBody(
 
 /** Reads a body that has arrived in whole, as most do, without waiting for a stream's events. */
 function takeBody({ request: { raw, reservation, stats } }: Reply, limit: number): Buffer | Refusal {
-  const body = (raw.read() as Buffer | null) ?? Buffer.alloc(0);
+  const chunks: Buffer[] = [];
+  let length = 0;
+  let charge = 0;
+  // Since Node 26, each call returns one of the pieces that have arrived.
+  for (let chunk = raw.read() as Buffer | null; chunk !== null; chunk = raw.read() as Buffer | null) {
+    chunks.push(chunk);
+    length += chunk.length;
+    charge += Math.max(chunk.length, minChunkSize);
+  }
   // Node waits for the stream's end before it reads the next request.
   raw.resume();
-  stats.bytesIn += body.length;
-  if (body.length > 0 && !reservation.hold(Math.max(body.length, minChunkSize))) return new Refusal('overloaded');
-  return body.length > limit ? new Refusal('body_too_large') : body;
+  stats.bytesIn += length;
+  if (charge > 0 && !reservation.hold(charge)) return new Refusal('overloaded');
+  return length > limit ? new Refusal('body_too_large') : concat(chunks);
 }
 
 /**

@@ -53,6 +53,19 @@ async function ask(
 
 const codeOf = (body: string): unknown => (JSON.parse(body) as { code?: unknown }).code;
 
+// The second request begins when all of it has arrived.
+test.each([1, 7, 83, 511, 512, 700])('a pipelined body in chunks of %i bytes is read to its end', async (size) => {
+  const plaintext = JSON.stringify({ note: 'x'.repeat(1_000) });
+  const { upstream, sidecar } = await start();
+  const chunks = envelopeOf(acmeTest, plaintext).match(new RegExp(`.{1,${size}}`, 'g')) ?? [];
+  const framed = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`).join('');
+  const chunked = head('/api/s2s/charge', ['Transfer-Encoding: chunked']);
+  const client = await openConnection(sidecar.port);
+  client.send(`${withLength(envelope)}${chunked}${framed}0\r\n\r\n`);
+  await client.untilText('}', 2);
+  expect(upstream.seen.map(({ body }) => body)).toEqual(['{"amount":1000}', plaintext]);
+});
+
 describe('a body that is opened', () => {
   const limit = 1_000;
   const limits = { requestBody: limit };

@@ -119,9 +119,10 @@ export const exchangeMutants: readonly Mutant[] = [
         '',
         'a body that is stated too large is refused at once',
       ],
-      ['return body.length > limit ?', 'return false ?', 'a body that is there in whole is bounded'],
-      ['return body.length > limit ?', 'return body.length >= limit ?', 'the bound of a body that is there is exact'],
-      ['if (body.length > 0 && !reservation', 'if (false && !reservation', 'the budget pays for a body that is there'],
+      ['return length > limit ?', 'return false ?', 'a body that is there in whole is bounded'],
+      ['return length > limit ?', 'return length >= limit ?', 'the bound of a body that is there is exact'],
+      ['if (charge > 0 && !reservation', 'if (false && !reservation', 'the budget pays for a body that is there'],
+      ['chunk !== null; chunk = raw.read() as Buffer | null', 'chunk !== null; chunk = null', 'all pieces are taken'],
       ['if (length > limit || !goOn', 'if (!goOn', 'a body in chunks is bounded'],
       ['if (length > limit || !goOn', 'if (length >= limit || !goOn', 'the bound of a body is exact'],
       [
