@@ -41,6 +41,8 @@ function start(...args: readonly string[]): ChildProcessByStdio<null, Readable, 
 async function readSlowly(...args: readonly string[]): Promise<Ended> {
   const child = start(...args);
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
+  // When a process ends, Node discards what it has written, unless the stream has a reader.
+  for (const stream of [child.stdout, child.stderr]) stream.on('readable', () => {});
   await sleep(500);
   const stderr = text(child.stderr);
   let stdout = '';
