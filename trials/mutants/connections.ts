@@ -11,6 +11,11 @@ export const connectionMutants: readonly Mutant[] = [
         'if (this.#order',
         'behind a response that ends the connection nothing is a request',
       ],
+      [
+        'req.socket.writableEnded || current',
+        'current',
+        'behind a response that ends the connection nothing is a WebSocket handshake',
+      ],
     ],
   ),
   ...mutantsOf(
