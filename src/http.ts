@@ -132,17 +132,20 @@ export function stopAtDestroyed(server: Server): void {
 /** Bytes of a piece that is passed on at once. */
 const largePiece = 512;
 
-/** Bytes that are gathered at most. */
+/** Bytes that are gathered at most, and at first. */
 const maxGathered = 16_384;
+const minGathered = 1_024;
 
 /**
- * A request whose body's small pieces are passed on together, once in a turn of the event loop. Node's parser makes a piece of
- * each chunk: the 64 KiB of one read can have 10,900, and each would be charged, hashed or written to the upstream by itself.
+ * A request whose body's small pieces are passed on together: once in a turn of the event loop, or when the body is read. Node's
+ * parser makes a piece of each chunk and of each read: 64 KiB can be 10,900 chunks, each of which would be charged, hashed or
+ * written to the upstream by itself, and a body that trickles in before it is read would take a thousand times its size.
  */
 export class GatheringRequest extends http.IncomingMessage {
   #isFirst = true;
-  #gathered: Buffer[] | undefined;
+  #gathered: Buffer | undefined;
   #length = 0;
+  #passesOnAtResume = false;
 
   /** Takes a piece from the parser, or null at the end of the body. @returns false if no more should be read for now */
   override push(piece: Buffer | null): boolean {
@@ -152,21 +155,41 @@ export class GatheringRequest extends http.IncomingMessage {
       this.#passOn();
       return super.push(piece);
     }
-    if (this.#gathered === undefined) {
-      this.#gathered = [];
-      setImmediate(() => this.#passOn());
-    }
-    this.#gathered.push(piece);
-    this.#length += piece.length;
-    if (this.#length > maxGathered) this.#passOn();
+    if (this.#length + piece.length > maxGathered) this.#passOn();
+    this.#gather(piece);
     return this.readableLength + this.#length < this.readableHighWaterMark;
   }
 
+  #gather(piece: Buffer): void {
+    const before = this.#gathered;
+    const length = this.#length + piece.length;
+    if (before === undefined) {
+      this.#gathered = Buffer.allocUnsafe(minGathered);
+      this.#passOnLater();
+    } else if (length > before.length) {
+      this.#gathered = Buffer.allocUnsafe(before.length * 2);
+      before.copy(this.#gathered);
+    }
+    this.#gathered?.set(piece, this.#length);
+    this.#length = length;
+  }
+
+  #passOnLater(): void {
+    if (this.readableFlowing === true) {
+      setImmediate(() => this.#passOn());
+    } else if (!this.#passesOnAtResume) {
+      this.#passesOnAtResume = true;
+      this.once('resume', () => {
+        this.#passesOnAtResume = false;
+        this.#passOn();
+      });
+    }
+  }
+
   #passOn(): void {
-    const gathered = this.#gathered;
-    if (gathered === undefined) return;
+    const gathered = this.#gathered?.subarray(0, this.#length);
     this.#gathered = undefined;
     this.#length = 0;
-    super.push(Buffer.concat(gathered));
+    if (gathered !== undefined) super.push(gathered);
   }
 }

@@ -60,6 +60,16 @@ export const connectionMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/http.ts',
+    ['test/gateway/gathering.test.ts'],
+    [
+      ['if (this.readableFlowing === true) {', 'if (true) {', 'a body that trickles in before it is read is gathered'],
+      ['        this.#passesOnAtResume = false;\n', '', 'a body that is paused twice goes on'],
+      ['before.copy(this.#gathered);', '', 'what was gathered is kept when the buffer grows'],
+      ['if (this.#length + piece.length > maxGathered) this.#passOn();', '', 'what is gathered is bounded'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/http.ts',
     ['test/gateway/pass-through.test.ts'],
     [
       ['this.#isFirst || piece.length', 'true || piece.length', 'tiny chunks are gathered'],
