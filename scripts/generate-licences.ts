@@ -25,12 +25,9 @@ export async function generate(): Promise<string> {
 
 # Licences
 
-envelope-sidecar is under the [MIT licence](../LICENSE). This page lists every package in the image, including dependencies of
-dependencies, by licence. A test accepts only these licences. Each permits use and redistribution if its text is
-included, so the image keeps the texts: as \`LICENSE\` in the folder of each package, or in the file named here. The bill of materials in the image
-lists the licences for programs.
-
-Node and the rest of the base image are not listed. The base image includes their licences.
+envelope-sidecar is under the [MIT licence](../LICENSE). This page lists every package in the image by licence. A test accepts only these
+licences. Each requires its text to be included: it is in the folder of each package, as \`LICENSE\` or the file named here. The bill of
+materials in the image lists the licences for programs. The base image includes its own licences, Node's among them.
 
 ${sections.join('\n')}`,
     { ...(await resolveConfig(`${root}${path}`)), filepath: path },
