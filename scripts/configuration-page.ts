@@ -8,12 +8,11 @@ export function configurationPage({ sidecar, accounts }: { sidecar: JsonSchema; 
 # Configuration
 
 Two YAML files: one configures the sidecar, the other lists the accounts. [config/sidecar.yaml](../config/sidecar.yaml) and
-[config/accounts.yaml](../config/accounts.yaml) configure the demo. \`sidecar init FOLDER\` writes a commented pair for a new installation.
+[config/accounts.yaml](../config/accounts.yaml) configure the demo. \`sidecar init FOLDER\` writes a commented pair.
 
 - \`check --config FILE\` prints \`OK\`, or every problem of both files as \`file:line:column  path  message\` and exits with 78. It
-  never prints a value, which could be a secret. A warning does not make a file invalid.
-- \`serve\` makes the same checks and does not start with a problem. While it runs, it reloads a file when it changes, and both on SIGHUP:
-  see [Reload](operators/reload.md).
+  never prints a value. A warning does not make a file invalid.
+- \`serve\` makes the same checks and does not start with a problem. [Reload](operators/reload.md) describes changes while it runs.
 - Editors find the JSON Schemas \`sidecar.schema.json\` and \`accounts.schema.json\` by the comment in the first line of each file.
 
 ## How values are written
@@ -22,7 +21,7 @@ Two YAML files: one configures the sidecar, the other lists the accounts. [confi
 
 **References.** Any text, including durations and sizes, may be a reference:
 
-- \`"\${ENV_NAME}"\`: an environment variable. It must be set, and be the whole value: \`"x-\${A}"\` is plain text.
+- \`"\${ENV_NAME}"\`: an environment variable. It must be set and be the whole value: \`"x-\${A}"\` is plain text.
 - \`{ file: /run/secrets/x }\`: a file. One newline at its end is removed.
 
 References within that text are not followed. Paths are relative to the file that names them. \`accounts.file\` is a path, not a
@@ -32,10 +31,10 @@ reference.
 
 **Sizes.** A whole number and a unit: \`512B\`, \`64KiB\`, \`1MiB\`, \`2GiB\`. Without a unit: bytes.
 
-**Dates.** RFC 3339, such as \`2026-11-01T09:30:00Z\` or \`2026-11-01T09:30:00+01:00\`. A bare date, \`2026-11-01\`, is its first
-moment in UTC. A key with \`expiresAt: 2026-11-01\` works until the end of October.
+**Dates.** RFC 3339, such as \`2026-11-01T09:30:00Z\` or \`2026-11-01T09:30:00+01:00\`. A bare date is its first
+moment in UTC: a key with \`expiresAt: 2026-11-01\` works until the end of October.
 
-**PEM files.** The path of a file, or the PEM text itself, which is what a reference gives. Keys must not have a passphrase.
+**PEM files.** The path of a file, or the PEM text, such as a reference gives. Keys must not have a passphrase.
 
 ## The sidecar's file
 
@@ -43,10 +42,11 @@ ${memberLists(sidecar)}
 
 ### Hosts
 
-The \`Host\` of a request selects the environment, without its port and in any letter case. No host may belong to both. With both environments, each lists its hosts. A sole environment needs no \`hosts\` and serves every request.
+The \`Host\` of a request selects the environment, without its port and in any letter case. With both environments, each lists its own hosts.
+A sole environment needs none and serves every request.
 
-API keys, credentials and \`cipherTest\` entries of an environment that this sidecar does not serve are valid and unused, so that
-several sidecars can share the accounts.
+API keys, credentials and \`cipherTest\` entries of an environment that this sidecar does not serve are unused: several sidecars can share the
+accounts.
 
 ### Matching of routes
 
@@ -59,20 +59,18 @@ A path consists of segments:
 
 The rules:
 
-- Letter case and a trailing slash make no difference, as in most frameworks that upstreams use: a path in another spelling must not
-  bypass its envelope. Segments have no other characters for the same reason: each has only one spelling, because a request that
-  percent-encodes one of them is refused.
+- Letter case and a trailing slash make no difference, as in most frameworks: another spelling must not bypass the envelope. For the same
+  reason segments have no other characters, and a request that percent-encodes one of them is refused.
 - The most specific path is chosen first, whatever its methods. If none of its methods matches, the response is 405.
-- A path may be listed twice with different methods. \`GET\` includes \`HEAD\`.
+- A path may be listed twice with different methods.
 - A request that no route matches is forwarded for secret keys, without an envelope.
 
 ### Introducing routes
 
-\`report: [key_not_permitted, method_not_allowed, encryption_not_supported]\` forwards requests that would get one of these refusals.
-Each one is logged, and counted in \`envelope_sidecar_reported_total\`.
+\`report: [key_not_permitted, method_not_allowed, encryption_not_supported]\` forwards, logs and counts
+(\`envelope_sidecar_reported_total\`) requests that would get one of these refusals.
 
-- A method that is not listed for a path is judged by all entries of that path together: the route is enveloped if one of them is,
-  and takes secret keys only.
+- A method that is not listed for a path takes secret keys only, and is enveloped if one entry of the path is.
 - With \`key_not_permitted\`, a CORS preflight is forwarded as if every route listed \`public\`.
 
 ### Further checks
@@ -92,23 +90,22 @@ ${memberLists(accounts)}
 
 - The ids of accounts and the ids of keys are unique in the file. So are the keys, whether written as \`key\` or as \`sha256\`.
 - Each key has either \`key\`, or \`sha256\` and \`prefix\`.
-- The test and live credentials of an account differ, previous and disabled ones included. A leaked test key would otherwise open
-  live traffic through the test environment.
+- The test and live credentials of an account differ, previous and disabled ones included, or a leaked test key could open live traffic.
 - Sealed values (\`sealed:v1:…\`) open with the master key, each in its own place.
 - Two accounts with the same AES key get a warning.
 
 ### Rotation
 
-\`keys rotate\` and \`encryption enable --replace --grace\` do the following for you; see [accounts.md](accounts.md).
+\`keys rotate\` and \`encryption enable --replace --grace\` do this for you; see [accounts.md](accounts.md).
 
 - Keys: add the new key, and give the old one an \`expiresAt\`, or a \`revokedAt\` to stop it at once.
-- Credentials: move the old ones to \`previous\`, with the end of the grace. Until then either may seal a request, and the same
-  credentials seal its response. \`previous: { until: … }\`, without \`key\` and \`iv\`, accepts plaintext from an account that is
-  only beginning to encrypt; its response is plain. After its end a grace has no effect and may stay in the file.
+- Credentials: move the old ones to \`previous\`, with the end of the grace. Until then either may seal a request, and the
+  same credentials seal its response. \`previous: { until: … }\`, without \`key\` and \`iv\`, accepts plaintext from an account that begins to
+  encrypt, with a plain response. A grace that has ended may stay in the file.
 
 ### Size
 
-The file is read and checked as a whole while requests are served. [performance.md](performance.md#how-costs-grow) shows the time and memory of a start by the
-number of accounts. Use PostgreSQL for tens of thousands of accounts.
+The file is read and checked as a whole while requests are served; [performance.md](performance.md#how-costs-grow) has the time and memory.
+Use PostgreSQL for tens of thousands of accounts.
 `;
 }
