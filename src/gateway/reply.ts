@@ -213,6 +213,9 @@ export class Reply implements Linked<Reply> {
   }
 
   #writeHead(status: number, headers: string[], now: number): void {
+    // Node discards what arrives together with a request whose Upgrade is ignored. The response to a later request would be
+    // taken for that to a discarded one.
+    if (this.request.head?.upgrade !== undefined) this.raw.shouldKeepAlive = false;
     this.addHeaders(headers);
     this.request.stats.respond(now);
     this.raw.writeHead(status, headers);

@@ -518,11 +518,10 @@ describe('an Upgrade on a route without `upgrade`', () => {
     const lines = [`${method} ${path} HTTP/1.1`, 'Host: localhost', authorization, connection, ...headers];
     const bytes = [...lines, `Content-Length: ${body.length}`, '', body].join('\r\n');
     client.send(bytes);
-    await client.untilText('{"ok":true}');
-    client.send(bytes);
-    await client.untilText('{"ok":true}', 2);
-    expect(parseResponses(client.received).map(({ status }) => status)).toEqual([200, 200]);
-    expect(upstream.seen.map(({ body: arrived }) => arrived)).toEqual([body, body]);
+    const response = parseOnly(await client.untilEnded());
+    // See test/gateway/ignored-upgrade.test.ts for the reason.
+    expect(response).toMatchObject({ status: 200, headers: { connection: 'close' } });
+    expect(upstream.seen.map(({ body: arrived }) => arrived)).toEqual([body]);
     expect(upstream.seen[0]?.headers).not.toHaveProperty('upgrade');
     expect(upstream.seen[0]?.headers).not.toHaveProperty('http2-settings');
   });

@@ -93,6 +93,17 @@ export const responseMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/gateway/reply.ts',
+    ['test/gateway/ignored-upgrade.test.ts'],
+    [
+      [
+        'if (this.request.head?.upgrade !== undefined) this',
+        'if (false) this',
+        'an ignored Upgrade ends its connection',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/reply.ts',
     ['test/gateway/request-body.test.ts'],
     [
       [
