@@ -23,7 +23,11 @@ export interface Exchanged {
 
 /** Checks the events against every property. */
 export function judge(exchanged: Exchanged, tally: Tally): void {
-  const { sent, responses, seen, address, waited, reports } = exchanged;
+  const { sent, responses, address, waited, reports } = exchanged;
+  const answered = new Set(responses.flatMap((response) => valuesOf(response, 'x-seen')));
+  const seen = exchanged.seen.filter(
+    (each, index, all) => answered.has(each.number) || !isRepeated(each, all[index + 1]),
+  );
   const { requests } = sent;
   const clean = sent.rest === '';
   ensure(responses.length <= requests.length + (clean ? 0 : 1), 'there is at most one response to a request');
@@ -71,6 +75,17 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     if (request === undefined || [408, 503, 504].includes(response.status) || !isExemplary(request)) continue;
     ensure(valuesOf(response, 'x-seen').length === 1, 'what is as it should be is forwarded', request, response);
   }
+}
+
+/** Whether a request was sent once more because its connection had ended, as safe requests without a body may be. */
+function isRepeated({ request }: Seen, next: Seen | undefined): boolean {
+  const { method, body } = request;
+  return (
+    next !== undefined &&
+    ['GET', 'HEAD', 'OPTIONS'].includes(method) &&
+    body === '' &&
+    valuesOf(request, 'x-request-id').join() === valuesOf(next.request, 'x-request-id').join()
+  );
 }
 
 /** A correct request must not be refused. */
