@@ -37,6 +37,10 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     const [number] = valuesOf(response, 'x-seen');
     if (number === undefined) {
       judgeOwn(response, request ?? sent.broken, tally);
+      // The upstream may have seen a request that timed out.
+      const forwarded = seen[next];
+      const timedOut = response.status === 504 && request !== undefined && forwarded !== undefined;
+      if (timedOut && !answered.has(forwarded.number) && mayBeOf(request, forwarded.request, address)) next += 1;
       continue;
     }
     const forwarded = seen[next];
@@ -49,16 +53,14 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
   }
   const unanswered = seen.slice(next);
   const shown = responses.map(({ startLine, headers, body }) => [startLine, headers, body]);
-  // The upstream may have seen a request that timed out; its response is the last on the connection.
-  const timedOut = responses.at(-1)?.status === 504 ? 1 : 0;
   ensure(
-    !waited || unanswered.length <= timedOut,
+    !waited || unanswered.length === 0,
     'what is refused is not forwarded, and what is forwarded is answered',
     seen,
     shown,
   );
   // Requests of a client that disconnected may have been forwarded or refused.
-  let from = responses.length - timedOut;
+  let from = responses.length;
   for (const { request: forwarded } of unanswered) {
     const of = requests.findIndex((request, index) => index >= from && mayBeOf(request, forwarded, address));
     ensure(of !== -1, 'nothing is forwarded that is no request', requests, forwarded);
