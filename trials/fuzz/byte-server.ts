@@ -1,4 +1,5 @@
-import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
+import { listen } from '../../src/http.ts';
 import { securedByServer, type PeerTls } from '../load/tls-socket.ts';
 
 /** A server of raw bytes, as the sidecar's upstream. */
@@ -7,13 +8,16 @@ export interface ByteServer {
   close(): Promise<void>;
 }
 
+/** libuv accepts one connection of a socket in a turn of the event loop, and turns take long here. */
+const listeningSockets = 32;
+
 /** @param onData called with all unprocessed bytes of a connection; returns those that it does not process */
 export async function startByteServer(
   onData: (bytes: string, socket: Socket) => string,
   tls?: PeerTls,
 ): Promise<ByteServer> {
   const sockets = new Set<Socket>();
-  const server = createServer((tcp) => {
+  const onConnection = (tcp: Socket): void => {
     const socket = tls === undefined ? tcp : securedByServer(tcp, tls);
     sockets.add(socket);
     let left = '';
@@ -23,14 +27,16 @@ export async function startByteServer(
     socket.on('data', (chunk: Buffer) => {
       left = onData(left + chunk.toString('latin1'), socket);
     });
-  });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  };
+  const servers = Array.from({ length: listeningSockets }, () => createServer(onConnection));
+  let port = 0;
+  for (const server of servers) ({ port } = await listen(server, { host: '127.0.0.1', port, reusePort: true }));
   return {
-    origin: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        for (const socket of sockets) socket.destroy();
-      }),
+    origin: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
+    close: async () => {
+      const closed = servers.map((server) => new Promise((resolve) => void server.close(resolve)));
+      for (const socket of sockets) socket.destroy();
+      await Promise.all(closed);
+    },
   };
 }
