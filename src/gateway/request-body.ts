@@ -138,8 +138,8 @@ export class PassingBody implements StreamedBody {
   };
 
   /**
-   * @param collected the chunks that were read, held by the request until they are sent @param onFirst called with the
-   *   first chunk that arrives
+   * @param collected the chunks that were read, held by the request until they are sent
+   * @param onFirst   called with the first chunk that arrives
    */
   constructor(reply: Reply, collected: readonly Buffer[], onFirst?: (chunk: Buffer, reply: Reply) => void) {
     this.#reply = reply;

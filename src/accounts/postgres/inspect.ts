@@ -40,7 +40,8 @@ export function openSample({ sample, unreadable }: Inspection, vault: Vault): Se
 /**
  * Inspects a database without changing it.
  *
- * @param maxSample the most accounts in the sample @throws AccountsError the database cannot be reached, or lacks
+ * @param maxSample the most accounts in the sample
+ * @throws AccountsError the database cannot be reached, or lacks
  *   tables or columns
  */
 export async function inspect(url: string, maxSample: number): Promise<Inspection> {
