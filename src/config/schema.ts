@@ -61,9 +61,7 @@ export function sidecarSchema(values: Values) {
     name: value(identifier).describe('Name in logs and in the audit trail.'),
     role: value(oneOf(operatorRoles))
       .prefault('admin')
-      .describe(
-        '`viewer` reads; `operator` also changes accounts, keys and encryption; `admin` also imports, exports and rekeys.',
-      ),
+      .describe('`viewer` reads; `operator` also changes accounts, keys and encryption; `admin` may do everything.'),
     account: value(identifier)
       .optional()
       .describe('The only account that the operator may see and change. Default: all.'),

@@ -55,7 +55,7 @@ test('the page leads from an empty store to an encrypted charge', async () => {
 });
 
 test('the commands that measure a large file work, here on a small one', async () => {
-  const [, measure = ''] = /^```sh measure\n([\s\S]*?)^```$/m.exec(page) ?? [];
+  const [, measure = ''] = /^```sh measure\n([\s\S]*?)^```$/m.exec(readFileSync('docs/stores.md', 'utf8')) ?? [];
   expect(measure).toContain('seq 10000');
   const folder = new Folder({
     'sidecar.yaml': sidecarFile('http://127.0.0.1:1'),
@@ -97,4 +97,12 @@ test('the page lists every error of the API with its status, and no others', () 
   expect(Object.fromEntries(rows.map(([, , code, status]) => [code, Number(status)]))).toEqual(
     Object.fromEntries(Object.entries(problems).map(([code, { status }]) => [code, status])),
   );
+});
+
+test('the page lists every change that a sidecar logs, and no others', () => {
+  const [, union = ''] = /readonly change:\n([^;]*);/.exec(readFileSync('src/accounts/differences.ts', 'utf8')) ?? [];
+  const logged = [...union.matchAll(/'(\w+)'/g)].map(([, change = '']) => change);
+  expect(logged.length).toBeGreaterThan(10);
+  const [, list = ''] = /`change`\s+is\s(.*?)\.\s+A\s+reload/s.exec(page) ?? [];
+  expect([...list.matchAll(/`(\w+)`/g)].map(([, change = '']) => change).toSorted()).toEqual(logged.toSorted());
 });

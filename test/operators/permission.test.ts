@@ -49,7 +49,7 @@ interface Row {
 
 const sha256 = 'b'.repeat(64);
 
-/** What each kind of token may do, as docs/accounts.md says. An operation of docs/openapi.json without a row fails. */
+/** What each kind of token may do, as docs/operators-api.md says. An operation of docs/openapi.json without a row fails. */
 const rows: Readonly<Record<string, Row>> = {
   show_session: { role: 'viewer', account: 'own' },
   list_accounts: { role: 'viewer', account: 'own' },
