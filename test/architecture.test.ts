@@ -20,7 +20,7 @@ const layers: readonly (readonly string[])[] = [
   ['accounts/'],
   ['envelope/', 'yaml/'],
   ['input/'],
-  ['continue-with.ts', 'errors.ts', 'http.ts', 'package-file.ts', 'tls.ts', 'until.ts'],
+  ['continue-with.ts', 'errors.ts', 'http.ts', 'package-file.ts', 'thread.ts', 'tls.ts', 'until.ts'],
   // A program of its own, for browsers: it imports nothing of the sidecar, and the sidecar nothing of it.
   ['console/'],
 ];

@@ -1,6 +1,6 @@
-import { extname } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Account } from '../accounts/account.ts';
+import { Thread, ThreadEnded } from '../thread.ts';
 import { displayName } from '../yaml/files.ts';
 import { unpackAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 import type { LoadedFiles } from './loaded.ts';
@@ -14,54 +14,41 @@ const deadline = 300_000;
  *
  * @param watched the files to name if the thread dies
  */
-export function loadInThread(task: WorkerTask, watched: readonly string[]): Promise<LoadedFiles> {
-  return new Promise((resolve) => {
-    const accounts: Account[] = [];
-    // The thread failed unexpectedly. The error's message is omitted because it may quote a file.
-    const brokenOff = (cause: string): void => {
-      const message =
-        cause === 'ERR_WORKER_OUT_OF_MEMORY'
-          ? 'there is too little memory to load it'
-          : `loading failed (${cause}): run "check" for details`;
-      const problems = [{ file: displayName(task.file), line: 1, column: 1, path: '.', message }];
-      resolve({ sidecar: { ok: false, problems }, accounts: { ok: false, problems }, files: watched });
-    };
-    const worker = startWorker({ ...task, env: { ...task.env } });
-    if (worker instanceof Error) {
-      brokenOff(causeOf(worker));
-      return;
-    }
-    const overdue = setTimeout(() => {
-      brokenOff(`after ${deadline / 60_000} minutes`);
-      void worker.terminate();
-    }, deadline).unref();
-    worker.on('message', (message: WorkerMessage) => {
-      // Lets other events run first, because Node delivers messages that have arrived without a pause.
-      setImmediate(() => worker.postMessage('next'));
-      if (message.kind === 'accounts') {
-        accounts.push(...message.accounts.map(unpackAccount));
-      } else {
-        const { sidecar, accounts: read, files } = message;
-        resolve({ sidecar, accounts: read?.ok === true ? { ...read, value: accounts } : read, files });
-      }
-    });
-    worker.on('error', (error: Error) => brokenOff(causeOf(error)));
-    worker.on('exit', (code) => {
-      clearTimeout(overdue);
-      brokenOff(`exit code ${code}`);
-    });
-  });
-}
-
-/** The thread, or the error if the system refuses another thread. */
-function startWorker(workerData: WorkerTask): Worker | Error {
+export async function loadInThread(task: WorkerTask, watched: readonly string[]): Promise<LoadedFiles> {
   try {
-    return new Worker(new URL(`./load-worker${extname(import.meta.url)}`, import.meta.url), { workerData });
+    return await load({ ...task, env: { ...task.env } });
   } catch (error) {
-    return error instanceof Error ? error : new Error();
+    const message = messageOf(error);
+    const problems = [{ file: displayName(task.file), line: 1, column: 1, path: '.', message }];
+    return { sidecar: { ok: false, problems }, accounts: { ok: false, problems }, files: watched };
   }
 }
 
-function causeOf(error: Error): string {
-  return 'code' in error && typeof error.code === 'string' ? error.code : error.name;
+async function load(task: WorkerTask): Promise<LoadedFiles> {
+  const thread = new Thread<'next', WorkerMessage>('load-worker', import.meta.url, task);
+  const overdue = setTimeout(() => void thread.end(`after ${deadline / 60_000} minutes`), deadline).unref();
+  const accounts: Account[] = [];
+  try {
+    for (;;) {
+      const message = await thread.ask('next');
+      if (message.kind === 'loaded') {
+        const { sidecar, accounts: read, files } = message;
+        return { sidecar, accounts: read?.ok === true ? { ...read, value: accounts } : read, files };
+      }
+      accounts.push(...message.accounts.map(unpackAccount));
+      // Lets other events run, because Node delivers messages that have arrived without a pause.
+      await nextTurn();
+    }
+  } finally {
+    clearTimeout(overdue);
+    void thread.end();
+  }
+}
+
+/** The error's own message is omitted, because it may quote a file. */
+function messageOf(error: unknown): string {
+  const { code, name } = error as NodeJS.ErrnoException;
+  if (code === 'ERR_WORKER_OUT_OF_MEMORY') return 'there is too little memory to load it';
+  const cause = error instanceof ThreadEnded ? error.message : typeof code === 'string' ? code : name;
+  return `loading failed (${cause}): run "check" for details`;
 }

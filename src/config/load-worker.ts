@@ -1,4 +1,5 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
+import { replyWith } from '../thread.ts';
 import { loadFiles } from './load.ts';
 import type { FileContent } from './loaded.ts';
 import { packAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
@@ -10,16 +11,7 @@ const maxProblems = 100;
 const batch = 100;
 
 const messages = messagesOf(workerData as WorkerTask);
-
-// The next message is sent on request: a queue of them would be delivered without a pause.
-parentPort?.on('message', send);
-send();
-
-function send(): void {
-  const next = messages.next();
-  if (next.done === true) parentPort?.close();
-  else parentPort?.postMessage(next.value);
-}
+replyWith(() => messages.next().value);
 
 function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessage> {
   const loaded = loadFiles(file, env, running);

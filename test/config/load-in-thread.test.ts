@@ -6,6 +6,7 @@ import { loadConfig, loadFiles } from '../../src/config/load.ts';
 import { together, type LoadedFiles } from '../../src/config/loaded.ts';
 import { loadInThread } from '../../src/config/load-in-thread.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
+import { Thread } from '../../src/thread.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { startCommand } from '../support/command.ts';
 import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
@@ -72,6 +73,13 @@ describe('what the other thread has loaded', () => {
     const message = 'loading failed (after 5 minutes): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
     expect(await loading).toEqual({ sidecar: content, accounts: content, files: ['/watched'] });
+  });
+
+  test('is not waited for after the thread was ended', async () => {
+    const caller = new URL('../../src/config/load-in-thread.ts', import.meta.url).href;
+    const thread = new Thread('load-worker', caller, { file: new Folder(files).file('sidecar.yaml'), env: {} });
+    await thread.end('over');
+    await expect(thread.ask('next')).rejects.toThrow(/^over$/);
   });
 
   test('is nothing, and a problem that names memory, where there is too little', async () => {

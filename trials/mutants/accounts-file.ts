@@ -50,14 +50,20 @@ export const accountsFileMutants: readonly Mutant[] = [
     ['test/accounts/file/thread.test.ts'],
     [
       ['this.#turn = result.catch(() => {});', '', 'operations are carried out one at a time'],
-      ["    worker.once('error', giveUp);\n", '', 'a thread that failed gets no other operation'],
-      ['      listening.abort();\n', '', 'the thread that is kept gets no more listeners'],
       ["if ('code' in reply) throw", 'if (false) throw', 'a refusal of the thread is one of the operation'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/thread.ts',
+    ['test/accounts/file/thread.test.ts', 'test/config/load-in-thread.test.ts'],
+    [
       [
-        '        // Dropped first, because an operation that is requested before the thread has ended needs another one.\n        this.#worker = undefined;\n',
+        "    this.#worker.on('error', (error) => this.#fail(error));\n",
         '',
-        'an operation does not go to a thread that is being ended',
+        'a thread that failed gets no other operation',
       ],
+      ['    this.#fail(new ThreadEnded(why));\n', '', 'an operation does not go to a thread that is being ended'],
+      ['    if (this.hasEnded) throw this.#failure;\n', '', 'a request to a thread that has ended is not waited for'],
     ],
   ),
   ...mutantsOf('src/accounts/file/failures.ts', store, [

@@ -1,6 +1,4 @@
-import { once } from 'node:events';
-import { extname } from 'node:path';
-import { Worker } from 'node:worker_threads';
+import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 import { operationsBy, type OperationCall } from '../plain-operations.ts';
 import type { AuditEvent } from '../store.ts';
@@ -40,7 +38,7 @@ export class OperationsThread {
   readonly #options: OperationsThreadOptions;
   /** Settles when the previous operation is over. */
   #turn: Promise<unknown> = Promise.resolve();
-  #worker: Worker | undefined;
+  #thread: Thread<OperationRequest, OperationReply> | undefined;
   #idle: NodeJS.Timeout | undefined;
 
   constructor(options: OperationsThreadOptions) {
@@ -51,7 +49,7 @@ export class OperationsThread {
   async close(): Promise<void> {
     await this.#inTurn(async () => {
       clearTimeout(this.#idle);
-      await this.#worker?.terminate();
+      await this.#thread?.end();
     });
   }
 
@@ -63,41 +61,19 @@ export class OperationsThread {
 
   async #ask(call: OperationCall): Promise<unknown> {
     clearTimeout(this.#idle);
-    const worker = (this.#worker ??= this.#start());
-    worker.ref();
-    // The thread is reused, so its listeners are removed after each operation.
-    const listening = new AbortController();
-    const { signal } = listening;
+    const { clock, audit, file, env, masterKeys } = this.#options;
+    if (this.#thread?.hasEnded !== false) {
+      const data: FileStoreOptions = { file, env: { ...env }, masterKeys };
+      this.#thread = new Thread('worker', import.meta.url, data);
+    }
+    const thread = this.#thread;
     try {
-      worker.postMessage({ ...call, now: this.#options.clock() } satisfies OperationRequest);
-      const ended = once(worker, 'exit', { signal }).then(() => {
-        throw new Error('the thread of the accounts file ended before its operation');
-      });
-      const [reply] = (await Promise.race([once(worker, 'message', { signal }), ended])) as [OperationReply];
+      const reply = await thread.ask({ ...call, now: clock() });
       if ('code' in reply) throw new AccountsError(reply.code, reply.message);
-      for (const event of reply.events) this.#options.audit(event);
+      for (const event of reply.events) audit(event);
       return reply.result;
     } finally {
-      listening.abort();
-      worker.unref();
-      this.#idle = setTimeout(() => {
-        // Dropped first, because an operation that is requested before the thread has ended needs another one.
-        this.#worker = undefined;
-        void worker.terminate();
-      }, idleTime).unref();
+      this.#idle = setTimeout(() => void thread.end(), idleTime).unref();
     }
-  }
-
-  #start(): Worker {
-    const { file, env, masterKeys } = this.#options;
-    const worker = new Worker(new URL(`./worker${extname(import.meta.url)}`, import.meta.url), {
-      workerData: { file, env: { ...env }, masterKeys } satisfies FileStoreOptions,
-    });
-    const giveUp = (): void => {
-      if (this.#worker === worker) this.#worker = undefined;
-    };
-    worker.once('error', giveUp);
-    worker.once('exit', giveUp);
-    return worker;
   }
 }

@@ -1,4 +1,5 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
+import { replyWith } from '../../thread.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { Operations } from '../operations.ts';
 import { carriedOut } from '../plain-operations.ts';
@@ -7,16 +8,11 @@ import { Vault } from '../vault.ts';
 import { FileStore, type FileStoreOptions } from './store.ts';
 import type { OperationReply, OperationRequest } from './thread.ts';
 
-const port = parentPort;
-if (port === null) throw new Error('started as a program');
 const options = workerData as FileStoreOptions;
 const store = new FileStore(options);
 const vault = new Vault(options.masterKeys);
 
-// An unexpected error ends this thread and is reported to the main thread.
-port.on('message', async (request: OperationRequest) => port.postMessage(await replyTo(request)));
-
-async function replyTo({ now, ...call }: OperationRequest): Promise<OperationReply> {
+replyWith(async ({ now, ...call }: OperationRequest): Promise<OperationReply> => {
   const events: AuditEvent[] = [];
   const operations = new Operations({ store, vault, clock: () => now, audit: (event) => events.push(event) });
   try {
@@ -25,4 +21,4 @@ async function replyTo({ now, ...call }: OperationRequest): Promise<OperationRep
     if (!(error instanceof AccountsError)) throw error;
     return { code: error.code, message: error.message };
   }
-}
+});

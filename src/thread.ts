@@ -1,0 +1,61 @@
+import { extname } from 'node:path';
+import { Worker, parentPort } from 'node:worker_threads';
+
+/** The thread was ended, or has ended by itself. The message says why and may be shown. */
+export class ThreadEnded extends Error {}
+
+/** A thread that gets one request at a time and sends one reply to each. It keeps the process alive only meanwhile. */
+export class Thread<Request, Reply> {
+  readonly #worker: Worker;
+  #asked: PromiseWithResolvers<Reply> | undefined;
+  #failure: unknown;
+
+  /**
+   * Starts the thread.
+   *
+   * @param name of its script, without extension, in the folder of `caller`; it calls `replyWith`
+   * @param caller URL of the module that starts the thread
+   * @throws the system's error if it refuses another thread; `DataCloneError` if the data cannot be sent
+   */
+  constructor(name: string, caller: string, workerData: unknown) {
+    this.#worker = new Worker(new URL(`./${name}${extname(caller)}`, caller), { workerData });
+    this.#worker.on('message', (reply: Reply) => this.#asked?.resolve(reply));
+    this.#worker.on('error', (error) => this.#fail(error));
+    this.#worker.on('exit', (code) => this.#fail(new ThreadEnded(`exit code ${code}`)));
+  }
+
+  get hasEnded(): boolean {
+    return this.#failure !== undefined;
+  }
+
+  /** The reply to a request. Rejects if the thread ends: with its uncaught error, or with `ThreadEnded`. */
+  async ask(request: Request): Promise<Reply> {
+    if (this.hasEnded) throw this.#failure;
+    this.#asked = Promise.withResolvers();
+    this.#worker.ref();
+    try {
+      this.#worker.postMessage(request);
+      return await this.#asked.promise;
+    } finally {
+      this.#worker.unref();
+    }
+  }
+
+  /** Ends the thread at once. @param why for the request in progress */
+  async end(why = 'ended'): Promise<void> {
+    this.#fail(new ThreadEnded(why));
+    await this.#worker.terminate();
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= error;
+    this.#asked?.reject(this.#failure);
+  }
+}
+
+/** In the script of a thread: replies to each request. An error ends the thread. */
+export function replyWith(reply: (request: never) => unknown): void {
+  const port = parentPort;
+  if (port === null) throw new Error('started as a program');
+  port.on('message', async (request: unknown) => port.postMessage(await reply(request as never)));
+}
