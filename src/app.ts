@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
 import type { KeyDirectory } from './accounts/key-directory.ts';
 import type { OpenAccounts } from './accounts/open-accounts.ts';
+import type { Monitor } from './accounts/postgres/monitor.ts';
 import { sampleOf } from './accounts/sealed-sample.ts';
 import { createAdminListener } from './admin/listener.ts';
 import { Drain } from './admin/drain.ts';
@@ -21,16 +22,19 @@ import { TlsRenewal } from './gateway/tls-renewal.ts';
 import { Acceptors, listen } from './http.ts';
 import type { OperatorsApi } from './operators/operators-api.ts';
 import type { SidecarState } from './operators/overview.ts';
-import { accountMetrics } from './telemetry/account-metrics.ts';
-import { auditTo } from './telemetry/audit.ts';
-import { logChanges } from './telemetry/change-log.ts';
-import { certificateMetrics } from './telemetry/certificate-metrics.ts';
-import { DirectoryMonitor } from './telemetry/directory-monitor.ts';
-import { limitMetrics, type LimitUse } from './telemetry/limit-metrics.ts';
+import { auditTo, logChanges } from './telemetry/change-log.ts';
+import { directoryMonitor } from './telemetry/directory-monitor.ts';
 import type { Logger } from './telemetry/logger.ts';
-import { operatorsMetrics } from './telemetry/operators-metrics.ts';
-import { processMetrics } from './telemetry/process-metrics.ts';
 import { ReloadMetrics } from './telemetry/reload-metrics.ts';
+import {
+  accountMetrics,
+  certificateMetrics,
+  inFlightMetric,
+  limitMetrics,
+  operatorsMetrics,
+  processMetrics,
+  type LimitUse,
+} from './telemetry/sidecar-metrics.ts';
 import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
 import { Upstreams, type Upstream } from './upstream/upstream.ts';
 import { until } from './until.ts';
@@ -51,10 +55,8 @@ export interface AppDependencies {
 
 /** The composition root: connects the parts, applies new configurations to them, and closes them in order. */
 export class App {
+  readonly #dependencies: AppDependencies;
   readonly #log: Logger;
-  readonly #clock: () => number;
-  readonly #env: Env;
-  readonly #version: string;
   readonly #gateway: Gateway;
   readonly #recorder: TrafficRecorder;
   readonly #merchants: Acceptors;
@@ -62,7 +64,7 @@ export class App {
   readonly #adminListener: Server;
   readonly #upstreams = new Upstreams();
   readonly #registry: Registry;
-  #monitor: DirectoryMonitor | undefined;
+  #monitor: Monitor | undefined;
   #operators: OperatorsApi | undefined;
   #operatorsListener: Server | undefined;
   #operatorsTls: TlsRenewal | undefined;
@@ -74,17 +76,16 @@ export class App {
   readonly #readiness: Readiness;
   readonly #drain: Drain;
 
-  constructor(config: Config, { log, clock, version, env, drainToken, registry = new Registry() }: AppDependencies) {
+  constructor(config: Config, dependencies: AppDependencies) {
+    const { log, clock, version, drainToken, registry = new Registry() } = dependencies;
     // Without the accounts, because their credentials must not stay in memory after a reload.
     const { accounts: _accounts, ...settings } = config;
     this.#started = settings;
     this.#config = config;
+    this.#dependencies = dependencies;
     this.#log = log;
-    this.#clock = clock;
-    this.#env = env;
     this.#registry = registry;
-    this.#recorder = new TrafficRecorder(registry, log, clock, version, () => this.#gateway.inFlight.size);
-    this.#version = version;
+    this.#recorder = new TrafficRecorder(registry, log, clock, version);
     processMetrics(registry, version);
     this.#fileStates = new FileStates(config, { log, observer: new ReloadMetrics(registry), clock });
     this.#accounts = this.#openStores(config);
@@ -94,6 +95,7 @@ export class App {
     accountMetrics(registry, () => this.#accounts.tally());
     certificateMetrics(registry, () => certificatesOf(this.#config));
     limitMetrics(registry, () => this.#limits());
+    inFlightMetric(registry, () => this.#gateway.inFlight.size);
     this.#readiness = new Readiness(registry, log);
     this.#drain = new Drain({
       log,
@@ -209,7 +211,8 @@ export class App {
   /** Logs expired certificates. They are still used, because the previous ones may have expired, too. */
   #logExpiredCertificates(config: Config): void {
     for (const { certificate, expiresAt } of certificatesOf(config)) {
-      if (expiresAt <= this.#clock()) this.#log.error({ member: certificate }, 'the certificate has expired');
+      if (expiresAt <= this.#dependencies.clock())
+        this.#log.error({ member: certificate }, 'the certificate has expired');
     }
   }
 
@@ -231,7 +234,7 @@ export class App {
 
   #state(): SidecarState {
     return {
-      version: this.#version,
+      version: this.#dependencies.version,
       ready: this.#readiness.isReady,
       settings: inForceOf(this.#started, this.#config),
       fileStates: this.#fileStates,
@@ -251,7 +254,7 @@ export class App {
       recent: this.#recorder.recent,
       sidecar: () => this.#state(),
       accounts: () => this.#accounts,
-      clock: this.#clock,
+      clock: this.#dependencies.clock,
     });
   }
 
@@ -261,14 +264,15 @@ export class App {
   }
 
   #openStores(config: Config): OpenAccounts {
+    const { env, clock } = this.#dependencies;
     return openStores(config, {
-      env: this.#env,
-      clock: this.#clock,
+      env,
+      clock,
       stopwatch: monotonic,
       audit: auditTo(this.#log),
       unrecorded: (err) => this.#log.warn({ err }, 'unexpected envelopes cannot be recorded next to the accounts file'),
       monitor: () =>
-        (this.#monitor ??= new DirectoryMonitor(
+        (this.#monitor ??= directoryMonitor(
           this.#registry,
           this.#log,
           () => this.#accounts.database?.state,

@@ -5,7 +5,7 @@ import { Operations, type OperationsOptions } from '../accounts/operations.ts';
 import type { StoreSettings } from '../config/config.ts';
 import { loadSettings } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
-import { auditTo } from '../telemetry/audit.ts';
+import { auditTo } from '../telemetry/change-log.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { CommandFailed } from './command-failed.ts';
 import { complain } from './complain.ts';

@@ -34,26 +34,7 @@ export function accessLine(reply: Reply): AccessLine {
 
 /** The access line of bytes that Node's parser rejected: there is nothing to measure. */
 export function unparsedLine(id: string, code: RefusalCode): AccessLine {
-  return {
-    request_id: id,
-    trace_id: undefined,
-    environment: undefined,
-    route: 'none',
-    method: undefined,
-    status: refusalOf(code).status,
-    code,
-    reported: undefined,
-    account: undefined,
-    api_key: undefined,
-    credentials: undefined,
-    reason: undefined,
-    upstream_error: undefined,
-    bytes_in: undefined,
-    bytes_out: undefined,
-    duration_ms: undefined,
-    upstream_ms: undefined,
-    envelope_ms: undefined,
-  };
+  return { request_id: id, route: 'none', status: refusalOf(code).status, code };
 }
 
 function rounded(milliseconds: number): number {

@@ -7,7 +7,7 @@ import { AccountsError } from '../accounts/accounts-error.ts';
 import type { OperatorsToken } from '../config/config.ts';
 import { http, stopAtDestroyed } from '../http.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { CountOperation } from '../telemetry/operators-metrics.ts';
+import type { CountOperation } from '../telemetry/sidecar-metrics.ts';
 import { https } from '../tls.ts';
 import { Console, isOfConsole } from './console.ts';
 import type { Caller, Endpoint, Parts } from './endpoint.ts';

@@ -4,7 +4,7 @@ import { untilServed } from '../accounts/until-served.ts';
 import type { OpenAccounts } from '../accounts/open-accounts.ts';
 import type { Config, OperatorsListener } from '../config/config.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import type { CountOperation } from '../telemetry/operators-metrics.ts';
+import type { CountOperation } from '../telemetry/sidecar-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import { createOperatorsListener, type OperatorsState } from './listener.ts';
 import type { SidecarState } from './overview.ts';

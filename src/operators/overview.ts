@@ -5,7 +5,7 @@ import type { Tally } from '../accounts/tally.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Settings } from '../config/config.ts';
 import type { FileState, FileStates } from '../config/file-states.ts';
-import type { LimitUse } from '../telemetry/limit-metrics.ts';
+import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
 import type { views } from './views.ts';
 

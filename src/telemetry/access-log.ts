@@ -7,28 +7,28 @@ export interface AccessLine {
   /** `[A-Za-z0-9._-]` only, as are `account` and `api_key`. */
   readonly request_id: string;
   /** Hex digits only. */
-  readonly trace_id: string | undefined;
-  readonly environment: EnvironmentName | undefined;
+  readonly trace_id?: string | undefined;
+  readonly environment?: EnvironmentName | undefined;
   /** A configured pattern, `unlisted` or `none`: nothing in it needs an escape in JSON. */
   readonly route: string;
   /** One of the methods that Node's parser knows. */
-  readonly method: string | undefined;
+  readonly method?: string | undefined;
   readonly status: number;
-  readonly code: RefusalCode | undefined;
+  readonly code?: RefusalCode | undefined;
   /** Refusals that were only reported, separated by commas. */
-  readonly reported: string | undefined;
-  readonly account: string | undefined;
-  readonly api_key: string | undefined;
+  readonly reported?: string | undefined;
+  readonly account?: string | undefined;
+  readonly api_key?: string | undefined;
   /** During a grace: the credentials of the response. */
-  readonly credentials: 'current' | 'previous' | 'none' | undefined;
-  readonly reason: string | undefined;
-  readonly upstream_error: string | undefined;
-  readonly bytes_in: number | undefined;
-  readonly bytes_out: number | undefined;
+  readonly credentials?: 'current' | 'previous' | 'none' | undefined;
+  readonly reason?: string | undefined;
+  readonly upstream_error?: string | undefined;
+  readonly bytes_in?: number | undefined;
+  readonly bytes_out?: number | undefined;
   /** In whole microseconds, 10^12 at most. */
-  readonly duration_ms: number | undefined;
-  readonly upstream_ms: number | undefined;
-  readonly envelope_ms: number | undefined;
+  readonly duration_ms?: number | undefined;
+  readonly upstream_ms?: number | undefined;
+  readonly envelope_ms?: number | undefined;
 }
 
 /** The level numbers of pino. */

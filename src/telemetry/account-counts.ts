@@ -9,6 +9,8 @@ export interface AccountCount {
   readonly opened: number;
   /** Envelopes that did not open, and other bodies. */
   readonly unopened: number;
+  /** Envelopes although the account does not encrypt. */
+  readonly unexpected: number;
 }
 
 const minutes = 10;
@@ -28,8 +30,7 @@ export class AccountCounts {
   /**
    * Counts one request.
    *
-   * @param envelope `unexpected`: an envelope although the account does not encrypt
-   * @param now      epoch milliseconds
+   * @param now epoch milliseconds
    */
   add(
     account: string,
@@ -52,20 +53,14 @@ export class AccountCounts {
   /** The counts of all accounts, in no order. @param now epoch milliseconds */
   all(now: number): readonly AccountCount[] {
     this.#ring.at(now);
-    return [...this.#byAccount].map(([account, { requests, refusals, opened, unopened }]) => ({
+    return [...this.#byAccount].map(([account, counts]) => ({
       account,
-      requests: sum(requests),
-      refusals: sum(refusals),
-      opened: sum(opened),
-      unopened: sum(unopened),
+      requests: sum(counts.requests),
+      refusals: sum(counts.refusals),
+      opened: sum(counts.opened),
+      unopened: sum(counts.unopened),
+      unexpected: sum(counts.unexpected),
     }));
-  }
-
-  /** The accounts that sent envelopes although they do not encrypt, with their number. @param now epoch milliseconds */
-  unexpected(now: number): ReadonlyMap<string, number> {
-    this.#ring.at(now);
-    const numbers = [...this.#byAccount].map(([account, counts]) => [account, sum(counts.unexpected)] as const);
-    return new Map(numbers.filter(([, envelopes]) => envelopes > 0));
   }
 
   #empty(slot: number): void {
@@ -85,7 +80,5 @@ function increment(numbers: number[], slot: number): void {
 }
 
 function sum(numbers: readonly number[]): number {
-  let total = 0;
-  for (const each of numbers) total += each;
-  return total;
+  return numbers.reduce((total, each) => total + each, 0);
 }

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Account } from '../accounts/account.ts';
 import { differences, type Difference } from '../accounts/differences.ts';
+import type { AuditEvent } from '../accounts/store.ts';
 import type { Logger } from './logger.ts';
 
 /** The most lines for one reload, because a new file may change everything. */
@@ -8,6 +9,12 @@ const maxChanges = 100;
 
 /** The number of accounts that are compared in one turn of the event loop. */
 const batch = 100;
+
+/** Logs each change that this process makes, whatever the log's level. */
+export function auditTo(log: Logger): (event: AuditEvent) => void {
+  const trail = log.child({}, { level: 'info' });
+  return ({ actor, action, account, details }) => trail.info({ actor, action, account, ...details }, 'audit');
+}
 
 /** Logs one change of an account that this sidecar applies, from any source. */
 export function logChange(log: Logger, difference: Difference): void {

@@ -1,91 +1,73 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { AccountsError } from '../accounts/accounts-error.ts';
 import type { DirectoryState } from '../accounts/key-directory.ts';
-import { lookupOutcomes, type LookupOutcome, type Monitor } from '../accounts/postgres/monitor.ts';
-import type { Difference } from '../accounts/differences.ts';
+import { lookupOutcomes, type Monitor } from '../accounts/postgres/monitor.ts';
 import { logChange } from './change-log.ts';
 import type { Logger } from './logger.ts';
 
-/** Metrics and log lines of accounts that are looked up in a database. */
-export class DirectoryMonitor implements Monitor {
-  readonly #log: Logger;
-  readonly #lookups: Counter<'outcome'>;
-  readonly #querySeconds: Histogram;
-
-  /**
-   * @param state called at each scrape; undefined while the accounts are not in a database
-   * @param clock monotonic milliseconds
-   */
-  constructor(registry: Registry, log: Logger, state: () => DirectoryState | undefined, clock: () => number) {
-    this.#log = log;
-    const registers = [registry];
-    this.#lookups = new Counter({
-      name: 'envelope_sidecar_accounts_lookups_total',
-      help: 'Look-ups of API keys, by outcome: from the cache (cached, cached_unknown, stale), from the database (found, unknown), or neither (unavailable).',
-      labelNames: ['outcome'],
-      registers,
-    });
-    for (const outcome of lookupOutcomes) this.#lookups.inc({ outcome }, 0);
-    this.#querySeconds = new Histogram({
-      name: 'envelope_sidecar_accounts_query_duration_seconds',
-      help: 'Queries for API keys that were not in the cache, several keys in each.',
-      buckets: [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
-      registers,
-    });
-    void new Gauge({
-      name: 'envelope_sidecar_accounts_cached',
-      help: 'API keys in the cache: known ones, and unknown ones that were asked for.',
-      labelNames: ['kind'],
-      registers,
-      collect() {
-        const { known, unknown } = state() ?? { known: 0, unknown: 0 };
-        this.set({ kind: 'known' }, known);
-        this.set({ kind: 'unknown' }, unknown);
-      },
-    });
-    void new Gauge({
-      name: 'envelope_sidecar_accounts_connected',
-      help: 'Whether the sidecar is connected to the database of the accounts, and gets its notifications: 1 or 0.',
-      registers,
-      collect() {
-        this.set(state()?.connected === true ? 1 : 0);
-      },
-    });
-    void new Gauge({
-      name: 'envelope_sidecar_accounts_age_seconds',
-      help: 'When the database of the accounts was last heard from: cached keys may be this old.',
-      registers,
-      collect() {
-        const heardAt = state()?.heardAt;
-        this.set(heardAt === undefined ? Number.NaN : Math.max(0, clock() - heardAt) / 1_000);
-      },
-    });
-  }
-
-  lookup(outcome: LookupOutcome): void {
-    this.#lookups.inc({ outcome });
-  }
-
-  query(): () => void {
-    return this.#querySeconds.startTimer();
-  }
-
-  connected(): void {
-    this.#log.info('connected to the database of the accounts');
-  }
-
-  disconnected(error: AccountsError): void {
-    this.#log.error(
-      { err: error },
-      'no connection to the database of the accounts: cached API keys keep working for a limited time',
-    );
-  }
-
-  changed(differences: readonly Difference[]): void {
-    for (const difference of differences) logChange(this.#log, difference);
-  }
-
-  failed(error: unknown): void {
-    this.#log.error({ err: error }, 'accounts cannot be read from their database');
-  }
+/**
+ * Metrics and log lines of accounts that are looked up in a database.
+ *
+ * @param state called at each scrape; undefined while the accounts are not in a database
+ * @param clock monotonic milliseconds
+ */
+export function directoryMonitor(
+  registry: Registry,
+  log: Logger,
+  state: () => DirectoryState | undefined,
+  clock: () => number,
+): Monitor {
+  const registers = [registry];
+  const lookups = new Counter({
+    name: 'envelope_sidecar_accounts_lookups_total',
+    help: 'Look-ups of API keys, by outcome: from the cache (cached, cached_unknown, stale), from the database (found, unknown), or neither (unavailable).',
+    labelNames: ['outcome'],
+    registers,
+  });
+  for (const outcome of lookupOutcomes) lookups.inc({ outcome }, 0);
+  const querySeconds = new Histogram({
+    name: 'envelope_sidecar_accounts_query_duration_seconds',
+    help: 'Queries for API keys that were not in the cache, several keys in each.',
+    buckets: [0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+    registers,
+  });
+  void new Gauge({
+    name: 'envelope_sidecar_accounts_cached',
+    help: 'API keys in the cache: known ones, and unknown ones that were asked for.',
+    labelNames: ['kind'],
+    registers,
+    collect() {
+      const { known, unknown } = state() ?? { known: 0, unknown: 0 };
+      this.set({ kind: 'known' }, known);
+      this.set({ kind: 'unknown' }, unknown);
+    },
+  });
+  void new Gauge({
+    name: 'envelope_sidecar_accounts_connected',
+    help: 'Whether the sidecar is connected to the database of the accounts, and gets its notifications: 1 or 0.',
+    registers,
+    collect() {
+      this.set(state()?.connected === true ? 1 : 0);
+    },
+  });
+  void new Gauge({
+    name: 'envelope_sidecar_accounts_age_seconds',
+    help: 'When the database of the accounts was last heard from: cached keys may be this old.',
+    registers,
+    collect() {
+      const heardAt = state()?.heardAt;
+      this.set(heardAt === undefined ? Number.NaN : Math.max(0, clock() - heardAt) / 1_000);
+    },
+  });
+  return {
+    lookup: (outcome) => lookups.inc({ outcome }),
+    query: () => querySeconds.startTimer(),
+    connected: () => log.info('connected to the database of the accounts'),
+    disconnected: (err) =>
+      log.error(
+        { err },
+        'no connection to the database of the accounts: cached API keys keep working for a limited time',
+      ),
+    changed: (differences) => differences.forEach((difference) => logChange(log, difference)),
+    failed: (err) => log.error({ err }, 'accounts cannot be read from their database'),
+  };
 }

@@ -1,22 +1,11 @@
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
+import type { AccessLine } from './access-log.ts';
 import { SeriesCounter, SeriesHistogram, type Count, type Distribution } from './series.ts';
 
 /** A request's environment; `none` until its host is known. */
-export type EnvironmentLabel = EnvironmentName | 'none';
-
-/** The outcome of a request. Times in seconds. */
-export interface Completed {
-  readonly method: string;
-  readonly status: number;
-  /** From its head to its end. */
-  readonly seconds: number;
-  /** From sending it to the upstream to the end of the upstream's response; undefined if it was not sent. */
-  readonly upstreamSeconds: number | undefined;
-  /** The sidecar's own part of the time to the head of the response; undefined without a response. */
-  readonly overheadSeconds: number | undefined;
-}
+type EnvironmentLabel = EnvironmentName | 'none';
 
 /** The series of one route in one environment, looked up once. Undefined: no value yet. */
 interface RouteSeries {
@@ -55,47 +44,29 @@ export class Metrics {
   readonly #secondsOf: Record<Operation, Distribution | undefined> = { open: undefined, seal: undefined };
   readonly #routes = new Map<EnvironmentLabel, Map<string, RouteSeries>>();
 
-  /** @param inFlight called at each scrape: the requests whose response is not complete */
-  constructor(registry: Registry, inFlight: () => number) {
+  constructor(registry: Registry) {
     this.#requests = new SeriesCounter(registry, {
       name: 'envelope_sidecar_requests_total',
       help: 'Requests, by the status of their response. Status 499: the client disconnected first, or the end of a drain broke the response off.',
       labelNames: ['environment', 'route', 'method', 'status'],
     });
-    this.#requestSeconds = new SeriesHistogram(
-      registry,
-      {
-        name: 'envelope_sidecar_request_duration_seconds',
-        help: 'From the request head to the last byte of the response.',
-        labelNames: ['environment', 'route'],
-      },
-      requestBuckets,
-    );
-    this.#upstreamSeconds = new SeriesHistogram(
-      registry,
-      {
-        name: 'envelope_sidecar_upstream_duration_seconds',
-        help: 'From handing the request to the upstream to the last byte of its response.',
-        labelNames: ['environment', 'route'],
-      },
-      requestBuckets,
-    );
-    this.#overheadSeconds = new SeriesHistogram(
-      registry,
-      {
-        name: 'envelope_sidecar_overhead_duration_seconds',
-        help: "The sidecar's own part of the time to the head of the response: without waiting for the client's body and for the upstream.",
-        labelNames: ['environment', 'route'],
-      },
-      overheadBuckets,
-    );
-    void new Gauge({
-      name: 'envelope_sidecar_requests_in_flight',
-      help: 'Requests whose response is not complete.',
-      registers: [registry],
-      collect() {
-        this.set(inFlight());
-      },
+    this.#requestSeconds = new SeriesHistogram(registry, {
+      name: 'envelope_sidecar_request_duration_seconds',
+      help: 'From the request head to the last byte of the response.',
+      labelNames: ['environment', 'route'],
+      buckets: requestBuckets,
+    });
+    this.#upstreamSeconds = new SeriesHistogram(registry, {
+      name: 'envelope_sidecar_upstream_duration_seconds',
+      help: 'From handing the request to the upstream to the last byte of its response.',
+      labelNames: ['environment', 'route'],
+      buckets: requestBuckets,
+    });
+    this.#overheadSeconds = new SeriesHistogram(registry, {
+      name: 'envelope_sidecar_overhead_duration_seconds',
+      help: "The sidecar's own part of the time to the head of the response: without waiting for the client's body and for the upstream.",
+      labelNames: ['environment', 'route'],
+      buckets: overheadBuckets,
     });
     this.#refusals = new SeriesCounter(registry, {
       name: 'envelope_sidecar_refusals_total',
@@ -117,63 +88,43 @@ export class Metrics {
       help: 'Requests of accounts during a grace, by the credentials that sealed the response: current, previous or none.',
       labelNames: ['environment', 'credentials'],
     });
-    const envelopes = new SeriesCounter(registry, {
-      name: 'envelope_sidecar_envelopes_total',
-      help: 'Envelopes opened and sealed.',
-      labelNames: ['environment', 'operation', 'outcome'],
+    this.#envelopes = envelopeCounts(registry);
+    this.#envelopeSeconds = new SeriesHistogram(registry, {
+      name: 'envelope_sidecar_envelope_duration_seconds',
+      help: 'Time spent opening or sealing one envelope.',
+      labelNames: ['operation'],
+      buckets: envelopeBuckets,
     });
-    // Exposed from the start: `increase()` needs a value before the first.
-    const outcomesOf = (environment: EnvironmentName, operation: Operation): Record<Outcome, Count> => ({
-      ok: envelopes.at(environment, operation, 'ok'),
-      failed: envelopes.at(environment, operation, 'failed'),
-    });
-    const operationsOf = (environment: EnvironmentName): Record<Operation, Record<Outcome, Count>> => ({
-      open: outcomesOf(environment, 'open'),
-      seal: outcomesOf(environment, 'seal'),
-    });
-    this.#envelopes = { test: operationsOf('test'), live: operationsOf('live') };
-    this.#envelopeSeconds = new SeriesHistogram(
-      registry,
-      {
-        name: 'envelope_sidecar_envelope_duration_seconds',
-        help: 'Time spent opening or sealing one envelope.',
-        labelNames: ['operation'],
-      },
-      envelopeBuckets,
-    );
   }
 
-  /** Records one finished request. */
-  request(environment: EnvironmentLabel, route: string, completed: Completed): void {
-    const { status, seconds, upstreamSeconds, overheadSeconds } = completed;
-    const method = methodLabels.has(completed.method) ? completed.method : 'other';
+  /**
+   * Records a completed request.
+   *
+   * @param overhead the sidecar's own part of the time to the head of the response, in milliseconds; undefined without a response
+   */
+  request(line: AccessLine, overhead: number | undefined): void {
+    const { environment = 'none', route, status, code, credentials, duration_ms = 0, upstream_ms } = line;
+    const method = line.method !== undefined && methodLabels.has(line.method) ? line.method : 'other';
     const series = this.#routes.get(environment)?.get(route) ?? this.#addRoute(environment, route);
     const count =
       series.requests.get(method)?.get(status) ?? this.#addRequests(series, environment, route, method, status);
     count.value++;
-    series.seconds.observe(seconds);
-    if (upstreamSeconds !== undefined) {
+    series.seconds.observe(duration_ms / 1_000);
+    if (upstream_ms !== undefined) {
       series.upstreamSeconds ??= this.#upstreamSeconds.at(environment, route);
-      series.upstreamSeconds.observe(upstreamSeconds);
+      series.upstreamSeconds.observe(upstream_ms / 1_000);
     }
-    if (overheadSeconds !== undefined) {
+    if (overhead !== undefined) {
       series.overheadSeconds ??= this.#overheadSeconds.at(environment, route);
-      series.overheadSeconds.observe(overheadSeconds);
+      series.overheadSeconds.observe(overhead / 1_000);
     }
-  }
-
-  refusal(environment: EnvironmentLabel, code: RefusalCode): void {
-    this.#refusals.count(environment, code);
+    if (code !== undefined) this.#refusals.count(environment, code);
+    if (credentials !== undefined) this.#grace.count(environment, credentials);
   }
 
   /** A refusal that was not enforced. */
   reported(environment: EnvironmentName, code: RefusalCode): void {
     this.#reported.count(environment, code);
-  }
-
-  /** `previous`, or `none` for plaintext: the account has not switched to the current credentials yet. */
-  grace(environment: EnvironmentLabel, credentials: 'current' | 'previous' | 'none'): void {
-    this.#grace.count(environment, credentials);
   }
 
   /** An envelope of an account that does not encrypt. */
@@ -206,4 +157,21 @@ export class Metrics {
     requests.set(method, counts.set(status, count));
     return count;
   }
+}
+
+/** The counts of envelopes. All are exposed from the start, because `increase()` needs a value before the first. */
+function envelopeCounts(registry: Registry): Record<EnvironmentName, Record<Operation, Record<Outcome, Count>>> {
+  const envelopes = new SeriesCounter(registry, {
+    name: 'envelope_sidecar_envelopes_total',
+    help: 'Envelopes opened and sealed.',
+    labelNames: ['environment', 'operation', 'outcome'],
+  });
+  const outcomesOf = (environment: EnvironmentName, operation: Operation): Record<Outcome, Count> => ({
+    ok: envelopes.at(environment, operation, 'ok'),
+    failed: envelopes.at(environment, operation, 'failed'),
+  });
+  return {
+    test: { open: outcomesOf('test', 'open'), seal: outcomesOf('test', 'seal') },
+    live: { open: outcomesOf('live', 'open'), seal: outcomesOf('live', 'seal') },
+  };
 }

@@ -6,10 +6,10 @@ import { AccountCounts, type AccountCount } from './account-counts.ts';
 import { GraceUses } from './grace-uses.ts';
 import { LastHour, type Minute } from './last-hour.ts';
 import type { Logger } from './logger.ts';
-import { RefusalLog, type RefusedRequest } from './refusal-log.ts';
+import { RefusalLog } from './refusal-log.ts';
 
-/** An account with refusals, and its counts of the last ten minutes. */
-export interface AccountFailures extends AccountCount {
+/** The counts of an account in an environment. */
+interface EnvironmentCount extends AccountCount {
   readonly environment: EnvironmentName;
 }
 
@@ -30,8 +30,8 @@ const unopenedCodes: ReadonlySet<RefusalCode> = new Set([
 export class RecentTraffic {
   /** Which API keys still need a grace. */
   readonly graceUses = new GraceUses();
+  readonly refusals = new RefusalLog();
   readonly #clock: () => number;
-  readonly #refused = new RefusalLog();
   readonly #lastHour = new LastHour();
   readonly #accounts: Readonly<Record<EnvironmentName, AccountCounts>> = {
     test: new AccountCounts(),
@@ -59,35 +59,23 @@ export class RecentTraffic {
     this.#accounts[environment].add(account, code !== undefined, envelope, now);
     if (code === undefined) return;
     const { request_id: requestId, route, reason } = line;
-    this.#refused.add({ time: now, environment, account, apiKey, requestId, route, code, reason });
-  }
-
-  /** Recent refusals of known accounts, newest first: at most 50 of each and 1,000 in all. @param account only of this one */
-  activity(account?: string): readonly RefusedRequest[] {
-    return this.#refused.recent(account);
+    this.refusals.add({ time: now, environment, account, apiKey, requestId, route, code, reason });
   }
 
   /** The 20 accounts with the most refusals in the last ten minutes, by environment, most first. */
-  failures(): readonly AccountFailures[] {
-    const now = this.#clock();
-    return environmentNames
-      .flatMap((environment) =>
-        this.#accounts[environment].all(now).map((each) => Object.assign({ environment }, each)),
-      )
+  failures(): readonly Omit<EnvironmentCount, 'unexpected'>[] {
+    return this.#counts()
       .filter(({ refusals }) => refusals > 0)
       .toSorted((a, b) => b.refusals - a.refusals || (a.account < b.account ? -1 : 1))
-      .slice(0, mostNamed);
+      .slice(0, mostNamed)
+      .map(({ unexpected: _unexpected, ...failing }) => failing);
   }
 
-  #unexpected(): readonly { readonly account: string; readonly envelopes: number }[] {
-    return environmentNames
-      .flatMap((environment) =>
-        [...this.#accounts[environment].unexpected(this.#clock())].map(([account, envelopes]) => {
-          return { account, environment, envelopes };
-        }),
-      )
-      .toSorted((a, b) => b.envelopes - a.envelopes)
-      .slice(0, mostNamed);
+  #counts(): readonly EnvironmentCount[] {
+    const now = this.#clock();
+    return environmentNames.flatMap((environment) =>
+      this.#accounts[environment].all(now).map((count) => Object.assign({ environment }, count)),
+    );
   }
 
   /** Requests and refusals of the last sixty minutes, oldest first, of known accounts and others. */
@@ -100,13 +88,15 @@ export class RecentTraffic {
    * such accounts.
    */
   failingRatio(environment: EnvironmentName): number {
-    const sending = this.#accounts[environment].all(this.#clock()).filter(sentEnvelopes);
+    const counts = this.#accounts[environment].all(this.#clock());
+    const sending = counts.filter(({ opened, unopened }) => opened + unopened > 0);
     return sending.length === 0 ? 0 : sending.filter(failsAlways).length / sending.length;
   }
 
   /** The number of envelopes in the last ten minutes of an account that does not encrypt. */
   unexpectedEnvelopes(account: string, environment: EnvironmentName): number {
-    return this.#accounts[environment].unexpected(this.#clock()).get(account) ?? 0;
+    const counts = this.#accounts[environment].all(this.#clock());
+    return counts.find((each) => each.account === account)?.unexpected ?? 0;
   }
 
   /**
@@ -114,21 +104,19 @@ export class RecentTraffic {
    * most refusals, at `warn` if all envelopes of one fail.
    */
   report(log: Logger): void {
-    const unexpected = this.#unexpected();
-    if (unexpected.length > 0) {
-      log.warn({ accounts: unexpected }, 'accounts that do not encrypt sent envelopes in ten minutes');
-    }
+    const accounts = this.#counts()
+      .filter(({ unexpected }) => unexpected > 0)
+      .toSorted((a, b) => b.unexpected - a.unexpected)
+      .slice(0, mostNamed)
+      .map(({ account, environment, unexpected }) => ({ account, environment, envelopes: unexpected }));
+    if (accounts.length > 0) log.warn({ accounts }, 'accounts that do not encrypt sent envelopes in ten minutes');
     const failures = this.failures();
     if (failures.length === 0) return;
     log[failures.some(failsAlways) ? 'warn' : 'info']({ failures }, 'accounts with the most refusals in ten minutes');
   }
 }
 
-function sentEnvelopes({ opened, unopened }: AccountCount): boolean {
-  return opened + unopened > 0;
-}
-
-function failsAlways({ opened, unopened }: AccountCount): boolean {
+function failsAlways({ opened, unopened }: Pick<AccountCount, 'opened' | 'unopened'>): boolean {
   return opened === 0 && unopened > 0;
 }
 

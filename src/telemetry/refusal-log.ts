@@ -16,11 +16,10 @@ export interface RefusedRequest {
   readonly reason: string | undefined;
 }
 
-/** The most refusals kept of one account, and of all. */
 const mostOfOne = 50;
 const mostOfAll = 1_000;
 
-/** The most recent refusals of known accounts. One account cannot displace the refusals of all others. */
+/** The most recent refusals of known accounts: 50 of each and 1,000 in all. One account cannot displace the refusals of all others. */
 export class RefusalLog {
   /** Oldest first. */
   readonly #refused: RefusedRequest[] = [];
@@ -36,7 +35,7 @@ export class RefusalLog {
   }
 
   /** Refusals of one account or of all, newest first. */
-  recent(account?: string): readonly RefusedRequest[] {
+  latest(account?: string): readonly RefusedRequest[] {
     const newestFirst = this.#refused.toReversed();
     return account === undefined ? newestFirst : newestFirst.filter((each) => each.account === account);
   }

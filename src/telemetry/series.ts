@@ -135,10 +135,10 @@ export class SeriesHistogram<const Names extends readonly string[]> extends Seri
   readonly type = 'histogram';
   readonly #bounds: readonly number[];
 
-  /** @param bounds the buckets' upper bounds, ascending */
-  constructor(registry: Registry, description: Description<Names>, bounds: readonly number[]) {
+  /** @param description with the buckets' upper bounds, ascending */
+  constructor(registry: Registry, description: Description<Names> & { readonly buckets: readonly number[] }) {
     super(registry, description);
-    this.#bounds = bounds;
+    this.#bounds = description.buckets;
   }
 
   protected override create(labels: Labels): Distribution {

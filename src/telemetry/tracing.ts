@@ -16,7 +16,6 @@ import {
   BatchSpanProcessor,
   RandomIdGenerator,
   TracerProvider,
-  type ReadableSpan,
   type SpanExporter,
 } from '@opentelemetry/sdk-trace';
 import {
@@ -60,7 +59,7 @@ export class Tracing {
     this.#provider = new TracerProvider({
       resource: defaultResource().merge(resourceFromAttributes(resource)),
       sampler: new AlwaysOnSampler(),
-      spanProcessors: [new BatchSpanProcessor({ exporter: new WatchedExporter(exporter, log) })],
+      spanProcessors: [new BatchSpanProcessor({ exporter: watched(exporter, log) })],
     });
     this.#tracer = this.#provider.getTracer('envelope-sidecar', version);
     this.#sample = sample;
@@ -188,29 +187,19 @@ class SampledTrace implements RequestTrace {
 }
 
 /** Logs once that traces cannot be delivered, and once that they can again. Requests are served either way. */
-class WatchedExporter implements SpanExporter {
-  readonly #exporter: SpanExporter;
-  readonly #log: Logger;
-  #failing = false;
-
-  constructor(exporter: SpanExporter, log: Logger) {
-    this.#exporter = exporter;
-    this.#log = log;
-  }
-
-  export(spans: ReadableSpan[], done: Parameters<SpanExporter['export']>[1]): void {
-    this.#exporter.export(spans, (result) => {
-      const failed = result.error !== undefined;
-      if (failed && !this.#failing) this.#log.warn({ err: result.error }, 'traces cannot be delivered');
-      if (!failed && this.#failing) this.#log.info('traces are delivered again');
-      this.#failing = failed;
-      done(result);
-    });
-  }
-
-  shutdown(): Promise<void> {
-    return this.#exporter.shutdown();
-  }
+function watched(exporter: SpanExporter, log: Logger): SpanExporter {
+  let failing = false;
+  return {
+    export: (spans, done) =>
+      exporter.export(spans, (result) => {
+        const failed = result.error !== undefined;
+        if (failed && !failing) log.warn({ err: result.error }, 'traces cannot be delivered');
+        if (!failed && failing) log.info('traces are delivered again');
+        failing = failed;
+        done(result);
+      }),
+    shutdown: () => exporter.shutdown(),
+  };
 }
 
 function parentOf(traceparent: string | undefined): SpanContext | undefined {

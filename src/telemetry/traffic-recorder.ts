@@ -36,16 +36,15 @@ export class TrafficRecorder {
   #tracingSettings: TracingSettings | undefined;
 
   /**
-   * @param clock    epoch milliseconds
-   * @param version  of the sidecar
-   * @param inFlight called at each scrape: the requests whose response is not complete
+   * @param clock   epoch milliseconds
+   * @param version of the sidecar
    */
-  constructor(registry: Registry, log: Logger, clock: () => number, version: string, inFlight: () => number) {
+  constructor(registry: Registry, log: Logger, clock: () => number, version: string) {
     this.#clock = clock;
     this.#log = log;
     this.#version = version;
     this.#accessLog = new AccessLog(log);
-    this.metrics = new Metrics(registry, inFlight);
+    this.metrics = new Metrics(registry);
     this.recent = new RecentTraffic(clock);
     recentTrafficMetrics(registry, this.recent);
     this.#reports = setInterval(() => this.recent.report(log), reportInterval).unref();
@@ -53,23 +52,13 @@ export class TrafficRecorder {
 
   /** Records a completed request. @param request missing if the head was not valid */
   record(line: AccessLine, request?: Unlogged): void {
-    const { environment = 'none', route, method = '', status, code, credentials, upstream_ms, duration_ms = 0 } = line;
     const now = this.#clock();
     this.#accessLog.write(line, now);
     const isUnexpected = request?.stats.unexpectedEnvelope === true;
     this.recent.add(line, request?.stats.opened === true, isUnexpected, now);
     request?.trace?.end(line);
-    const overhead = request?.stats.overhead;
-    this.metrics.request(environment, route, {
-      method,
-      status,
-      seconds: duration_ms / 1_000,
-      upstreamSeconds: upstream_ms === undefined ? undefined : upstream_ms / 1_000,
-      overheadSeconds: overhead === undefined ? undefined : overhead / 1_000,
-    });
-    if (isUnexpected) this.metrics.unexpectedEnvelope(environment);
-    if (code !== undefined) this.metrics.refusal(environment, code);
-    if (credentials !== undefined) this.metrics.grace(environment, credentials);
+    this.metrics.request(line, request?.stats.overhead);
+    if (isUnexpected) this.metrics.unexpectedEnvelope(line.environment ?? 'none');
   }
 
   /**

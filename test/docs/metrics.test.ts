@@ -9,16 +9,19 @@ import { environmentNames, keyKinds } from '../../src/accounts/api-key.ts';
 import { lookupOutcomes } from '../../src/accounts/postgres/monitor.ts';
 import { tallyOf } from '../../src/accounts/tally.ts';
 import { reportableCodes } from '../../src/config/choices.ts';
-import { certificateMetrics } from '../../src/telemetry/certificate-metrics.ts';
-import { DirectoryMonitor } from '../../src/telemetry/directory-monitor.ts';
-import { limitMetrics } from '../../src/telemetry/limit-metrics.ts';
+import { directoryMonitor } from '../../src/telemetry/directory-monitor.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
 import { Readiness } from '../../src/admin/readiness.ts';
-import { accountMetrics } from '../../src/telemetry/account-metrics.ts';
-import { processMetrics } from '../../src/telemetry/process-metrics.ts';
 import { ReloadMetrics } from '../../src/telemetry/reload-metrics.ts';
-import { operatorsMetrics } from '../../src/telemetry/operators-metrics.ts';
+import {
+  accountMetrics,
+  certificateMetrics,
+  inFlightMetric,
+  limitMetrics,
+  operatorsMetrics,
+  processMetrics,
+} from '../../src/telemetry/sidecar-metrics.ts';
 import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 
@@ -51,13 +54,7 @@ function readPage(): Described[] {
 function everyMetric(): { registry: Registry; metrics: Metrics } {
   const registry = new Registry();
   const silent = createLogger('silent', { write: () => {} });
-  const recorder = new TrafficRecorder(
-    registry,
-    silent,
-    () => 0,
-    '0.0.0',
-    () => 0,
-  );
+  const recorder = new TrafficRecorder(registry, silent, () => 0, '0.0.0');
   void recorder.stop();
   const reloads = new ReloadMetrics(registry);
   processMetrics(registry, '1.2.3');
@@ -67,9 +64,10 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   certificateMetrics(registry, () => []);
   void new Readiness(registry, silent);
   const use = { connections: 0, inFlight: 0, buffered: 0 };
+  inFlightMetric(registry, () => 0);
   limitMetrics(registry, () => ({ limits: use, used: use }));
   const state = (): undefined => undefined;
-  void new DirectoryMonitor(registry, silent, state, () => 0);
+  directoryMonitor(registry, silent, state, () => 0);
   return { registry, metrics: recorder.metrics };
 }
 
@@ -149,8 +147,8 @@ describe('docs/metrics.md', () => {
   });
 
   test('names every method that is not other', async () => {
-    const times = { seconds: 0.001, upstreamSeconds: undefined, overheadSeconds: undefined };
-    for (const method of METHODS) metrics.request('test', '/x', { method, status: 200, ...times });
+    const line = { request_id: 'r', environment: 'test', route: '/x', status: 200 } as const;
+    for (const method of METHODS) metrics.request({ ...line, method }, undefined);
     const values = await valuesOf('envelope_sidecar_requests_total', 'method');
     expect(described('requests_total', 'method')?.toSorted()).toEqual(values.toSorted());
     expect(values).toContain('other');

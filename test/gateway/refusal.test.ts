@@ -78,12 +78,7 @@ async function responseOver(directory: KeyDirectory, upstream: Upstream, sent: S
   const config = configOf(nowhere.origin, { routes });
   const rules = new Rules(config, directory, new Map([['test', upstream]]));
   const silent = createLogger('silent', { write: () => {} });
-  const gateway = new Gateway(
-    rules,
-    silent,
-    new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0', () => 0),
-    Date.now,
-  );
+  const gateway = new Gateway(rules, silent, new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0'), Date.now);
   const server = createListener(config, gateway);
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   onTestFinished(() => {

@@ -74,9 +74,9 @@ describe('activity', () => {
       code: 'key_not_permitted',
       reason: undefined,
     };
-    expect(traffic.recent.activity()).toEqual([globexs, acmes]);
-    expect(traffic.recent.activity('acme')).toEqual([acmes]);
-    expect(traffic.recent.activity('nobody')).toEqual([]);
+    expect(traffic.recent.refusals.latest()).toEqual([globexs, acmes]);
+    expect(traffic.recent.refusals.latest('acme')).toEqual([acmes]);
+    expect(traffic.recent.refusals.latest('nobody')).toEqual([]);
   });
 
   test('has no request that was let in, and none of an unknown key', () => {
@@ -84,27 +84,27 @@ describe('activity', () => {
     traffic.respond('acme');
     traffic.refuse(undefined, 'invalid_api_key');
     traffic.refuse(undefined, 'unknown_host', { environment: undefined });
-    expect(traffic.recent.activity()).toEqual([]);
+    expect(traffic.recent.refusals.latest()).toEqual([]);
   });
 
   test('keeps the last 50 of an account, which displaces no others', () => {
     const traffic = new Traffic();
     traffic.refuse('globex');
     for (let i = 1; i <= 51; i++) traffic.refuse('acme', 'decryption_failed', { request_id: String(i) });
-    expect(traffic.recent.activity('acme').map(({ requestId }) => requestId)).toEqual(
+    expect(traffic.recent.refusals.latest('acme').map(({ requestId }) => requestId)).toEqual(
       Array.from({ length: 50 }, (_, i) => String(51 - i)),
     );
-    expect(traffic.recent.activity('globex')).toHaveLength(1);
+    expect(traffic.recent.refusals.latest('globex')).toHaveLength(1);
   });
 
   test('keeps the last 1,000 of all, and counts each account anew whose refusals have gone', () => {
     const traffic = new Traffic();
     for (let i = 0; i < 1_001; i++) traffic.refuse(`account-${Math.floor(i / 50)}`);
-    expect(traffic.recent.activity()).toHaveLength(1_000);
-    expect(traffic.recent.activity('account-0')).toHaveLength(49);
+    expect(traffic.recent.refusals.latest()).toHaveLength(1_000);
+    expect(traffic.recent.refusals.latest('account-0')).toHaveLength(49);
     for (let i = 0; i < 51; i++) traffic.refuse('account-0');
-    expect(traffic.recent.activity('account-0')).toHaveLength(50);
-    expect(traffic.recent.activity().length).toBeLessThanOrEqual(1_000);
+    expect(traffic.recent.refusals.latest('account-0')).toHaveLength(50);
+    expect(traffic.recent.refusals.latest().length).toBeLessThanOrEqual(1_000);
   });
 });
 

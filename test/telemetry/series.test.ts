@@ -29,7 +29,7 @@ test('counters and histograms are exposed byte for byte as by prom-client after 
       const histogram = new Histogram({ ...description('thing_seconds'), buckets: bounds, registers: [theirs] });
       const own = new Registry();
       const ownCounter = new SeriesCounter(own, description('things_total'));
-      const ownHistogram = new SeriesHistogram(own, description('thing_seconds'), bounds);
+      const ownHistogram = new SeriesHistogram(own, { ...description('thing_seconds'), buckets: bounds });
       for (const [{ environment, status }, seconds] of recordings) {
         counter.inc({ environment, status });
         ownCounter.count(environment, status);

@@ -25,7 +25,7 @@ export const trafficEndpoints: readonly Endpoint[] = [
     input: z.strictObject({ account: account.optional() }),
     response: { status: 200, view: 'Activity' },
     run: async ({ recent }, input, { token }) => ({
-      refusals: recent.activity(token.account ?? input.account).map((refused) => ({
+      refusals: recent.refusals.latest(token.account ?? input.account).map((refused) => ({
         time: rfc3339(refused.time),
         request_id: refused.requestId,
         account: refused.account,

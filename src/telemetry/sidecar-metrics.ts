@@ -1,0 +1,142 @@
+import { collectDefaultMetrics, Counter, Gauge, type Registry } from 'prom-client';
+import type { Tally } from '../accounts/tally.ts';
+
+/** Gauges of prom-client whose names end in `_total`, which is reserved for counters. */
+const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total'];
+
+/** Metrics of Node itself and of the build. @param version of the sidecar */
+export function processMetrics(registry: Registry, version: string): void {
+  collectDefaultMetrics({ register: registry });
+  for (const name of misnamed) registry.removeSingleMetric(name);
+  const build = new Gauge({
+    name: 'envelope_sidecar_build_info',
+    help: 'Always 1; the labels are the versions of the sidecar and of Node.',
+    labelNames: ['version', 'node'],
+    registers: [registry],
+  });
+  build.set({ version, node: process.version }, 1);
+}
+
+/** Limits of the configuration, and how much of each is used. */
+export interface LimitUse {
+  readonly limits: { readonly connections: number; readonly inFlight: number; readonly buffered: number };
+  readonly used: LimitUse['limits'];
+}
+
+/** The limits and their use. @param use called at each scrape, by either metric */
+export function limitMetrics(registry: Registry, use: () => LimitUse): void {
+  const gauge = (name: string, help: string, which: keyof LimitUse): void => {
+    void new Gauge({
+      name,
+      help,
+      labelNames: ['limit'],
+      registers: [registry],
+      collect() {
+        const { connections, inFlight, buffered } = use()[which];
+        this.set({ limit: 'connections' }, connections);
+        this.set({ limit: 'in_flight' }, inFlight);
+        this.set({ limit: 'buffered' }, buffered);
+      },
+    });
+  };
+  gauge(
+    'envelope_sidecar_limit',
+    'Limits of the configuration: open connections, requests in flight, bytes of bodies held at once.',
+    'limits',
+  );
+  gauge('envelope_sidecar_limit_used', 'How much of each limit is used.', 'used');
+}
+
+/** @param inFlight called at each scrape: the requests whose response is not complete */
+export function inFlightMetric(registry: Registry, inFlight: () => number): void {
+  void new Gauge({
+    name: 'envelope_sidecar_requests_in_flight',
+    help: 'Requests whose response is not complete.',
+    registers: [registry],
+    collect() {
+      this.set(inFlight());
+    },
+  });
+}
+
+/** Gauges of accounts, keys and credentials. @param tally called at each scrape; undefined while nothing has been counted yet */
+export function accountMetrics(registry: Registry, tally: () => Tally | undefined): void {
+  const registers = [registry];
+  void new Gauge({
+    name: 'envelope_sidecar_accounts',
+    help: 'Accounts, by the environments in which they encrypt: none, test, live or both.',
+    labelNames: ['encryption'],
+    registers,
+    // A scrape calls metrics in their order, so the first of these five sets all of them.
+    collect() {
+      const counted = tally();
+      if (counted === undefined) return;
+      for (const [encryption, count] of counted.accounts) this.set({ encryption }, count);
+      for (const { count, ...labels } of counted.apiKeys) apiKeys.set(labels, count);
+      nextExpiry.reset();
+      for (const { count, next, ...labels } of counted.expiring) {
+        expiring.set(labels, count);
+        if (next !== Infinity) nextExpiry.set(labels, next / 1_000);
+      }
+      for (const { count, ...labels } of counted.credentials) credentials.set(labels, count);
+    },
+  });
+  const apiKeys = new Gauge({
+    name: 'envelope_sidecar_api_keys',
+    help: 'Valid API keys. Rotation is due six months after a key was made.',
+    labelNames: ['environment', 'kind', 'rotation'],
+    registers,
+  });
+  const expiring = new Gauge({
+    name: 'envelope_sidecar_api_keys_expiring',
+    help: 'Valid API keys that expire within 30 days.',
+    labelNames: ['environment', 'kind'],
+    registers,
+  });
+  const nextExpiry = new Gauge({
+    name: 'envelope_sidecar_api_keys_next_expiry_timestamp_seconds',
+    help: 'When the next of the valid API keys expires. Missing if none does.',
+    labelNames: ['environment', 'kind'],
+    registers,
+  });
+  const credentials = new Gauge({
+    name: 'envelope_sidecar_credentials',
+    help: 'Credentials in use. Rotation is due six months after they were made.',
+    labelNames: ['environment', 'rotation'],
+    registers,
+  });
+}
+
+/**
+ * @param certificates called at each scrape: the certificates in use by member of the configuration; times in epoch
+ *   milliseconds
+ */
+export function certificateMetrics(
+  registry: Registry,
+  certificates: () => readonly { readonly certificate: string; readonly expiresAt: number }[],
+): void {
+  void new Gauge({
+    name: 'envelope_sidecar_certificate_expiry_timestamp_seconds',
+    help: 'When certificates of the configuration expire.',
+    labelNames: ['certificate'],
+    registers: [registry],
+    collect() {
+      // Drops those that were removed from the configuration.
+      this.reset();
+      for (const { certificate, expiresAt } of certificates()) this.set({ certificate }, expiresAt / 1_000);
+    },
+  });
+}
+
+/** Counts requests of the operators' API. The operation is an operation of the API, or `none`. */
+export type CountOperation = (operation: string, status: number) => void;
+
+export function operatorsMetrics(registry: Registry): CountOperation {
+  const requests = new Counter({
+    name: 'envelope_sidecar_operators_requests_total',
+    help: "Requests of the operators' API, by operation and status.",
+    labelNames: ['operation', 'status'],
+    registers: [registry],
+  });
+  return (operation, status) => requests.inc({ operation, status });
+}
