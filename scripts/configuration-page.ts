@@ -7,12 +7,12 @@ export function configurationPage({ sidecar, accounts }: { sidecar: JsonSchema; 
 
 # Configuration
 
-Two YAML files: one configures the sidecar, the other lists the accounts. [config/sidecar.yaml](../config/sidecar.yaml) and
+One YAML file configures the sidecar, another one lists the accounts. [config/sidecar.yaml](../config/sidecar.yaml) and
 [config/accounts.yaml](../config/accounts.yaml) configure the demo. \`sidecar init FOLDER\` writes a commented pair.
 
-- \`check --config FILE\` prints \`OK\`, or every problem of both files as \`file:line:column  path  message\` and exits with 78. It
-  never prints a value. A warning does not make a file invalid.
-- \`serve\` makes the same checks and does not start with a problem. [Reload](operators/reload.md) describes changes while it runs.
+- \`check --config FILE\` prints \`OK\`, or the problems of both files as \`file:line:column  path  message\` (the first 100) and exits with 78.
+  It never prints a value. A warning does not make a file invalid.
+- \`serve\` makes the same checks and does not start if there is a problem. [Reload](operators/reload.md) describes changes while it runs.
 - Editors find the JSON Schemas \`sidecar.schema.json\` and \`accounts.schema.json\` by the comment in the first line of each file.
 
 ## How values are written
@@ -21,11 +21,10 @@ Two YAML files: one configures the sidecar, the other lists the accounts. [confi
 
 **References.** Any text, including durations and sizes, may be a reference:
 
-- \`"\${ENV_NAME}"\`: an environment variable. It must be set and be the whole value: \`"x-\${A}"\` is plain text.
+- \`"\${ENV_NAME}"\`: an environment variable, which must be set. It must be the whole value: \`"x-\${A}"\` is plain text.
 - \`{ file: /run/secrets/x }\`: a file. One newline at its end is removed.
 
-References within that text are not followed. Paths are relative to the file that names them. \`accounts.file\` is a path, not a
-reference.
+References in the result are not followed. Paths are relative to the file that names them. \`accounts.file\` is a path, not a reference.
 
 **Durations.** A whole number and a unit: \`250ms\`, \`30s\`, \`5m\`, \`12h\`, \`180d\`.
 
@@ -34,7 +33,7 @@ reference.
 **Dates.** RFC 3339, such as \`2026-11-01T09:30:00Z\` or \`2026-11-01T09:30:00+01:00\`. A bare date is its first
 moment in UTC: a key with \`expiresAt: 2026-11-01\` works until the end of October.
 
-**PEM files.** The path of a file, or the PEM text, such as a reference gives. Keys must not have a passphrase.
+**PEM files.** The path of a file, or the PEM text, for example from a reference. Keys must not have a passphrase.
 
 ## The sidecar's file
 
@@ -45,8 +44,7 @@ ${memberLists(sidecar)}
 The \`Host\` of a request selects the environment, without its port and in any letter case. With both environments, each lists its own hosts.
 A sole environment needs none and serves every request.
 
-API keys, credentials and \`cipherTest\` entries of an environment that this sidecar does not serve are unused: several sidecars can share the
-accounts.
+API keys, credentials and \`cipherTest\` entries of other environments are valid but unused, so several sidecars can share the accounts.
 
 ### Matching of routes
 
@@ -61,9 +59,9 @@ The rules:
 
 - Letter case and a trailing slash make no difference, as in most frameworks: another spelling must not bypass the envelope. For the same
   reason segments have no other characters, and a request that percent-encodes one of them is refused.
-- The most specific path is chosen first, whatever its methods. If none of its methods matches, the response is 405.
+- The most specific path decides, even if a less specific one has the request's method. If it does not list the method, the response is 405.
 - A path may be listed twice with different methods.
-- A request that no route matches is forwarded for secret keys, without an envelope.
+- Other paths take secret keys only, and no envelopes.
 
 ### Introducing routes
 
@@ -91,7 +89,8 @@ ${memberLists(accounts)}
 - The ids of accounts and the ids of keys are unique in the file. So are the keys, whether written as \`key\` or as \`sha256\`.
 - Each key has either \`key\`, or \`sha256\` and \`prefix\`.
 - The test and live credentials of an account differ, previous and disabled ones included, or a leaked test key could open live traffic.
-- Sealed values (\`sealed:v1:…\`) open with the master key, each in its own place.
+- A sealed value (\`sealed:v1:…\`) opens with the master key, for its own account, environment and member. If some values of the file open and
+  others do not, the latter are warnings, and requests of their accounts are refused as \`accounts_unavailable\`.
 - Two accounts with the same AES key get a warning.
 
 ### Rotation
@@ -99,13 +98,13 @@ ${memberLists(accounts)}
 \`keys rotate\` and \`encryption enable --replace --grace\` do this for you; see [accounts.md](accounts.md).
 
 - Keys: add the new key, and give the old one an \`expiresAt\`, or a \`revokedAt\` to stop it at once.
-- Credentials: move the old ones to \`previous\`, with the end of the grace. Until then either may seal a request, and the
-  same credentials seal its response. \`previous: { until: … }\`, without \`key\` and \`iv\`, accepts plaintext from an account that begins to
+- Credentials: move the old ones to \`previous\`, with the end of the grace. Until then both open requests, and the response is sealed with
+  the credentials of its request. \`previous: { until: … }\`, without \`key\` and \`iv\`, accepts plaintext from an account that begins to
   encrypt, with a plain response. A grace that has ended may stay in the file.
 
 ### Size
 
-The file is read and checked as a whole while requests are served; [performance.md](performance.md#how-costs-grow) has the time and memory.
-Use PostgreSQL for tens of thousands of accounts.
+Use [PostgreSQL](postgresql.md) for more than [about ten thousand accounts](stores.md#the-file). [Capacity](operators/capacity.md#heap) has the
+memory that a file needs.
 `;
 }

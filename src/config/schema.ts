@@ -131,13 +131,13 @@ export function sidecarSchema(values: Values) {
             ),
             masterKey: value(masterKeys)
               .optional()
-              .describe('As `accounts.masterKey`. Required here, or `SIDECAR_MASTER_KEY` is.'),
+              .describe('As `accounts.masterKey`. Required, here or as `SIDECAR_MASTER_KEY`.'),
             cache: z
               .int()
               .min(1)
               .max(10_000_000)
               .default(10_000)
-              .describe('API keys held in memory at most, about 2 KB each; as many again that do not exist.'),
+              .describe('API keys held in memory, about 2 KB each, and as many unknown ones.'),
             staleFor: value(within(duration, 0, 7 * 86_400_000, 'up to 7d'))
               .prefault('15m')
               .describe(
@@ -208,7 +208,7 @@ export function sidecarSchema(values: Values) {
         failedKeys: value(rate)
           .prefault('20/1m')
           .describe(
-            'Unknown API keys of one client, and in live envelopes of one API key that do not open, in this time; more are refused as `too_many_attempts`.',
+            'Unknown API keys of one client, and envelopes of one API key in live that do not open, in this time; more are refused as `too_many_attempts`.',
           ),
       })
       .prefault({})
