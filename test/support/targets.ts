@@ -23,23 +23,33 @@ const encodings: readonly ((char: string) => string)[] = [
 ];
 
 /** Letters that some programs take for `k`, `i` or `s` once they have ignored letter case. */
-const foldedLetters: Readonly<Record<string, string>> = { k: '\u212a', i: '\u0130', s: '\u017f' };
+const foldedLetters: Readonly<Record<string, string>> = { k: '%E2%84%AA', i: '%C4%B0', s: '%C5%BF' };
 
-/** The letter that is folded into this one; another character beyond ASCII if there is none. */
-function unfolded(char: string): string {
-  return encodeURIComponent(foldedLetters[char.toLowerCase()] ?? '\u0131');
+/** The segment with the `at`th of its letters `k`, `i` and `s` replaced by a letter that is folded into it. */
+function unfolded(segment: string, at: number): string {
+  const places = [...segment.matchAll(/[kis]/gi)].map(({ index }) => index);
+  const place = places[at % places.length];
+  if (place === undefined) return `${segment}%C4%B1`;
+  return segment.slice(0, place) + foldedLetters[segment.charAt(place).toLowerCase()] + segment.slice(place + 1);
 }
 
-/** A segment unchanged, in another letter case, or with one character encoded. */
-function spelt(segment: string, ways: typeof encodings): fc.Arbitrary<string> {
-  const other = fc.oneof(
+/** The segment with one of its characters encoded. */
+function encoded(segment: string, at: number, encode: (char: string) => string): string {
+  if (segment === '') return '';
+  const place = at % segment.length;
+  return segment.slice(0, place) + encode(segment.charAt(place)) + segment.slice(place + 1);
+}
+
+type Letters = 'of ASCII' | 'beyond ASCII';
+
+/** A segment unchanged, in another letter case, or with one character encoded or replaced. */
+function spelt(segment: string, letters: Letters): fc.Arbitrary<string> {
+  const other = [
     fc.constantFrom(segment.toUpperCase(), segment.slice(0, 1).toUpperCase() + segment.slice(1)),
-    fc.tuple(fc.nat(), fc.constantFrom(...ways)).map(([at, encode]) => {
-      const index = at % Math.max(1, segment.length);
-      return segment === '' ? '' : segment.slice(0, index) + encode(segment.charAt(index)) + segment.slice(index + 1);
-    }),
-  );
-  return fc.oneof({ weight: 24, arbitrary: fc.constant(segment) }, { weight: 1, arbitrary: other });
+    fc.tuple(fc.nat(), fc.constantFrom(...encodings)).map(([at, encode]) => encoded(segment, at, encode)),
+  ];
+  if (letters === 'beyond ASCII') other.push(fc.nat().map((at) => unfolded(segment, at)));
+  return fc.oneof({ weight: 24, arbitrary: fc.constant(segment) }, { weight: 1, arbitrary: fc.oneof(...other) });
 }
 
 const dots = ['.', '..', '%2e', '%2E%2e', '.%2e', '%252e%252e', '%c0%ae%c0%ae', '...', '..;', '..%00', '%2e%2e%2f'];
@@ -108,11 +118,7 @@ const moreFronts = ['user@evil.example', '*', '?', '.', '/.', '/..;', '/%2e%2e',
  *
  * @param letters with `beyond ASCII`, there are letters that Unicode folds into those of the paths
  */
-export function targetsAround(
-  paths: readonly string[],
-  letters: 'of ASCII' | 'beyond ASCII' = 'of ASCII',
-): fc.Arbitrary<string> {
-  const ways = letters === 'of ASCII' ? encodings : [...encodings, unfolded, unfolded];
+export function targetsAround(paths: readonly string[], letters: Letters = 'of ASCII'): fc.Arbitrary<string> {
   const path = fc.constantFrom(...paths).map((text) => text.split('/').slice(1));
   const names = paths.flatMap((text) => text.split('/').slice(1));
   // A path or its start, something in between, and the end of another path.
@@ -122,7 +128,7 @@ export function targetsAround(
   const segments = fc.oneof({ weight: 2, arbitrary: path }, { weight: 1, arbitrary: crossed });
   const spelled = segments.chain((list) =>
     fc.tuple(
-      ...list.map((segment) => fc.tuple(mostly(24, '/', ...separators, ...deepSeparators), spelt(segment, ways))),
+      ...list.map((segment) => fc.tuple(mostly(24, '/', ...separators, ...deepSeparators), spelt(segment, letters))),
     ),
   );
   return fc
