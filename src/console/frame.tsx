@@ -1,5 +1,4 @@
 import { useEffect, useRef } from 'preact/hooks';
-import type { ComponentChildren } from 'preact';
 import icon from './icon.svg';
 import { notice } from './notices.ts';
 import { linkTo, path, place } from './route.ts';
@@ -14,7 +13,7 @@ import { isReadOnly, session, signOut, unreachable, type Session } from './sessi
 import { set } from './set.ts';
 import { texts } from './texts.ts';
 
-/** The pages of a token for all accounts, in the order of the menu; the first is shown at the start. */
+/** The pages of a token for all accounts, in the order of the menu. */
 const pages = {
   overview: OverviewPage,
   accounts: Accounts,
@@ -23,6 +22,7 @@ const pages = {
   system: SystemPage,
 } as const;
 type PageName = keyof typeof pages;
+const firstPage = 'overview';
 
 /** The whole page: the menu and what was chosen from it, or the sign-in. */
 export function Frame() {
@@ -38,11 +38,13 @@ export function Frame() {
 
 function SignedIn({ session }: { session: Session }) {
   const main = useRef<HTMLElement>(null);
-  const [first, ...rest] = path.value;
   const isFirst = useRef(true);
+  const [first = firstPage, named, tab] = path.value;
+  const account = session.account ?? (first === 'accounts' ? named : undefined);
+  const title = account ?? texts.pages[isPage(first) ? first : firstPage];
   // With a keyboard or a screen reader, reading continues at the new page, not after the link.
   useEffect(() => {
-    document.title = `${titleOf(session, path.value)} · ${texts.product}`;
+    document.title = `${title} · ${texts.product}`;
     if (!isFirst.current) main.current?.focus();
     isFirst.current = false;
   }, [place.value, session]);
@@ -78,48 +80,40 @@ function SignedIn({ session }: { session: Session }) {
           </p>
         )}
         {isReadOnly() && <p class="box warn">{texts.readOnly}</p>}
-        {pageOf(session, first, rest)}
+        {account === undefined ? (
+          <Page name={first} />
+        ) : (
+          <AccountPage key={account} id={account} tab={first === 'accounts' ? tab : undefined} />
+        )}
       </main>
     </div>
   );
 }
 
-function Menu({ current }: { current: string | undefined }) {
+function Menu({ current }: { current: string }) {
   return (
     <ul>
-      {(Object.keys(pages) as PageName[]).map((name, i) => (
-        <li key={name}>
-          <a
-            href={linkTo(name)}
-            aria-current={name === current || (current === undefined && i === 0) ? 'page' : undefined}
-          >
-            {texts.pages[name]}
-          </a>
-        </li>
-      ))}
+      {Object.keys(pages)
+        .filter(isPage)
+        .map((name) => (
+          <li key={name}>
+            <a href={linkTo(name)} aria-current={name === current ? 'page' : undefined}>
+              {texts.pages[name]}
+            </a>
+          </li>
+        ))}
     </ul>
   );
 }
 
-function pageOf({ account }: Session, first: string | undefined, rest: readonly string[]): ComponentChildren {
-  if (account !== null)
-    return <AccountPage key={account} id={account} tab={first === 'accounts' ? rest[1] : undefined} />;
-  const [id, tab] = rest;
-  if (first === 'accounts' && id !== undefined) return <AccountPage key={id} id={id} tab={tab} />;
-  const name = first ?? Object.keys(pages)[0] ?? '';
+function Page({ name }: { name: string }) {
   if (!isPage(name)) return <p class="box warn">{texts.pageUnknown}</p>;
-  const Page = pages[name];
-  return <Page />;
+  const Shown = pages[name];
+  return <Shown />;
 }
 
 function isPage(name: string): name is PageName {
   return Object.hasOwn(pages, name);
-}
-
-function titleOf({ account }: Session, [first, id]: readonly string[]): string {
-  if (account !== null) return account;
-  if (first === 'accounts' && id !== undefined) return id;
-  return texts.pages[isPage(first ?? '') ? (first as PageName) : 'overview'];
 }
 
 /** The live region for screen readers. */

@@ -18,7 +18,6 @@ export const texts = {
   loading: 'Loading…',
   nothing: '—',
   cancel: 'Cancel',
-  close: 'Close',
   done: 'Done',
   copy: 'Copy',
   copied: 'Copied',
@@ -32,6 +31,7 @@ export const texts = {
   active: 'Active',
   inactive: 'Inactive',
   pageUnknown: 'There is no such page.',
+  unreadable: 'Some accounts are left out because their stored values are invalid:',
   pages: {
     overview: 'Overview',
     accounts: 'Accounts',
@@ -361,7 +361,6 @@ export const texts = {
     accepts: 'Accepts',
     ends: 'Ends',
     use: 'Use',
-    unreadable: 'Some accounts are left out because their stored values are invalid:',
   },
 
   /** An explanation of each refusal for operators, by its code. */

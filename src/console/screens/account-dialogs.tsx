@@ -1,9 +1,8 @@
 import { useSignal } from '@preact/signals';
 import { api, ask, type Account } from '../api.ts';
-import { tellChanged } from '../notices.ts';
 import { goTo } from '../route.ts';
 import { texts } from '../texts.ts';
-import { Ask } from '../ui/dialog.tsx';
+import { Ask, type DialogHandlers } from '../ui/dialog.tsx';
 import { TextField } from '../ui/fields.tsx';
 
 const say = texts.accounts;
@@ -16,13 +15,10 @@ export function AddAccount({ onClose }: { onClose: () => void }) {
       title={say.addTitle}
       submit={say.add}
       ready={id.value !== '' && name.value !== ''}
+      onSubmit={() => ask(api.POST('/api/v1/accounts', { body: { id: id.value, name: name.value } }))}
+      notice={say.added(id.value)}
+      onDone={(added) => goTo('accounts', added.id)}
       onClose={onClose}
-      onSubmit={async () => {
-        const added = await ask(api.POST('/api/v1/accounts', { body: { id: id.value, name: name.value } }));
-        onClose();
-        goTo('accounts', added.id);
-        tellChanged(say.added(added.id), added);
-      }}
     >
       <TextField label={say.idField} hint={say.idHint} of={id} />
       <TextField label={say.nameField} hint={say.nameHint} of={name} />
@@ -30,47 +26,35 @@ export function AddAccount({ onClose }: { onClose: () => void }) {
   );
 }
 
-interface AccountDialogProps {
-  readonly account: Account;
-  readonly onClose: () => void;
-  readonly onDone: (changed: Account) => void;
-}
+type AccountDialogProps = DialogHandlers<Account> & { readonly account: Account };
 
-export function RenameAccount({ account, onClose, onDone }: AccountDialogProps) {
+export function RenameAccount({ account, ...handlers }: AccountDialogProps) {
   const name = useSignal(account.name);
+  const params = { path: { account: account.id } };
   return (
     <Ask
       title={texts.account.renameTitle}
       submit={texts.account.rename}
       ready={name.value !== '' && name.value !== account.name}
-      onClose={onClose}
-      onSubmit={async () => {
-        const params = { path: { account: account.id } };
-        const changed = await ask(
-          api.POST('/api/v1/accounts/{account}/rename', { params, body: { name: name.value } }),
-        );
-        tellChanged(texts.account.renamed, changed);
-        onDone(changed);
-      }}
+      onSubmit={() => ask(api.POST('/api/v1/accounts/{account}/rename', { params, body: { name: name.value } }))}
+      notice={texts.account.renamed}
+      {...handlers}
     >
       <TextField label={say.nameField} hint={say.nameHint} of={name} />
     </Ask>
   );
 }
 
-export function DeactivateAccount({ account, onClose, onDone }: AccountDialogProps) {
+export function DeactivateAccount({ account, ...handlers }: AccountDialogProps) {
+  const params = { path: { account: account.id } };
   return (
     <Ask
       title={texts.account.deactivateTitle(account.id)}
       submit={texts.account.deactivate}
       danger
-      onClose={onClose}
-      onSubmit={async () => {
-        const params = { path: { account: account.id } };
-        const changed = await ask(api.POST('/api/v1/accounts/{account}/deactivate', { params }));
-        tellChanged(texts.account.deactivated, changed);
-        onDone(changed);
-      }}
+      onSubmit={() => ask(api.POST('/api/v1/accounts/{account}/deactivate', { params }))}
+      notice={texts.account.deactivated}
+      {...handlers}
     >
       <p>{texts.account.deactivateText}</p>
     </Ask>

@@ -7,13 +7,11 @@ import { mayChange, session } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Problem } from '../ui/problem.tsx';
-import { Show } from '../ui/states.tsx';
+import { Problem, Show } from '../ui/states.tsx';
 import { DeactivateAccount, RenameAccount } from './account-dialogs.tsx';
 import { Activity } from './activity.tsx';
 import { Encryptions } from './encryption.tsx';
 import { Keys } from './keys.tsx';
-import type { AccountTab } from './account-tab.ts';
 
 const say = texts.account;
 
@@ -40,7 +38,7 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
       <Show loaded={loaded}>
         {(account) => (
           <>
-            <Head account={account} loaded={loaded} />
+            <Head account={account} show={loaded.show} />
             <nav class="tabs" aria-label={account.id}>
               <ul>
                 {(Object.keys(tabs) as TabName[]).map((name) => (
@@ -52,7 +50,7 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
                 ))}
               </ul>
             </nav>
-            <Tab account={account} loaded={loaded} />
+            <Tab account={account} reload={loaded.reload} />
           </>
         )}
       </Show>
@@ -60,19 +58,15 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
   );
 }
 
-function Head({ account, loaded }: AccountTab) {
+function Head({ account, show }: { account: Account; show: (changed: Account) => void }) {
   const asking = useSignal<'rename' | 'deactivate' | undefined>(undefined);
   const refused = useSignal<Refused | undefined>(undefined);
-  const close = set(asking, undefined);
-  const changed = (account: Account): void => {
-    close();
-    loaded.show(account);
-  };
+  const dialog = { account, onDone: show, onClose: set(asking, undefined) };
   const params = { path: { account: account.id } };
   const activate = async (): Promise<void> => {
     refused.value = await refusalOf(async () => {
       const changed = await ask(api.POST('/api/v1/accounts/{account}/activate', { params }));
-      loaded.show(changed);
+      show(changed);
       tellChanged(say.activated, changed);
     });
   };
@@ -99,8 +93,8 @@ function Head({ account, loaded }: AccountTab) {
       </div>
       <Problem refused={refused.value} />
       {!account.active && <p class="box warn">{say.inactive}</p>}
-      {asking.value === 'rename' && <RenameAccount account={account} onClose={close} onDone={changed} />}
-      {asking.value === 'deactivate' && <DeactivateAccount account={account} onClose={close} onDone={changed} />}
+      {asking.value === 'rename' && <RenameAccount {...dialog} />}
+      {asking.value === 'deactivate' && <DeactivateAccount {...dialog} />}
     </>
   );
 }

@@ -5,7 +5,7 @@ import { sha256 } from '../envelope.ts';
 import { notice } from '../notices.ts';
 import { goTo, linkTo } from '../route.ts';
 import { mayChange } from '../session.ts';
-import { set } from '../set.ts';
+import { set, setText } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Choice, Field } from '../ui/fields.tsx';
@@ -53,13 +53,7 @@ export function Accounts() {
           return ask(api.GET('/api/v1/accounts', { params: { query } }));
         }}
       >
-        {({ accounts }) =>
-          accounts.length === 0 ? (
-            <p class="empty">{isNarrowed ? say.none : say.empty}</p>
-          ) : (
-            <List accounts={accounts} />
-          )
-        }
+        {({ accounts }) => <List accounts={accounts} empty={isNarrowed ? say.none : say.empty} />}
       </Pages>
       {adding.value && <AddAccount onClose={set(adding, false)} />}
     </>
@@ -94,9 +88,7 @@ function SearchField({ search }: { search: Signal<string> }) {
             value={typed.value}
             autocomplete="off"
             spellcheck={false}
-            onInput={(event) => {
-              typed.value = event.currentTarget.value;
-            }}
+            onInput={setText(typed)}
           />
         )}
       </Field>
@@ -118,10 +110,11 @@ async function findKey(key: string): Promise<boolean> {
   }
 }
 
-function List({ accounts }: { accounts: readonly Account[] }) {
+function List({ accounts, empty }: { accounts: readonly Account[]; empty: string }) {
+  const head = [say.id, say.name, say.state, say.keys, say.encryption];
   return (
-    <Table label={texts.pages.accounts} head={[say.id, say.name, say.state, say.keys, say.encryption]}>
-      {accounts.map((account) => (
+    <Table label={texts.pages.accounts} head={head} rows={accounts} empty={empty}>
+      {(account) => (
         <tr key={account.id}>
           <th scope="row">
             <a href={linkTo('accounts', account.id)}>{account.id}</a>
@@ -137,7 +130,7 @@ function List({ accounts }: { accounts: readonly Account[] }) {
             <EncryptionBadges account={account} />
           </td>
         </tr>
-      ))}
+      )}
     </Table>
   );
 }

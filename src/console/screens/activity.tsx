@@ -1,16 +1,15 @@
-import { api, ask, type Refusal } from '../api.ts';
+import { api, ask, type Account, type Refusal } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Show, Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
 import { Events } from './audit.tsx';
-import type { AccountTab } from './account-tab.ts';
 
 const say = texts.activity;
 
 /** The recent refusals of an account, each with an explanation. */
-export function Activity({ account }: AccountTab) {
+export function Activity({ account }: { account: Account }) {
   const loaded = useLoad(
     () => ask(api.GET('/api/v1/activity', { params: { query: { account: account.id } } })),
     account.id,
@@ -22,11 +21,7 @@ export function Activity({ account }: AccountTab) {
         <h2>{say.refusals}</h2>
         <p class="hint">{say.intro}</p>
       </div>
-      <Show loaded={loaded}>
-        {({ refusals }) =>
-          refusals.length === 0 ? <p class="empty">{say.none}</p> : <RefusalTable refusals={refusals} />
-        }
-      </Show>
+      <Show loaded={loaded}>{({ refusals }) => <RefusalTable refusals={refusals} />}</Show>
       <h2>{say.trail}</h2>
       <Events account={account.id} days="" />
     </section>
@@ -35,9 +30,10 @@ export function Activity({ account }: AccountTab) {
 
 /** Refusals, newest first. */
 function RefusalTable({ refusals }: { refusals: readonly Refusal[] }) {
+  const head = [say.time, say.code, say.route, say.key, say.requestId];
   return (
-    <Table label={say.refusals} head={[say.time, say.code, say.route, say.key, say.requestId]}>
-      {refusals.map((refusal) => (
+    <Table label={say.refusals} head={head} rows={refusals} empty={say.none}>
+      {(refusal) => (
         <tr key={refusal.request_id + refusal.time}>
           <td>
             <When date={refusal.time} />
@@ -61,7 +57,7 @@ function RefusalTable({ refusals }: { refusals: readonly Refusal[] }) {
             <code>{refusal.request_id}</code>
           </td>
         </tr>
-      ))}
+      )}
     </Table>
   );
 }

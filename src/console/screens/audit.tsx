@@ -6,8 +6,7 @@ import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Choice, Field } from '../ui/fields.tsx';
 import { Pages, type After } from '../ui/pages.tsx';
-import { Problem } from '../ui/problem.tsx';
-import { Table } from '../ui/states.tsx';
+import { Problem, Table } from '../ui/states.tsx';
 
 const say = texts.audit;
 
@@ -64,16 +63,12 @@ export function Events(wanted: Wanted) {
       {({ events }) => (
         <>
           <Problem refused={refused.value} />
-          {events.length === 0 ? (
-            <p class="empty">{say.none}</p>
-          ) : (
-            <>
-              <div class="row end">
-                <button onClick={() => void exportAll()}>{say.export}</button>
-              </div>
-              <EventTable events={events} />
-            </>
+          {events.length > 0 && (
+            <div class="row end">
+              <button onClick={() => void exportAll()}>{say.export}</button>
+            </div>
           )}
+          <EventTable events={events} />
         </>
       )}
     </Pages>
@@ -81,9 +76,10 @@ export function Events(wanted: Wanted) {
 }
 
 function EventTable({ events }: { events: readonly AuditEvent[] }) {
+  const head = [say.time, say.actor, say.action, say.account, say.details];
   return (
-    <Table label={texts.pages.audit} head={[say.time, say.actor, say.action, say.account, say.details]}>
-      {events.map((event, i) => (
+    <Table label={texts.pages.audit} head={head} rows={events} empty={say.none}>
+      {(event, i) => (
         <tr key={`${event.at} ${i}`}>
           <td>
             <time dateTime={event.at}>{inFull(event.at)}</time>
@@ -101,7 +97,7 @@ function EventTable({ events }: { events: readonly AuditEvent[] }) {
             ))}
           </td>
         </tr>
-      ))}
+      )}
     </Table>
   );
 }

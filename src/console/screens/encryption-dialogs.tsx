@@ -1,21 +1,18 @@
 import { useSignal } from '@preact/signals';
 import { api, ask, type EnabledEncryption, type Encryption } from '../api.ts';
-import { tellChanged } from '../notices.ts';
 import { texts } from '../texts.ts';
-import { Ask } from '../ui/dialog.tsx';
+import { Ask, type DialogHandlers } from '../ui/dialog.tsx';
 import { Choice } from '../ui/fields.tsx';
 import { useIdempotencyKey } from './key-dialogs.tsx';
 
 const say = texts.encryption;
 type GraceLength = keyof typeof say.graces;
 
+type EncryptionDialogProps<Changed = Encryption> = DialogHandlers<Changed> & { readonly encryption: Encryption };
+
 /** Switches encryption on, or replaces key and IV if it is on. */
-export function EnableEncryption(props: {
-  encryption: Encryption;
-  onClose: () => void;
-  onDone: (enabled: EnabledEncryption) => void;
-}) {
-  const { account, environment, enabled: replace, encoding: before, previous } = props.encryption;
+export function EnableEncryption({ encryption, ...handlers }: EncryptionDialogProps<EnabledEncryption>) {
+  const { account, environment, enabled: replace, encoding: before, previous } = encryption;
   const encoding = useSignal(before);
   const grace = useSignal<GraceLength>(replace && previous === null ? '24h' : '');
   const header = useIdempotencyKey();
@@ -24,17 +21,16 @@ export function EnableEncryption(props: {
     <Ask
       title={replace ? say.replaceTitle(name) : say.enableTitle(name)}
       submit={replace ? say.replace : say.enable}
-      onClose={props.onClose}
-      onSubmit={async () => {
-        const enabled = await ask(
+      onSubmit={() =>
+        ask(
           api.POST('/api/v1/accounts/{account}/encryption/{environment}/enable', {
             params: { path: { account, environment }, header },
             body: { encoding: encoding.value, replace, ...(grace.value !== '' && { grace: grace.value }) },
           }),
-        );
-        tellChanged(replace ? say.replaced(name) : say.enabled(name), enabled);
-        props.onDone(enabled);
-      }}
+        )
+      }
+      notice={replace ? say.replaced(name) : say.enabled(name)}
+      {...handlers}
     >
       <p>{replace ? say.replaceText : say.enableText}</p>
       {!replace && <p class="hint">{say.enableNew}</p>}
@@ -49,8 +45,8 @@ export function EnableEncryption(props: {
 }
 
 /** Switches encryption off, at once or after a grace for envelopes. */
-export function DisableEncryption(props: { encryption: Encryption; onClose: () => void; onDone: () => void }) {
-  const { account, environment, previous } = props.encryption;
+export function DisableEncryption({ encryption, ...handlers }: EncryptionDialogProps) {
+  const { account, environment, previous } = encryption;
   const grace = useSignal<GraceLength>('');
   const name = texts.environments[environment];
   return (
@@ -58,17 +54,16 @@ export function DisableEncryption(props: { encryption: Encryption; onClose: () =
       title={say.disableTitle(name)}
       submit={say.disable}
       danger
-      onClose={props.onClose}
-      onSubmit={async () => {
-        const disabled = await ask(
+      onSubmit={() =>
+        ask(
           api.POST('/api/v1/accounts/{account}/encryption/{environment}/disable', {
             params: { path: { account, environment } },
             body: grace.value === '' ? {} : { grace: grace.value },
           }),
-        );
-        tellChanged(say.disabled(name), disabled);
-        props.onDone();
-      }}
+        )
+      }
+      notice={say.disabled(name)}
+      {...handlers}
     >
       <p>{say.disableText}</p>
       {previous === null ? (
@@ -81,6 +76,45 @@ export function DisableEncryption(props: { encryption: Encryption; onClose: () =
       ) : (
         <p class="box warn">{say.disableInGrace}</p>
       )}
+    </Ask>
+  );
+}
+
+/** Puts the end of a grace to another time. */
+export function ChangeGrace({ encryption: { account, environment }, ...handlers }: EncryptionDialogProps) {
+  const length = useSignal<keyof typeof say.ends>('24');
+  return (
+    <Ask
+      title={say.extendTitle}
+      submit={say.extend}
+      onSubmit={() => {
+        const until = new Date(Date.now() + Number(length.value) * 3_600_000).toISOString();
+        const params = { path: { account, environment } };
+        return ask(api.POST('/api/v1/accounts/{account}/encryption/{environment}/grace', { params, body: { until } }));
+      }}
+      notice={say.extended}
+      {...handlers}
+    >
+      <Choice label={say.extendFor} of={length} options={say.ends} />
+    </Ask>
+  );
+}
+
+/** Ends a grace now. */
+export function EndGrace(props: EncryptionDialogProps & { accepts: keyof typeof say.endText; isUsed: boolean }) {
+  const { encryption, accepts, isUsed, ...handlers } = props;
+  const params = { path: { account: encryption.account, environment: encryption.environment } };
+  return (
+    <Ask
+      title={say.endTitle}
+      submit={say.end}
+      danger
+      onSubmit={() => ask(api.POST('/api/v1/accounts/{account}/encryption/{environment}/grace/end', { params }))}
+      notice={say.ended}
+      {...handlers}
+    >
+      <p>{say.endText[accepts]}</p>
+      {isUsed && <p class="box warn">{say.endUsed}</p>}
     </Ask>
   );
 }

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import type { EnabledEncryption, EnvironmentName } from '../api.ts';
+import type { Account, EnabledEncryption, Encryption } from '../api.ts';
 import type { Credentials } from '../envelope.ts';
 import { inFull } from '../dates.ts';
 import { mayChange } from '../session.ts';
@@ -8,28 +8,29 @@ import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Copy, Secret } from '../ui/copy.tsx';
 import { Dialog } from '../ui/dialog.tsx';
+import { Facts } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
 import { DisableEncryption, EnableEncryption } from './encryption-dialogs.tsx';
 import { Grace } from './grace.tsx';
-import type { AccountTab } from './account-tab.ts';
 import { Tester } from './tester.tsx';
 
 const say = texts.encryption;
 
 /** How an account encrypts in each environment, with the tester. */
-export function Encryptions({ account, loaded }: AccountTab) {
+export function Encryptions({ account, reload }: { account: Account; reload: () => Promise<void> }) {
   const shown = useSignal<EnabledEncryption | undefined>(undefined);
   const handedOver = useSignal<Credentials | undefined>(undefined);
+  const changed = (): void => void reload();
   const made = (enabled: EnabledEncryption): void => {
     shown.value = enabled;
     if (enabled.key !== undefined && enabled.iv !== undefined) handedOver.value = { key: enabled.key, iv: enabled.iv };
-    void loaded.reload();
+    changed();
   };
   return (
     <section aria-label={texts.pages.encryption}>
       <div class="columns">
-        {(['test', 'live'] as const).map((environment) => (
-          <InEnvironment key={environment} account={account} loaded={loaded} environment={environment} onMade={made} />
+        {[account.encryption.test, account.encryption.live].map((encryption) => (
+          <InEnvironment key={encryption.environment} encryption={encryption} onMade={made} onChanged={changed} />
         ))}
       </div>
       <Tester given={handedOver.value} />
@@ -38,26 +39,16 @@ export function Encryptions({ account, loaded }: AccountTab) {
   );
 }
 
-function InEnvironment(
-  props: AccountTab & { environment: EnvironmentName; onMade: (enabled: EnabledEncryption) => void },
-) {
-  const { account, loaded, environment, onMade } = props;
-  const asking = useSignal<'enable' | 'replace' | 'disable' | undefined>(undefined);
-  const encryption = account.encryption[environment];
+function InEnvironment(props: {
+  encryption: Encryption;
+  onMade: (enabled: EnabledEncryption) => void;
+  onChanged: () => void;
+}) {
+  const { encryption, onMade, onChanged } = props;
+  const asking = useSignal<'enable' | 'disable' | undefined>(undefined);
   const { enabled, previous } = encryption;
-  const name = texts.environments[environment];
-  const ask = (what: typeof asking.value) => (): void => {
-    asking.value = what;
-  };
-  const close = ask(undefined);
-  const made = (enabled: EnabledEncryption): void => {
-    close();
-    onMade(enabled);
-  };
-  const changed = (): void => {
-    close();
-    void loaded.reload();
-  };
+  const name = texts.environments[encryption.environment];
+  const dialog = { encryption, onClose: set(asking, undefined) };
   return (
     <section class="card" aria-label={name}>
       <div class="row between">
@@ -69,7 +60,7 @@ function InEnvironment(
           aria-checked={enabled}
           aria-label={say.switch(name)}
           disabled={!mayChange()}
-          onClick={ask(enabled ? 'disable' : 'enable')}
+          onClick={set(asking, enabled ? 'disable' : 'enable')}
         >
           <span class="knob" aria-hidden="true" />
           <span>{enabled ? say.on : say.off}</span>
@@ -77,25 +68,21 @@ function InEnvironment(
       </div>
       <p>{enabled ? say.onText : say.offText}</p>
       {enabled && (
-        <dl class="facts">
-          <dt>{say.made}</dt>
-          <dd>
-            <When date={encryption.created_at} never={texts.notRecorded} />
-          </dd>
-          <dt>{say.encoding}</dt>
-          <dd>{texts.encodings[encryption.encoding]}</dd>
-        </dl>
+        <Facts
+          facts={[
+            [say.made, <When date={encryption.created_at} never={texts.notRecorded} />],
+            [say.encoding, texts.encodings[encryption.encoding]],
+          ]}
+        />
       )}
-      {previous !== null && <Grace encryption={encryption} onChanged={changed} />}
+      {previous !== null && <Grace encryption={encryption} onDone={onChanged} />}
       {enabled && mayChange() && (
         <div class="row">
-          <button onClick={ask('replace')}>{say.replace}</button>
+          <button onClick={set(asking, 'enable')}>{say.replace}</button>
         </div>
       )}
-      {(asking.value === 'enable' || asking.value === 'replace') && (
-        <EnableEncryption encryption={encryption} onClose={close} onDone={made} />
-      )}
-      {asking.value === 'disable' && <DisableEncryption encryption={encryption} onClose={close} onDone={changed} />}
+      {asking.value === 'enable' && <EnableEncryption {...dialog} onDone={onMade} />}
+      {asking.value === 'disable' && <DisableEncryption {...dialog} onDone={onChanged} />}
     </section>
   );
 }

@@ -2,28 +2,22 @@ import { useSignal } from '@preact/signals';
 import { api, ask, type Encryption, type GraceUse as UseOfGrace } from '../api.ts';
 import { distance, inFull, now } from '../dates.ts';
 import { useLoad } from '../load.ts';
-import { tellChanged } from '../notices.ts';
 import { mayChange } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Ask } from '../ui/dialog.tsx';
-import { Choice } from '../ui/fields.tsx';
 import { When } from '../ui/when.tsx';
+import { ChangeGrace, EndGrace } from './encryption-dialogs.tsx';
 
 const say = texts.encryption;
 
 /** A grace: what it accepts, its end, whether it is still used, and the button to end it. */
-export function Grace({ encryption, onChanged }: { encryption: Encryption; onChanged: () => void }) {
+export function Grace({ encryption, onDone }: { encryption: Encryption; onDone: () => void }) {
   const asking = useSignal<'extend' | 'end' | undefined>(undefined);
   const { enabled, previous } = encryption;
   if (previous === null) return null;
   const accepts = enabled ? previous.accepts : 'envelopes';
-  const close = set(asking, undefined);
-  const done = (): void => {
-    close();
-    onChanged();
-  };
+  const dialog = { encryption, onDone, onClose: set(asking, undefined) };
   return (
     <div class="box warn grace">
       <p>
@@ -46,10 +40,8 @@ export function Grace({ encryption, onChanged }: { encryption: Encryption; onCha
           </button>
         </div>
       )}
-      {asking.value === 'extend' && <ChangeEnd encryption={encryption} onClose={close} onDone={done} />}
-      {asking.value === 'end' && (
-        <EndNow encryption={encryption} text={say.endText[accepts]} onClose={close} onDone={done} />
-      )}
+      {asking.value === 'extend' && <ChangeGrace {...dialog} />}
+      {asking.value === 'end' && <EndGrace {...dialog} accepts={accepts} isUsed={isStillUsed(previous.last_used_at)} />}
     </div>
   );
 }
@@ -73,59 +65,6 @@ function UsedBy({ encryption: { account, environment, enabled, created_at: since
         ))}
       </ul>
     </div>
-  );
-}
-
-interface GraceDialogProps {
-  readonly encryption: Encryption;
-  readonly onClose: () => void;
-  readonly onDone: () => void;
-}
-
-function ChangeEnd({ encryption: { account, environment }, onClose, onDone }: GraceDialogProps) {
-  const length = useSignal<keyof typeof say.ends>('24');
-  return (
-    <Ask
-      title={say.extendTitle}
-      submit={say.extend}
-      onClose={onClose}
-      onSubmit={async () => {
-        const until = new Date(Date.now() + Number(length.value) * 3_600_000).toISOString();
-        const changed = await ask(
-          api.POST('/api/v1/accounts/{account}/encryption/{environment}/grace', {
-            params: { path: { account, environment } },
-            body: { until },
-          }),
-        );
-        tellChanged(say.extended, changed);
-        onDone();
-      }}
-    >
-      <Choice label={say.extendFor} of={length} options={say.ends} />
-    </Ask>
-  );
-}
-
-function EndNow({ encryption, text, onClose, onDone }: GraceDialogProps & { text: string }) {
-  const { account, environment, previous } = encryption;
-  return (
-    <Ask
-      title={say.endTitle}
-      submit={say.end}
-      danger
-      onClose={onClose}
-      onSubmit={async () => {
-        const params = { path: { account, environment } };
-        const changed = await ask(
-          api.POST('/api/v1/accounts/{account}/encryption/{environment}/grace/end', { params }),
-        );
-        tellChanged(say.ended, changed);
-        onDone();
-      }}
-    >
-      <p>{text}</p>
-      {isStillUsed(previous?.last_used_at) && <p class="box warn">{say.endUsed}</p>}
-    </Ask>
   );
 }
 

@@ -1,5 +1,5 @@
-import { useSignal } from '@preact/signals';
-import type { ApiKey, IssuedKey } from '../api.ts';
+import { useSignal, type Signal } from '@preact/signals';
+import type { Account, ApiKey, IssuedKey } from '../api.ts';
 import { mayChange } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
@@ -10,7 +10,6 @@ import { Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
 import { inFull } from '../dates.ts';
 import { IssueKey, RevokeKey, RotateKey } from './key-dialogs.tsx';
-import type { AccountTab } from './account-tab.ts';
 import { Warnings } from './rotation.tsx';
 
 const say = texts.keys;
@@ -18,17 +17,17 @@ const say = texts.keys;
 type Asking = { readonly what: 'issue' } | { readonly what: 'rotate' | 'revoke'; readonly key: ApiKey };
 
 /** The API keys of an account. */
-export function Keys({ account, loaded }: AccountTab) {
+export function Keys({ account, reload }: { account: Account; reload: () => Promise<void> }) {
   const asking = useSignal<Asking | undefined>(undefined);
   const issued = useSignal<IssuedKey | undefined>(undefined);
   const showEnded = useSignal(false);
-  const ended = account.keys.filter(({ state }) => state !== 'valid');
-  const shown = showEnded.value ? account.keys : account.keys.filter(({ state }) => state === 'valid');
-  const close = set(asking, undefined);
+  const valid = account.keys.filter(({ state }) => state === 'valid');
+  const ended = account.keys.length - valid.length;
+  const onClose = set(asking, undefined);
+  const changed = (): void => void reload();
   const made = (key: IssuedKey): void => {
-    close();
     issued.value = key;
-    void loaded.reload();
+    changed();
   };
   const { value } = asking;
   return (
@@ -38,12 +37,12 @@ export function Keys({ account, loaded }: AccountTab) {
           <input
             type="checkbox"
             checked={showEnded.value}
-            disabled={ended.length === 0}
+            disabled={ended === 0}
             onChange={(event) => {
               showEnded.value = event.currentTarget.checked;
             }}
           />
-          {say.showEnded} ({ended.length})
+          {say.showEnded} ({ended})
         </label>
         {mayChange() && (
           <button class="primary" onClick={set(asking, { what: 'issue' })}>
@@ -51,38 +50,29 @@ export function Keys({ account, loaded }: AccountTab) {
           </button>
         )}
       </div>
-      {shown.length === 0 ? (
-        <p class="empty">{account.keys.length === 0 ? say.none : say.noneValid}</p>
-      ) : (
-        <KeyTable
-          keys={shown}
-          onAsk={(asked) => {
-            asking.value = asked;
-          }}
-        />
-      )}
-      {value?.what === 'issue' && <IssueKey account={account.id} onClose={close} onDone={made} />}
-      {value?.what === 'rotate' && <RotateKey apiKey={value.key} onClose={close} onDone={made} />}
-      {value?.what === 'revoke' && (
-        <RevokeKey
-          apiKey={value.key}
-          onClose={close}
-          onDone={() => {
-            close();
-            void loaded.reload();
-          }}
-        />
-      )}
+      <KeyTable
+        keys={showEnded.value ? account.keys : valid}
+        empty={account.keys.length === 0 ? say.none : say.noneValid}
+        asking={asking}
+      />
+      {value?.what === 'issue' && <IssueKey account={account.id} onClose={onClose} onDone={made} />}
+      {value?.what === 'rotate' && <RotateKey apiKey={value.key} onClose={onClose} onDone={made} />}
+      {value?.what === 'revoke' && <RevokeKey apiKey={value.key} onClose={onClose} onDone={changed} />}
       {issued.value !== undefined && <IssuedOnce issued={issued.value} onClose={set(issued, undefined)} />}
     </section>
   );
 }
 
-function KeyTable({ keys, onAsk }: { keys: readonly ApiKey[]; onAsk: (asked: Asking) => void }) {
+function KeyTable(props: { keys: readonly ApiKey[]; empty: string; asking: Signal<Asking | undefined> }) {
   const head = [say.id, say.environment, say.kind, say.state, say.age, say.lastUsed, say.expires];
   return (
-    <Table label={texts.pages.keys} head={mayChange() ? [...head, say.actions] : head}>
-      {keys.map((key) => (
+    <Table
+      label={texts.pages.keys}
+      head={mayChange() ? [...head, say.actions] : head}
+      rows={props.keys}
+      empty={props.empty}
+    >
+      {(key) => (
         <tr key={key.id}>
           <th scope="row">
             <code>{key.id}</code>
@@ -106,28 +96,21 @@ function KeyTable({ keys, onAsk }: { keys: readonly ApiKey[]; onAsk: (asked: Ask
           </td>
           {mayChange() && (
             <td class="actions">
-              {key.state === 'valid' && (
-                <>
+              {key.state === 'valid' &&
+                (['rotate', 'revoke'] as const).map((what) => (
                   <button
-                    class="small"
-                    aria-label={`${say.rotate} ${key.id}`}
-                    onClick={() => onAsk({ what: 'rotate', key })}
+                    key={what}
+                    class={what === 'rotate' ? 'small' : 'small danger-quiet'}
+                    aria-label={`${say[what]} ${key.id}`}
+                    onClick={set(props.asking, { what, key })}
                   >
-                    {say.rotate}
+                    {say[what]}
                   </button>
-                  <button
-                    class="small danger-quiet"
-                    aria-label={`${say.revoke} ${key.id}`}
-                    onClick={() => onAsk({ what: 'revoke', key })}
-                  >
-                    {say.revoke}
-                  </button>
-                </>
-              )}
+                ))}
             </td>
           )}
         </tr>
-      ))}
+      )}
     </Table>
   );
 }

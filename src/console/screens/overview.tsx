@@ -1,12 +1,11 @@
-import { Fragment } from 'preact';
 import { api, ask, type Overview } from '../api.ts';
 import { now } from '../dates.ts';
 import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
-import { Badge, type Tone } from '../ui/badge.tsx';
+import { Badge } from '../ui/badge.tsx';
 import { Chart } from '../ui/chart.tsx';
-import { Section, Show, Table } from '../ui/states.tsx';
+import { Facts, Problems, Section, Show, Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
 import { Graces } from './rotation.tsx';
 
@@ -45,69 +44,36 @@ export function State({ overview }: { overview: Overview }) {
   return (
     <section class="card" aria-label={say.state}>
       <h2>{say.state}</h2>
-      <dl class="facts">
-        <Fact name={say.ready} tone={ready ? 'good' : 'bad'} text={ready ? say.isReady : say.isNotReady} />
-        <Fact name={say.configuration} {...inForce(configuration.in_force)} />
-        {accountsFile !== null && <Fact name={say.accountsFile} {...inForce(accountsFile.in_force)} />}
-        {database !== null && (
-          <Fact
-            name={say.database}
-            tone={database.connected ? 'good' : 'bad'}
-            text={database.connected ? say.connected : say.notConnected}
-          />
-        )}
-        <dt>{say.masterKeys}</dt>
-        <dd>{masterKeys === 0 ? say.noMasterKey : masterKeys}</dd>
-        <dt>{say.certificates}</dt>
-        <dd>
-          {overview.certificates.length === 0 && texts.nothing}
-          {overview.certificates.map(({ certificate, expires_at: expires }) => (
-            <span key={certificate} class="block">
-              <Badge tone={Date.parse(expires) < now.value + expiring ? 'warn' : 'plain'}>
-                <code>{certificate}</code>
-              </Badge>{' '}
-              <When date={expires} />
-            </span>
-          ))}
-        </dd>
-        <dt>{say.version}</dt>
-        <dd>{overview.version}</dd>
-      </dl>
+      <Facts
+        facts={[
+          [say.ready, verdict(ready, say.isReady, say.isNotReady)],
+          [say.configuration, verdict(configuration.in_force, say.inForce, say.notInForceShort)],
+          [say.accountsFile, accountsFile && verdict(accountsFile.in_force, say.inForce, say.notInForceShort)],
+          [say.database, database && verdict(database.connected, say.connected, say.notConnected)],
+          [say.masterKeys, masterKeys === 0 ? say.noMasterKey : masterKeys],
+          [say.certificates, <Certificates certificates={overview.certificates} />],
+          [say.version, overview.version],
+        ]}
+      />
       <Problems title={say.notInForce} problems={[...configuration.problems, ...(accountsFile?.problems ?? [])]} />
     </section>
   );
 }
 
-function inForce(isInForce: boolean): { tone: Tone; text: string } {
-  return isInForce ? { tone: 'good', text: say.inForce } : { tone: 'bad', text: say.notInForceShort };
+function verdict(isGood: boolean, good: string, bad: string) {
+  return <Badge tone={isGood ? 'good' : 'bad'}>{isGood ? good : bad}</Badge>;
 }
 
-function Fact({ name, tone, text }: { name: string; tone: Tone; text: string }) {
-  return (
-    <>
-      <dt>{name}</dt>
-      <dd>
-        <Badge tone={tone}>{text}</Badge>
-      </dd>
-    </>
-  );
-}
-
-/** Reasons, in a list. */
-export function Problems({ title, problems }: { title: string; problems: readonly string[] }) {
-  if (problems.length === 0) return null;
-  return (
-    <div class="box bad">
-      <p>{title}</p>
-      <ul>
-        {problems.map((problem) => (
-          <li key={problem}>
-            <code>{problem}</code>
-          </li>
-        ))}
-      </ul>
-    </div>
-  );
+function Certificates({ certificates }: Pick<Overview, 'certificates'>) {
+  if (certificates.length === 0) return <>{texts.nothing}</>;
+  return certificates.map(({ certificate, expires_at: expires }) => (
+    <span key={certificate} class="block">
+      <Badge tone={Date.parse(expires) < now.value + expiring ? 'warn' : 'plain'}>
+        <code>{certificate}</code>
+      </Badge>{' '}
+      <When date={expires} />
+    </span>
+  ));
 }
 
 function Limits({ limits }: { limits: Overview['limits'] }) {
@@ -133,24 +99,18 @@ function Limits({ limits }: { limits: Overview['limits'] }) {
 }
 
 function Counts({ counts }: { counts: NonNullable<Overview['counts']> }) {
-  const facts: readonly (readonly [name: string, count: number])[] = [
-    [say.accounts, counts.accounts],
-    [say.encrypting, counts.accounts_encrypting],
-    [say.keysDue, counts.keys_due],
-    [say.keysExpiring, counts.keys_expiring],
-    [say.credentialsDue, counts.credentials_due],
-  ];
   return (
     <section class="card" aria-label={texts.pages.accounts}>
       <h2>{texts.pages.accounts}</h2>
-      <dl class="facts">
-        {facts.map(([name, count]) => (
-          <Fragment key={name}>
-            <dt>{name}</dt>
-            <dd>{count.toLocaleString('en')}</dd>
-          </Fragment>
-        ))}
-      </dl>
+      <Facts
+        facts={[
+          [say.accounts, counts.accounts.toLocaleString('en')],
+          [say.encrypting, counts.accounts_encrypting.toLocaleString('en')],
+          [say.keysDue, counts.keys_due.toLocaleString('en')],
+          [say.keysExpiring, counts.keys_expiring.toLocaleString('en')],
+          [say.credentialsDue, counts.credentials_due.toLocaleString('en')],
+        ]}
+      />
       <a href={linkTo('rotation')}>{texts.pages.rotation}</a>
     </section>
   );
@@ -204,31 +164,25 @@ function ByCode({ minutes }: { minutes: Overview['last_hour'] }) {
 
 function Failures() {
   const loaded = useLoad(() => ask(api.GET('/api/v1/failures')), '', 10_000);
+  const head = [say.account, texts.keys.environment, say.refusals, say.requests, say.unopened];
   return (
     <Section title={say.failures} intro={say.failuresIntro}>
       <Show loaded={loaded}>
-        {({ failures }) =>
-          failures.length === 0 ? (
-            <p class="empty">{say.noFailures}</p>
-          ) : (
-            <Table
-              label={say.failures}
-              head={[say.account, texts.keys.environment, say.refusals, say.requests, say.unopened]}
-            >
-              {failures.map(({ account, environment, refusals, requests, unopened }) => (
-                <tr key={`${account} ${environment}`}>
-                  <th scope="row">
-                    <a href={linkTo('accounts', account, 'activity')}>{account}</a>
-                  </th>
-                  <td>{texts.environments[environment]}</td>
-                  <td>{refusals}</td>
-                  <td>{requests}</td>
-                  <td>{unopened}</td>
-                </tr>
-              ))}
-            </Table>
-          )
-        }
+        {({ failures }) => (
+          <Table label={say.failures} head={head} rows={failures} empty={say.noFailures}>
+            {({ account, environment, refusals, requests, unopened }) => (
+              <tr key={`${account} ${environment}`}>
+                <th scope="row">
+                  <a href={linkTo('accounts', account, 'activity')}>{account}</a>
+                </th>
+                <td>{texts.environments[environment]}</td>
+                <td>{refusals}</td>
+                <td>{requests}</td>
+                <td>{unopened}</td>
+              </tr>
+            )}
+          </Table>
+        )}
       </Show>
     </Section>
   );

@@ -36,17 +36,11 @@ function DueKeys() {
         ask={(after) => ask(api.GET('/api/v1/keys/due', { params: { query: { limit: 50, ...after } } }))}
         every={30_000}
       >
-        {({ keys }) =>
-          keys.length === 0 ? (
-            <p class="empty">{say.noKeys}</p>
-          ) : (
-            <Table label={say.keys} head={head}>
-              {keys.map((key) => (
-                <KeyRow key={`${key.account} ${key.id}`} apiKey={key} />
-              ))}
-            </Table>
-          )
-        }
+        {({ keys }) => (
+          <Table label={say.keys} head={head} rows={keys} empty={say.noKeys}>
+            {(key) => <KeyRow key={`${key.account} ${key.id}`} apiKey={key} />}
+          </Table>
+        )}
       </Pages>
     </Section>
   );
@@ -95,35 +89,32 @@ export function Warnings({ apiKey }: { apiKey: ApiKey }) {
  * @param props.every how often it is asked for, in milliseconds
  */
 export function Graces({ every }: { every: number }) {
+  const head = [say.account, texts.keys.environment, say.accepts, say.ends, say.use];
   return (
     <Section title={say.graces} intro={say.gracesIntro}>
       <Pages
         ask={(after) => ask(api.GET('/api/v1/graces', { params: { query: { limit: 50, ...after } } }))}
         every={every}
       >
-        {({ graces }) =>
-          graces.length === 0 ? (
-            <p class="empty">{say.noGraces}</p>
-          ) : (
-            <Table label={say.graces} head={[say.account, texts.keys.environment, say.accepts, say.ends, say.use]}>
-              {graces.map(({ account, environment, enabled, previous }) => (
-                <tr key={`${account} ${environment}`}>
-                  <th scope="row">
-                    <a href={linkTo('accounts', account, 'encryption')}>{account}</a>
-                  </th>
-                  <td>{texts.environments[environment]}</td>
-                  <td>{texts.encryption.accepts[enabled ? (previous?.accepts ?? 'credentials') : 'envelopes']}</td>
-                  <td>
-                    <When date={previous?.until} />
-                  </td>
-                  <td>
-                    <GraceUse lastUsed={previous?.last_used_at} />
-                  </td>
-                </tr>
-              ))}
-            </Table>
-          )
-        }
+        {({ graces }) => (
+          <Table label={say.graces} head={head} rows={graces} empty={say.noGraces}>
+            {({ account, environment, enabled, previous }) => (
+              <tr key={`${account} ${environment}`}>
+                <th scope="row">
+                  <a href={linkTo('accounts', account, 'encryption')}>{account}</a>
+                </th>
+                <td>{texts.environments[environment]}</td>
+                <td>{texts.encryption.accepts[enabled ? (previous?.accepts ?? 'credentials') : 'envelopes']}</td>
+                <td>
+                  <When date={previous?.until} />
+                </td>
+                <td>
+                  <GraceUse lastUsed={previous?.last_used_at} />
+                </td>
+              </tr>
+            )}
+          </Table>
+        )}
       </Pages>
     </Section>
   );

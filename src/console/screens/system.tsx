@@ -2,9 +2,9 @@ import { api, ask, type Member, type Overview } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Section, Show, Table } from '../ui/states.tsx';
+import { Facts, Problems, Section, Show, Table } from '../ui/states.tsx';
 import { When } from '../ui/when.tsx';
-import { Problems, State } from './overview.tsx';
+import { State } from './overview.tsx';
 
 const say = texts.system;
 
@@ -35,20 +35,12 @@ function Loaded({ overview }: { overview: Overview }) {
   return (
     <section class="card" aria-label={say.loaded}>
       <h2>{say.loaded}</h2>
-      <dl class="facts">
-        <dt>{texts.overview.configuration}</dt>
-        <dd>
-          <When date={configuration.loaded_at} />
-        </dd>
-        {accountsFile !== null && (
-          <>
-            <dt>{texts.overview.accountsFile}</dt>
-            <dd>
-              <When date={accountsFile.loaded_at} />
-            </dd>
-          </>
-        )}
-      </dl>
+      <Facts
+        facts={[
+          [texts.overview.configuration, <When date={configuration.loaded_at} />],
+          [texts.overview.accountsFile, accountsFile && <When date={accountsFile.loaded_at} />],
+        ]}
+      />
       {configuration.needs_restart.length === 0 ? (
         <p class="hint">{say.noRestart}</p>
       ) : (
@@ -60,8 +52,8 @@ function Loaded({ overview }: { overview: Overview }) {
 
 function Members({ members }: { members: readonly Member[] }) {
   return (
-    <Table label={say.configuration} head={[say.member, say.value, say.source, say.change]}>
-      {members.map(({ member, value, secret, source, needs_restart: needsRestart }) => (
+    <Table label={say.configuration} head={[say.member, say.value, say.source, say.change]} rows={members}>
+      {({ member, value, secret, source, needs_restart: needsRestart }) => (
         <tr key={member}>
           <th scope="row">
             <code>{member}</code>
@@ -74,7 +66,7 @@ function Members({ members }: { members: readonly Member[] }) {
           </td>
           <td>{needsRestart ? <Badge tone="warn">{say.restart}</Badge> : <span class="faint">{say.atOnce}</span>}</td>
         </tr>
-      ))}
+      )}
     </Table>
   );
 }

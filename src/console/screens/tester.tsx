@@ -1,72 +1,24 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { api, ask, refusalOf } from '../api.ts';
-import { dataOf, faultOf, isJson, open, seal, type Credentials, type Encoding, type Fault } from '../envelope.ts';
+import { api, ask, Refused } from '../api.ts';
+import { dataOf, faultOf, isJson, open, seal, type Credentials, type Encoding } from '../envelope.ts';
+import { setText } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Copy } from '../ui/copy.tsx';
 import { Choice, Field, TextField, type TextProps } from '../ui/fields.tsx';
 
 const say = texts.tester;
 
-type Outcome = { readonly tone: 'good' | 'warn' | 'bad'; readonly text: string } | undefined;
+interface Outcome {
+  readonly tone: 'good' | 'warn' | 'bad';
+  readonly text: string;
+  /** Whether the sidecar can be asked why the envelope does not open. */
+  readonly unopened?: boolean;
+}
 
-/** Seals and opens in the browser. */
+/** Seals and opens in the browser. @param props.given credentials that were just made */
 export function Tester({ given }: { given: Credentials | undefined }) {
-  const key = useSignal('');
-  const iv = useSignal('');
-  const text = useSignal('{"amount":1000,"currency":"USD"}');
-  const envelope = useSignal('');
-  const encoding = useSignal<Encoding>('hex');
-  const outcome = useSignal<Outcome>(undefined);
-  const unopened = useSignal(false);
-  useEffect(() => {
-    if (given === undefined) return;
-    key.value = given.key;
-    iv.value = given.iv;
-  }, [given, key, iv]);
-
-  const failed = (fault: Fault): void => {
-    outcome.value = { tone: 'bad', text: say.faults[fault] };
-  };
-  const credentials = (): Credentials | undefined => {
-    const entered = { key: key.value, iv: iv.value };
-    const fault = faultOf(entered);
-    if (fault === undefined) return entered;
-    failed(fault);
-    return undefined;
-  };
-  const sealText = async (): Promise<void> => {
-    unopened.value = false;
-    const entered = credentials();
-    if (entered === undefined) return;
-    envelope.value = JSON.stringify({ data: await seal(text.value, entered, encoding.value) });
-    outcome.value = isJson(text.value) ? { tone: 'good', text: say.sealed } : { tone: 'warn', text: say.notJson };
-  };
-  const findCause = async (): Promise<void> => {
-    const entered = credentials();
-    const data = dataOf(envelope.value.trim());
-    if (entered === undefined || data === undefined) return;
-    const refused = await refusalOf(async () => {
-      const { cause } = await ask(api.POST('/api/v1/diagnosis', { body: { ...entered, data } }));
-      outcome.value = cause === null ? { tone: 'good', text: say.opened } : { tone: 'bad', text: say.cause(cause) };
-      unopened.value = false;
-    });
-    if (refused === undefined) return;
-    outcome.value = { tone: 'bad', text: refused.code === 'unreachable' ? texts.unreachableShort : refused.message };
-  };
-  const openEnvelope = async (): Promise<void> => {
-    const entered = credentials();
-    if (entered === undefined) return;
-    const opened = await open(envelope.value, entered);
-    unopened.value = 'fault' in opened && opened.fault !== 'data_missing';
-    if ('fault' in opened) {
-      failed(opened.fault);
-      return;
-    }
-    text.value = opened.text;
-    outcome.value = { tone: 'good', text: say.opened };
-  };
-
+  const { key, iv, text, envelope, encoding, outcome, ...tester } = useTester(given);
   return (
     <section class="card" aria-label={say.title}>
       <h2>{say.title}</h2>
@@ -79,14 +31,14 @@ export function Tester({ given }: { given: Credentials | undefined }) {
         <div>
           <Text label={say.text} of={text} />
           <div class="row">
-            <button onClick={() => void sealText()}>{say.seal}</button>
+            <button onClick={() => void tester.seal()}>{say.seal}</button>
             <Copy text={text.value} of={say.text} />
           </div>
         </div>
         <div>
           <Text label={say.envelope} of={envelope} />
           <div class="row">
-            <button onClick={() => void openEnvelope()}>{say.open}</button>
+            <button onClick={() => void tester.open()}>{say.open}</button>
             <Copy text={envelope.value} of={say.envelope} />
             <span class="grow" />
             <Choice label={say.encoding} of={encoding} options={texts.encodings} />
@@ -96,9 +48,9 @@ export function Tester({ given }: { given: Credentials | undefined }) {
       <div role="status" aria-live="polite">
         {outcome.value !== undefined && <p class={`box ${outcome.value.tone}`}>{outcome.value.text}</p>}
       </div>
-      {unopened.value && (
+      {outcome.value?.unopened === true && (
         <div class="row">
-          <button onClick={() => void findCause()}>{say.findCause}</button>
+          <button onClick={() => void tester.findCause()}>{say.findCause}</button>
           <span class="hint">{say.findCauseHint}</span>
         </div>
       )}
@@ -106,20 +58,59 @@ export function Tester({ given }: { given: Credentials | undefined }) {
   );
 }
 
+/** The contents of the tester's fields, and its actions. */
+function useTester(given: Credentials | undefined) {
+  const key = useSignal('');
+  const iv = useSignal('');
+  const text = useSignal('{"amount":1000,"currency":"USD"}');
+  const envelope = useSignal('');
+  const encoding = useSignal<Encoding>('hex');
+  const outcome = useSignal<Outcome | undefined>(undefined);
+  useEffect(() => {
+    if (given === undefined) return;
+    key.value = given.key;
+    iv.value = given.iv;
+  }, [given, key, iv]);
+
+  /** Runs an action with the key and the IV, unless one of them is wrong, and shows the outcome. */
+  const run = async (action: (credentials: Credentials) => Promise<Outcome>): Promise<void> => {
+    const credentials = { key: key.value, iv: iv.value };
+    const fault = faultOf(credentials);
+    outcome.value = fault === undefined ? await action(credentials) : { tone: 'bad', text: say.faults[fault] };
+  };
+  const sealText = async (credentials: Credentials): Promise<Outcome> => {
+    envelope.value = JSON.stringify({ data: await seal(text.value, credentials, encoding.value) });
+    return isJson(text.value) ? { tone: 'good', text: say.sealed } : { tone: 'warn', text: say.notJson };
+  };
+  const openEnvelope = async (credentials: Credentials): Promise<Outcome> => {
+    const opened = await open(envelope.value, credentials);
+    if ('fault' in opened) {
+      return { tone: 'bad', text: say.faults[opened.fault], unopened: opened.fault !== 'data_missing' };
+    }
+    text.value = opened.text;
+    return { tone: 'good', text: say.opened };
+  };
+  const diagnose = async (credentials: Credentials): Promise<Outcome> => {
+    const data = dataOf(envelope.value.trim());
+    if (data === undefined) return { tone: 'bad', text: say.faults.data_missing };
+    try {
+      const { cause } = await ask(api.POST('/api/v1/diagnosis', { body: { ...credentials, data } }));
+      return cause === null ? { tone: 'good', text: say.opened } : { tone: 'bad', text: say.cause(cause) };
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      const text = error.code === 'unreachable' ? texts.unreachableShort : error.message;
+      return { tone: 'bad', text, unopened: true };
+    }
+  };
+  const actions = { seal: () => run(sealText), open: () => run(openEnvelope), findCause: () => run(diagnose) };
+  return { key, iv, text, envelope, encoding, outcome, ...actions };
+}
+
 function Text({ label, of }: TextProps) {
   return (
     <Field label={label}>
       {(control) => (
-        <textarea
-          {...control}
-          class="code"
-          rows={5}
-          value={of.value}
-          spellcheck={false}
-          onInput={(event) => {
-            of.value = event.currentTarget.value;
-          }}
-        />
+        <textarea {...control} class="code" rows={5} value={of.value} spellcheck={false} onInput={setText(of)} />
       )}
     </Field>
   );

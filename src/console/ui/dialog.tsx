@@ -2,8 +2,9 @@ import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { refusalOf, type Refused } from '../api.ts';
+import { tellChanged } from '../notices.ts';
 import { texts } from '../texts.ts';
-import { Problem } from './problem.tsx';
+import { Problem } from './states.tsx';
 
 /**
  * A modal dialog, open as long as it is rendered.
@@ -44,17 +45,27 @@ export function Dialog(props: { title: string; onClose?: (() => void) | undefine
   );
 }
 
-/** A dialog that asks for confirmation. If the action is refused, it stays open and shows the reason. */
-export function Ask(props: {
-  title: string;
-  submit: string;
-  danger?: boolean;
-  /** Whether the input is sufficient. */
-  ready?: boolean;
-  onSubmit: () => Promise<void>;
-  onClose: () => void;
-  children: ComponentChildren;
-}) {
+/** The props of a dialog for a change. */
+export interface DialogHandlers<Changed> {
+  readonly onClose: () => void;
+  /** Called after the change, when the dialog is closed. */
+  readonly onDone: (changed: Changed) => void;
+}
+
+/** A dialog for a change. It closes after the change; if the change is refused, it stays open and shows the reason. */
+export function Ask<Changed extends { readonly in_force: boolean }>(
+  props: DialogHandlers<Changed> & {
+    title: string;
+    submit: string;
+    danger?: boolean;
+    /** Whether the input is sufficient. */
+    ready?: boolean;
+    onSubmit: () => Promise<Changed>;
+    /** The message after the change. */
+    notice: string;
+    children: ComponentChildren;
+  },
+) {
   const busy = useSignal(false);
   const refused = useSignal<Refused | undefined>(undefined);
   const submit = async (): Promise<void> => {
@@ -62,7 +73,12 @@ export function Ask(props: {
     busy.value = true;
     refused.value = undefined;
     try {
-      refused.value = await refusalOf(props.onSubmit);
+      refused.value = await refusalOf(async () => {
+        const changed = await props.onSubmit();
+        props.onClose();
+        props.onDone(changed);
+        tellChanged(props.notice, changed);
+      });
     } finally {
       busy.value = false;
     }

@@ -1,18 +1,14 @@
 import type { Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId } from 'preact/hooks';
-
-/** What `Field` gives to the control that it labels. */
-export interface Labelled {
-  readonly id: string;
-  readonly 'aria-describedby': string | undefined;
-}
+import { setText } from '../set.ts';
 
 /** A labelled control, with a line of explanation below it. */
 export function Field(props: {
   label: string;
   hint?: string | undefined;
-  children: (control: Labelled) => ComponentChildren;
+  /** Gets the attributes that connect the control with its label and its hint. */
+  children: (control: { id: string; 'aria-describedby': string | undefined }) => ComponentChildren;
 }) {
   const id = useId();
   const hintId = `${id}-hint`;
@@ -40,9 +36,7 @@ export function TextField({ label, hint, of, code = false }: TextProps & { code?
           value={of.value}
           autocomplete="off"
           spellcheck={false}
-          onInput={(event) => {
-            of.value = event.currentTarget.value;
-          }}
+          onInput={setText(of)}
         />
       )}
     </Field>

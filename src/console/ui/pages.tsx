@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useLoad } from '../load.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
-import { Show, Unreadable } from './states.tsx';
+import { Problems, Show } from './states.tsx';
 
 /** A page of a list of the API. */
 interface Page {
@@ -33,7 +33,7 @@ export function Pages<Data extends Page>(props: {
     <Show loaded={loaded}>
       {(page) => (
         <>
-          <Unreadable problems={page.unreadable} />
+          <Problems title={texts.unreadable} problems={page.unreadable} />
           {props.children(page)}
           {(after.value !== undefined || page.next !== null) && (
             <div class="row end">
