@@ -62,6 +62,7 @@ COPY --from=dependencies /app/node_modules node_modules
 COPY --from=dependencies /app/sbom.cdx.json ./
 COPY package.json LICENSE ./
 COPY config/sidecar.schema.json config/accounts.schema.json config/
+COPY config/new config/new
 COPY --from=build /app/bin bin
 COPY --from=build /app/dist dist
 COPY --from=build /app/compile-cache compile-cache

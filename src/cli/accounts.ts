@@ -1,4 +1,4 @@
-import { Option, type Command } from 'commander';
+import { Option } from 'commander';
 import { accountName } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { accountFilters, type AccountFilter } from '../accounts/conditions.ts';
@@ -6,17 +6,14 @@ import { migrate } from '../accounts/postgres/migrate.ts';
 import type { AccountView } from '../accounts/views.ts';
 import { addTransferCommands } from './accounts-transfer.ts';
 import { CommandFailed } from './command-failed.ts';
-import { exitCodes, type CliIo } from './io.ts';
+import { exitCodes } from './io.ts';
 import { keysTable } from './keys.ts';
 import { accountArgument, readAs } from './options.ts';
-import { storeCommands, type SetExitCode } from './store-command.ts';
+import type { AddStoreCommand } from './store-command.ts';
 import { members } from './table.ts';
 
 /** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
-export function addAccountCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const group = program.command('accounts').description('add, list, change, import and export accounts');
-  const add = storeCommands(group, io, setExitCode);
-
+export function addAccountCommands(add: AddStoreCommand): void {
   add('list', 'list accounts')
     .option('--search <text>', 'only accounts whose id or name contains this text, in any letter case')
     .addOption(
@@ -71,11 +68,7 @@ export function addAccountCommands(program: Command, io: CliIo, setExitCode: Set
       .addArgument(accountArgument('<id>'))
       .run(async ({ operations, actor, show }, id: string) => {
         const view = await operations.setActive(id, isActive, { actor });
-        await show(
-          view,
-          () => `${id} is ${isActive ? 'active' : 'not active'}.
-`,
-        );
+        await show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
       });
   }
 

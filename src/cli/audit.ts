@@ -1,9 +1,8 @@
-import { Option, type Command } from 'commander';
+import { Option } from 'commander';
 import { identifier } from '../accounts/file/schema.ts';
 import { instant } from '../input/kinds.ts';
-import type { CliIo } from './io.ts';
 import { readAs } from './options.ts';
-import { storeCommands, type SetExitCode } from './store-command.ts';
+import type { AddStoreCommand } from './store-command.ts';
 
 interface Options {
   readonly account?: string;
@@ -11,8 +10,7 @@ interface Options {
 }
 
 /** Adds `audit list`. */
-export function addAuditCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const add = storeCommands(program.command('audit').description('show the audit trail'), io, setExitCode);
+export function addAuditCommands(add: AddStoreCommand): void {
   add('list', 'list changes of accounts, oldest first')
     .addOption(new Option('--account <id>', 'only changes of this account').argParser(readAs(identifier)))
     .addOption(

@@ -5,13 +5,10 @@ import type { Credentials, FormatName } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import { codecOf, parseCredentials } from '../envelope/formats.ts';
 import { hintForBody } from '../envelope/hints.ts';
-import { openEnvelope } from '../envelope/envelope.ts';
-import type { OpenFailure } from '../envelope/envelope.ts';
+import { openEnvelope, type OpenFailure } from '../envelope/envelope.ts';
 import { isJson } from '../envelope/json.ts';
-import { CommandFailed } from './command-failed.ts';
-import { complain } from './complain.ts';
-import { exitCodes } from './io.ts';
-import type { CliIo } from './io.ts';
+import { CommandFailed, exitCodeOf } from './command-failed.ts';
+import { exitCodes, type CliIo } from './io.ts';
 
 /** The parts of the process that these commands use. */
 type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'stderr' | 'env'>;
@@ -25,40 +22,26 @@ export interface CipherOptions {
 
 /** `seal`: a JSON document on stdin, its envelope and a newline on stdout. Returns the exit code, as `open` does. */
 export async function seal(io: CipherIo, options: CipherOptions & { readonly encoding: Encoding }): Promise<number> {
-  return run(io, 'seal', options, (input, credentials) => {
+  return exitCodeOf(io, 'seal', async () => {
+    const credentials = await readCredentials(io, options);
+    const input = await buffer(io.stdin);
     if (!isJson(input)) throw new CommandFailed('stdin is not a JSON document in UTF-8');
-    return `${codecOf(credentials, options.encoding).seal(input)}\n`;
+    await io.stdout.write(`${codecOf(credentials, options.encoding).seal(input)}\n`);
   });
 }
 
 /** `open`: an envelope, or the bare string out of one, on stdin; the plaintext byte for byte on stdout. */
 export async function open(io: CipherIo, options: CipherOptions): Promise<number> {
-  return run(io, 'open', options, (input, credentials) => {
+  return exitCodeOf(io, 'open', async () => {
+    const opener = codecOf(await readCredentials(io, options), 'hex');
+    const input = await buffer(io.stdin);
     const text = input.toString().trim();
     const isBare = !text.startsWith('{');
     const body = isBare ? Buffer.from(JSON.stringify({ data: text })) : input;
-    const opener = codecOf(credentials, 'hex');
     const result = openEnvelope(body, [opener]);
     if ('code' in result) throw new CommandFailed(explain(result, body, opener));
-    return result.plaintext;
+    await io.stdout.write(result.plaintext);
   });
-}
-
-async function run(
-  io: CipherIo,
-  command: string,
-  options: CipherOptions,
-  work: (input: Buffer, credentials: Credentials) => string | Buffer,
-): Promise<number> {
-  try {
-    const credentials = await readCredentials(io, options);
-    await io.stdout.write(work(await buffer(io.stdin), credentials));
-    return exitCodes.done;
-  } catch (error) {
-    if (!(error instanceof CommandFailed)) throw error;
-    await complain(io, `${command}: ${error.message}\n`);
-    return error.exitCode;
-  }
 }
 
 async function readCredentials(io: CipherIo, options: CipherOptions): Promise<Credentials> {

@@ -1,9 +1,9 @@
 import { drainTokenFile, readDrainToken } from '../admin/drain-token.ts';
 import { loadAdmin } from '../config/load.ts';
 import { http } from '../http.ts';
-import { complain } from './complain.ts';
+import { CommandFailed, exitCodeOf } from './command-failed.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
-import { exitCodes, type CliIo } from './io.ts';
+import type { CliIo } from './io.ts';
 
 /**
  * `drain`: begins the drain of the sidecar that runs on this configuration and returns when nothing is in flight or
@@ -12,13 +12,12 @@ import { exitCodes, type CliIo } from './io.ts';
 export async function drain(io: CliIo, configFile: string): Promise<number> {
   const admin = loadAdmin(configFile, io.env);
   if (!('port' in admin)) return invalidConfiguration(io, admin);
-  const result = await begin(drainTokenFile(configFile, io.env), loopbackOf(admin.host), admin.port);
-  if (result === 200) return exitCodes.done;
-  await complain(
-    io,
-    `drain: ${typeof result === 'number' ? `the admin listener responded with status ${result}` : result}\n`,
-  );
-  return exitCodes.failed;
+  return exitCodeOf(io, 'drain', async () => {
+    // Without a token there may be no sidecar; the request will show that.
+    const token = (await readToken(drainTokenFile(configFile, io.env))) ?? '';
+    const status = await post(loopbackOf(admin.host), admin.port, token);
+    if (status !== 200) throw new CommandFailed(`the admin listener responded with status ${status}`);
+  });
 }
 
 /** The address of the admin listener: loopback if it listens on all addresses, because it accepts a drain only from there. */
@@ -27,26 +26,27 @@ function loopbackOf(host: string): string {
   return host === '::' ? '::1' : host;
 }
 
-/** @returns the status of the response, or why there is none */
-async function begin(tokenFile: string, host: string, port: number): Promise<number | string> {
+async function readToken(file: string): Promise<string | undefined> {
   try {
-    // Without a token there may be no sidecar; the request will show that.
-    return await post(host, port, (await readDrainToken(tokenFile)) ?? '');
+    return await readDrainToken(file);
   } catch (error) {
-    return `cannot read the token: ${(error as Error).message}`;
+    throw new CommandFailed(`cannot read the token: ${(error as Error).message}`);
   }
 }
 
-function post(host: string, port: number, token: string): Promise<number | string> {
+/** @returns the status of the response */
+function post(host: string, port: number, token: string): Promise<number> {
   const headers = { Authorization: `Bearer ${token}` };
-  return new Promise((resolve) => {
+  return new Promise((resolve, reject) => {
     http
       .request({ host, port, path: '/drain', method: 'POST', headers, agent: false }, (res) => {
         res.resume();
         resolve(res.statusCode ?? 0);
       })
       // If a name has several addresses, the message is empty.
-      .on('error', (error: Error & { code?: string }) => resolve(error.message || (error.code ?? error.name)))
+      .on('error', ({ message, code, name }: NodeJS.ErrnoException) =>
+        reject(new CommandFailed(message || (code ?? name))),
+      )
       .end();
   });
 }

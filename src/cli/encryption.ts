@@ -1,12 +1,12 @@
-import { Option, type Command } from 'commander';
+import { Option } from 'commander';
 import { grace } from '../accounts/durations.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnabledView, EncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { CommandFailed } from './command-failed.ts';
-import { exitCodes, type CliIo } from './io.ts';
+import { exitCodes } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
-import { storeCommands, type AddStoreCommand, type SetExitCode } from './store-command.ts';
+import type { AddStoreCommand } from './store-command.ts';
 import { members, minute } from './table.ts';
 import { instant } from '../input/kinds.ts';
 
@@ -16,9 +16,7 @@ interface Options {
 type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: number; readonly replace?: true };
 
 /** Adds `encryption enable|disable|grace|show`. */
-export function addEncryptionCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const group = program.command('encryption').description('enable, disable and show the encryption of an account');
-  const add = storeCommands(group, io, setExitCode);
+export function addEncryptionCommands(add: AddStoreCommand): void {
   const command: AddStoreCommand = (name, description) =>
     add(name, description).addArgument(accountArgument('<account>')).addOption(environmentOption());
 

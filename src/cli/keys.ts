@@ -1,5 +1,5 @@
 import { text } from 'node:stream/consumers';
-import { Argument, Option, type Command } from 'commander';
+import { Argument, Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { lifetime, overlap } from '../accounts/durations.ts';
 import { hashOf, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
@@ -10,13 +10,11 @@ import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
-import { storeCommands, type SetExitCode, type StoreSession } from './store-command.ts';
+import type { AddStoreCommand, StoreSession } from './store-command.ts';
 import { day, members, minute, table } from './table.ts';
 
 /** Adds `keys issue|list|find|due|rotate|revoke`. */
-export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
-  const group = program.command('keys').description('issue, list, find, rotate and revoke API keys');
-  const add = storeCommands(group, io, setExitCode);
+export function addKeyCommands(add: AddStoreCommand): void {
   const key = (): Argument => new Argument('<key>', 'the id of the key, or the key itself');
 
   add('issue', 'create a key and show it once')
@@ -45,7 +43,7 @@ export function addKeyCommands(program: Command, io: CliIo, setExitCode: SetExit
 
   add('find', 'find the account of a key; the key is read from stdin unless its hash is given')
     .option('--sha256 <hash>', 'SHA-256 of the key in hex, instead of the key', readAs(sha256))
-    .run(async ({ operations, show }, options: { sha256?: string }) => {
+    .run(async ({ io, operations, show }, options: { sha256?: string }) => {
       const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
       await show(found, (width) => foundText(found, width));
     });

@@ -3,7 +3,7 @@ import { identifier } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { Kind } from '../input/kinds.ts';
 import { WrongValue } from '../input/wrong-value.ts';
-import type { CliIo } from './io.ts';
+import { defaultConfig, type CliIo } from './io.ts';
 
 /** Reads an argument or an option as a value of the configuration's kinds; an invalid text is wrong usage. */
 export function readAs<T>(kind: Kind<T>): (text: string) => T {
@@ -22,6 +22,11 @@ function valueOf<T>(kind: Kind<T>, text: string): T | undefined {
     if (error instanceof WrongValue) return undefined;
     throw error;
   }
+}
+
+/** `--config`, as every command has it that works on a configuration. */
+export function configOption({ env }: Pick<CliIo, 'env'>): Option {
+  return new Option('--config <file>', 'path of the configuration file').default(defaultConfig(env));
 }
 
 /** The form of an actor's name in the audit trail. */

@@ -1,9 +1,20 @@
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
+import { formatNames } from '../envelope/credentials.ts';
+import { encodings, type Encoding } from '../envelope/encoding.ts';
+import { addAccountCommands } from './accounts.ts';
+import { addAuditCommands } from './audit.ts';
+import { check, type CheckOptions } from './check.ts';
+import { open, seal, type CipherOptions } from './cipher.ts';
 import { complain } from './complain.ts';
-import { configOption } from './config-option.ts';
+import { demo } from './demo.ts';
+import { drain } from './drain.ts';
+import { addEncryptionCommands } from './encryption.ts';
+import { init } from './init.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { addOtherCommands } from './other-commands.ts';
+import { addKeyCommands } from './keys.ts';
+import { configOption } from './options.ts';
 import { serve } from './serve.ts';
+import { storeCommands, type AddStoreCommand, type SetExitCode } from './store-command.ts';
 
 /** Runs the command that `args` names. Returns the exit code. */
 export async function runProgram(args: readonly string[], io: CliIo): Promise<number> {
@@ -13,16 +24,16 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
     .version(io.version)
     .exitOverride()
     .configureOutput({ writeOut: (text) => void io.stdout.write(text), writeErr: (text) => void complain(io, text) });
-  const setExitCode = (code: number): void => void (exitCode = code);
+  const setExitCode: SetExitCode = (code) => void (exitCode = code);
 
-  program
-    .command('serve')
-    .description('run the sidecar')
-    .addOption(configOption(io))
-    .action(async ({ config }: { config: string }) => {
-      setExitCode(await serve(io, config));
-    });
-  addOtherCommands(program, io, setExitCode);
+  addServiceCommands(program, io, setExitCode);
+  const group = (name: string, description: string): AddStoreCommand =>
+    storeCommands(program.command(name).description(description), io, setExitCode);
+  addAccountCommands(group('accounts', 'add, list, change, import and export accounts'));
+  addKeyCommands(group('keys', 'issue, list, find, rotate and revoke API keys'));
+  addEncryptionCommands(group('encryption', 'enable, disable and show the encryption of an account'));
+  addAuditCommands(group('audit', 'show the audit trail'));
+  addCipherCommands(program, io, setExitCode);
 
   try {
     await program.parseAsync(args, { from: 'user' });
@@ -32,4 +43,68 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
     // `--help` and `--version` succeed; everything else that commander throws is wrong usage.
     return error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
   }
+}
+
+/** Adds `serve|check|init|demo|drain`. */
+function addServiceCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
+  program
+    .command('serve')
+    .description('run the sidecar')
+    .addOption(configOption(io))
+    .action(async ({ config }: { config: string }) => {
+      setExitCode(await serve(io, config));
+    });
+  program
+    .command('check')
+    .description('validate the configuration: print OK or its problems')
+    .addOption(configOption(io))
+    .option('--online', 'also test the store, the credentials, the upstreams and the certificates')
+    .option('--json', 'print the result as JSON')
+    .action(async (options: CheckOptions) => {
+      setExitCode(await check(io, options));
+    });
+  program
+    .command('init')
+    .description('write a commented configuration for a new installation')
+    .argument('[folder]', 'folder for the files', '.')
+    .action(async (folder: string) => {
+      setExitCode(await init(io, folder));
+    });
+  program
+    .command('demo')
+    .description('run the sidecar with the shipped configuration and a stand-in payment core; print curl commands')
+    .option('--free-ports', 'use free ports instead of the configured ones')
+    .action(async ({ freePorts }: { freePorts?: true }) => {
+      setExitCode(await demo(io, { freePorts: freePorts === true }));
+    });
+  program
+    .command('drain')
+    .description('drain the running sidecar; return when no request is in flight')
+    .addOption(configOption(io))
+    .action(async ({ config }: { config: string }) => {
+      setExitCode(await drain(io, config));
+    });
+}
+
+/** Adds `seal|open`. */
+function addCipherCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
+  const cipherCommand = (name: string, description: string): Command =>
+    program
+      .command(name)
+      .description(description)
+      .option('--key-file <file>', 'file with the key (default: the variable SIDECAR_KEY)')
+      .option('--iv-file <file>', 'file with the IV (default: the variable SIDECAR_IV)')
+      .addOption(
+        new Option('--format <format>', 'encoding of the key and the IV').choices(formatNames).default('text'),
+      );
+  cipherCommand('seal', 'read JSON from stdin, write its envelope to stdout')
+    .addOption(new Option('--encoding <encoding>', 'encoding of the ciphertext').choices(encodings).default('hex'))
+    .action(async (options: CipherOptions & { encoding: Encoding }) => {
+      setExitCode(await seal(io, options));
+    });
+  cipherCommand('open', 'read an envelope from stdin, write its plaintext to stdout').action(
+    async (options: CipherOptions) => {
+      setExitCode(await open(io, options));
+    },
+  );
 }

@@ -9,11 +9,10 @@ import { auditTo } from '../telemetry/change-log.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { CommandFailed } from './command-failed.ts';
 import { complain } from './complain.ts';
-import { configOption } from './config-option.ts';
 import { invalidConfiguration } from './invalid-configuration.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { writeArray, writeTable, type Layout } from './list-output.ts';
-import { actorName, actorOption } from './options.ts';
+import { actorName, actorOption, configOption } from './options.ts';
 
 /** The dependencies of a command on accounts. */
 export interface StoreSession extends OperationsOptions {

@@ -123,6 +123,8 @@ describeUnless(await missingEngine(), 'the built image', () => {
       'LICENSE',
       'bin/sidecar',
       'config/accounts.schema.json',
+      'config/new/accounts.yaml',
+      'config/new/sidecar.yaml',
       'config/sidecar.schema.json',
       'package.json',
       'sbom.cdx.json',
