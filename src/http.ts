@@ -43,6 +43,26 @@ export async function listen(
   return server.address() as AddressInfo;
 }
 
+/**
+ * Claims a port while it is opened. The claim is a name that one process can have in the port's network namespace (an abstract
+ * socket, unix(7)).
+ *
+ * @param host for the message of the error
+ * @returns a server to close once the port is open
+ * @throws EADDRINUSE if another sidecar is about to open the port
+ */
+async function claimPort(host: string, port: number): Promise<NetServer> {
+  const claim = createServer();
+  await new Promise<void>((resolve, reject) => {
+    claim.once('error', (error: NodeJS.ErrnoException) => {
+      const isClaimed = error.code === 'EADDRINUSE';
+      reject(isClaimed ? new Error(`listen EADDRINUSE: address already in use ${host}:${port}`) : error);
+    });
+    claim.listen(`\0envelope-sidecar port ${port}`, resolve);
+  });
+  return claim;
+}
+
 /** The most sockets of one listener. */
 const maxSockets = 128;
 
@@ -78,14 +98,24 @@ export class Acceptors {
    * @throws the error of a socket if the address cannot be bound; none is open then
    */
   async open({ host, port }: { host: string; port: number }): Promise<AddressInfo> {
-    // With a shared port, the kernel would accept an address that another process of this user has open, which must
-    // stay an error. For port 0 it chooses a free port.
-    if (port !== 0) {
+    // The kernel finds a free port for port 0.
+    if (port === 0) return this.#openSockets({ host, port });
+    // The kernel lets processes of one user share a port, which must stay an error. The probe fails if the port is open, the claim if
+    // another sidecar has probed it but not opened it yet.
+    const claim = await claimPort(host, port);
+    try {
       const probe = createServer();
       await listen(probe, { host, port });
       await once(probe.close(), 'close');
+      return await this.#openSockets({ host, port });
+    } finally {
+      claim.close();
     }
-    const bound = await listen(this.server, { host, port, reusePort: true });
+  }
+
+  /** @throws the error of a socket; none is open then */
+  async #openSockets(where: { readonly host: string; readonly port: number }): Promise<AddressInfo> {
+    const bound = await listen(this.server, { ...where, reusePort: true });
     try {
       for (const other of this.#others) await listen(other, { host: bound.address, port: bound.port, reusePort: true });
     } catch (error) {

@@ -2,8 +2,10 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { Acceptors, http } from '../../src/http.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection } from '../support/connection.ts';
+import { freePort } from '../support/free-port.ts';
 import { floodWhileBlocked } from '../support/flood.ts';
 import { inFlight, limitUsed } from '../support/metrics.ts';
 import { authorization, request, valid } from '../support/refused.ts';
@@ -30,6 +32,18 @@ describe('a port that several sockets share', () => {
     await expect(second).rejects.toThrow(`listen EADDRINUSE: address already in use 127.0.0.1:${at.port}`);
     const client = await openConnection(at.port);
     await client.send(valid).untilText('{"ok":true}');
+  });
+
+  test('goes to the first of two sidecars that start at the same time', async () => {
+    for (let ticks = 0; ticks < 10; ticks += 1) {
+      const at = { host: '127.0.0.1', port: await freePort() };
+      const first = acceptors().open(at);
+      // The steps of opening take a tick each: the second comes between two of them.
+      for (let tick = 0; tick < ticks; tick += 1) await new Promise<void>((resolve) => process.nextTick(resolve));
+      const second = acceptors().open(at);
+      await expect(second).rejects.toThrow(`listen EADDRINUSE: address already in use 127.0.0.1:${at.port}`);
+      await first;
+    }
   });
 
   test('can be configured', async () => {
@@ -74,6 +88,13 @@ describe('a port that several sockets share', () => {
     });
     expect(new Set(await Promise.all(statuses))).toEqual(new Set(['HTTP/1.1 200 OK']));
   });
+
+  /** Two sockets. */
+  function acceptors(): Acceptors {
+    const acceptors = new Acceptors(http.createServer(), 16);
+    onTestFinished(() => acceptors.close());
+    return acceptors;
+  }
 
   async function first() {
     const upstream = await startUpstream();

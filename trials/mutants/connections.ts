@@ -89,7 +89,8 @@ export const connectionMutants: readonly Mutant[] = [
     'src/http.ts',
     ['test/gateway/acceptors.test.ts'],
     [
-      ['if (port !== 0) {', 'if (false) {', 'a port in use is an error'],
+      ['if (port === 0) return', 'return', 'a port in use is an error'],
+      ['await claimPort(host, port)', 'createServer()', 'one of two sidecars that start together gets the port'],
       ['maxSockets = 128', 'maxSockets = 1', 'many connections are accepted in a turn'],
       ['    for (const other of this.#others) other.close();\n', '', 'all sockets are closed'],
     ],
