@@ -37,7 +37,7 @@ import {
 } from './telemetry/sidecar-metrics.ts';
 import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
 import { Upstreams, type Upstream } from './upstream/upstream.ts';
-import { until } from './until.ts';
+import { until } from './promises.ts';
 import type { Env } from './yaml/values.ts';
 
 /** The dependencies that the process passes to the sidecar. */

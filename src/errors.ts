@@ -11,7 +11,7 @@ interface RefusalRow {
   /** RFC 9457 `detail`: how the caller can correct it. Never contains data of a request. */
   readonly detail: string;
   /** Whether it is sealed for an encrypting account on an enveloped route. Not if the account's credentials may be at fault. */
-  readonly sealed: boolean;
+  readonly sealed?: true;
   /** Whether it closes the connection: further bytes are unwanted, or may belong to the refused request. */
   readonly closes?: true;
   /** Seconds for `Retry-After`, on temporary refusals. */
@@ -23,26 +23,22 @@ export const refusals = {
     status: 401,
     title: 'API key missing',
     detail: 'Send your API key as "Authorization: Bearer <API key>".',
-    sealed: false,
   },
   malformed_api_key: {
     status: 401,
     title: 'API key malformed',
     detail:
       'The Authorization header must be "Bearer" and an API key that begins with pk_test_, pk_live_, sk_test_ or sk_live_.',
-    sealed: false,
   },
   invalid_api_key: {
     status: 401,
     title: 'API key invalid',
     detail: 'The API key is unknown, expired or revoked.',
-    sealed: false,
   },
   environment_mismatch: {
     status: 403,
     title: 'Wrong environment',
     detail: 'The API key belongs to the other environment: test keys and live keys have endpoints of their own.',
-    sealed: false,
   },
   key_not_permitted: {
     status: 403,
@@ -66,25 +62,21 @@ export const refusals = {
     status: 400,
     title: 'Envelope required',
     detail: 'Encryption is enabled for this account: send {"data":"<ciphertext>"}.',
-    sealed: false,
   },
   envelope_malformed: {
     status: 400,
     title: 'Envelope malformed',
     detail: 'The body must be a JSON object with exactly one member, "data", a string.',
-    sealed: false,
   },
   decryption_failed: {
     status: 400,
     title: 'Decryption failed',
     detail: 'The envelope could not be opened with the credentials of this account.',
-    sealed: false,
   },
   encryption_not_supported: {
     status: 400,
     title: 'Encryption not supported',
     detail: 'This endpoint does not take envelopes. Send plain JSON.',
-    sealed: false,
   },
   unsupported_content_encoding: {
     status: 415,
@@ -104,14 +96,12 @@ export const refusals = {
     title: 'Ambiguous request',
     detail:
       'The request line or a header can be read in more than one way. Send a plain path, one Host, one Authorization and a definite length.',
-    sealed: false,
     closes: true,
   },
   malformed_request: {
     status: 400,
     title: 'Malformed request',
     detail: 'The request is not valid HTTP/1.1.',
-    sealed: false,
     closes: true,
   },
   invalid_cipher_test: {
@@ -119,47 +109,40 @@ export const refusals = {
     title: 'Cipher test invalid',
     detail:
       'Send a 32-byte "key" header, an "iv" header whose first 16 characters are 16 bytes, and the JSON body the endpoint asks for.',
-    sealed: false,
   },
   request_timeout: {
     status: 408,
     title: 'Request timeout',
     detail: 'The request did not arrive in time.',
-    sealed: false,
     closes: true,
   },
   unknown_host: {
     status: 421,
     title: 'Unknown host',
     detail: 'No environment is served under this host name.',
-    sealed: false,
   },
   headers_too_large: {
     status: 431,
     title: 'Headers too large',
     detail: 'The head of the request is larger than this endpoint takes.',
-    sealed: false,
     closes: true,
   },
   too_many_attempts: {
     status: 429,
     title: 'Too many failed attempts',
     detail: 'Too many requests with a wrong API key or an envelope that does not open. Try again later.',
-    sealed: false,
     retryAfter: 60,
   },
   overloaded: {
     status: 503,
     title: 'Overloaded',
     detail: 'Too many requests are in flight. Try again shortly.',
-    sealed: false,
     retryAfter: 1,
   },
   accounts_unavailable: {
     status: 503,
     title: 'Accounts unavailable',
     detail: 'The API key cannot be checked at the moment. Try again shortly.',
-    sealed: false,
     retryAfter: 5,
   },
   upstream_unavailable: {
@@ -178,7 +161,6 @@ export const refusals = {
     status: 502,
     title: 'Sealing failed',
     detail: 'The response of the payment core could not be sealed, so it is withheld.',
-    sealed: false,
   },
   internal_error: {
     status: 500,

@@ -35,7 +35,7 @@ export async function listen(
   const { host, port, reusePort } = where;
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen({ port, host, backlog, ...(reusePort === undefined ? {} : { reusePort }) }, () => {
+    server.listen({ port, host, backlog, reusePort }, () => {
       server.off('error', reject);
       resolve();
     });

@@ -20,7 +20,7 @@ const layers: readonly (readonly string[])[] = [
   ['accounts/'],
   ['envelope/', 'yaml/'],
   ['input/'],
-  ['continue-with.ts', 'errors.ts', 'http.ts', 'package-file.ts', 'thread.ts', 'tls.ts', 'until.ts'],
+  ['errors.ts', 'http.ts', 'package-file.ts', 'promises.ts', 'thread.ts', 'tls.ts'],
   // A program of its own, for browsers: it imports nothing of the sidecar, and the sidecar nothing of it.
   ['console/'],
 ];
@@ -210,7 +210,7 @@ describe('src/', () => {
   });
 
   test('only the path of a request and the drain measure durations', () => {
-    expect(mentions(stopwatch, (file) => /^(?:main\.ts|app\.ts|until\.ts|gateway\/|upstream\/)/.test(file))).toEqual(
+    expect(mentions(stopwatch, (file) => /^(?:main\.ts|app\.ts|promises\.ts|gateway\/|upstream\/)/.test(file))).toEqual(
       [],
     );
   });

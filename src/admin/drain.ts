@@ -1,5 +1,5 @@
 import type { Logger } from '../telemetry/logger.ts';
-import { until } from '../until.ts';
+import { until } from '../promises.ts';
 import type { Readiness } from './readiness.ts';
 
 /** How long idle connections stay open at shutdown, so that a request just sent on one still gets its response. Milliseconds. */

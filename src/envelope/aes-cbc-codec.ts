@@ -1,4 +1,5 @@
-import { AesCbc, encryptedLength, isWholeBlocks, type Encryptor } from './aes-cbc.ts';
+import type { Cipheriv } from 'node:crypto';
+import { AesCbc, encryptedLength, isWholeBlocks } from './aes-cbc.ts';
 import { hintForCiphertext } from './ciphertext-hints.ts';
 import { envelopeHead, envelopeTail } from './codec.ts';
 import type { EnvelopeCodec, OpenReason, PackedCodec, SealStream } from './codec.ts';
@@ -65,13 +66,13 @@ export class AesCbcCodec implements EnvelopeCodec {
 }
 
 class AesCbcSealStream implements SealStream {
-  readonly #encryptor: Encryptor;
+  readonly #encryptor: Cipheriv;
   readonly #encoding: Encoding;
   #head = envelopeHead;
   /** Up to two bytes of ciphertext that do not fill a group of base64 yet. */
   #carry: Buffer = Buffer.alloc(0);
 
-  constructor(encryptor: Encryptor, encoding: Encoding) {
+  constructor(encryptor: Cipheriv, encoding: Encoding) {
     this.#encryptor = encryptor;
     this.#encoding = encoding;
   }

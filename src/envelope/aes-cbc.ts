@@ -21,12 +21,6 @@ export interface Decrypted {
   readonly paddingOk: boolean;
 }
 
-/** Encrypts piece by piece: the pieces put together are what `encrypt` gives for the whole. */
-export interface Encryptor {
-  update(chunk: Buffer): Buffer;
-  final(): Buffer;
-}
-
 /**
  * AES-256-CBC with PKCS#7 padding (RFC 5652 §6.3) under one key and one IV.
  *
@@ -82,7 +76,8 @@ export class AesCbc {
     return { plaintext: padded.subarray(0, padded.length - padding), paddingOk: padding !== 0 };
   }
 
-  encryptor(): Encryptor {
+  /** Encrypts piece by piece: the pieces put together are what `encrypt` gives for the whole. */
+  encryptor(): Cipheriv {
     return createCipheriv(algorithm, this.#key, this.#iv);
   }
 
@@ -92,8 +87,8 @@ export class AesCbc {
   }
 }
 
-/** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Always reads the whole last block. */
-function paddingLength(padded: Buffer): number {
+/** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Always reads the whole last block. @param padded not empty */
+export function paddingLength(padded: Buffer): number {
   const length = padded[padded.length - 1] as number;
   // A negative difference has its sign bit set: these are comparisons without a branch.
   let bad = (blockLength - length) >> 31;

@@ -1,8 +1,27 @@
 import { createDecipheriv, createHash } from 'node:crypto';
 import { isUtf8 } from 'node:buffer';
-import { blockLength } from './aes-cbc.ts';
-import { decodeBase64 } from './encoding.ts';
+import { AesCbc, blockLength, paddingLength } from './aes-cbc.ts';
+import { hintForCiphertext, slipOfCiphertext } from './ciphertext-hints.ts';
+import type { Credentials } from './credentials.ts';
+import { decodeBase64, decodeCiphertext } from './encoding.ts';
 import { isJson } from './json.ts';
+
+/** A ciphertext that was decrypted to JSON, or why it could not be. */
+export type Trial = { readonly plaintext: Buffer } | { readonly cause: string };
+
+/**
+ * Decrypts the string of an envelope for a caller that has the key and may therefore learn about the padding.
+ *
+ * @param key of `credentials`, 32 bytes of UTF-8
+ * @param iv  of `credentials`, 16 characters or more
+ */
+export function tryToDecrypt(data: string, credentials: Credentials, key: string, iv: string): Trial {
+  const ciphertext = decodeCiphertext(data);
+  const decrypted = ciphertext === undefined ? 'length' : new AesCbc(credentials).decrypt(ciphertext);
+  if (ciphertext === undefined || decrypted === 'length') return { cause: hintForCiphertext(data) };
+  if (decrypted.paddingOk && isJson(decrypted.plaintext)) return { plaintext: decrypted.plaintext };
+  return { cause: slipOfCiphertext(data) ?? diagnose(ciphertext, key, iv) };
+}
 
 /** A value that a merchant's code may have used by mistake. An empty name means the right value. */
 interface Guess {
@@ -25,7 +44,7 @@ export function diagnose(ciphertext: Buffer, key: string, iv: string): string {
     slipOfPlaintext(padded) ??
     slipOfCredentials(ciphertext, key, iv) ??
     slipOfIv(padded) ??
-    (paddingOf(padded) === 0
+    (paddingLength(padded) === 0
       ? 'the padding is wrong: check key, IV and PKCS#7'
       : 'the plaintext is not JSON: it decrypts with this key and IV')
   );
@@ -33,7 +52,7 @@ export function diagnose(ciphertext: Buffer, key: string, iv: string): string {
 
 /** The mistake in a plaintext that key and IV decrypt correctly. */
 function slipOfPlaintext(padded: Buffer): string | undefined {
-  const padding = paddingOf(padded);
+  const padding = paddingLength(padded);
   if (padding === 0) return slipOfPadding(padded);
   const plaintext = padded.subarray(0, padded.length - padding);
   if (plaintext.length === 0) return 'the plaintext is empty: send a JSON value, or no body at all';
@@ -43,7 +62,7 @@ function slipOfPlaintext(padded: Buffer): string | undefined {
   if (!isUtf8(plaintext) && isJson(Buffer.from(plaintext.toString('latin1')))) {
     return 'the plaintext is Latin-1: encode it as UTF-8';
   }
-  const again = paddingOf(plaintext);
+  const again = paddingLength(plaintext);
   if (again !== 0 && isJson(plaintext.subarray(0, plaintext.length - again))) {
     return 'the plaintext is padded twice: the library pads by itself';
   }
@@ -52,7 +71,7 @@ function slipOfPlaintext(padded: Buffer): string | undefined {
 
 /** The IV changes only the first block (NIST SP 800-38A §6.2). */
 function slipOfIv(padded: Buffer): string | undefined {
-  const rest = padded.toString('utf8', blockLength, padded.length - paddingOf(padded));
+  const rest = padded.toString('utf8', blockLength, padded.length - paddingLength(padded));
   const isText = /^\ufffd{0,3}[^\p{Cc}\ufffd]*["\]}\d]$/u.test(rest);
   return isText ? 'the IV is wrong: the key is right, and only the first 16 bytes came out wrong' : undefined;
 }
@@ -109,26 +128,17 @@ function named({ name }: Guess, other: string): string {
 function keysFor(key: string): readonly Guess[] {
   const bytes = Buffer.from(key);
   const decoded = decodeBase64(key);
-  const hash = createHash('sha256').update(bytes);
-  const digest = hash.copy().digest();
-  return [
+  const digest = createHash('sha256').update(bytes).digest();
+  return possible([
     { name: '', bytes },
-    ...(decoded?.length === 24
-      ? [
-          {
-            name: 'the key was decoded from base64, so that AES-192 was used: pass its 32 characters as bytes',
-            bytes: decoded,
-          },
-        ]
-      : []),
-    ...(/^[0-9A-Fa-f]{32}$/.test(key)
-      ? [
-          {
-            name: 'the key was decoded from hex, so that AES-128 was used: pass its 32 characters as bytes',
-            bytes: Buffer.from(key, 'hex'),
-          },
-        ]
-      : []),
+    {
+      name: 'the key was decoded from base64, so that AES-192 was used: pass its 32 characters as bytes',
+      bytes: decoded?.length === 24 ? decoded : undefined,
+    },
+    {
+      name: 'the key was decoded from hex, so that AES-128 was used: pass its 32 characters as bytes',
+      bytes: decodeHexBlock(key),
+    },
     { name: 'the key was hashed with SHA-256: pass its characters as bytes', bytes: digest },
     {
       name: 'the key was hashed with SHA-256 and written in hex: pass its characters as bytes',
@@ -136,22 +146,30 @@ function keysFor(key: string): readonly Guess[] {
     },
     { name: 'AES-128 was used with the first 16 characters of the key: use AES-256', bytes: bytes.subarray(0, 16) },
     { name: 'AES-192 was used with the first 24 characters of the key: use AES-256', bytes: bytes.subarray(0, 24) },
-  ];
+  ]);
 }
 
 function ivsFor(iv: string): readonly Guess[] {
   const decoded = decodeBase64(iv);
   const padded = decoded?.length === 12 ? Buffer.concat([decoded, Buffer.alloc(4)]) : decoded;
-  return [
+  return possible([
     { name: '', bytes: Buffer.from(iv.slice(0, blockLength)) },
-    ...(padded?.length === blockLength
-      ? [{ name: 'the IV was decoded from base64: pass its first 16 characters as bytes', bytes: padded }]
-      : []),
-    ...(/^[0-9A-Fa-f]{32}$/.test(iv)
-      ? [{ name: 'the IV was decoded from hex: pass its first 16 characters as bytes', bytes: Buffer.from(iv, 'hex') }]
-      : []),
+    {
+      name: 'the IV was decoded from base64: pass its first 16 characters as bytes',
+      bytes: padded?.length === blockLength ? padded : undefined,
+    },
+    { name: 'the IV was decoded from hex: pass its first 16 characters as bytes', bytes: decodeHexBlock(iv) },
     { name: 'the IV was all zero bytes: use the one you were given', bytes: Buffer.alloc(blockLength) },
-  ];
+  ]);
+}
+
+/** Without the mistakes that are impossible with this key or IV. */
+function possible(guesses: readonly { readonly name: string; readonly bytes: Buffer | undefined }[]): readonly Guess[] {
+  return guesses.filter((guess): guess is Guess => guess.bytes !== undefined);
+}
+
+function decodeHexBlock(text: string): Buffer | undefined {
+  return /^[0-9A-Fa-f]{32}$/.test(text) ? Buffer.from(text, 'hex') : undefined;
 }
 
 /** The blocks, padding and all. */
@@ -167,13 +185,6 @@ function behindFirstBlock(key: Buffer, ciphertext: Buffer): Buffer {
 
 /** Whether the blocks are PKCS#7 over JSON. */
 function opens(padded: Buffer): boolean {
-  const padding = paddingOf(padded);
-  return padding > 0 && padding < padded.length && isJson(padded.subarray(0, padded.length - padding));
-}
-
-/** The length of the PKCS#7 padding (RFC 5652 §6.3), or 0 if it is wrong. */
-function paddingOf(padded: Buffer): number {
-  const length = padded.at(-1) ?? 0;
-  if (length === 0 || length > blockLength || length > padded.length) return 0;
-  return padded.subarray(padded.length - length).every((byte) => byte === length) ? length : 0;
+  const padding = paddingLength(padded);
+  return padding > 0 && isJson(padded.subarray(0, padded.length - padding));
 }

@@ -3,7 +3,7 @@ import { environmentOf, hashOf, kindOf, prefixOf } from '../accounts/api-key.ts'
 import type { Found, KeyHolder } from '../accounts/key-directory.ts';
 import type { Limits, ReportableCode, Route } from '../config/config.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
-import { continueWith } from '../continue-with.ts';
+import { continueWith } from '../promises.ts';
 import { authenticate, bearerKey, parseApiKey } from './authentication.ts';
 import { cipherTestOf } from './cipher-test.ts';
 import { clientOf, peerOf } from './client-address.ts';
@@ -66,7 +66,7 @@ export class Admission {
 
     // The route is looked up before anything else is refused: it decides who may read a refusal, and whether it is sealed.
     const match = rules.router.match(head.path, head.method);
-    const routes = routesOf(match);
+    const { routes } = match;
     const publicEverywhere = rules.report.has('key_not_permitted');
     request.openToBrowsers = publicEverywhere || routes.some((route) => route.keys.includes('public'));
     // The bytes after the head would be a body to one reader and the first frame of the WebSocket to another.
@@ -152,12 +152,6 @@ function forbiddenBy(match: RouteMatch, holder: KeyHolder): readonly ReportableC
   const isPermitted = kind === 'secret' || (match.outcome === 'matched' && match.route.keys.includes(kind));
   const wrongMethod: readonly ReportableCode[] = match.outcome === 'method_not_allowed' ? ['method_not_allowed'] : [];
   return isPermitted ? wrongMethod : [...wrongMethod, 'key_not_permitted'];
-}
-
-/** The routes that apply to a request: one, or all of its path if none has its method. */
-export function routesOf(match: RouteMatch): readonly Route[] {
-  if (match.outcome === 'matched') return [match.route];
-  return match.outcome === 'method_not_allowed' ? match.routes : [];
 }
 
 /** The value of `Allow` for a path. */

@@ -1,7 +1,7 @@
 import { codecOf, parseCredentials } from '../envelope/formats.ts';
 import { hintForHeaders } from '../envelope/hints.ts';
 import { isJson, minifyJson } from '../envelope/json.ts';
-import { tryToDecrypt, type Trial } from '../envelope/trial.ts';
+import { tryToDecrypt, type Trial } from '../envelope/diagnosis.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { isEncoded, readBody } from './request-body.ts';

@@ -1,7 +1,7 @@
 import { hintForBody } from '../envelope/hints.ts';
 import { hasEnvelopeShape, openEnvelope } from '../envelope/envelope.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { continueWith } from '../continue-with.ts';
+import { continueWith } from '../promises.ts';
 import { forward } from './forward.ts';
 import type { FailureLimiter } from './limits.ts';
 import { PlainResponse } from './plain-response.ts';

@@ -1,12 +1,6 @@
 import { kindOf } from '../accounts/api-key.ts';
-import { routesOf } from './admission.ts';
+import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { Reply } from './reply.ts';
-
-/** The used part of the budgets, in requests and in bytes. */
-interface Used {
-  readonly inFlight: number;
-  readonly buffered: number;
-}
 
 /**
  * Explains the decision about a request for the log's level `debug`: its routes, its kind of key, and the limit that refused it.
@@ -14,13 +8,13 @@ interface Used {
  *
  * @param used the use at the end of the request
  */
-export function explanationOf(reply: Reply, used: Used): object {
+export function explanationOf(reply: Reply, used: LimitUse['used']): object {
   const { id, environment, encryption, head, holder, rules } = reply.request;
   const match = head === undefined ? undefined : rules.router.match(head.path, head.method);
   return {
     request_id: id,
     match: match?.outcome,
-    routes: match === undefined ? undefined : routesOf(match),
+    routes: match?.routes,
     key_kind: holder === undefined ? undefined : kindOf(holder.key.prefix),
     encrypts: environment === undefined ? undefined : encryption !== undefined,
     limit: limitOf(reply, used),
@@ -28,7 +22,7 @@ export function explanationOf(reply: Reply, used: Used): object {
 }
 
 /** The configured limit that refused the request. */
-function limitOf({ refusal, request }: Reply, used: Used): object | undefined {
+function limitOf({ refusal, request }: Reply, used: LimitUse['used']): object | undefined {
   const { limits, timeouts } = request.rules;
   switch (refusal) {
     case 'overloaded':

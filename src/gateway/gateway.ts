@@ -4,12 +4,13 @@ import type { Socket } from 'node:net';
 import { isValidKey } from '../accounts/api-key.ts';
 import type { KeyDirectory } from '../accounts/key-directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import type { RefusalCode } from '../errors.ts';
 import { http } from '../http.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { accessLine, unparsedLine } from './access-line.ts';
-import { Admission, routesOf, type Admitted } from './admission.ts';
+import { Admission, type Admitted } from './admission.ts';
 import { runCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
 import { exchange, type ExchangeDependencies } from './exchange.ts';
@@ -85,7 +86,7 @@ export class Gateway {
   }
 
   /** The use of the limits: open connections, requests in progress, and bytes of bodies. */
-  get used(): { readonly connections: number; readonly inFlight: number; readonly buffered: number } {
+  get used(): LimitUse['used'] {
     const { slots, bytes } = this.#budgets;
     return { connections: this.connections.size, inFlight: slots.used, buffered: bytes.used };
   }
@@ -118,7 +119,7 @@ export class Gateway {
     const { current, hasWaiting } = connectionOf(req.socket);
     if (!mayBeUpgraded(req) || req.socket.writableEnded || current !== undefined || hasWaiting) return false;
     const path = pathOf(req.url ?? '');
-    return path !== undefined && routesOf(this.#rules.router.match(path, 'GET')).some((route) => route.upgrade);
+    return path !== undefined && this.#rules.router.match(path, 'GET').routes.some((route) => route.upgrade);
   }
 
   /** Handles a WebSocket handshake: the same admission, then the two connections are coupled. */

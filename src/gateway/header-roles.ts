@@ -51,10 +51,7 @@ const forwarded = 'accept accept-language user-agent date server vary';
  * @param name as sent
  */
 export function roleInRequest(name: string): NamedRole<RequestRole> {
-  const usual = usualInRequest.get(name);
-  if (usual !== undefined) return usual;
-  const lower = name.toLowerCase();
-  return { lower, role: requestRole(lower) };
+  return usualInRequest.get(name) ?? named(name.toLowerCase(), requestRole);
 }
 
 /**
@@ -63,10 +60,11 @@ export function roleInRequest(name: string): NamedRole<RequestRole> {
  * @param name as sent
  */
 export function roleInResponse(name: string): NamedRole<ResponseRole> {
-  const usual = usualInResponse.get(name);
-  if (usual !== undefined) return usual;
-  const lower = name.toLowerCase();
-  return { lower, role: responseRole(lower) };
+  return usualInResponse.get(name) ?? named(name.toLowerCase(), responseRole);
+}
+
+function named<Role extends string>(lower: string, roleOf: (lower: string) => Role | undefined): NamedRole<Role> {
+  return { lower, role: roleOf(lower) };
 }
 
 function requestRole(lower: string): RequestRole | undefined {
@@ -90,11 +88,9 @@ function spelt<Role extends string>(
 ): ReadonlyMap<string, NamedRole<Role>> {
   const usual = new Map<string, NamedRole<Role>>();
   for (const lower of names) {
-    const named = { lower, role: roleOf(lower) };
-    usual.set(lower, named).set(
-      lower.replaceAll(/(?<=^|-)[a-z]/g, (initial) => initial.toUpperCase()),
-      named,
-    );
+    const capitalised = lower.replaceAll(/(?<=^|-)[a-z]/g, (initial) => initial.toUpperCase());
+    const role = named(lower, roleOf);
+    usual.set(lower, role).set(capitalised, role);
   }
   return usual;
 }

@@ -2,39 +2,26 @@ import type { Timeouts } from '../config/config.ts';
 import { LinkedList } from './linked-list.ts';
 import type { Reply } from './reply.ts';
 
-/** The incomplete responses, with their number and their deadlines. */
-export class InFlight {
-  readonly #replies = new LinkedList<Reply>();
+/** The incomplete responses, and their deadlines. */
+export class InFlight extends LinkedList<Reply> {
   #sweep: NodeJS.Timeout | undefined;
   #draining = false;
 
-  get size(): number {
-    return this.#replies.size;
-  }
-
-  add(reply: Reply): void {
-    this.#replies.add(reply);
+  override add(reply: Reply): void {
+    super.add(reply);
     if (this.#draining) reply.drain();
-  }
-
-  remove(reply: Reply): void {
-    this.#replies.remove(reply);
-  }
-
-  [Symbol.iterator](): Iterator<Reply> {
-    return this.#replies[Symbol.iterator]();
   }
 
   /** From now on every response closes its connection. */
   drain(): void {
     this.#draining = true;
-    for (const reply of this.#replies) reply.drain();
+    for (const reply of this) reply.drain();
   }
 
   /** Breaks off all remaining responses. */
   stop(): void {
     clearInterval(this.#sweep);
-    for (const reply of this.#replies) reply.breakOff();
+    for (const reply of this) reply.breakOff();
   }
 
   /**
@@ -50,6 +37,6 @@ export class InFlight {
 
   #expire(): void {
     const now = performance.now();
-    for (const reply of this.#replies) if (reply.deadline <= now) reply.expire();
+    for (const reply of this) if (reply.deadline <= now) reply.expire();
   }
 }

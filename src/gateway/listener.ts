@@ -64,7 +64,7 @@ export function tlsOptionsOf(tls: ServerTls): TlsOptions {
 
 /** The part of these options that can be replaced while the listener runs. */
 export function secureContextOf({ cert, key, clientCa }: ServerTls): SecureContextOptions {
-  return { cert, key, minVersion: 'TLSv1.2', ...(clientCa === undefined ? {} : { ca: clientCa }) };
+  return { cert, key, minVersion: 'TLSv1.2', ca: clientCa };
 }
 
 /** The refusal of bytes that Node's parser rejected; undefined if the client has left, or TLS failed. */

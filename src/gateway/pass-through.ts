@@ -1,6 +1,6 @@
 import { beginsLikeEnvelope, isEnvelope } from '../envelope/envelope.ts';
 import { isWhiteSpace } from '../envelope/json.ts';
-import { continueWith } from '../continue-with.ts';
+import { continueWith } from '../promises.ts';
 import { forward } from './forward.ts';
 import { PlainResponse } from './plain-response.ts';
 import { Refusal } from './refusal.ts';

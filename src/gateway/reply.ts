@@ -263,7 +263,7 @@ export class Reply implements Linked<Reply> {
     request.reservation.release();
     const row = refusalOf(code);
     // A response to HEAD has no body to seal.
-    const sealer = row.sealed && request.head?.method !== 'HEAD' ? this.#sealing?.sealer : undefined;
+    const sealer = row.sealed === true && request.head?.method !== 'HEAD' ? this.#sealing?.sealer : undefined;
     if (sealer === undefined && this.#sealing?.credentials !== undefined) {
       this.#sealing = { sealer: undefined, credentials: 'none' };
     }

@@ -1,10 +1,9 @@
 import type { Route } from '../config/config.ts';
 
-/** The route of a request, or why there is none. */
+/** The routes that apply to a request: one, or all of its path if none has its method. */
 export type RouteMatch =
-  | { readonly outcome: 'matched'; readonly route: Route }
-  | { readonly outcome: 'method_not_allowed'; readonly routes: readonly Route[] }
-  | { readonly outcome: 'unlisted' };
+  | { readonly outcome: 'matched'; readonly route: Route; readonly routes: readonly [Route] }
+  | { readonly outcome: 'method_not_allowed' | 'unlisted'; readonly routes: readonly Route[] };
 
 /** The routes of one path, which is chosen before the method. */
 interface PathRoutes {
@@ -12,7 +11,7 @@ interface PathRoutes {
   readonly otherwise: RouteMatch;
 }
 
-const unlisted: RouteMatch = { outcome: 'unlisted' };
+const unlisted: RouteMatch = { outcome: 'unlisted', routes: [] };
 
 /** A node in the tree of configured paths. */
 class PathNode {
@@ -85,7 +84,7 @@ function pathRoutes(routes: readonly Route[]): PathRoutes {
   const match = new Map<string, RouteMatch>();
   let otherwise: RouteMatch | undefined;
   for (const route of routes) {
-    const matched: RouteMatch = { outcome: 'matched', route };
+    const matched: RouteMatch = { outcome: 'matched', route, routes: [route] };
     if (route.methods.length === 0) otherwise = matched;
     for (const method of route.methods) match.set(method, matched);
   }

@@ -91,11 +91,11 @@ function open(address: UpstreamAddress, onread: OnReadOpts): Socket {
     ...reading,
     host,
     port,
-    ...(servername === '' ? {} : { servername }),
+    servername,
     ALPNProtocols: ['http/1.1'],
     minVersion: 'TLSv1.2',
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
+    ca,
+    cert,
+    key,
   });
 }

@@ -143,15 +143,7 @@ class UpgradeCall implements UpstreamCall {
 /** The upstream as http-proxy takes it. */
 function targetOf({ protocol, host, port, servername, socketPath, ca, cert, key }: UpstreamAddress): ServerOptions {
   return {
-    target: {
-      protocol,
-      hostname: host,
-      port: String(port),
-      ...(socketPath === undefined ? {} : { socketPath }),
-      ...(ca === undefined ? {} : { ca }),
-      ...(cert === undefined ? {} : { cert }),
-      ...(key === undefined ? {} : { key }),
-    },
+    target: { protocol, hostname: host, port: String(port), socketPath, ca, cert, key },
     // The TLS server name comes from the configuration, not from the client's Host.
     ssl: { servername },
   };

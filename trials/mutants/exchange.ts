@@ -267,7 +267,7 @@ export const exchangeMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/envelope/trial.ts',
+    'src/envelope/diagnosis.ts',
     ['test/gateway/cipher-test.test.ts'],
     [
       [

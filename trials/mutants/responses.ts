@@ -170,9 +170,9 @@ export const responseMutants: readonly Mutant[] = [
         'a response to HEAD has no body',
         'Node sends none; only the length that is stated would be there, and it may be',
       ],
-      ['row.sealed && request.head', 'request.head', 'refusals are sealed as their row says'],
+      ['row.sealed === true && request.head', 'request.head', 'refusals are sealed as their row says'],
       [
-        'const sealer = row.sealed && request.head?.method',
+        'const sealer = row.sealed === true && request.head?.method',
         'const sealer = false && request.head?.method',
         'refusals of an encrypting account are sealed',
       ],
