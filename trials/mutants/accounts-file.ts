@@ -1,7 +1,12 @@
 import { mutantsOf, type Mutant } from './mutant.ts';
 
 const store = ['test/accounts/file/store.test.ts'];
-const replace = ['test/accounts/file/replace.test.ts', 'test/accounts/file/modes.test.ts'];
+const replace = [
+  'test/accounts/file/replace.test.ts',
+  'test/accounts/file/modes.test.ts',
+  'test/accounts/file/durable.test.ts',
+];
+const odd = ['test/accounts/file/odd-files.test.ts'];
 const read = ['test/accounts/file/read.test.ts', 'test/accounts/file/odd-files.test.ts'];
 
 /** The accounts' file. */
@@ -22,29 +27,33 @@ export const accountsFileMutants: readonly Mutant[] = [
     ],
     ['  sync(dirname(path));\n', '', 'the rename is on the disk'],
   ]),
-  ...mutantsOf('src/accounts/file/lock.ts', replace, [
+  ...mutantsOf(
+    'src/accounts/file/lock.ts',
+    [...replace, ...odd],
     [
-      "openSync(lock, 'wx', 0o600)",
-      "openSync(lock, 'wx', 0o666)",
-      'the lock is open to its owner only while it is made',
+      [
+        "openSync(lock, 'wx', 0o600)",
+        "openSync(lock, 'wx', 0o666)",
+        'the lock is open to its owner only while it is made',
+      ],
+      ['    chmodSync(lock, mode);\n', '', 'who may write the file may take its lock'],
+      ['  accessSync(path, constants.W_OK);\n', '', 'who may not write the file does not take its lock'],
+      ['if (!lstatSync(lock).isFile()) throw notALock(lock);', '', 'a lock is a regular file'],
+      ['BEGIN EXCLUSIVE', 'BEGIN', 'there is one writer at a time'],
+      ['if (waited >= patience) throw', 'if (false) throw', 'a writer does not wait forever'],
+      [
+        '    database.close();\n    throw unusable',
+        '    throw unusable',
+        'a lock that was not taken is let go of',
+        'the database is closed with the object, at some time; no test can wait for that',
+      ],
+      [
+        '    // A lock with the wrong rights would keep out users who may write the file.\n    rmSync(lock);\n',
+        '',
+        'a lock with wrong rights is taken away',
+      ],
     ],
-    ['    chmodSync(lock, mode);\n', '', 'who may write the file may take its lock'],
-    ['  accessSync(path, constants.W_OK);\n', '', 'who may not write the file does not take its lock'],
-    ['if (!lstatSync(lock).isFile()) throw notALock(lock);', '', 'a lock is a regular file'],
-    ['BEGIN EXCLUSIVE', 'BEGIN', 'there is one writer at a time'],
-    ['if (waited >= patience) throw', 'if (false) throw', 'a writer does not wait forever'],
-    [
-      '    database.close();\n    throw unusable',
-      '    throw unusable',
-      'a lock that was not taken is let go of',
-      'the database is closed with the object, at some time; no test can wait for that',
-    ],
-    [
-      '    // A lock with the wrong rights would keep out users who may write the file.\n    rmSync(lock);\n',
-      '',
-      'a lock with wrong rights is taken away',
-    ],
-  ]),
+  ),
   ...mutantsOf(
     'src/accounts/file/thread.ts',
     ['test/accounts/file/thread.test.ts'],
@@ -66,9 +75,11 @@ export const accountsFileMutants: readonly Mutant[] = [
       ['    if (this.hasEnded) throw this.#failure;\n', '', 'a request to a thread that has ended is not waited for'],
     ],
   ),
-  ...mutantsOf('src/accounts/file/failures.ts', store, [
-    ['if (error instanceof WrongValue) return new', 'if (false) return new', 'a file that cannot be used is told so'],
-  ]),
+  ...mutantsOf(
+    'src/accounts/file/failures.ts',
+    [...store, ...odd],
+    [['if (error instanceof WrongValue) return new', 'if (false) return new', 'a file that cannot be used is told so']],
+  ),
   ...mutantsOf('src/accounts/file/store.ts', store, [
     [
       "if (receipt !== undefined) return { outcome: 'repeated', receipt };",
@@ -114,7 +125,7 @@ export const accountsFileMutants: readonly Mutant[] = [
   ),
   ...mutantsOf(
     'src/accounts/file/trail.ts',
-    ['test/accounts/file/trail.test.ts', ...replace, ...store],
+    ['test/accounts/file/trail.test.ts', ...replace, ...store, ...odd],
     [
       ['O_NONBLOCK, 0o600)', 'O_NONBLOCK, 0o666)', 'the trail is open to its owner only while it is made'],
       ['    fchmodSync(file, mode);\n', '', 'the trail has the mode of the file'],
