@@ -35,7 +35,7 @@ async function listens(port: number): Promise<boolean> {
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`;
 
 describe('while it drains', () => {
-  test('what is in flight is answered, and closes its connection', async () => {
+  test('a request in flight is answered, and its connection closed', async () => {
     const { upstream, answerAll } = await startPatient();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -120,7 +120,7 @@ describe('when it is stopped', () => {
     await stopped;
   });
 
-  test('what is in flight is answered first', async () => {
+  test('requests in flight are answered first', async () => {
     const { upstream, answerAll } = await startPatient();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const pending = send(sidecar, 'GET /', { key });
@@ -132,7 +132,7 @@ describe('when it is stopped', () => {
     await stopped;
   });
 
-  test('nothing new is taken after a moment: it would use up the time of what is in flight', async () => {
+  test('new requests are refused after a moment: they would use up the time of those in flight', async () => {
     const { upstream, answerAll } = await startPatient();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const pending = send(sidecar, 'GET /', { key });

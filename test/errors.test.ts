@@ -59,7 +59,7 @@ test('docs/errors.md has one section for each code, and no other', () => {
 describe.each(codes)('the section %s', (code) => {
   const section = sections.find(({ heading }) => heading === code);
 
-  test('states what the table does', () => {
+  test('agrees with the table', () => {
     const { status, title, sealed, retryAfter } = refusalOf(code);
     const facts = [`\`${status}\``, title, sealed ? 'sealed' : 'plain'];
     if (retryAfter !== undefined) facts.push('`Retry-After`');

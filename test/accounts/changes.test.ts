@@ -37,7 +37,7 @@ describe('a new account', () => {
     expect(plain).toEqual({ id: 'acme', name: 'Acme', active: true, keys: [], encryption: {} });
   });
 
-  test('is refused where its id is taken', () => {
+  test('is refused if its id is taken', () => {
     expect(() => newAccount(plain, 'acme', 'Other')).toThrow(refusal('account_exists'));
   });
 });
@@ -125,7 +125,7 @@ describe('enabling encryption', () => {
     });
   });
 
-  test('seals them where there is a master key', () => {
+  test('wraps them if there is a master key', () => {
     const { account, credentials } = enableEncryption(plain, 'live', usual, now, wrapping);
     const stored = account.encryption.live?.credentials as StoredCredentials;
     for (const text of Object.values(credentials)) expect(JSON.stringify(account)).not.toContain(text);
@@ -135,7 +135,7 @@ describe('enabling encryption', () => {
 
   const enabled = enableEncryption(plain, 'test', { ...usual, encoding: 'base64' }, now, clear).account;
 
-  test('is refused where it is enabled, unless they are to be replaced', () => {
+  test('is refused if it is enabled, unless they are to be replaced', () => {
     expect(() => enableEncryption(enabled, 'test', usual, now, clear)).toThrow(refusal('encryption_enabled'));
     const replaced = enableEncryption(enabled, 'test', { ...usual, replace: true }, now, clear).account;
     expect(replaced.encryption.test?.credentials?.key).not.toBe(enabled.encryption.test?.credentials?.key);
@@ -154,7 +154,7 @@ describe('enabling encryption', () => {
     expect(previous).toEqual({ credentials: before, until: now + 500, lastUsedAt: undefined });
   });
 
-  test('accepts plaintext for the time of a grace where nothing was encrypted before', () => {
+  test('accepts plaintext during a grace if nothing was encrypted before', () => {
     const options = { ...usual, grace: 500 };
     const plaintext = { credentials: undefined, until: now + 500, lastUsedAt: undefined };
     expect(enableEncryption(plain, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
@@ -167,7 +167,7 @@ describe('enabling encryption', () => {
     expect(again.account.encryption.test?.previous).toEqual(plaintext);
   });
 
-  test('is refused where the test key would be that of live', () => {
+  test('is refused if test would get the key of live', () => {
     const shared = enabled.encryption.test as StoredEncryption;
     const account: StoredAccount = { ...enabled, encryption: { test: shared, live: shared } };
     expect(() => refuseEqual(account, clear)).toThrow(refusal('credentials_equal'));
@@ -228,7 +228,7 @@ describe('disabling encryption', () => {
     expect(() => disableEncryption(enabled, 'test', undefined, now)).not.toThrow();
   });
 
-  test('is refused where it is not enabled', () => {
+  test('is refused if it is not enabled', () => {
     expect(() => disableEncryption(plain, 'test', undefined, now)).toThrow(refusal('encryption_disabled'));
     expect(() => disableEncryption(enabled, 'live', undefined, now)).toThrow(refusal('encryption_disabled'));
     expect(() => disableEncryption(disableEncryption(enabled, 'test', undefined, now), 'test', undefined, now)).toThrow(
@@ -237,7 +237,7 @@ describe('disabling encryption', () => {
   });
 });
 
-test('wrapping anew reaches all credentials, previous ones included, and keeps what they say', () => {
+test('rewrapping covers all credentials, previous ones included, and keeps their values', () => {
   const first = enableEncryption(plain, 'test', usual, now, wrapping).account;
   const rotated = enableEncryption(first, 'test', { ...usual, grace: 9, replace: true }, now, wrapping).account;
   const both = enableEncryption(rotated, 'live', usual, now, wrapping).account;

@@ -57,7 +57,7 @@ describe('a mistyped key is recognised', () => {
     }
   });
 
-  test('where two neighbours were swapped, or one was lost', () => {
+  test('if two neighbours were swapped, or one was lost', () => {
     for (let i = 0; i + 1 < key.length; i++) {
       const swapped = key.slice(0, i) + key.charAt(i + 1) + key.charAt(i) + key.slice(i + 2);
       if (swapped !== key) expect(hasChecksum(swapped)).toBe(false);

@@ -31,7 +31,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(await all(store)).toEqual([]);
     });
 
-    test('gives back what was written, to the last member, through any connection', async () => {
+    test('returns every member that was written, through any connection', async () => {
       const storage = await makeStorage();
       await put(storage.open(), ...accounts);
       const other = storage.open();
@@ -158,7 +158,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(changed).toEqual({ outcome: 'changed', result: [accountOf('b')] });
     });
 
-    test('changes nothing where the decision throws, and throws on', async () => {
+    test('changes nothing if the decision throws, and rethrows', async () => {
       const store = (await makeStorage()).open();
       await put(store, accountOf('a'));
       const refusal = new AccountsError('account_exists', 'there');
@@ -238,7 +238,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect((await store.read('a'))?.keys).toHaveLength(2);
       });
 
-      test('makes a change once where it is asked for several times at once', async () => {
+      test('makes a change once if it is requested several times at once', async () => {
         const storage = await makeStorage();
         const store = storage.open();
         await put(store, accountOf('a'));
@@ -334,7 +334,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect((await all(store)).map(({ name }) => name)).toEqual(['New Empty', 'New Full', 'Off']);
       });
 
-      test('stays as it is where one account cannot be rewritten', async () => {
+      test('stays as it is if one account cannot be rewritten', async () => {
         const store = (await makeStorage()).open();
         await put(store, ...accounts);
         const rewrite = (account: StoredAccount): StoredAccount => {

@@ -40,11 +40,11 @@ describe('master keys', () => {
   });
 });
 
-describe('a sealed text', () => {
+describe('a wrapped text', () => {
   const vault = vaultOf(hex);
   const sealed = vault.wrap(text, place);
 
-  test('opens where it was sealed, and is different each time', () => {
+  test('is unwrapped in its own place, and is different each time', () => {
     expect(sealed).toMatch(/^sealed:v1:[A-Za-z0-9_-]+$/);
     expect(isWrapped(sealed)).toBe(true);
     expect(vault.unwrap(sealed, place)).toBe(text);
@@ -81,7 +81,7 @@ describe('a sealed text', () => {
     );
   });
 
-  test('does not open where a bit of it was changed, or some of it is missing', () => {
+  test('is not unwrapped if a bit was changed, or some of it is missing', () => {
     const bytes = Buffer.from(sealed.slice('sealed:v1:'.length), 'base64url');
     for (let i = 0; i < bytes.length; i++) {
       const damaged = Buffer.from(bytes);

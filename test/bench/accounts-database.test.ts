@@ -28,7 +28,7 @@ describeWithPostgres('the database of the growth curves', () => {
     await expect(AccountsDatabase.open(url)).rejects.toThrow('an empty database is needed');
   });
 
-  test('is what the measured sidecar is configured with', async () => {
+  test('is the one that the measured sidecar uses', async () => {
     const url = await postgres.createDatabase();
     const database = await AccountsDatabase.open(url);
     const directory = new Folder({}).path;

@@ -45,7 +45,7 @@ async function startServer(response: (res: ServerResponse) => void): Promise<num
   return (server.address() as AddressInfo).port;
 }
 
-test('a server that only passes on is right where nothing else is asked for', async () => {
+test('a server that only forwards is accepted if no more is asked for', async () => {
   const port = await startUpstream();
   expect(await faultsOf(port, workloadOf('pass-get'), false)).toEqual([]);
   expect(await faultsOf(port, workloadOf('pass-10m'), false)).toEqual([]);

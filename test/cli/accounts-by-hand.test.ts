@@ -92,7 +92,7 @@ describe('an accounts’ file that is edited by hand while the API changes it', 
     expect(events).toHaveLength(1);
   });
 
-  test('is as the editor saved it last, and the log names what is gone', async () => {
+  test('is as the editor saved it last, and the log names the lost change', async () => {
     const folder = await folderOf({ file: 'accounts.yaml' }, content);
     const setup = await start(folder);
     const { sidecar, api } = setup;

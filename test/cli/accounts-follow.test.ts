@@ -44,7 +44,7 @@ async function untilAnswered(sidecars: readonly Serving[], key: string | undefin
   });
 }
 
-test('what a command changes, running sidecars follow', async () => {
+test('running sidecars follow the changes of commands', async () => {
   const { run, sidecars } = await start();
   await run('accounts add acme --name Acme');
   const { key, id } = await run<IssuedKeyView>('keys issue acme --environment test --kind secret');
@@ -74,7 +74,7 @@ test('changes of a file that a symbolic link leads to are followed in its own fo
   expect(readFileSync(folder.file('data/real.yaml'), 'utf8')).toContain('acme');
 });
 
-test('during a grace the log and the metrics tell who still uses the previous credentials', async () => {
+test('during a grace the log and the metrics show which accounts still use the previous credentials', async () => {
   const { run, sidecars } = await start();
   const [sidecar] = sidecars;
   await run('accounts add acme --name Acme');

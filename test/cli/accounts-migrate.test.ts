@@ -63,7 +63,7 @@ describeWithPostgres('accounts migrate', () => {
     expect(await serving.signal('SIGTERM').ended()).toEqual({ code: 0, signal: null });
   });
 
-  test('says where there is nothing to migrate, and where the database cannot be reached', async () => {
+  test('says if there is nothing to migrate, and if the database cannot be reached', async () => {
     const inFile = await run(configFor({ file: 'accounts.yaml' }), 'accounts', 'migrate');
     expect([inFile.code, inFile.stderr]).toEqual([
       78,

@@ -33,7 +33,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     return { url, folder, file: on('file.yaml'), database: on('database.yaml'), json };
   }
 
-  test('are the same, and tell when something was last used', async () => {
+  test('are the same, and show the last use of keys and graces', async () => {
     const { database, json } = await storeAndCommands();
     await json('accounts add acme --name Acme');
     const { key, id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
@@ -136,7 +136,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     expect((await other.database('accounts', 'list')).stdout).toMatch(/^acme .*\ninitech /m);
   });
 
-  test('say so where it does not answer', async () => {
+  test('say that the database does not respond', async () => {
     const { folder } = await storeAndCommands();
     const accounts = { postgres: { url: 'postgres://127.0.0.1:1/none', masterKey } };
     folder.write({ 'none.yaml': sidecarFile('http://127.0.0.1:1', { accounts }) });

@@ -152,7 +152,7 @@ describeWithPostgres('side by side on one database', () => {
     );
   });
 
-  test('an import that was killed goes on where it was, when it is run again', async () => {
+  test('an import that was killed continues when it is run again', async () => {
     const url = await postgres.createDatabase();
     const count = 10_000;
     const lines = Array.from({ length: count }, (_, i) => `${JSON.stringify({ id: `a${i}`, name: `Account ${i}` })}\n`);

@@ -59,7 +59,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
       expect((await run(`keys rotate acme ${successor}`)).code).toBe(0);
     });
 
-    test('of whom one enables and the other disables leave what the last one said', async () => {
+    test('of whom one enables and the other disables leave the state of the last one', async () => {
       const { json, atOnce, exported } = await storeWithAcme();
       await json('encryption enable acme --environment test');
       const [enabling, disabling] = await atOnce(

@@ -84,7 +84,7 @@ describe('accounts import', () => {
     expect(await transfer.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
   });
 
-  test('can be run again: what is there is skipped, what differs is refused and left alone', async () => {
+  test('can be run again: equal accounts are skipped, different ones refused and not changed', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme]);
     const again = await transfer.import([acme, globex, { ...acme, name: 'Other' }]);
@@ -103,7 +103,7 @@ describe('accounts import', () => {
     });
   });
 
-  test('says where something is wrong, and adds the rest', async () => {
+  test('names the lines with mistakes, and adds the rest', async () => {
     const transfer = new TransferFolder();
     const thief = { ...globex, id: 'thief', keys: [{ ...acme.keys[0], id: 'thief-1' }] };
     const live = {
@@ -141,7 +141,7 @@ describe('accounts import', () => {
     expect(transfer.text).toBe('accounts: []\n');
   });
 
-  test('seals what it adds', async () => {
+  test('wraps the credentials that it adds', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme]);
     expect(transfer.text).not.toContain(aes);
@@ -279,7 +279,7 @@ describe('accounts rekey', () => {
   });
 });
 
-test('what is too long or too wide is refused with its line, and costs no more than itself', async () => {
+test('a line that is too long or too wide is refused with its number', async () => {
   const transfer = new TransferFolder();
   const long = { id: 'long', name: 'x'.repeat(8_000_000) };
   const ndjson = await transfer.import([{ id: 'a', name: 'A' }, long, { id: 'b', name: 'B' }]);

@@ -198,7 +198,7 @@ last used     not recorded by the file store: see "credentials" in the log
 `);
   });
 
-  test('seals what it makes with a master key', async () => {
+  test('wraps new credentials with the master key', async () => {
     const masterKey = Buffer.alloc(32, 7).toString('base64');
     const { run, json, file, folder } = commandLine('accounts: [{ id: acme, name: Acme }]\n', {
       env: { SIDECAR_MASTER_KEY: masterKey },
@@ -218,7 +218,7 @@ last used     not recorded by the file store: see "credentials" in the log
   });
 });
 
-describe('what goes wrong', () => {
+describe('errors', () => {
   test.each([
     ['accounts show other', 1, 'accounts show: account other does not exist (account_unknown)'],
     ['accounts add acme --name A', 1, 'accounts add: account acme already exists (account_exists)'],

@@ -159,7 +159,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     );
   });
 
-  test('tells whether the credentials open with the master key', async () => {
+  test('says whether the master key opens the credentials', async () => {
     const url = await postgres.createDatabase();
     const folder = await folderFor(url);
     const config = ['--config', folder.file('sidecar.yaml')];

@@ -35,7 +35,7 @@ const hash = 'ab'.repeat(32);
 const aes = '0123456789abcdefghijklmnopqrstuv';
 const iv = 'ABCDEFGHIJKLMNOP';
 
-describe('what is valid', () => {
+describe('a valid configuration', () => {
   test('the shipped configuration is OK', async () => {
     expect(await run('config/sidecar.yaml')).toEqual({ code: 0, stdout: 'OK\n' });
   });
@@ -64,7 +64,7 @@ const durationRange = 'a duration such as 250ms, 30s, 5m, 12h or 7d, from 1ms to
 const pathForm =
   '"/" and segments of letters, digits, "-", ".", "_", "~", or ":parameter"; "/*" at the end covers all below';
 
-describe('what is not', () => {
+describe('an invalid configuration', () => {
   test.each<[string, Files, string[]]>([
     ['an empty file', { sidecar: '' }, ['sidecar.yaml:1:1  .  the file is empty']],
     ['a file of comments', { sidecar: '# later\n' }, ['sidecar.yaml:1:1  .  the file is empty']],
@@ -523,7 +523,7 @@ test('no secret is printed, wherever it went by mistake', async () => {
 });
 
 describe('the names of files', () => {
-  test('are as given, relative to the working directory where they are below it', async () => {
+  test('are as given, and relative to the working directory if they are below it', async () => {
     expect((await run('config/none.yaml')).stdout).toBe(
       'config/none.yaml:1:1  .  cannot read the file: it does not exist\n',
     );

@@ -34,7 +34,7 @@ function outputs(shell: string, commands: readonly string[]): string[] {
 }
 
 describe.each(['bash', 'sh'])('every command that the demo prints, pasted into %s', (shell) => {
-  test('does what the demo says of it', async () => {
+  test('does what the demo promises', async () => {
     const demo = await startDemo();
     const commands = printedCommands(demo);
     expect(commands).toHaveLength(13);
@@ -79,7 +79,7 @@ describe('the demo', () => {
     expect(printedCommands(demo)).toHaveLength(13);
   });
 
-  test('prints where the console is, and a token of each role that works', async () => {
+  test('prints the address of the console, and a working token for each role', async () => {
     const demo = await startDemo();
     const url = /^The console: (http:\/\/127\.0\.0\.1:[0-9]+\/console\/)$/m.exec(demo.stdout)?.[1] ?? '';
     expect((await fetch(url)).status).toBe(200);
@@ -91,7 +91,7 @@ describe('the demo', () => {
     }
   });
 
-  test('follows what is changed in the console, and leaves the shipped accounts as they are', async () => {
+  test('follows changes made in the console, and does not change the shipped accounts', async () => {
     const shipped = readFileSync('config/accounts.yaml', 'utf8');
     const demo = await startDemo();
     const [, root] = /^The console: (.*)\/console\/$/m.exec(demo.stdout) ?? [];

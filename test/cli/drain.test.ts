@@ -73,7 +73,7 @@ describe('drain', () => {
     ]);
   });
 
-  test('waits for what is in flight', async () => {
+  test('waits for requests in flight', async () => {
     const held: (() => void)[] = [];
     const { sidecar, drain } = await running((_seen, res) => held.push(() => res.end('at last')));
     const response = request(sidecar);
@@ -156,7 +156,7 @@ describe('the token', () => {
     expect(await readDrainToken(file)).toBe('second');
   });
 
-  test('is not read through a link, nor from what is not a file', async () => {
+  test('is not read through a link, nor from anything but a regular file', async () => {
     const folder = new Folder({ 'sidecar.yaml': '', planted: 'token' });
     const file = named(folder, { XDG_RUNTIME_DIR: dirname(folder.file('planted')) });
     expect(await readDrainToken(file)).toBeUndefined();

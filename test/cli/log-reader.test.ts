@@ -88,7 +88,7 @@ class Pipe {
 /** Lines of more than 300 bytes: together more than the four MiB that wait for a reader. */
 const tooMany = 16_000;
 
-test('a log that is not read for a while waits in bounded memory; what is lost is counted when it is read again', async () => {
+test('lines of a log that is not read for a while wait in bounded memory; lost lines are counted once it is read again', async () => {
   const pipe = new Pipe();
   await serveInto(pipe.writer);
   const port = await portIn(() => pipe.text);

@@ -144,7 +144,7 @@ describe('a reader that leaves', () => {
     expect(stderr).toBe('ended 0\n');
   });
 
-  test('ends a long list quietly, after what it wanted', async () => {
+  test('ends a long list quietly, after the lines it wanted', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': { accounts } });
     for (const command of ['list', 'list --json', 'export']) {
       const line = `sidecar accounts ${command} --config ${folder.file('sidecar.yaml')} | head -n 2; echo "\${PIPESTATUS[0]}"`;

@@ -118,7 +118,7 @@ describe('serve', () => {
     expect(problemsOf(folder)).toHaveLength(3);
   });
 
-  test('does not start where reading the configuration breaks off: 78, and one line on stderr', async () => {
+  test('does not start if reading the configuration breaks off: 78, and one line on stderr', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), break: '' });
     const file = folder.file('sidecar.yaml');
     const sidecar = startCommand(['serve', '--config', file], { nodeOptions: breakOffOnceThere(folder) });
@@ -205,7 +205,7 @@ describe('a signal', () => {
     },
   );
 
-  test('SIGTERM breaks off what is in flight when the time for it is over', async () => {
+  test('SIGTERM aborts requests in flight after timeouts.drain', async () => {
     const upstream = await startUpstream(() => {});
     const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '100ms' } });
     const response = send(sidecar, 'GET /x', { key: keys.globex }).catch(() => 'broken off');
@@ -291,7 +291,7 @@ describe('a reload', () => {
     expect(opened(acmeLive, await charge(acmeLive))).toBe('{"ok":true}');
   });
 
-  test('of what is not valid is logged with all problems and counted, and what was valid before goes on', async () => {
+  test('of an invalid configuration is logged with all problems and counted, and the current configuration is kept', async () => {
     const { sidecar, folder } = await serveBefore(await startUpstream());
     const before = await samplesOf(sidecar);
     folder.write({ 'accounts.yaml': 'accounts:\n  - { id: a b, name: A }\n  - { id: c, name: C, surplus: 1 }\n' });
@@ -307,7 +307,7 @@ describe('a reload', () => {
     expect(sidecar.entries('configuration is invalid: the current one is kept')).toHaveLength(2);
   });
 
-  test('whose thread breaks off is counted as failed, and what was valid before goes on', async () => {
+  test('whose thread breaks off is counted as failed, and the current configuration is kept', async () => {
     const { origin } = await startUpstream();
     const folder = new Folder({
       'sidecar.yaml': sidecarFile(origin),
@@ -328,7 +328,7 @@ describe('a reload', () => {
     await sidecar.untilEntries('configuration is invalid: the current one is kept', 2);
   });
 
-  test('names what cannot change while running, as long as it differs from what runs', async () => {
+  test('names the members that need a restart, as long as they differ', async () => {
     const upstream = await startUpstream();
     const { sidecar, folder } = await serveBefore(upstream);
     const warnings = (): unknown[] => sidecar.log.filter(({ level }) => level === 'warn').map(({ member }) => member);

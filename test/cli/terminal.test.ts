@@ -45,7 +45,7 @@ describe('in a terminal of 80 columns', () => {
     }
   });
 
-  test('what goes wrong is broken between words where people read it, and one line where programs do', async () => {
+  test('an error is wrapped between words on a terminal, and one line in a pipe', async () => {
     const { folder, run } = commandLine();
     const unknown = ['accounts', 'show', 'x'.repeat(40), '--config', folder.file('sidecar.yaml')];
     const { stderr } = await runCommand(unknown, { columns: 80 });

@@ -12,7 +12,7 @@ const masterKey = Buffer.alloc(32, 7).toString('base64');
 
 function describeShow(name: string, accounts: () => Promise<object>): void {
   describe(`encryption show ${name}`, () => {
-    test('tells that an account whose encryption was disabled still sends envelopes, and when the last one came', async () => {
+    test('shows that an account with disabled encryption still sends envelopes, and when it last did', async () => {
       const { origin } = await startUpstream();
       const folder = new Folder({
         'accounts.yaml': 'accounts: []\n',

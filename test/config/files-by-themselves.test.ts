@@ -89,7 +89,7 @@ describe('accounts that are not valid', () => {
   });
 });
 
-describe('a sidecar.yaml that changes where the accounts are', () => {
+describe('a sidecar.yaml that names another source of accounts', () => {
   const moved = sidecarFile(upstream, { accounts: { file: 'others.yaml' }, log: { level: 'warn' } });
 
   test('counts together with the accounts it names', () => {

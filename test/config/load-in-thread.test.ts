@@ -14,7 +14,7 @@ import { acmeLive, acmeTest, enabledOf, keys } from '../support/sidecar.ts';
 
 const files = { 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() };
 
-describe('what the other thread has loaded', () => {
+describe('the result of loading in another thread', () => {
   const previous = { ...acmeLive, until: '2036-01-01' };
   const entry = {
     ...acmeEntry,
@@ -46,7 +46,7 @@ describe('what the other thread has loaded', () => {
     expect((await loadInThread({ file, env: {} }, [])).sidecar.ok).toBe(false);
   });
 
-  test('is nothing, and a problem, where there can be no other thread', async () => {
+  test('is a problem if no thread can be started', async () => {
     const folder = new Folder(files);
     const file = folder.file('sidecar.yaml');
     // What cannot be handed over ends the attempt in the same way as a system that grants no more threads.
@@ -58,7 +58,7 @@ describe('what the other thread has loaded', () => {
     expect(together(loaded)).toEqual({ ...content, files: ['/watched'] });
   });
 
-  test('is nothing, and a problem, if it takes longer than five minutes', async () => {
+  test('is a problem if it takes longer than five minutes', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const file = new Folder(files).file('sidecar.yaml');
@@ -82,7 +82,7 @@ describe('what the other thread has loaded', () => {
     await expect(thread.ask('next')).rejects.toThrow(/^over$/);
   });
 
-  test('is nothing, and a problem that names memory, where there is too little', async () => {
+  test('is a problem that names memory if there is too little', async () => {
     // Only the parser reads a line break in JSON.
     const accounts = Array.from({ length: 20_000 }, (_, i) => ({ id: `account-${i}`, name: `${'n'.repeat(40)}\n` }));
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
@@ -93,7 +93,7 @@ describe('what the other thread has loaded', () => {
     expect(sidecar.stderr).toContain(`${folder.file('sidecar.yaml')}:1:1  .  there is too little memory to load it\n`);
   });
 
-  test('are, at a reload, the first 100 problems and how many more there are: each one is logged beside requests', async () => {
+  test('are at most 100 problems and the number of the rest at a reload, because each is logged while requests are served', async () => {
     const accounts = Array.from({ length: 1_000 }, (_, i) => ({ id: `account ${i}`, name: 'A' }));
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const task = { file: folder.file('sidecar.yaml'), env: {} };

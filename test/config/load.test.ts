@@ -18,7 +18,7 @@ function accepts(lines: string): boolean {
   return loadConfig(join(directory, 'sidecar.yaml'), {}).ok;
 }
 
-test('what is not written has its default', () => {
+test('a missing member gets its default', () => {
   expect(load(minimal)).toEqual({
     listen: { host: '0.0.0.0', port: 8080, tls: undefined },
     admin: { host: '0.0.0.0', port: 9090 },
@@ -60,7 +60,7 @@ test('what is not written has its default', () => {
   });
 });
 
-test('what is written is taken', () => {
+test('configured values replace the defaults', () => {
   const { cert, key } = newCertificate();
   const config = load(
     `listen: { host: "::1", port: 0, tls: { cert: tls.crt, key: "\${TLS_KEY}", clientCa: { file: ca } } }

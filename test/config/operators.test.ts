@@ -155,7 +155,7 @@ describe('the master key', () => {
     expect(bytes(store(withKey(masterKey), { SIDECAR_MASTER_KEY: other }))).toEqual([masterKey]);
   });
 
-  test('is refused where it is none, and not repeated', () => {
+  test('is refused if it is invalid, and not repeated', () => {
     const expected = 'expected 32 bytes in base64 or hex; further lines are older keys that still open';
     expect(store(withKey('5ecret'))).toEqual([`accounts.masterKey  ${expected}`]);
     expect(store(minimal, { SIDECAR_MASTER_KEY: '5ecret' })).toEqual([
@@ -196,7 +196,7 @@ describe('sealed credentials of the accounts’ file', () => {
     );
   });
 
-  test('are one problem where there is no master key, or the wrong one', () => {
+  test('are one problem if the master key is missing or wrong', () => {
     expect(outcome('', { accounts: file(...right) })).toEqual([
       expect.stringMatching(
         /accounts\[0\]\.encryption\.test\.key {2}sealed: set accounts\.masterKey to the master key$/,

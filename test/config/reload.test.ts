@@ -81,7 +81,7 @@ describe('a change is followed', () => {
     }
   });
 
-  test('that swaps the `..data` of another folder, as a Secret beside a ConfigMap is one', async () => {
+  test('that swaps the `..data` of another folder, as a Secret and a ConfigMap do', async () => {
     const accounts = new MountedFolder({ 'accounts.yaml': accountsFile() });
     const file = accounts.file('accounts.yaml');
     const folder = new MountedFolder({ 'sidecar.yaml': sidecarFile(upstream, { accounts: { file } }) });

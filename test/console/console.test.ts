@@ -19,7 +19,7 @@ describeWithChromium('the console', () => {
   const browser = useBrowser();
   const sidecar = useConsole(() => ({ accounts }));
 
-  test('offers each role what it may do', async () => {
+  test('offers each role the actions it may take', async () => {
     const offered = async (operator: Operator): Promise<number[]> => {
       const page = await browser.open(`${sidecar().url}#/accounts/acme`);
       await signIn(page, operator);
@@ -101,7 +101,7 @@ describeWithChromium('the console', () => {
     await one.getByText('This account is inactive: all its requests are refused.').waitFor();
   });
 
-  test('says that the sidecar is away, keeps what it shows, and goes on when it is back', async () => {
+  test('says that the sidecar cannot be reached, keeps its data, and continues once it is back', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/initech`);
     await signIn(page, 'operator');
     await page.getByRole('heading', { name: 'Initech' }).waitFor();

@@ -35,7 +35,7 @@ describeWithChromium('the lists in the console', () => {
     await page.getByText('No account has this API key.').waitFor();
   });
 
-  test('the audit trail tells who has done what, of one account or of all, and is exported as CSV without formulas', async () => {
+  test('the audit trail shows who changed what, for one account or all, and is exported as CSV without formulas', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/acme`);
     await signIn(page, 'operator');
     await page.getByRole('button', { name: 'Rename' }).click();

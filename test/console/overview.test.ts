@@ -27,7 +27,7 @@ describeWithChromium('the overview in the console', () => {
   const browser = useBrowser();
   const sidecar = useConsole(() => ({ accounts }));
 
-  test('shows how the sidecar is, what was refused, and why a configuration is not in force', async () => {
+  test('shows the state of the sidecar, refusals, and why a configuration is not in force', async () => {
     const { url, merchant, folder, configure } = sidecar();
     for (let i = 0; i < 3; i += 1) expect((await merchant.charge(key)).status).toBe(400);
     const page = await browser.open(url);

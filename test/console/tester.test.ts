@@ -23,7 +23,7 @@ describeWithChromium('the tester in the console', () => {
   const browser = useBrowser();
   const sidecar = useConsole(() => ({ accounts: { accounts: [{ id: 'acme', name: 'A' }] } }));
 
-  test('opens what is right, in every form it is pasted in, and sends nothing', async () => {
+  test('opens a valid envelope in every form it is pasted in, and sends nothing', async () => {
     const { page, tester, told, open, envelope, sent } = await openTester();
     for (const [label, short, fault] of [
       ['Key', key, 'The key must be 32 bytes'],

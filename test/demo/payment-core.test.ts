@@ -111,7 +111,7 @@ test('refunds add up to the charge and not beyond it', async () => {
   expect((await call('GET', '/api/v1/transactions/txn_1')).body).toMatchObject({ amount_refunded: 1500 });
 });
 
-test('what was never charged cannot be refunded', async () => {
+test('a charge that was never made cannot be refunded', async () => {
   await call('POST', '/api/v1/transactions/initialize', payment);
   const pending = await call('POST', '/api/s2s/refund', { transaction: 'txn_1' });
   expect([pending.status, codeOf(pending)]).toEqual([409, 'not_charged']);

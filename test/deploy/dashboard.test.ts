@@ -51,7 +51,7 @@ describe('the dashboard', () => {
     await expect(text).toMatchFileSnapshot(resolve(path));
   });
 
-  test('is valid by Grafana’s own types, which object to what is missing, unknown or not among the values', () => {
+  test('is valid by Grafana’s own types, which reject missing fields, unknown fields and unknown values', () => {
     const shipped = readShipped();
     const broken = [
       (d) => delete d.schemaVersion,

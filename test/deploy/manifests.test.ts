@@ -98,7 +98,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     return manifests;
   };
 
-  test('are what the API expects: all that is required, of the right types, and nothing it does not know', async () => {
+  test('conform to the API: all required fields, the right types, no unknown fields', async () => {
     const folders = [...Object.values(withSidecar), 'deploy/prometheus', 'deploy/grafana'];
     // A component cannot be rendered alone.
     const kustomizations = globSync('deploy/**/kustomization.yaml').filter((file) => !file.includes('/components/'));
@@ -181,7 +181,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       expect((find(manifestsIn(folder), 'ConfigMap') as IConfigMap).metadata?.name).toBe('envelope-sidecar');
     });
 
-    test('the configuration is valid and listens where the pod says', () => {
+    test('the configuration is valid and listens on the ports of the pod', () => {
       const { sidecar } = podOf(manifestsIn(folder));
       const { listen, admin, environments } = configOf(manifestsIn(folder));
       expect(sidecar.ports?.map(({ containerPort }) => containerPort)).toEqual([listen.port, admin.port]);
@@ -345,7 +345,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     expect(loaded).toMatchObject({ ok: true, warnings: [], config: { accounts: [{ id: 'acme' }] } });
   });
 
-  test('the component leaves alone what does not ask for it, and keeps what is there', () => {
+  test('the component changes no other workload, and keeps existing fields', () => {
     const manifests = manifestsIn('test/deploy/own-deployment');
     const reports = manifests.find(({ metadata }) => metadata.name === 'reports') as IDeployment | undefined;
     expect(reports?.spec?.template?.spec).toEqual({ containers: [{ name: 'reports', image: 'reports' }] });

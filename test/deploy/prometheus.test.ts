@@ -90,7 +90,7 @@ describe.each(alerts.map((alert) => [alert.alert, alert] as const))('%s', (name,
     expect(new Set(expectations)).toEqual(new Set(['firing', 'not firing']));
   });
 
-  test('says how bad it is, what happened, and where to read what to do', () => {
+  test('has a severity, a summary and a link to the runbook', () => {
     expect(labels['severity']).toMatch(/^(?:critical|warning|info)$/);
     expect(annotations['summary']).toMatch(/\{\{ \$labels\.(?:environment|pod|certificate) \}\}|\$labels\.namespace/);
     expect(annotations['description']).toContain('{{ $labels.namespace }}');

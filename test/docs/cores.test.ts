@@ -31,7 +31,7 @@ describe('the page for authors of cores', () => {
     expect((await namesSeen('GET /', { key: keys.globex })).toSorted()).toEqual(given.toSorted());
   });
 
-  test('says what a core gets besides with an envelope', async () => {
+  test('lists the headers that a core gets with an envelope', async () => {
     const body = envelopeOf(acmeTest, '{}');
     const names = await namesSeen('POST /api/s2s/charge', { key: keys.acme, body });
     const besides = ['accept-encoding', 'content-length', 'content-type'];
@@ -39,7 +39,7 @@ describe('the page for authors of cores', () => {
     for (const name of besides) expect(page.toLowerCase()).toContain(`\`${name}`);
   });
 
-  test('says what a core gets of a preflight', async () => {
+  test('lists the headers that a core gets with a preflight', async () => {
     const headers = { Origin: 'https://shop.example', 'Access-Control-Request-Method': 'POST' };
     const names = await namesSeen('OPTIONS /api/v1/transactions/initialize', { headers });
     const identity = new Set(['x-account-id', 'x-api-key-id', 'x-api-key-kind', 'x-environment']);

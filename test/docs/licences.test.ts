@@ -17,7 +17,7 @@ test('every package at run time has a licence that is accepted', () => {
   expect(packages.filter(([, { license }]) => !accepted.has(license ?? ''))).toEqual([]);
 });
 
-test('every package says itself what the lock file says of it', () => {
+test('every installed package agrees with the lock file', () => {
   const installed = packages.map(([folder]) => {
     const { name, version, license } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')) as Record<
       string,

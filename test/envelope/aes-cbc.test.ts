@@ -116,7 +116,7 @@ describe('one cipher for many messages', () => {
     }
   }
 
-  test('gives what a new one for each message gives, whatever came before', () => {
+  test('has the same result as a new one for each message, whatever came before', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 2, maxLength: 12 }), (steps) => {
         const cipher = new AesCbc(credentials);
@@ -141,7 +141,7 @@ describe('one cipher for many messages', () => {
     );
   });
 
-  test('leaves what it is given as it was', () => {
+  test('does not change its input', () => {
     const plaintext = Buffer.from('{"amount":1000}');
     const ciphertext = oneShot(plaintext);
     cipher.decrypt(ciphertext);

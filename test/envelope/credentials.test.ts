@@ -97,7 +97,7 @@ describe('Credentials', () => {
     expect(Object.keys(credentials)).toEqual(['format']);
   });
 
-  test('are the same where the key is, whatever the IV', () => {
+  test('are the same if the key is the same, whatever the IV', () => {
     const [a, b] = [Buffer.alloc(32, 1), Buffer.alloc(32, 1).fill(2, 31)];
     expect(sameCredentials(credentialsOf(a, Buffer.alloc(16)), credentialsOf(a, Buffer.alloc(16, 1)))).toBe(true);
     expect(sameCredentials(credentialsOf(a, Buffer.alloc(16)), credentialsOf(b, Buffer.alloc(16)))).toBe(false);

@@ -84,7 +84,7 @@ describe('decodeBase64', () => {
     expect(decodeBase64('abcd')?.toString('hex')).toBe('69b71d');
   });
 
-  test('refuses what is not canonical', () => {
+  test('refuses text that is not canonical', () => {
     expect(decodeBase64('AR==')).toBeUndefined();
     expect(decodeBase64('AQ')).toBeUndefined();
   });

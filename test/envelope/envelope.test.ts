@@ -129,7 +129,7 @@ describe('openEnvelope', () => {
     expect(openEnvelope(body, [codec])).toEqual({ code: 'decryption_failed', reason: 'not_json' });
   });
 
-  test('tells bad padding from bad JSON in the reason and nowhere else', () => {
+  test('distinguishes bad padding from bad JSON in the reason only', () => {
     const padding = openEnvelope(envelope(openssl(key, iv, Buffer.alloc(16, 'x'), '-nopad').toString('hex')), [codec]);
     const json = openEnvelope(Buffer.from(codec.seal(Buffer.from('x'))), [codec]);
     expect(padding).toMatchObject({ reason: 'padding' });

@@ -124,7 +124,7 @@ describe('minifyJson', () => {
   });
   const space = fc.string({ unit: fc.constantFrom(' ', '\t', '\r', '\n'), maxLength: 3 });
 
-  test('removes the white space between tokens and leaves every token as and where it was', () => {
+  test('removes the white space between tokens and leaves every token and their order', () => {
     fc.assert(
       fc.property(tokens, fc.infiniteStream(space), (tokens, spaces) => {
         const spaced = tokens.map((token) => spaces.next().value + token).join('') + spaces.next().value;

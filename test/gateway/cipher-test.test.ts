@@ -86,7 +86,7 @@ describe('aes-decrypt', () => {
     ]);
   });
 
-  test('reads capital digits, white space and members beside it', async () => {
+  test('accepts upper-case digits, white space and further members', async () => {
     const data = encrypted(acmeTest, '{}').toString('hex').toUpperCase();
     const response = await responseTo(decrypt, { headers: acmeTest, body: `{ "x": 1, "encrypted_data": "${data}" }` });
     expect(response.body).toBe('{}');

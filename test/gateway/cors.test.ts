@@ -29,7 +29,7 @@ const cors = {
   'Access-Control-Allow-Headers': 'authorization',
 };
 
-describe('a preflight for what a public key may do', () => {
+describe('a preflight on a route for public keys', () => {
   test('gets the upstream’s response', async () => {
     const { sidecar, upstream } = await startGateway({ routes, respond: (_, res) => res.writeHead(204, cors).end() });
     const sent = preflight('POST', { 'access-control-request-headers': 'authorization,content-type' });

@@ -38,7 +38,7 @@ test('a body that trickles in while it is read is passed on in each turn', async
   expect(received).toBe('0123456789');
 });
 
-test('a body that is paused goes on where it stopped', async () => {
+test('a paused body continues without loss', async () => {
   const request = new GatheringRequest(new Socket());
   let received = '';
   request.on('data', (piece: Buffer) => (received += piece.toString()));

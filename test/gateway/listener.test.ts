@@ -45,7 +45,7 @@ describe('a listener with TLS', () => {
     });
   }
 
-  test('serves, and X-Forwarded-Proto tells the upstream', async () => {
+  test('serves, and names the protocol in X-Forwarded-Proto', async () => {
     const upstream = await startUpstream();
     const sidecar = await listenTls(upstream.origin);
     expect(await get(sidecar)).toBe(200);

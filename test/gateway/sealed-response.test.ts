@@ -91,7 +91,7 @@ describe('every body is sealed', () => {
   });
 });
 
-describe('what a response holds in memory', () => {
+describe('the memory of a response', () => {
   /** A core whose responses of `length` bytes come in two halves, the second when the test releases all. */
   async function startHalving(length: number, buffered: number) {
     const { promise: released, resolve: release } = Promise.withResolvers<unknown>();

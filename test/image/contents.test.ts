@@ -103,7 +103,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
     expect(Object.fromEntries(listed)).toEqual(Object.fromEntries(locked));
   });
 
-  test('lists them in the same way each time, and not where they were fetched from', () => {
+  test('lists them in the same way each time, without the registry', () => {
     const { name, version } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, string>;
     expect(bill).toMatchObject({ bomFormat: 'CycloneDX', metadata: { component: { name, version } } });
     expect(bill).not.toHaveProperty('serialNumber');
@@ -151,7 +151,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
     ).toEqual([]);
   });
 
-  test('lets only root change what it adds', () => {
+  test('adds files that only root can change', () => {
     const others = [...files].filter(
       ([file, what]) => file.startsWith('app/') && !/^(?:l|-r[w-][x-]r-[x-]r-[x-] 0\/0 )/.test(what),
     );

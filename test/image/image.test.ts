@@ -116,7 +116,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(added).toBeLessThanOrEqual(20_000_000);
   });
 
-  test('says what it is in OCI labels', async () => {
+  test('has OCI labels', async () => {
     const { version, license } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, string>;
     expect((await imageConfig()).Config.Labels).toMatchObject({
       'org.opencontainers.image.title': 'envelope-sidecar',
@@ -134,7 +134,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(settings.Cmd).toEqual(['serve']);
   });
 
-  test('runs as a user without rights who can write nowhere but to /tmp, where the drain token is', async () => {
+  test('runs as an unprivileged user that can write to /tmp only, for the drain token', async () => {
     expect(await evaluate('[process.getuid(), process.getgid()]')).toEqual([65_532, 65_532]);
     const status = await evaluate('fs.readFileSync("/proc/1/status", "utf8")');
     expect(status).toMatch(/^CapEff:\s+0+$/m);
@@ -174,7 +174,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(JSON.parse(opened(credentials, response))).toMatchObject(seen);
   });
 
-  test('answers probes and tells its metrics', async () => {
+  test('answers probes and serves metrics', async () => {
     await charge();
     expect((await admin('/livez')).status).toBe(200);
     expect((await admin('/readyz')).status).toBe(200);
@@ -193,7 +193,7 @@ describeUnless(await missingEngine(), 'the image', () => {
       .toContain('envelope_sidecar_config_reloads_total{file="accounts",outcome="ok"} 1');
   });
 
-  test('answers what is in flight when it is stopped, and exits with 0', async () => {
+  test('completes requests in flight when it is stopped, and exits with 0', async () => {
     const stopped = await start(container());
     const responses = Array.from({ length: 20 }, () => charge({ of: stopped, query: '?delay=4000' }));
     const inFlight = async (): Promise<string> => (await admin('/metrics', stopped)).text();

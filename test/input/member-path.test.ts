@@ -34,7 +34,7 @@ test.each(['p', 'pxyz', 'limitation', 'tim'])('no known name is near %j', (name)
   expect(unknownMember(name, known)).toBe(`unknown member "${name}": expected ${all}`);
 });
 
-test('a name is repeated only where it looks like one', () => {
+test('a message repeats a name only if it looks like one', () => {
   expect(unknownMember('workers', known)).toMatch(/^unknown member "workers": /);
   expect(unknownMember('sk_test_0123456789abcdef', known)).toMatch(/^unknown member: /);
 });

@@ -22,14 +22,14 @@ function check(written: string): { right: unknown; wrong: string[] } {
   return { right, wrong: file.problems.map(({ path, message }) => `${path}: ${message}`) };
 }
 
-test('what is right is returned with its defaults', () => {
+test('valid input is returned with its defaults', () => {
   expect(check('{ name: x, list: [ { on: true } ] }')).toEqual({
     right: { name: 'x', list: [{ on: true, wait: 1000 }] },
     wrong: [],
   });
 });
 
-test('what is wrong is left out, and all else is there', () => {
+test('invalid members are left out, and all others returned', () => {
   const { right, wrong } = check(
     '{ name: 5, list: [ { wait: 1, on: true }, 7, { wait: 2s }, { on: false, off: 1 } ] }',
   );

@@ -132,7 +132,7 @@ describe('the configuration that a viewer may see', () => {
     );
   });
 
-  test('is as the file would have it, with where each value comes from', () => {
+  test('has the values of the file, and the source of each', () => {
     const { members } = told(load(whole, files, env));
     const row = (name: string): unknown => {
       const { member: _member, ...rest } = members.find(({ member }) => member === name) ?? { member: name };
@@ -170,7 +170,7 @@ describe('the configuration that a viewer may see', () => {
     for (const telling of Object.values(secrets).flatMap(tellingOf)) expect(text).not.toContain(telling);
   });
 
-  test('goes on showing what cannot change while the sidecar runs, and says so', async () => {
+  test('keeps the values that need a restart, and says so', async () => {
     const { ask, sidecar, config } = await startApi();
     const { operators = operatorsOf([]) } = config;
     const changed: Config = {

@@ -278,7 +278,7 @@ describe('a request that another site’s page has sent', () => {
     expect((await at('GET /api/v1/accounts', { headers: { cookie } })).status).toBe(200);
   });
 
-  test('the page’s own origin counts where a browser sends no Sec-Fetch-Site', async () => {
+  test('without Sec-Fetch-Site the Origin must be that of the page', async () => {
     const { port, at, signIn } = await start();
     const cookie = await signIn();
     const asked = { body: { id: 'a', name: 'A' } };

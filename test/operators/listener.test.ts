@@ -140,7 +140,7 @@ async function startListener(
   return { listener, port: (listener.address() as AddressInfo).port };
 }
 
-test('what went wrong inside is in the log, and not in the response', async () => {
+test('an internal error is logged, and not in the response', async () => {
   const log: string[] = [];
   const { port } = await startListener(
     { show: () => Promise.reject(new TypeError('cannot read /var/lib/secret of undefined')) },

@@ -178,7 +178,7 @@ describe('an Idempotency-Key', () => {
   });
 });
 
-describe('what is refused', () => {
+describe('refusals', () => {
   test.each([
     ['an unknown account', 'GET /accounts/other', {}, 404, 'account_unknown', 'Account other does not exist.'],
     ['a duplicate id', 'POST /accounts', { body: { id: 'acme', name: 'A' } }, 409, 'account_exists', undefined],
@@ -273,7 +273,7 @@ describe('what is refused', () => {
     expect((await ask('GET /accounts')).status).toBe(200);
   });
 
-  test('what is not valid in the store', async () => {
+  test('a change that the store refuses', async () => {
     const { ask, folder } = await startApi();
     folder.write({ 'accounts.yaml': 'accounts: {}\n' });
     expect(expectProblem(await ask('GET /accounts'), 500, 'store_invalid')).toContain('accounts  expected a list');
@@ -412,7 +412,7 @@ test('a change waits for one that is under way elsewhere', async () => {
   expect(file()).toContain('First');
 });
 
-test('what is no HTTP gets a response, and the connection ends', async () => {
+test('bytes that are not HTTP get a response, and the connection ends', async () => {
   const { sidecar } = await startApi();
   const socket = connect(sidecar.app.addresses.operators?.port ?? 0, '127.0.0.1');
   socket.end('nonsense\r\n\r\n');

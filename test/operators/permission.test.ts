@@ -397,7 +397,7 @@ test('a token learns that it may not before anything else of its request is look
   expectProblem(await ask('POST /accounts/none/activate', { token }), 403, 'forbidden');
 });
 
-test.each(tokens)('the session tells $name, role and account of the token in use', async ({ name, role, account }) => {
+test.each(tokens)('the session has the name, role and account of $name', async ({ name, role, account }) => {
   const { ask } = await inFile();
   expect((await ask('GET /session', { token: tokenOf(name) })).body).toEqual({ name, role, account: account ?? null });
 });

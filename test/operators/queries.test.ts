@@ -165,7 +165,7 @@ test('the trail is listed page by page, of the account of the token alone', asyn
   expectProblem(await ask('GET /audit?after=x'), 400, 'invalid_request');
 });
 
-test('the overview tells what is in force, how full the limits are, what is due, and the last hour', async () => {
+test('the overview shows the configuration in force, the use of the limits, what expires soon, and the last hour', async () => {
   const { ask, sidecar, config } = await startApi({ accounts: [acme] });
   await fetch(`${sidecar.url}/api/v1/x`, { headers: { authorization: 'Bearer sk_test_0123456789abcdef' } });
   const overview = async (): Promise<Record<string, unknown>> => (await ask('GET /overview')).body;

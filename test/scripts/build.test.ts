@@ -63,7 +63,7 @@ describe('the built sidecar', () => {
     expect(sidecar.stderr).toBe('');
   });
 
-  test('finds the files that are shipped beside it', async () => {
+  test('finds the files that are shipped with it', async () => {
     const target = join(new Folder({}).path, 'new');
     expect(await run(['init', target]).ended()).toEqual({ code: 0, signal: null });
     expect(readdirSync(target)).toContain('sidecar.schema.json');

@@ -100,7 +100,7 @@ describe('an access line', () => {
     expect(forbidden).toMatchObject({ status: 403, code: 'key_not_permitted', account: 'globex' });
   });
 
-  test('of what is no HTTP says so', async () => {
+  test('of bytes that are not HTTP says so', async () => {
     const { sidecar } = await startGateway();
     await (await openConnection(sidecar.port)).send('no HTTP\r\n\r\n').untilEnded();
     expect(await accessLines(sidecar, 1)).toEqual([
@@ -320,7 +320,7 @@ describe('at the level debug there is a line that explains each decision', () =>
     return sidecar.log.find(({ msg }) => msg === 'decision') ?? {};
   }
 
-  test('which route decided, with what it permits, and with which key', async () => {
+  test('names the route, its permissions and the API key', async () => {
     const [, s2s] = routes;
     expect(await decisionOf('POST /api/s2s/secret-path?secret=query', { key: keys.acme, body: '{}' })).toEqual({
       level: 'debug',

@@ -43,7 +43,7 @@ test('each change of an account is a line, without a secret', async () => {
   ]);
 });
 
-test('a change of the encryption is named by what it does to merchants', async () => {
+test('the log names a change of the encryption by its effect on merchants', async () => {
   const on = encryptionOf(acmeTest);
   const grace = { previous: undefined, until: 1_000 };
   const ending = { kind: 'ending', previous: codecOf(acmeTest), until: 1_000 } as const;

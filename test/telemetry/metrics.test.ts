@@ -121,7 +121,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('of an account during a grace, by what it was answered with', async () => {
+  test('of an account during a grace, by the credentials of the response', async () => {
     const grace = { previous: codecOf(acmeLive), until: Infinity };
     const { sidecar } = await startGateway({ accounts: [acmeWith(encryptionOf(acmeTest, { grace }))] });
     const answeredWith = (credentials: string): string =>
@@ -296,7 +296,7 @@ describe('overhead', () => {
   });
 });
 
-test('the limits are told, and what is used of each', async () => {
+test('the metrics show each limit and how much of it is used', async () => {
   const responses: ServerResponse[] = [];
   const limits = { connections: 100, inFlight: 10, buffered: 1_048_576 };
   const { sidecar } = await startGateway({ respond: (_seen, res) => responses.push(res), limits });
@@ -334,7 +334,7 @@ test('requests in flight are those whose response is not complete', async () => 
   await untilSample(sidecar, inFlight, 0);
 });
 
-test('a method beside the usual ones is other', async () => {
+test('an unusual method is counted as other', async () => {
   const { sidecar } = await startGateway();
   await send(sidecar, 'PROPFIND /x', { key: keys.globex });
   await untilSample(sidecar, requests('test', 'other', 'unlisted', 200), 1);
@@ -423,7 +423,7 @@ test('the build is told', async () => {
   expect(values.get(`envelope_sidecar_build_info{node="${process.version}",version="0.0.0"}`)).toBe(1);
 });
 
-test('the buckets tell 100 µs of envelopes and 500 µs of requests apart', async () => {
+test('the buckets resolve 100 µs for envelopes and 500 µs for requests', async () => {
   const { sidecar } = await startGateway();
   await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '1') });
   await untilSample(sidecar, requests('test', 'POST', s2s, 200), 1);

@@ -109,7 +109,7 @@ describe('activity', () => {
 });
 
 describe('failures', () => {
-  test('names accounts by their refusals in an environment, most first, with what they did besides', () => {
+  test('lists accounts by their refusals in an environment, most first, with their other requests', () => {
     const traffic = new Traffic();
     traffic.respond('acme', true);
     traffic.respond('initech');

@@ -35,7 +35,7 @@ async function spansOf({ sidecar, receiver }: Awaited<ReturnType<typeof traced>>
 const charge = 'POST /api/s2s/card-4111111111111111?secret=query';
 
 describe('the trace of a request', () => {
-  test('has a server span with what the access line says, and a client span within it', async () => {
+  test('has a server span with the fields of the access line, and a client span within it', async () => {
     const setting = await traced(1);
     const body = envelopeOf(acmeTest, '{"amount":1}');
     await send(setting.sidecar, charge, { key: keys.acme, body, headers: { 'X-Request-Id': 'order-1' } });
@@ -81,7 +81,7 @@ describe('the trace of a request', () => {
     }
   });
 
-  test('tells a refusal by its code, which is an error if it is a 5xx', async () => {
+  test('has the code of a refusal; a 5xx is an error', async () => {
     const refused = await traced(1);
     await send(refused.sidecar, charge, {});
     await vi.waitUntil(() => refused.sidecar.accessLines().length === 1);

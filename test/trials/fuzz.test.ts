@@ -58,7 +58,7 @@ describe('runPart', () => {
     expect(report.failure).toBe('Violation: is small\n  21\n21');
   });
 
-  test('says so where a failure does not come back alone', async () => {
+  test('says so if a failure does not recur alone', async () => {
     const report = await runPart(
       partOf((one, alone) => ensure(alone || one <= 20, 'is small', one)),
       100,

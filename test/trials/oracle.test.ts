@@ -83,7 +83,7 @@ describe('the difference of two samples', () => {
     expect(p).toBeCloseTo(2 * upperTail(z), 5);
   });
 
-  test('lies within its intervals, and is seen where it is', () => {
+  test('lies within its intervals, and is found if there is one', () => {
     const source = random();
     const [x, y] = [timesAround(50_100, 2_000, source), timesAround(50_000, 2_000, source)];
     const found = differenceOf(x, y, source);

@@ -63,7 +63,7 @@ test.each([undefined, 2, '\n'.repeat(3)])('reads JSON as the parser does, with %
   expect(parseFully(text)).toMatchObject({ value: simpleYaml(configuration), problems: [] });
 });
 
-test('reads what the sidecar writes as the parser does', () => {
+test('reads files that the sidecar wrote as the parser does', () => {
   const value = simpleYaml(account);
   expect(value).toMatchObject({
     accounts: [

@@ -84,7 +84,7 @@ describe('only what differs is written', () => {
     );
   });
 
-  test('a new account is written behind the last, with a line between where there is one between others', () => {
+  test('a new account is written after the last, with an empty line between if others have one', () => {
     const added = `  - {id: globex,  name:   Globex}
 
   - id: new
@@ -153,7 +153,7 @@ describe('other ways to write a file', () => {
     expect(commentsOf(text.replaceAll('\r', ''))).toEqual(commentsOf(file));
   });
 
-  test('an alias is resolved where the file has any', () => {
+  test('keeps anchors and aliases', () => {
     const text = `accounts:
   - { id: a, name: &name Same }
   - { id: b, name: *name }

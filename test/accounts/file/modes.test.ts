@@ -21,7 +21,7 @@ vi.mock('node:fs', async (load) => {
   };
 });
 
-test('a new file beside the accounts is not open to other users before it has the mode of the accounts', async () => {
+test('a new file next to the accounts is not open to other users before it has the mode of the accounts', async () => {
   const umask = process.umask(0);
   onTestFinished(() => void process.umask(umask));
   const folder = new Folder({ 'accounts.yaml': 'accounts: []' });

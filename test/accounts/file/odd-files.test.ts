@@ -65,7 +65,7 @@ test.each([
   expect((await store.read('a'))?.id).toBe('a');
 });
 
-test.each(['fifo', 'garbage', 'link'] as const)('a %s where the new file is to be written makes way', async (kind) => {
+test.each(['fifo', 'garbage', 'link'] as const)('a %s with the name of the new file is removed', async (kind) => {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   kinds[kind](folder.file('.accounts.yaml.new'));
   const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });

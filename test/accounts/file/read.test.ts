@@ -40,7 +40,7 @@ function bytesOf({ key, iv }: PackedCodec): { key: string; iv: string } {
   return { key: key.export().toString(), iv: Buffer.from(iv).toString() };
 }
 
-test('an account has neither keys nor encryption where none is written, and is active', () => {
+test('an account is active, and has neither keys nor encryption, if the file says nothing of them', () => {
   expect(acme('')).toEqual({ id: 'acme', name: 'Acme', active: true, keys: [], encryption: {} });
   expect(acme('    active: false\n').active).toBe(false);
 });
@@ -80,7 +80,7 @@ describe('API keys', () => {
     ]);
   });
 
-  test('need a prefix beside a hash, which has 64 digits', () => {
+  test('need a prefix with a hash, which has 64 digits', () => {
     const keys = (written: string): string[] =>
       problemsOf(`accounts: [ { id: a, name: A, keys: [ { id: k, ${written}, createdAt: 2026-11-01 } ] } ]`);
     expect(keys(`sha256: ${hashOf(key)}`)).toEqual(['accounts[0].keys[0].prefix']);
@@ -144,7 +144,7 @@ describe('ids and names', () => {
 describe('encryption', () => {
   const enabled = `enabled: true, key: ${aes}, iv: ${iv}`;
 
-  test('is there where it is enabled', () => {
+  test('is present if it is enabled', () => {
     const { encryption } = acme(`    encryption: { test: { ${enabled} }, live: { enabled: false } }\n`);
     expect(Object.keys(encryption)).toEqual(['test']);
     expect(encryption.test).toMatchObject({ createdAt: undefined, grace: undefined });
@@ -178,7 +178,7 @@ describe('encryption', () => {
     expect(grace?.previous && bytesOf(grace.previous.pack())).toEqual({ key: otherAes, iv });
   });
 
-  test('has a grace with plaintext where no previous credentials are written', () => {
+  test('has a grace with plaintext if there are no previous credentials', () => {
     const { encryption } = acme(`    encryption: { test: { ${enabled}, previous: { until: 2020-01-01 } } }\n`);
     expect(enabledOf(encryption.test).grace).toEqual({
       previous: undefined,

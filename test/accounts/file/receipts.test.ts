@@ -23,7 +23,7 @@ describe('a file remembers idempotency keys', () => {
       request: '',
     });
 
-  test('beside it, as readable as it is itself, and changes nothing else', async () => {
+  test('next to it, with the same mode, and changes nothing else', async () => {
     const folder = new Folder({ 'accounts.yaml': one });
     chmodSync(folder.file('accounts.yaml'), 0o640);
     expect(await ask(folder, 0)).toEqual({ outcome: 'changed', result: 0 });

@@ -22,7 +22,7 @@ const isRoot = process.getuid?.() === 0;
 const agree = (): void => {};
 
 describe('a file that is replaced', () => {
-  test('has the new text, and nothing is left beside it', () => {
+  test('has the new text, and no other file is left', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
     expect(replaceFile(path, 'new', versionOf(path), agree)).toBe(true);
@@ -65,7 +65,7 @@ describe('a file that is replaced', () => {
     expect(statSync(path)).toMatchObject({ uid: 12_345, gid: 23_456 });
   });
 
-  test('stays as it is where it is not the version any more that the text was made from', () => {
+  test('stays as it is if it has changed since the text was made', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
     const version = versionOf(path);
@@ -85,7 +85,7 @@ describe('a file that is replaced', () => {
     expect(versionOf(path)).not.toBe(version);
   });
 
-  test('stays as it is where the new one does not please', () => {
+  test('stays as it is if the new text is refused', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
     const refuse = (written: string): void => {
@@ -116,7 +116,7 @@ describe('a file that is replaced', () => {
     expect(readdirSync(folder.path).toSorted()).toEqual(['beside', 'file']);
   });
 
-  test('does not stumble over what a killed process has left', () => {
+  test('is replaced although a killed process has left its files', () => {
     const folder = new Folder({ file: 'old', '.file.new': 'half' });
     chmodSync(folder.file('.file.new'), 0o400);
     replaceFile(folder.file('file'), 'new', versionOf(folder.file('file')), agree);

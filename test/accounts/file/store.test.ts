@@ -66,7 +66,7 @@ describe('a file', () => {
     expect(readFileSync(folder.file('data/real.yaml'), 'utf8')).toBe(added);
   });
 
-  test('has its references read and left alone, relative to where it is named', async () => {
+  test('has its references read relative to its own path, and not changed', async () => {
     const reference = `accounts:
   - id: a
     name: A
@@ -97,7 +97,7 @@ describe('a file', () => {
     expect((await store.read('a'))?.encryption.test?.credentials?.key).toBe('l'.repeat(32));
   });
 
-  test('has after a change what it has for another reader', async () => {
+  test('has the same accounts after a change as a new reader finds', async () => {
     const folder = new Folder({ 'accounts.yaml': 'accounts:\n  - id: a\n    name: A\n  - id: b\n    name: B\n' });
     const store = storeOn(folder);
     await add(store, 'c');
@@ -164,7 +164,7 @@ describe('a file', () => {
     await expect(add(store, 'b')).rejects.toMatchObject(missing);
   });
 
-  test('is not changed where the change would reach others through an alias', async () => {
+  test('is not changed if the change would reach others through an alias', async () => {
     const content = `accounts:
   - { id: a, name: A, encryption: { test: &test { enabled: true, key: &k ${'k'.repeat(32)}, iv: ${'i'.repeat(16)} } } }
   - { id: b, name: B, encryption: { test: *test } }

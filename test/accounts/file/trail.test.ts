@@ -30,7 +30,7 @@ test('an event is a line of JSON, in a file with the mode of the accounts', () =
   expect(statSync(path).mode & 0o7777).toBe(0o640);
 });
 
-test('what was added can be taken away, and nothing else is', async () => {
+test('lines that were appended can be removed again, and no others are', async () => {
   const { of, read } = trail();
   of.append([event('a')]);
   of.append([event('b'), event('c')])();

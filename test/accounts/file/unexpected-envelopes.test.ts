@@ -26,7 +26,7 @@ test('the last envelope of each account and environment is kept, whichever sidec
   expect(failed).not.toHaveBeenCalled();
 });
 
-test('who may read the accounts’ file may read it, and nothing is left beside it', async () => {
+test('it can be read by those who may read the accounts’ file, and no other file is left', async () => {
   const { folder, path, open } = start();
   chmodSync(path, 0o640);
   const recorder = open();
@@ -52,7 +52,7 @@ test('a link in the place of the new file is not followed', async () => {
   expect(failed).not.toHaveBeenCalled();
 });
 
-test('what cannot be written is told once, and written later', async () => {
+test('a note that cannot be written is logged once, and written later', async () => {
   const { folder, path, open, failed } = start();
   mkdirSync(folder.file(notes));
   const recorder = open();

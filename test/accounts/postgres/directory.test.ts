@@ -47,7 +47,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(monitor.queries - before).toBe(1);
   });
 
-  test('tells each change of an account that it had read, once, however many keys the account has', async () => {
+  test('reports each change of an account that it had read, once, however many keys the account has', async () => {
     const url = await postgres.createDatabase();
     const names = ['one', 'two'];
     const keys = names.map((name) => storedKey(keyNamed(name)));
@@ -142,7 +142,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await vi.waitFor(async () => expect(await directory.find(hashOf(keyNamed('acme')))).toBeUndefined(), oneSecond);
   });
 
-  test('does not keep what was read just before it changed', async () => {
+  test('does not keep a key that was read just before it changed', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
@@ -264,7 +264,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(directory.state.unknown).toBeLessThanOrEqual(100);
   });
 
-  test('refuses an account whose credentials do not open, tells why once, and serves the others', async () => {
+  test('refuses an account whose credentials do not unwrap, logs the reason once, and serves the others', async () => {
     const url = await postgres.createDatabase();
     const broken = storedAccount('broken', { encryption: { test: storedEncryption('elsewhere', 'test') } });
     await put(openStore(url), broken, storedAccount('acme'));
@@ -291,7 +291,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(grace?.previous?.pack().key.export().toString()).toBe('acme-test'.padEnd(32, 'k'));
   });
 
-  test('tells what is missing where the tables were never made', async () => {
+  test('says that the tables are missing', async () => {
     const url = await postgres.createDatabase();
     await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
     const { directory, monitor } = await openDirectory(url);

@@ -50,13 +50,13 @@ describeWithPostgres('migrations', () => {
     expect(await openStore(url).read('acme')).toEqual(storedAccount('acme'));
   });
 
-  test('are carried out once where several begin at a time', async () => {
+  test('are carried out once if several begin at the same time', async () => {
     const url = await emptyDatabase();
     const done = await Promise.all([migrate(url), migrate(url), migrate(url)]);
     expect(done.flat()).toEqual(all);
   });
 
-  test('leave nothing behind where they fail', async () => {
+  test('leave nothing behind if they fail', async () => {
     const url = await emptyDatabase();
     // The last thing that is made stands in the way.
     await postgres.psql(
@@ -152,7 +152,7 @@ describeWithPostgres('migrations', () => {
     return Number(await postgres.psql(url, sql));
   }
 
-  test('say what is wrong in one line', async () => {
+  test('report an error in one line', async () => {
     await expect(migrate('postgres://postgres:hunter2@127.0.0.1:1/x')).rejects.toMatchObject({
       code: 'store_unavailable',
       message: 'the database cannot be reached (ECONNREFUSED)',

@@ -82,7 +82,7 @@ describeWithPostgres('two sidecars on one database', () => {
     });
   });
 
-  test('go on with the keys they know while the database is down, and tell others to come again', async () => {
+  test('accept the keys they know while the database is down, and ask others to try again', async () => {
     const url = await postgres.createDatabase();
     const sidecars = await startSidecars(url, 2);
     const [first] = sidecars;
@@ -148,13 +148,13 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     });
   });
 
-  test('has no such metrics where the accounts are in a file', async () => {
+  test('has no such metrics if the accounts are in a file', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     expect(await scrape(sidecar)).not.toMatch(/accounts_(?:lookups|cached|connected|age|query)/);
   });
 
-  test('records at its end at the latest when a key and what a grace accepts were last used', async () => {
+  test('records the last use of a key and of a grace at its end at the latest', async () => {
     const url = await postgres.createDatabase();
     const operations = operationsOn(url);
     const { key, id } = await newMerchant(operations);
@@ -203,7 +203,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     expect((await openStore(url).read('acme'))?.keys[0]?.lastUsedAt).toBeUndefined();
   });
 
-  test('keeps its connection where a new configuration has the same database, and takes another one in use at once', async () => {
+  test('keeps its connection if a new configuration has the same database, and uses another database at once', async () => {
     const url = await postgres.createDatabase();
     const { key } = await newMerchant(operationsOn(url));
     const proxy = await postgres.proxy(url);
@@ -335,7 +335,7 @@ describeWithPostgres('a master key that is wrong', () => {
     expect(await scrape(sidecar)).toContain(`${failing} 0.5\n`);
   });
 
-  test('is not what a row means that cannot be read: it is an error and a metric, and the sidecar is ready', async () => {
+  test('is not assumed for a row that cannot be read: that is an error and a metric, and the sidecar is ready', async () => {
     const url = await postgres.createDatabase();
     await encryptingIn(url, 'acme', vault);
     const odd = `previous_key = key, previous_iv = iv, previous_format = format, previous_until = 'infinity'`;
@@ -346,7 +346,7 @@ describeWithPostgres('a master key that is wrong', () => {
     expect(await scrape(sidecar)).toContain(`${failing} 1\n`);
   });
 
-  test('in a reload is an error, and what was ready stays so', async () => {
+  test('in a reload is an error, and the sidecar stays ready', async () => {
     const url = await postgres.createDatabase();
     await encryptingIn(url, 'acme', vault);
     const config = configOf('http://127.0.0.1:1', { accounts: [], store: settings(url) });
@@ -357,7 +357,7 @@ describeWithPostgres('a master key that is wrong', () => {
     expect(await isReady(sidecar)).toBe(true);
   });
 
-  test('cannot be told where nothing is sealed: it is ready', async () => {
+  test('cannot be detected if no credentials are wrapped: it is ready', async () => {
     const url = await postgres.createDatabase();
     const store = settings(url, { masterKeys: [otherKey] });
     expect(await isReady(await startSidecar(configOf('http://127.0.0.1:1', { accounts: [], store })))).toBe(true);

@@ -21,7 +21,7 @@ async function all(accounts: AsyncIterable<StoredAccount>): Promise<StoredAccoun
 describeWithPostgres('the store in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  test('gives back what was written, in whole', async () => {
+  test('returns everything that was written', async () => {
     const store = openStore(await postgres.createDatabase());
     const { credentials } = storedEncryption('acme', 'test');
     const account = storedAccount('acme', {
@@ -54,7 +54,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await all(store.list())).toEqual([account]);
   });
 
-  test('replaces what has changed and takes away what is gone', async () => {
+  test('replaces changed parts and removes deleted ones', async () => {
     const store = openStore(await postgres.createDatabase());
     const [first, second, third] = [storedKey(keyNamed('1')), storedKey(keyNamed('2')), storedKey(keyNamed('3'))];
     await put(
@@ -94,7 +94,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect((await openStore(url).read('acme'))?.keys).toHaveLength(20);
   });
 
-  test('decides again where two add the same account at a time, so that one sees the other', async () => {
+  test('decides again if two add the same account at the same time, so that one sees the other', async () => {
     const url = await postgres.createDatabase();
     const seen: boolean[] = [];
     const add = (store: PostgresStore): Promise<unknown> =>
@@ -135,7 +135,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect((await all(store.list())).map(({ id }) => id)).toEqual(['acme']);
   });
 
-  test('throws on what the decision throws, and changes nothing', async () => {
+  test('rethrows the error of the decision, and changes nothing', async () => {
     const store = openStore(await postgres.createDatabase());
     const failure = new TypeError('mine');
     const change = store.change(['acme'], () => {
@@ -181,7 +181,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await postgres.psql(url, `SELECT * FROM envelope_sidecar.receipts`)).not.toContain('secret');
   });
 
-  test('keeps no receipt of what was refused, and forgets old ones', async () => {
+  test('keeps no receipt of refused changes, and forgets old ones', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const once = { key: 'once', request: 'aa' };
@@ -364,7 +364,7 @@ describeWithPostgres('the store when its database fails', () => {
     }
   });
 
-  test('says in one line each what is wrong, and never the password', async () => {
+  test('reports each error in one line, without the password', async () => {
     const url = await postgres.createDatabase();
     await postgres.psql(
       url,

@@ -72,7 +72,7 @@ describeWithPostgres('the numbers operators watch', () => {
     expect(inFile.accounts.get('none')).toBe(2);
   });
 
-  test('are zero where there are no accounts', async () => {
+  test('are zero if there are no accounts', async () => {
     const keeper = keeperAt(await postgres.createDatabase(), () => now);
     await keeper.refresh();
     expect(keeper.latest()).toEqual(tallyOf([], now));

@@ -44,7 +44,7 @@ describeWithPostgres('what records when keys were last used', () => {
     expect(seen).toEqual([noon, noon, noon + minute, noon + minute]);
   });
 
-  test('writes down the use of what a grace accepts, for that grace only', async () => {
+  test('records the use of a grace, for that grace only', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const graceUntil = (until: number) =>
@@ -88,7 +88,7 @@ describeWithPostgres('what records when keys were last used', () => {
     expect(await lastUsed()).toBe(noon - minute);
   });
 
-  test('remembers what it could not write, and the later of two uses', async () => {
+  test('keeps uses that it could not write, and the later of two', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'), storedAccount('globex'));

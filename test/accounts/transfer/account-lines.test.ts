@@ -115,12 +115,12 @@ acme,"Acme, Inc.",false,a,${key},${createdAt},true,${aes},${iv}`,
     });
   });
 
-  test('leaves a member out where its cell is empty', async () => {
+  test('leaves a member out if its cell is empty', async () => {
     const [line] = await csv(`id,name,keys.0.id,keys.0.key,keys.0.createdAt\nacme,Acme,,,`);
     expect(line?.account?.keys).toEqual([]);
   });
 
-  test('names what is wrong with a line, and reads on', async () => {
+  test('reports the mistakes of a line, and reads on', async () => {
     const lines = await csv(`id,name,active\na,A,perhaps\nb,B\nc,"C\nd",true\ne,E,true\nf,F,"x"y`);
     expect(lines.map(({ line, problems }) => [line, problems])).toEqual([
       [2, ['active  expected true or false']],

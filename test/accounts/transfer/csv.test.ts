@@ -48,7 +48,7 @@ test('empty lines are no records', async () => {
   ]);
 });
 
-test('a quote that is never closed is reported where it begins', async () => {
+test('a quote that is never closed is reported at its beginning', async () => {
   expect(await records('a\n"b\nc')).toEqual([
     { line: 1, cells: ['a'] },
     { line: 2, problem: 'not CSV: a quote is missing, or is inside a cell without quotes', isLast: true },
