@@ -98,6 +98,18 @@ describe('a body that is opened', () => {
     },
   );
 
+  test.each([
+    [limit, '200'],
+    [limit + 1, '413'],
+  ])('that has arrived before its turn, in chunks of %i bytes together, gets %s', async (size, status) => {
+    const { upstream, sidecar } = await start({ limits });
+    const client = await openConnection(sidecar.port);
+    client.send(withLength(envelope) + inChunks(envelopeOfSize(size)));
+    const [, response] = parseResponses(await client.untilText('}', 2));
+    expect(String(response?.status)).toBe(status);
+    expect(upstream.seen).toHaveLength(size > limit ? 1 : 2);
+  });
+
   test('is refused by its length, before it arrives', async () => {
     const { sidecar } = await start({ limits });
     const { status } = await ask(sidecar, head('/api/s2s/charge', [`Content-Length: ${limit + 1}`]));
