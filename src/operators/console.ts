@@ -1,18 +1,19 @@
 import { existsSync } from 'node:fs';
+import { access, constants, realpath } from 'node:fs/promises';
+import { dirname } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { rfc3339 } from '../accounts/dates.ts';
-import type { OperatorsToken } from '../config/config.ts';
+import type { OperatorsToken, StoreSettings } from '../config/config.ts';
 import { packageFile } from '../package-file.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import { readInput } from './input.ts';
 import type { SidecarState } from './overview.ts';
-import { isFromOwnPage } from './own-page.ts';
+import { isFromOwnPage } from './origin.ts';
 import { ApiProblem } from './problems.ts';
 import { Sessions, type OpenSession } from './sessions.ts';
 import { findToken } from './tokens.ts';
-import { isWritable } from './writable.ts';
 
 /** The folder of the built page. */
 const built = packageFile('dist/console/');
@@ -154,13 +155,26 @@ export class Console {
 
   async #viewOf({ token: { name, role, account }, expiresAt }: OpenSession): Promise<object> {
     const { settings } = this.#dependencies.state().sidecar();
-    const accountsWritable = await isWritable(settings.store);
     return {
       name,
       role,
       account: account ?? null,
       expires_at: rfc3339(expiresAt),
-      accounts_writable: accountsWritable,
+      accounts_writable: await isWritable(settings.store),
     };
+  }
+}
+
+/**
+ * Whether accounts can be changed here. An accounts' file is often on a read-only mount. A change replaces the file, so
+ * write access to its folder is checked. The change itself reports other failures.
+ */
+async function isWritable(store: StoreSettings): Promise<boolean> {
+  if (store.kind === 'postgres') return true;
+  try {
+    await access(dirname(await realpath(store.file)), constants.W_OK);
+    return true;
+  } catch (error) {
+    return !['EROFS', 'EACCES', 'EPERM'].includes((error as NodeJS.ErrnoException).code ?? '');
   }
 }

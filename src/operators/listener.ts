@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { RequestListener, Server } from 'node:http';
 import type { TlsOptions } from 'node:tls';
 import fastifyCookie from '@fastify/cookie';
-import { fastify, type FastifyReply, type FastifyRequest } from 'fastify';
+import { fastify, type FastifyReply, type FastifyRequest, type RouteOptions } from 'fastify';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import type { OperatorsToken } from '../config/config.ts';
 import { http, stopAtDestroyed } from '../http.ts';
@@ -12,12 +12,11 @@ import { https } from '../tls.ts';
 import { Console, isOfConsole } from './console.ts';
 import type { Caller, Endpoint, Parts } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
-import { isKnownHost } from './host.ts';
 import { readInput, readIdempotencyKey } from './input.ts';
 import { openApi } from './openapi.ts';
-import { checkPermission } from './permission.ts';
+import { isKnownHost } from './origin.ts';
 import { ApiProblem, problemBody, problems, type ProblemCode } from './problems.ts';
-import { findToken } from './tokens.ts';
+import { checkPermission, findToken } from './tokens.ts';
 
 /** Bytes of a body; no request of the API needs more. */
 const bodyLimit = 16_384;
@@ -64,56 +63,42 @@ interface Note {
   code: ProblemCode | undefined;
 }
 
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The name of a route, for the log and the metrics. */
+    readonly operation?: string;
+  }
+}
+
 /** The listener of the operators' API, not opened yet. */
 export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<Server> {
   const { state, log, count, clock, tls } = dependencies;
-  const app = fastify({
-    serverFactory: (handle) => {
-      // Pipelined requests would all be processed and held at once, and no browser sends them.
-      const inTurn: RequestListener = (req, res) =>
-        void (res.socket === null ? req.socket.destroy() : handle(req, res));
-      return tls === undefined
-        ? http.createServer(limits, inTurn)
-        : https().createServer({ ...limits, ...tls }, inTurn);
-    },
-    bodyLimit,
-    exposeHeadRoutes: false,
-    genReqId: ({ headers }) => requestIdOf(headers['x-request-id']),
-    frameworkErrors: (error, request, reply) => void fail(request, reply, error),
-  });
   const notes = new WeakMap<FastifyRequest, Note>();
   const noteOf = (request: FastifyRequest): Note => {
     const note = notes.get(request) ?? { token: undefined, account: undefined, code: undefined };
     notes.set(request, note);
     return note;
   };
-
   const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
     const problem = problemOf(error);
     if (problem.code === 'internal_error') log.error({ err: error, request_id: request.id }, 'operation failed');
     noteOf(request).code = problem.code;
-    const { status, retryAfter } = problems[problem.code];
-    if (status === 401) void reply.header('WWW-Authenticate', 'Bearer');
-    if (retryAfter !== undefined) void reply.header('Retry-After', retryAfter);
-    return reply
-      .code(status)
-      .header('Content-Type', 'application/problem+json')
-      .send(Buffer.from(JSON.stringify(problemBody(problem, state().problemsPage, request.id))));
+    return sendProblem(reply, problem, state().problemsPage);
   };
 
+  const app = fastify({
+    serverFactory: (handle) => serverOf(handle, tls),
+    bodyLimit,
+    exposeHeadRoutes: false,
+    genReqId: ({ headers }) => requestIdOf(headers['x-request-id']),
+    frameworkErrors: (error, request, reply) => void fail(request, reply, error),
+  });
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) =>
     fail(request, reply, new ApiProblem('not_found', 'There is nothing at this path with this method.')),
   );
-  const console = new Console({
-    state,
-    log,
-    clock,
-    secure: tls !== undefined,
-    noteToken: (request, token) => {
-      noteOf(request).token = token;
-    },
-  });
+  const noteToken = (request: FastifyRequest, token: OperatorsToken): void => void (noteOf(request).token = token);
+  const console = new Console({ state, log, clock, secure: tls !== undefined, noteToken });
   // Before the hooks that look for the session's cookie.
   await app.register(fastifyCookie);
   app.addHook('onRequest', async (request, reply) => {
@@ -129,33 +114,15 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     noteOf(request).token = token;
   });
   app.addHook('onResponse', async (request, reply) => {
-    const { operation = 'none' } = request.routeOptions.config as Partial<Named>;
+    const { operation = 'none' } = request.routeOptions.config;
     count(operation, reply.statusCode);
     const { token, ...note } = noteOf(request);
     const line = { request_id: request.id, operation, status: reply.statusCode, token: token?.name, ...note };
     log.info({ ...line, duration_ms: Math.round(reply.elapsedTime * 1_000) / 1_000 }, 'operator request');
   });
 
-  for (const endpoint of endpoints) {
-    app.route({
-      method: endpoint.method,
-      url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
-      config: named(endpoint.operation),
-      // Before the body is read.
-      onRequest: async (request) => {
-        const { account: inPath } = request.params as Account;
-        const { account: inQuery } = request.query as Account;
-        checkPermission(endpoint, signedIn(noteOf(request)), { inPath, inQuery });
-      },
-      handler: async (request, reply) => {
-        const result = await carryOut(endpoint, request, noteOf(request), state());
-        void reply.code(endpoint.response.status);
-        return result;
-      },
-    });
-  }
-  app.get(`${apiRoot}/openapi.json`, { config: named('describe_api') }, async () => openApi());
-
+  for (const endpoint of endpoints) app.route(routeOf(endpoint, noteOf, state));
+  app.get(`${apiRoot}/openapi.json`, { config: { operation: 'describe_api' } }, async () => openApi());
   await console.serve(app);
   await app.ready();
   stopAtDestroyed(app.server);
@@ -164,18 +131,44 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   return app.server;
 }
 
-/** The data of a route, for log and metrics. */
-interface Named {
-  readonly operation: string;
+function serverOf(handle: RequestListener, tls: TlsOptions | undefined): Server {
+  // Pipelined requests would all be processed and held at once, and no browser sends them.
+  const inTurn: RequestListener = (req, res) => void (res.socket === null ? req.socket.destroy() : handle(req, res));
+  return tls === undefined ? http.createServer(limits, inTurn) : https().createServer({ ...limits, ...tls }, inTurn);
 }
 
-function named(operation: string): object {
-  return { operation } satisfies Named;
+function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string): FastifyReply {
+  const { status, retryAfter } = problems[problem.code];
+  if (status === 401) void reply.header('WWW-Authenticate', 'Bearer');
+  if (retryAfter !== undefined) void reply.header('Retry-After', retryAfter);
+  return reply
+    .code(status)
+    .header('Content-Type', 'application/problem+json')
+    .send(Buffer.from(JSON.stringify(problemBody(problem, page, reply.request.id))));
 }
 
 /** The parameter or query member that names the account. */
 interface Account {
   readonly account?: string;
+}
+
+function routeOf(endpoint: Endpoint, noteOf: (request: FastifyRequest) => Note, parts: () => Parts): RouteOptions {
+  return {
+    method: endpoint.method,
+    url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
+    config: { operation: endpoint.operation },
+    // Before the body is read.
+    onRequest: async (request) => {
+      const { account: inPath } = request.params as Account;
+      const { account: inQuery } = request.query as Account;
+      checkPermission(endpoint, signedIn(noteOf(request)), { inPath, inQuery });
+    },
+    handler: async (request, reply) => {
+      const result = await carryOut(endpoint, request, noteOf(request), parts());
+      void reply.code(endpoint.response.status);
+      return result;
+    },
+  };
 }
 
 async function carryOut(

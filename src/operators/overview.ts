@@ -55,18 +55,12 @@ export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output
   };
 }
 
-function fileView(file: FileState | undefined): { in_force: boolean; loaded_at: string | null; problems: string[] } {
+function fileView(file: FileState | undefined) {
   const problems = [...(file?.problems ?? [])];
   return { in_force: problems.length === 0, loaded_at: file === undefined ? null : rfc3339(file.loadedAt), problems };
 }
 
-function countsView({ accounts, apiKeys, expiring, credentials }: Tally): {
-  accounts: number;
-  accounts_encrypting: number;
-  keys_due: number;
-  keys_expiring: number;
-  credentials_due: number;
-} {
+function countsView({ accounts, apiKeys, expiring, credentials }: Tally) {
   const all = sum([...accounts.values()]);
   return {
     accounts: all,

@@ -1,19 +1,5 @@
 import type { AccountsErrorCode } from '../accounts/accounts-error.ts';
 
-/** Why the API refused a request before using the accounts, or failed. */
-type RequestErrorCode =
-  | 'unauthorized'
-  | 'forbidden'
-  | 'unknown_host'
-  | 'not_found'
-  | 'invalid_request'
-  | 'malformed_body'
-  | 'body_too_large'
-  | 'unsupported_media_type'
-  | 'internal_error';
-
-export type ProblemCode = AccountsErrorCode | RequestErrorCode;
-
 interface Row {
   readonly status: number;
   /** RFC 9457 `title`: the same for every occurrence. */
@@ -22,8 +8,8 @@ interface Row {
   readonly retryAfter?: number;
 }
 
-/** Every error of the operators' API; a test compares them with docs/accounts.md. */
-export const problems: Readonly<Record<ProblemCode, Row>> = {
+/** Every error of the operators' API, those of the accounts among them; a test compares them with docs/accounts.md. */
+const table = {
   invalid_request: { status: 400, title: 'Request invalid' },
   malformed_body: { status: 400, title: 'Body is not JSON' },
   unauthorized: { status: 401, title: 'Token missing or wrong' },
@@ -57,7 +43,9 @@ export const problems: Readonly<Record<ProblemCode, Row>> = {
   store_locked: { status: 503, title: 'Accounts locked', retryAfter: 1 },
   store_unavailable: { status: 503, title: 'Accounts unavailable', retryAfter: 5 },
   disk_full: { status: 507, title: 'Disk full' },
-};
+} satisfies Record<AccountsErrorCode, Row> & Record<string, Row>;
+export type ProblemCode = keyof typeof table;
+export const problems: Readonly<Record<ProblemCode, Row>> = table;
 
 /** A problem of one member of a request. */
 export interface MemberProblem {

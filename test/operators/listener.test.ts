@@ -4,7 +4,7 @@ import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { hashOf } from '../../src/accounts/api-key.ts';
 import type { Operations } from '../../src/accounts/operations.ts';
-import { isKnownHost } from '../../src/operators/host.ts';
+import { isKnownHost } from '../../src/operators/origin.ts';
 import { createOperatorsListener } from '../../src/operators/listener.ts';
 import { findToken } from '../../src/operators/tokens.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';

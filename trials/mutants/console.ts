@@ -83,7 +83,7 @@ export const consoleMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/operators/own-page.ts',
+    'src/operators/origin.ts',
     ['test/operators/console.test.ts'],
     [
       [
@@ -119,7 +119,7 @@ export const consoleMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/operators/host.ts',
+    'src/operators/origin.ts',
     ['test/operators/listener.test.ts'],
     [
       [' || others.length > 0', '', 'two Host headers are refused'],

@@ -1,10 +1,32 @@
 import { z } from 'zod';
 import { rfc3339 } from '../../accounts/dates.ts';
+import { configurationOf } from '../configuration.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { overviewOf } from '../overview.ts';
 
-/** Merchants' traffic through this sidecar. Other sidecars' traffic is not included. */
-export const trafficEndpoints: readonly Endpoint[] = [
+/** This sidecar: the token that it knows, its configuration, and its own traffic, without that of other sidecars. */
+export const sidecarEndpoints: readonly Endpoint[] = [
+  endpoint({
+    method: 'GET',
+    path: '/session',
+    operation: 'show_session',
+    summary: 'Show the name, the role and the account of the token in use',
+    role: 'viewer',
+    accountToken: 'own',
+    input: z.strictObject({}),
+    response: { status: 200, view: 'Session' },
+    run: async (_parts, _input, { token: { name, role, account = null } }) => ({ name, role, account }),
+  }),
+  endpoint({
+    method: 'GET',
+    path: '/configuration',
+    operation: 'show_configuration',
+    summary: 'Show the configuration in force, without secrets, and what needs a restart',
+    role: 'viewer',
+    input: z.strictObject({}),
+    response: { status: 200, view: 'Configuration' },
+    run: async ({ sidecar }) => configurationOf(sidecar().settings),
+  }),
   endpoint({
     method: 'GET',
     path: '/overview',
