@@ -1,6 +1,6 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { constants } from 'node:fs';
-import { open, unlink } from 'node:fs/promises';
+import { open, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 
@@ -32,12 +32,7 @@ export async function writeDrainToken(file: string, token: string): Promise<void
     if (error.code !== 'ENOENT') throw error;
   });
   const { O_WRONLY, O_CREAT, O_EXCL, O_NOFOLLOW } = constants;
-  const handle = await open(file, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600);
-  try {
-    await handle.writeFile(token);
-  } finally {
-    await handle.close();
-  }
+  await writeFile(file, token, { flag: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600 });
 }
 
 /**

@@ -8,12 +8,16 @@ import { addTransferCommands } from './accounts-transfer.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes } from './io.ts';
 import { keysTable } from './keys.ts';
+import type { Layout } from './list-output.ts';
 import { accountArgument, readAs } from './options.ts';
 import type { AddStoreCommand } from './store-command.ts';
 import { members } from './table.ts';
 
+const nameOption = ['--name <name>', 'name of the merchant, for display', readAs(accountName)] as const;
+
 /** Adds `accounts list|show|add|rename|activate|deactivate|import|export|copy|rekey|migrate`. */
 export function addAccountCommands(add: AddStoreCommand): void {
+  const onAccount: AddStoreCommand = (name, description) => add(name, description).addArgument(accountArgument('<id>'));
   add('list', 'list accounts')
     .option('--search <text>', 'only accounts whose id or name contains this text, in any letter case')
     .addOption(
@@ -23,38 +27,23 @@ export function addAccountCommands(add: AddStoreCommand): void {
       ).choices(accountFilters),
     )
     .run(({ operations, unreadable, showList }, { search, filter }: ListOptions) =>
-      showList(operations.list({ search, anyOf: filter && [filter], unreadable }), {
-        head: ['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'],
-        shrinks: 'NAME',
-        row: (account) => [
-          account.id,
-          account.name,
-          account.active ? 'yes' : 'no',
-          String(account.keys.filter(({ state }) => state === 'valid').length),
-          encrypts(account),
-        ],
-        empty: 'No accounts.',
-      }),
+      showList(operations.list({ search, anyOf: filter && [filter], unreadable }), accountsLayout),
     );
 
-  add('show', 'show an account, its keys and its encryption')
-    .addArgument(accountArgument('<id>'))
-    .run(async ({ operations, show }, id: string) => {
-      const view = await operations.show(id);
-      await show(view, (width) => accountText(view, width));
-    });
+  onAccount('show', 'show an account, its keys and its encryption').run(async ({ operations, show }, id: string) => {
+    const view = await operations.show(id);
+    await show(view, (width) => accountText(view, width));
+  });
 
-  add('add', 'add an active account without keys')
-    .addArgument(accountArgument('<id>'))
-    .addOption(nameOption())
+  onAccount('add', 'add an active account without keys')
+    .requiredOption(...nameOption)
     .run(async ({ operations, actor, show }, id: string, options: { name: string }) => {
       const added = await operations.add(id, options.name, { actor });
       await show(added, () => `Added ${id}.\nNext: sidecar keys issue ${id} --environment test --kind secret\n`);
     });
 
-  add('rename', 'change the name of an account; its id stays the same')
-    .addArgument(accountArgument('<id>'))
-    .addOption(nameOption())
+  onAccount('rename', 'change the name of an account; its id stays the same')
+    .requiredOption(...nameOption)
     .run(async ({ operations, actor, show }, id: string, options: { name: string }) => {
       const renamed = await operations.rename(id, options.name, { actor });
       await show(renamed, () => `${id} is now named ${renamed.name}.\n`);
@@ -64,12 +53,10 @@ export function addAccountCommands(add: AddStoreCommand): void {
     ['activate', true, 'accept the requests of an account again'],
     ['deactivate', false, 'refuse all requests of an account'],
   ] as const) {
-    add(name, description)
-      .addArgument(accountArgument('<id>'))
-      .run(async ({ operations, actor, show }, id: string) => {
-        const view = await operations.setActive(id, isActive, { actor });
-        await show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
-      });
+    onAccount(name, description).run(async ({ operations, actor, show }, id: string) => {
+      const view = await operations.setActive(id, isActive, { actor });
+      await show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
+    });
   }
 
   addTransferCommands(add);
@@ -86,11 +73,18 @@ export function addAccountCommands(add: AddStoreCommand): void {
   });
 }
 
-function nameOption(): Option {
-  return new Option('--name <name>', 'name of the merchant, for display')
-    .argParser(readAs(accountName))
-    .makeOptionMandatory();
-}
+const accountsLayout: Layout<AccountView> = {
+  head: ['ID', 'NAME', 'ACTIVE', 'KEYS', 'ENCRYPTS'],
+  shrinks: 'NAME',
+  row: (account) => [
+    account.id,
+    account.name,
+    account.active ? 'yes' : 'no',
+    String(account.keys.filter(({ state }) => state === 'valid').length),
+    encrypts(account),
+  ],
+  empty: 'No accounts.',
+};
 
 interface ListOptions {
   readonly search?: string;

@@ -1,4 +1,3 @@
-import { Option } from 'commander';
 import { identifier } from '../accounts/file/schema.ts';
 import { instant } from '../input/kinds.ts';
 import { readAs } from './options.ts';
@@ -12,12 +11,11 @@ interface Options {
 /** Adds `audit list`. */
 export function addAuditCommands(add: AddStoreCommand): void {
   add('list', 'list changes of accounts, oldest first')
-    .addOption(new Option('--account <id>', 'only changes of this account').argParser(readAs(identifier)))
-    .addOption(
-      new Option(
-        '--since <time>',
-        'only changes from this time on, such as 2026-11-01 or 2026-11-01T09:30:00Z',
-      ).argParser(readAs(instant)),
+    .option('--account <id>', 'only changes of this account', readAs(identifier))
+    .option(
+      '--since <time>',
+      'only changes from this time on, such as 2026-11-01 or 2026-11-01T09:30:00Z',
+      readAs(instant),
     )
     .run(({ operations, unreadable, showList }, { account, since }: Options) =>
       showList(operations.events({ account, since }, unreadable), {

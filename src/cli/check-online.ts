@@ -1,6 +1,6 @@
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { inspect, openSample, type Inspection } from '../accounts/postgres/inspect.ts';
-import { sampleOf } from '../accounts/sealed-sample.ts';
+import { sampleOf, type SealedSample } from '../accounts/sealed-sample.ts';
 import { Vault } from '../accounts/vault.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
@@ -34,22 +34,18 @@ export async function onlineChecks(config: Config, now: number): Promise<Check[]
 async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
   if (store.kind === 'file') {
     // A file's credentials were opened when the configuration was read.
-    const { tried, failures } = sampleOf(accounts);
-    const [problem] = failures;
+    const sample = sampleOf(accounts);
     return [
       { check: 'store', ok: true, detail: `${store.file}: ${count(accounts.length, 'account')}` },
-      problem === undefined
-        ? { check: 'credentials', ok: true, detail: `${count(tried, 'account')}: all open` }
-        : {
-            check: 'credentials',
-            ok: false,
-            detail: `${failures.length} of ${count(tried, 'account')} failed: ${problem}`,
-          },
+      opened(sample, count(sample.tried, 'account'), 'all open'),
     ];
   }
   try {
     const inspection = await inspect(store.url, sampleSize);
-    return [migrated(inspection), opened(inspection, new Vault(store.masterKeys))];
+    const sample = openSample(inspection, new Vault(store.masterKeys));
+    const tried = count(sample.tried, 'account');
+    const of = sample.tried === sampleSize ? `a sample of ${tried}` : tried;
+    return [migrated(inspection), opened(sample, of, 'all open with the master key')];
   } catch (error) {
     if (!(error instanceof AccountsError)) throw error;
     return [
@@ -64,10 +60,8 @@ function migrated({ pending }: Inspection): Check {
   return { check: 'store', ok: false, detail: `the database lacks ${pending.join(', ')}: run "accounts migrate"` };
 }
 
-function opened(inspection: Inspection, vault: Vault): Check {
-  const { tried, failures } = openSample(inspection, vault);
-  const of = tried === sampleSize ? `a sample of ${count(tried, 'account')}` : count(tried, 'account');
-  if (failures.length === 0) return { check: 'credentials', ok: true, detail: `${of}: all open with the master key` };
+function opened({ failures }: Pick<SealedSample, 'failures'>, of: string, good: string): Check {
+  if (failures.length === 0) return { check: 'credentials', ok: true, detail: `${of}: ${good}` };
   return { check: 'credentials', ok: false, detail: `${failures.length} of ${of} failed: ${failures[0]}` };
 }
 

@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { grace } from '../accounts/durations.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
-import type { EnabledView, EncryptionView } from '../accounts/views.ts';
+import type { EnabledView, EncryptionView, ShownEncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes } from './io.ts';
@@ -54,11 +54,10 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
     });
 
   command('grace', 'change the end of a running grace, or end it now')
-    .addOption(
-      new Option(
-        '--until <time>',
-        'new end of the grace, such as 2026-12-01T00:00:00Z; at most 365 days from now',
-      ).argParser(readAs(instant)),
+    .option(
+      '--until <time>',
+      'new end of the grace, such as 2026-12-01T00:00:00Z; at most 365 days from now',
+      readAs(instant),
     )
     .addOption(new Option('--end', 'end the grace now and delete the previous credentials').conflicts('until'))
     .run(async ({ operations, actor, show }, id: string, options: Options & { until?: number; end?: true }) => {
@@ -77,10 +76,7 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
   command('show', 'show whether and how an account encrypts, without the key').run(
     async ({ operations, show }, id: string, { environment }: Options) => {
       const view = await operations.showEncryption(id, environment);
-      const unexpectedAt = view.unexpected_envelope_at;
-      const pairs = pairsOf(view);
-      if (unexpectedAt !== null) pairs.push(['envelopes', `still arrive, most recently at ${minute(unexpectedAt)}`]);
-      await show(view, (width) => members(pairs, width));
+      await show(view, (width) => members(shownPairs(view), width));
     },
   );
 }
@@ -89,6 +85,13 @@ function enabledText(enabled: EnabledView, width: number): string {
   return `${members([['key', enabled.key ?? ''], ['iv', enabled.iv ?? ''], ...pairsOf(enabled)], width)}
 The key and the IV are not shown again. Give both to the merchant unchanged.
 `;
+}
+
+function shownPairs(view: ShownEncryptionView): [string, string][] {
+  const { unexpected_envelope_at: at } = view;
+  return at === null
+    ? pairsOf(view)
+    : [...pairsOf(view), ['envelopes', `still arrive, most recently at ${minute(at)}`]];
 }
 
 function pairsOf(view: EncryptionView): [string, string][] {

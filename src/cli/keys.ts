@@ -1,5 +1,5 @@
 import { text } from 'node:stream/consumers';
-import { Argument, Option } from 'commander';
+import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { lifetime, overlap } from '../accounts/durations.ts';
 import { hashOf, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
@@ -9,16 +9,19 @@ import { hasChecksum } from '../accounts/key-maker.ts';
 import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes, type CliIo } from './io.ts';
+import type { Layout } from './list-output.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 import { day, members, minute, table } from './table.ts';
 
 /** Adds `keys issue|list|find|due|rotate|revoke`. */
 export function addKeyCommands(add: AddStoreCommand): void {
-  const key = (): Argument => new Argument('<key>', 'the id of the key, or the key itself');
+  const onAccount: AddStoreCommand = (name, description) =>
+    add(name, description).addArgument(accountArgument('<account>'));
+  const onKey: AddStoreCommand = (name, description) =>
+    onAccount(name, description).argument('<key>', 'the id of the key, or the key itself');
 
-  add('issue', 'create a key and show it once')
-    .addArgument(accountArgument('<account>'))
+  onAccount('issue', 'create a key and show it once')
     .addOption(environmentOption())
     .addOption(
       new Option('--kind <kind>', 'public for browsers, secret for servers').choices(keyKinds).makeOptionMandatory(),
@@ -34,12 +37,10 @@ export function addKeyCommands(add: AddStoreCommand): void {
       await show(issued, (width) => issuedText(issued, width));
     });
 
-  add('list', 'list the keys of an account')
-    .addArgument(accountArgument('<account>'))
-    .run(async ({ operations, show }, id: string) => {
-      const { keys } = await operations.show(id);
-      await show(keys, (width) => keysTable(keys, width));
-    });
+  onAccount('list', 'list the keys of an account').run(async ({ operations, show }, id: string) => {
+    const { keys } = await operations.show(id);
+    await show(keys, (width) => keysTable(keys, width));
+  });
 
   add('find', 'find the account of a key; the key is read from stdin unless its hash is given')
     .option('--sha256 <hash>', 'SHA-256 of the key in hex, instead of the key', readAs(sha256))
@@ -49,26 +50,10 @@ export function addKeyCommands(add: AddStoreCommand): void {
     });
 
   add('due', 'list the valid keys of all accounts that are due for rotation or expire soon').run(
-    ({ operations, unreadable, showList }) =>
-      showList(operations.dueKeys({ unreadable }), {
-        head: ['ACCOUNT', 'ID', 'ENV', 'KIND', 'CREATED', 'EXPIRES', 'WHY'],
-        shrinks: 'ACCOUNT',
-        row: ({ account, id, environment, kind, created_at, expires_at, warnings }) => [
-          account,
-          id,
-          environment,
-          kind,
-          day(created_at),
-          day(expires_at),
-          warnings.join(', '),
-        ],
-        empty: 'No key is due or expiring.',
-      }),
+    ({ operations, unreadable, showList }) => showList(operations.dueKeys({ unreadable }), dueKeysLayout),
   );
 
-  add('rotate', 'create the successor of a key; the old key stays valid for a while')
-    .addArgument(accountArgument('<account>'))
-    .addArgument(key())
+  onKey('rotate', 'create the successor of a key; the old key stays valid for a while')
     .addOption(
       new Option('--overlap <duration>', 'how long the old key stays valid')
         .argParser(readAs(overlap))
@@ -80,15 +65,27 @@ export function addKeyCommands(add: AddStoreCommand): void {
       await show(issued, (width) => issuedText(issued, width));
     });
 
-  add('revoke', 'revoke a key at once and permanently')
-    .addArgument(accountArgument('<account>'))
-    .addArgument(key())
-    .run(async (session, id: string, named: string) => {
-      const { operations, actor, show } = session;
-      const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
-      await show(revoked, () => `${revoked.id} is revoked.\n`);
-    });
+  onKey('revoke', 'revoke a key at once and permanently').run(async (session, id: string, named: string) => {
+    const { operations, actor, show } = session;
+    const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
+    await show(revoked, () => `${revoked.id} is revoked.\n`);
+  });
 }
+
+const dueKeysLayout: Layout<KeyView> = {
+  head: ['ACCOUNT', 'ID', 'ENV', 'KIND', 'CREATED', 'EXPIRES', 'WHY'],
+  shrinks: 'ACCOUNT',
+  row: (key) => [
+    key.account,
+    key.id,
+    key.environment,
+    key.kind,
+    day(key.created_at),
+    day(key.expires_at),
+    key.warnings.join(', '),
+  ],
+  empty: 'No key is due or expiring.',
+};
 
 interface IssueOptions {
   readonly environment: EnvironmentName;

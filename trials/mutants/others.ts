@@ -61,7 +61,7 @@ export const otherMutants: readonly Mutant[] = [
     'src/admin/drain-token.ts',
     ['test/cli/drain.test.ts'],
     [
-      ['O_NOFOLLOW, 0o600)', 'O_NOFOLLOW, 0o666)', 'the token of a drain is for its owner alone'],
+      ['mode: 0o600', 'mode: 0o666', 'the token of a drain is for its owner alone'],
       ['O_RDONLY | O_NOFOLLOW', 'O_RDONLY', 'the token of a drain is not read through a link'],
     ],
   ),

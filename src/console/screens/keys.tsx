@@ -33,7 +33,7 @@ export function Keys({ account, reload }: { account: Account; reload: () => Prom
   return (
     <section aria-label={texts.pages.keys}>
       <div class="row between">
-        <label class="check">
+        <label class="row">
           <input
             type="checkbox"
             checked={showEnded.value}

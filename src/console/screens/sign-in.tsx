@@ -54,7 +54,7 @@ export function SignIn() {
             <p class="box bad">{refused.value === 'wrong' ? texts.signIn.wrong : texts.unreachableShort}</p>
           )}
         </div>
-        <button class="primary wide" disabled={busy.value}>
+        <button class="primary" disabled={busy.value}>
           {texts.signIn.submit}
         </button>
       </form>
