@@ -78,25 +78,21 @@ class AesCbcSealStream implements SealStream {
   }
 
   update(chunk: Buffer): string {
-    return this.#takeHead() + this.#encode(this.#encryptor.update(chunk));
+    return this.#encode(this.#encryptor.update(chunk));
   }
 
   end(): string {
-    const last = this.#encode(this.#encryptor.final());
-    return this.#takeHead() + last + this.#carry.toString(this.#encoding) + envelopeTail;
+    return this.#encode(this.#encryptor.final()) + this.#carry.toString(this.#encoding) + envelopeTail;
   }
 
-  #takeHead(): string {
+  /** The next piece of the envelope; the first one has its head. */
+  #encode(ciphertext: Buffer): string {
     const head = this.#head;
     this.#head = '';
-    return head;
-  }
-
-  #encode(ciphertext: Buffer): string {
-    if (this.#encoding === 'hex') return ciphertext.toString('hex');
+    if (this.#encoding === 'hex') return head + ciphertext.toString('hex');
     const bytes = Buffer.concat([this.#carry, ciphertext]);
     const whole = bytes.length - (bytes.length % 3);
     this.#carry = bytes.subarray(whole);
-    return bytes.toString('base64', 0, whole);
+    return head + bytes.toString('base64', 0, whole);
   }
 }

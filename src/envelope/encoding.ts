@@ -21,9 +21,5 @@ function decodeHex(text: string): Buffer | undefined {
   // Node's decoder stops at the first character it does not know and drops an odd last digit, so the length tells
   // (text of odd length is not base64 either). But it takes characters beyond U+00FF for their low byte, U+0130 for "0".
   const bytes = Buffer.from(text, 'hex');
-  return bytes.length * 2 === text.length && isAscii(text) ? bytes : undefined;
-}
-
-function isAscii(text: string): boolean {
-  return Buffer.byteLength(text) === text.length;
+  return bytes.length * 2 === text.length && Buffer.byteLength(text) === text.length ? bytes : undefined;
 }

@@ -40,9 +40,7 @@ export function openEnvelope<Opener extends EnvelopeOpener>(
   return reason === undefined || reason === 'encoding' ? whyNoCiphertext(body) : { code: 'decryption_failed', reason };
 }
 
-/**
- * Whether `body` is an object with the sole member `data`, a string of any content: its sender meant an envelope.
- */
+/** Whether `body` is an object with the sole member `data`, a string of any content: its sender meant an envelope. */
 export function hasEnvelopeShape(body: Buffer): boolean {
   return isJson(body) && soleData(body.toString()) !== undefined;
 }

@@ -13,9 +13,7 @@ export function isJson(bytes: Buffer): boolean {
   }
 }
 
-/**
- * Removes the white space outside strings and changes nothing else. `json` must satisfy `isJson`.
- */
+/** Removes the white space outside strings and changes nothing else. `json` must satisfy `isJson`. */
 export function minifyJson(json: Buffer): Buffer {
   const minified = Buffer.allocUnsafe(json.length);
   let length = 0;

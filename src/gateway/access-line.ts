@@ -1,4 +1,3 @@
-import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { AccessLine } from '../telemetry/access-log.ts';
 import type { Reply } from './reply.ts';
 import { traceIdOf } from './request-head.ts';
@@ -30,11 +29,6 @@ export function accessLine(reply: Reply): AccessLine {
     upstream_ms: stats.upstream === undefined ? undefined : rounded(stats.upstream),
     envelope_ms: stats.envelope === 0 ? undefined : rounded(stats.envelope),
   };
-}
-
-/** The access line of bytes that Node's parser rejected: there is nothing to measure. */
-export function unparsedLine(id: string, code: RefusalCode): AccessLine {
-  return { request_id: id, route: 'none', status: refusalOf(code).status, code };
 }
 
 function rounded(milliseconds: number): number {

@@ -161,9 +161,7 @@ function allowedMethods(routes: readonly Route[]): string {
   return [...methods].join(', ');
 }
 
-/**
- * Whether a request is a CORS preflight (Fetch §4.8) for what a public key may do. A browser cannot send a key with it.
- */
+/** Whether a request is a CORS preflight (Fetch §4.8) for what a public key may do. A browser cannot send a key with it. */
 function isOpenPreflight(head: RequestHead, { router, report }: Rules): boolean {
   if (head.method !== 'OPTIONS' || head.origin === undefined || head.requestedMethod === undefined) return false;
   if (head.body.kind !== 'none') return false;

@@ -6,10 +6,10 @@ import type { KeyDirectory } from '../accounts/key-directory.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
-import type { RefusalCode } from '../errors.ts';
+import { refusalOf, type RefusalCode } from '../errors.ts';
 import { http } from '../http.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import { accessLine, unparsedLine } from './access-line.ts';
+import { accessLine } from './access-line.ts';
 import { Admission, type Admitted } from './admission.ts';
 import { runCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
@@ -22,7 +22,6 @@ import { mayBeUpgraded, passUpgrade } from './pass-upgrade.ts';
 import { isUnframed } from './request-body.ts';
 import { endWithProblem, Refusal } from './refusal.ts';
 import { Reply } from './reply.ts';
-import { headSize } from './request-head.ts';
 import { Request } from './request.ts';
 import type { Rules } from './rules.ts';
 import { pathOf } from './target.ts';
@@ -107,7 +106,6 @@ export class Gateway {
     this.#order.add({
       req,
       res,
-      size: headSize(req),
       maxWaitingBytes: this.#rules.limits.header,
       isMerchants: () => this.#admission.isMerchants(req, this.#rules),
       begin: () => this.#begin(req, res),
@@ -143,7 +141,7 @@ export class Gateway {
       // On a connection that has been refused, further bytes belong to the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
-      this.#recorder.record(unparsedLine(id, code));
+      this.#recorder.record({ request_id: id, route: 'none', status: refusalOf(code).status, code });
       endWithProblem(socket, code, id, this.#rules.errorsPage);
     } else if (reply.request.raw.complete) {
       // Node reports the fault again for each further piece.

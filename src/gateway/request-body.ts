@@ -60,10 +60,7 @@ function takeBody({ request: { raw, reservation, stats } }: Reply, limit: number
   return length > limit ? new Refusal('body_too_large') : concat(chunks);
 }
 
-/**
- * The least bytes charged for a chunk, because a body that arrives byte by byte takes a thousand times its size in
- * memory.
- */
+/** The least bytes charged for a chunk, because a body that arrives byte by byte takes a thousand times its size in memory. */
 const minChunkSize = 512;
 
 /** A whole body, or its first chunks with the rest to come. */

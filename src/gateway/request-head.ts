@@ -4,35 +4,6 @@ import { roleInRequest, withoutNominated } from './header-roles.ts';
 import { Refusal } from './refusal.ts';
 import { pathOf } from './target.ts';
 
-/** An unambiguous request head, parsed in one pass. */
-export interface RequestHead {
-  readonly method: string;
-  /** Path and query, as received. */
-  readonly target: string;
-  readonly path: string;
-  /** As received, port included; empty only on HTTP/1.0. */
-  host: string;
-  authorization: string | undefined;
-  /** The client's own request id, if it is acceptable. */
-  requestId: string | undefined;
-  body: BodyFraming;
-  contentEncoding: string | undefined;
-  expectsContinue: boolean;
-  /** All `Connection` headers, joined by commas. */
-  connection: string;
-  /** The protocol the client asks to change to; never forwarded. */
-  upgrade: string | undefined;
-  origin: string | undefined;
-  requestedMethod: string | undefined;
-  requestedCredentials: string | undefined;
-  traceparent: string | undefined;
-  readonly forwarded: ForwardedHeaders;
-  /** Flat list: end-to-end headers that do not depend on the body. */
-  headers: string[];
-  /** Flat list: end-to-end headers that are valid for plain traffic only, because they describe the envelope. */
-  plainHeaders: string[];
-}
-
 /** How the length of a body is stated. `none`: no body follows, even if a length of 0 is stated. */
 export type BodyFraming =
   | { readonly kind: 'none'; readonly contentLength: 0 | undefined }
@@ -50,6 +21,41 @@ export interface ForwardedHeaders {
   host: string | undefined;
   /** Flat list: `Forwarded`, the `X-Forwarded-*` the sidecar does not continue, `X-Real-IP` and the like. */
   others: string[];
+}
+
+/** An unambiguous request head, parsed in one pass. */
+export class RequestHead {
+  readonly method: string;
+  /** Path and query, as received. */
+  readonly target: string;
+  readonly path: string;
+  /** As received, port included; empty only on HTTP/1.0. */
+  host = '';
+  authorization: string | undefined;
+  /** The client's own request id, if it is acceptable. */
+  requestId: string | undefined;
+  body: BodyFraming = unstatedBody;
+  contentEncoding: string | undefined;
+  expectsContinue = false;
+  /** All `Connection` headers, joined by commas. */
+  connection = '';
+  /** The protocol the client asks to change to; never forwarded. */
+  upgrade: string | undefined;
+  origin: string | undefined;
+  requestedMethod: string | undefined;
+  requestedCredentials: string | undefined;
+  traceparent: string | undefined;
+  readonly forwarded: ForwardedHeaders = { for: undefined, proto: undefined, host: undefined, others: [] };
+  /** Flat list: end-to-end headers that do not depend on the body. */
+  headers: string[] = [];
+  /** Flat list: end-to-end headers that are valid for plain traffic only, because they describe the envelope. */
+  plainHeaders: string[] = [];
+
+  constructor(method: string, target: string, path: string) {
+    this.method = method;
+    this.target = target;
+    this.path = path;
+  }
 }
 
 const acceptableRequestId = /^[A-Za-z0-9._-]{1,128}$/;
@@ -82,7 +88,7 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
   const isHttp11 = req.httpVersionMinor === 1;
   if (path === undefined || req.httpVersionMajor !== 1 || (req.httpVersionMinor !== 0 && !isHttp11)) return undefined;
 
-  const head = emptyHead(req.method ?? '', target, path);
+  const head = new RequestHead(req.method ?? '', target, path);
   const raw = req.rawHeaders;
   for (let i = 0; i + 1 < raw.length; i += 2) {
     if (!addHeader(head, raw[i] as string, raw[i + 1] as string)) return undefined;
@@ -94,29 +100,6 @@ function unambiguousHead(req: IncomingMessage): RequestHead | undefined {
   if (!/upgrade/i.test(head.connection)) head.upgrade = undefined;
   if (head.connection !== '') dropNominated(head);
   return head;
-}
-
-function emptyHead(method: string, target: string, path: string): RequestHead {
-  return {
-    method,
-    target,
-    path,
-    host: '',
-    authorization: undefined,
-    requestId: undefined,
-    body: unstatedBody,
-    contentEncoding: undefined,
-    expectsContinue: false,
-    connection: '',
-    upgrade: undefined,
-    origin: undefined,
-    requestedMethod: undefined,
-    requestedCredentials: undefined,
-    traceparent: undefined,
-    forwarded: { for: undefined, proto: undefined, host: undefined, others: [] },
-    headers: [],
-    plainHeaders: [],
-  };
 }
 
 /** @returns false if it makes the head ambiguous */

@@ -10,10 +10,7 @@ import { RequestStats } from './request-stats.ts';
 import type { Rules } from './rules.ts';
 import type { ActiveEncryption } from './sealing.ts';
 
-/**
- * The facts about one request of a merchant. Admission adds them in the order of its steps. Later steps read
- * `RequestFacts`.
- */
+/** The facts about one request of a merchant. Admission adds them in the order of its steps. Later steps read `RequestFacts`. */
 export class Request {
   readonly raw: IncomingMessage;
   /** The rules at the time it began. */

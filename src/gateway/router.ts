@@ -7,6 +7,7 @@ export type RouteMatch =
 
 /** The routes of one path, which is chosen before the method. */
 interface PathRoutes {
+  readonly routes: readonly Route[];
   readonly match: ReadonlyMap<string, RouteMatch>;
   readonly otherwise: RouteMatch;
 }
@@ -18,11 +19,9 @@ class PathNode {
   readonly literals = new Map<string, PathNode>();
   parameter: PathNode | undefined;
   /** Routes of the path that ends here. */
-  readonly exact: Route[] = [];
+  exact: PathRoutes | undefined;
   /** Routes of the path that ends here with `/*`. */
-  readonly below: Route[] = [];
-  #exact: PathRoutes | undefined;
-  #below: PathRoutes | undefined;
+  below: PathRoutes | undefined;
 
   /** The node of a configured segment, created if it is missing. */
   child(segment: string): PathNode {
@@ -32,24 +31,16 @@ class PathNode {
     return node;
   }
 
-  /** Prepares this subtree once all routes are in it. */
-  settle(): void {
-    this.#below = this.below.length === 0 ? undefined : pathRoutes(this.below);
-    // `/x/*` covers `/x` too, unless `/x` has its own route.
-    this.#exact = this.exact.length === 0 ? this.#below : pathRoutes(this.exact);
-    this.parameter?.settle();
-    for (const node of this.literals.values()) node.settle();
-  }
-
   /** The routes of the most specific path: at each segment a literal before a parameter before `*`. */
   find(path: string, at: number): PathRoutes | undefined {
-    if (at >= path.length) return this.#exact;
+    // `/x/*` covers `/x` too, unless `/x` has its own route.
+    if (at >= path.length) return this.exact ?? this.below;
     const slash = path.indexOf('/', at);
     const end = slash === -1 ? path.length : slash;
     return (
       this.literals.get(path.slice(at, end))?.find(path, end + 1) ??
       (end > at ? this.parameter?.find(path, end + 1) : undefined) ??
-      this.#below
+      this.below
     );
   }
 }
@@ -68,9 +59,9 @@ export class Router {
       for (const segment of route.path.toLowerCase().split('/')) {
         if (segment !== '' && segment !== '*') node = node.child(segment);
       }
-      (route.path.endsWith('/*') ? node.below : node.exact).push(route);
+      const end = route.path.endsWith('/*') ? 'below' : 'exact';
+      node[end] = pathRoutes([...(node[end]?.routes ?? []), route]);
     }
-    this.#root.settle();
   }
 
   /** @param path passed by the guard of targets: ASCII, without empty segments */
@@ -90,5 +81,5 @@ function pathRoutes(routes: readonly Route[]): PathRoutes {
   }
   const get = match.get('GET');
   if (get !== undefined && !match.has('HEAD')) match.set('HEAD', get);
-  return { match, otherwise: otherwise ?? { outcome: 'method_not_allowed', routes } };
+  return { routes, match, otherwise: otherwise ?? { outcome: 'method_not_allowed', routes } };
 }

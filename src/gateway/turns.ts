@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { connectionOf, type ClientConnection } from './client-connection.ts';
 import { Reservation, type Budgets } from './limits.ts';
-import { statedLength } from './request-head.ts';
+import { headSize, statedLength } from './request-head.ts';
 
 /**
  * Spreads work over turns of the event loop, so that other requests are served in between. For work that clients can
@@ -62,8 +62,6 @@ const maxReadAhead = 131_072;
 export interface Arrived {
   readonly req: IncomingMessage;
   readonly res: ServerResponse;
-  /** Bytes of its head. */
-  readonly size: number;
   /** Bytes of the heads that may wait on its connection. */
   readonly maxWaitingBytes: number;
   /** Whether it carries a secret key that is found without a wait. */
@@ -112,7 +110,8 @@ export class RequestOrder {
    * A pipelined request begins after the response to the one before (RFC 9112 §9.3.2): that may end the connection, and
    * responses must not overtake each other. Meanwhile it is not in flight, or one connection could use up the limit.
    */
-  #addPipelined({ req, res, size, maxWaitingBytes, begin }: Arrived, connection: ClientConnection): void {
+  #addPipelined({ req, res, maxWaitingBytes, begin }: Arrived, connection: ClientConnection): void {
+    const size = headSize(req);
     connection.waiting += 1;
     connection.waitingBytes += size;
     const isTooMuch = connection.waiting > connection.maxWaiting || connection.waitingBytes > maxWaitingBytes;

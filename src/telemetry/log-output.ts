@@ -76,7 +76,8 @@ export class LogOutput {
     const written = new Promise((resolve) => void this.#destination.once('close', resolve));
     this.#destination.end();
     await Promise.race([written, sleep(lastLinesTime)]);
-    this.#destroy();
+    // Otherwise the last write of the stream would wait for the reader forever.
+    this.#destination.destroy();
   }
 
   /**
@@ -91,7 +92,7 @@ export class LogOutput {
       this.#passOn();
       if (!this.#failing) this.#destination.flushSync();
     } finally {
-      this.#destroy();
+      this.#destination.destroy();
     }
   }
 
@@ -112,10 +113,5 @@ export class LogOutput {
     const lines = this.#lost;
     this.#lost = 0;
     createLogger('warn', this).warn({ lines }, 'lines of the log were lost');
-  }
-
-  /** Without this, the last write of the stream would wait for the reader forever. */
-  #destroy(): void {
-    this.#destination.destroy();
   }
 }

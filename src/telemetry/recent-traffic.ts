@@ -23,10 +23,7 @@ const unopenedCodes: ReadonlySet<RefusalCode> = new Set([
   'decryption_failed',
 ]);
 
-/**
- * Recent traffic of this process by account, in bounded memory. Metrics do not have it, because accounts are never
- * labels.
- */
+/** Recent traffic of this process by account, in bounded memory. Metrics do not have it, because accounts are never labels. */
 export class RecentTraffic {
   /** Which API keys still need a grace. */
   readonly graceUses = new GraceUses();

@@ -71,7 +71,7 @@ class UpgradeCall implements UpstreamCall {
   #response: IncomingMessage | undefined;
 
   constructor(handler: ResponseHandler, onSwitch: SwitchHandler) {
-    this.#handler = guarded(handler, () => this.abort());
+    this.#handler = handler;
     this.#onSwitch = onSwitch;
   }
 
@@ -100,7 +100,7 @@ class UpgradeCall implements UpstreamCall {
 
   fail({ code, name }: Error & { code?: string }): void {
     const failure = code === 'ETIMEDOUT' ? 'upstream_timeout' : 'upstream_unavailable';
-    if (this.#settle()) this.#handler.onFailure({ code: failure, cause: code ?? name });
+    if (this.#settle()) this.#run(() => this.#handler.onFailure({ code: failure, cause: code ?? name }));
   }
 
   pause(): void {
@@ -121,15 +121,25 @@ class UpgradeCall implements UpstreamCall {
     const status = response.statusCode ?? 0;
     if (status < 200 || status > 599) {
       this.#outgoing?.destroy();
-      handler.onFailure({ code: 'upstream_unavailable', cause: 'BAD_STATUS' });
+      this.#run(() => handler.onFailure({ code: 'upstream_unavailable', cause: 'BAD_STATUS' }));
       return;
     }
     this.#response = response;
-    handler.onHead(status, response.rawHeaders);
+    this.#run(() => handler.onHead(status, response.rawHeaders));
     response
-      .on('data', (chunk: Buffer) => handler.onData(chunk))
-      .on('end', () => handler.onEnd())
-      .on('error', () => handler.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));
+      .on('data', (chunk: Buffer) => this.#run(() => handler.onData(chunk)))
+      .on('end', () => this.#run(() => handler.onEnd()))
+      .on('error', () => this.#run(() => handler.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' })));
+  }
+
+  /** An error thrown in an event of a socket would end the process. */
+  #run(handle: () => void): void {
+    try {
+      handle();
+    } catch (error) {
+      this.abort();
+      this.#handler.onError(error);
+    }
   }
 
   /** @returns false if it was settled before */
@@ -146,32 +156,6 @@ function targetOf({ protocol, host, port, servername, socketPath, ca, cert, key 
     target: { protocol, hostname: host, port: String(port), socketPath, ca, cert, key },
     // The TLS server name comes from the configuration, not from the client's Host.
     ssl: { servername },
-  };
-}
-
-/**
- * Wraps a handler so that its errors are caught: thrown in an event of a socket, they would end the process.
- *
- * @param abort ends the exchange
- */
-function guarded(handler: ResponseHandler, abort: () => void): ResponseHandler {
-  const guard =
-    <Parts extends readonly unknown[]>(handle: (...parts: Parts) => void) =>
-    (...parts: Parts): void => {
-      try {
-        handle(...parts);
-      } catch (error) {
-        abort();
-        handler.onError(error);
-      }
-    };
-  return {
-    onInformation: guard((status, headers) => handler.onInformation(status, headers)),
-    onHead: guard((status, headers) => handler.onHead(status, headers)),
-    onData: guard((chunk) => handler.onData(chunk)),
-    onEnd: guard(() => handler.onEnd()),
-    onFailure: guard((failure) => handler.onFailure(failure)),
-    onError: (error) => handler.onError(error),
   };
 }
 

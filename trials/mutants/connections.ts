@@ -315,7 +315,7 @@ export const connectionMutants: readonly Mutant[] = [
     ['test/upstream/upgrade.test.ts'],
     [
       [
-        ".on('error', () => handler.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' }));",
+        ".on('error', () => this.#run(() => handler.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' })));",
         ".on('error', () => {});",
         'a response to an upgrade that breaks off is broken off',
       ],

@@ -123,7 +123,11 @@ export const envelopeMutants: readonly Mutant[] = [
     [
       ["bytes.toString('base64') === text ? bytes : undefined", 'bytes', 'base64 is strict'],
       ['bytes.length * 2 === text.length &&', '', 'hex has no other characters and an even length'],
-      ['text.length && isAscii(text)', 'text.length', 'characters beyond Latin-1 are no hex digits'],
+      [
+        'text.length && Buffer.byteLength(text) === text.length',
+        'text.length',
+        'characters beyond Latin-1 are no hex digits',
+      ],
       ['decodeHex(text) ?? decodeBase64(text)', 'decodeBase64(text) ?? decodeHex(text)', 'hex digits only are hex'],
     ],
   ),

@@ -136,14 +136,10 @@ export const headMutants: readonly Mutant[] = [
         'a parameter is not empty',
         'the target guard refuses empty segments',
       ],
-      [
-        'this.#exact = this.exact.length === 0 ? this.#below : pathRoutes(this.exact);',
-        'this.#exact = this.exact.length === 0 ? undefined : pathRoutes(this.exact);',
-        '/x/* covers /x',
-      ],
+      ['return this.exact ?? this.below;', 'return this.exact;', '/x/* covers /x'],
       ["if (get !== undefined && !match.has('HEAD')) match.set('HEAD', get);\n", '', 'a route of GET takes HEAD'],
       ['if (route.methods.length === 0) otherwise = matched;\n', '', 'a route without methods takes all'],
-      ['      this.#below\n    );', '      undefined\n    );', 'a path falls back to the wildcard above'],
+      ['      this.below\n    );', '      undefined\n    );', 'a path falls back to the wildcard above'],
     ],
   ),
   ...mutantsOf(

@@ -244,8 +244,8 @@ export const upstreamMutants: readonly Mutant[] = [
       'an upgrade that is given up is ended',
     ],
     [
-      '        abort();\n        handler.onError(error);',
-      '        throw error;',
+      '      this.abort();\n      this.#handler.onError(error);',
+      '      throw error;',
       "what the handler of an upgrade's response throws does not end the process",
     ],
     ['status < 200 || status > 599', 'false', 'an upgrade is answered with a status that can be'],
