@@ -5,7 +5,7 @@ import type { Stage } from './stage.ts';
 import { parts, variant } from './variants.ts';
 import type { Workload } from './workloads.ts';
 
-/** Measures what the parts of the sidecar cost that the floor does without: the sidecar, it without each of its parts, and the floor. */
+/** Measures the cost of the parts that the floor lacks: the sidecar, the sidecar without each of them, and the floor. */
 export async function attribution(
   stage: Stage,
   workload: Workload,

@@ -19,7 +19,7 @@ export interface Block {
   readonly name: string;
   /** Paragraphs and tables: the first says how it was measured. Undefined if the report does not have it. */
   readonly content: (report: Report) => readonly (string | Table)[] | undefined;
-  /** A chart beside the page, which the block shows. */
+  /** A chart next to the page, which the block shows. */
   readonly chart?: { readonly file: string; readonly draw: (report: Report) => string };
 }
 

@@ -53,7 +53,7 @@ class Connection {
       this.#status = head.slice(9, 12);
       this.#length = head.length + 4 + body.length;
     }, true);
-    // All connections could share the memory, but the load must not become part of what is measured: this is fast enough.
+    // All connections could share the memory, but the measurement must not include the load's own cost: this is fast enough.
     const buffer = Buffer.allocUnsafe(65_536);
     this.#socket = connect({
       host: '127.0.0.1',

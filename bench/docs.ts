@@ -8,7 +8,7 @@ import { asMarkdown } from './table.ts';
 
 const docs = join(project, 'docs');
 
-/** Writes the results of a run between the markers of docs/performance.md, and its charts beside the page. */
+/** Writes the results of a run between the markers of docs/performance.md, and its charts next to the page. */
 export async function writeDocs(report: Report): Promise<void> {
   const file = join(docs, 'performance.md');
   let page = readFileSync(file, 'utf8');

@@ -66,7 +66,7 @@ async function latency(stage: Stage, options: Options): Promise<NonNullable<Repo
   return { rounds, titles, added };
 }
 
-/** The selected peers that can run; reports what the others lack. */
+/** The selected peers that can run; reports why the others cannot. */
 function present(all: readonly Peer[], names: readonly string[] | undefined): Peer[] {
   const unknown = names?.find((name) => !all.some((peer) => peer.name === name));
   if (unknown !== undefined) throw new Error(`unknown peer: ${unknown}`);
@@ -109,7 +109,7 @@ async function traced(stage: Stage, options: Options): Promise<NonNullable<Repor
   return tracingCost(stage, firstOf(options.workloads), peerOf('sidecar'), costPaceOf(options));
 }
 
-/** By default the sidecar beside the floor, and beside the baseline if there is one. */
+/** By default the sidecar and the floor, and the baseline if there is one. */
 async function costs(stage: Stage, options: Options): Promise<NonNullable<Report['cost']>> {
   const usual = new Set(['sidecar', 'baseline', 'floor']);
   const peers = present(

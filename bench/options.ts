@@ -4,13 +4,13 @@ import { workloads, type Workload } from './workloads.ts';
 export const usage = `npm run bench -- [COMMAND] [OPTIONS]
 
 commands
-  compare (default)  the sidecar beside its peers, workload by workload
+  compare (default)  the sidecar and its peers, workload by workload
   growth             how the sidecar's costs grow: accounts, routes, bodies, connections, one very large response
   latency            what the sidecar, nginx and Go add to the upstream's latency at 200 and 2,000 requests/s
   profile            where the sidecar's CPU time goes in an enveloped exchange, and the difference to the floor
-  footprint          start, memory, and what a request leaves behind, beside their goals
+  footprint          start, memory, and bytes that a request leaves behind, compared with their goals
   tracing            what traces cost
-  cost               the CPU time of a request beside the floor and a baseline, on a machine that is not quiet, too
+  cost               the CPU time of a request, compared with the floor and a baseline, also on a busy machine
 
 options
   --only NAMES       some workloads, by comma: ${workloads.map(({ name }) => name).join(', ')}

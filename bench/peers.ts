@@ -119,7 +119,7 @@ const floor: Peer = {
   }),
 };
 
-/** @param baseline another checkout of the sidecar, compiled, to measure beside this one */
+/** @param baseline another checkout of the sidecar, compiled, to compare this one with */
 export function peersOf(baseline: string | undefined): Peer[] {
   return [
     sidecar('sidecar', 'envelope-sidecar', project),

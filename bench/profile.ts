@@ -27,7 +27,7 @@ export interface Cost {
   readonly microseconds: number;
 }
 
-/** A function, by where it begins; lines and columns from 0. */
+/** A function, by its position; lines and columns from 0. */
 interface Frame {
   readonly functionName: string;
   readonly url: string;

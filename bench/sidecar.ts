@@ -52,7 +52,7 @@ export function sidecarCommand(checkout: string, setup: SidecarSetup, nodeFlags:
   return { command: process.execPath, args, env };
 }
 
-/** Builds the project as its image does. @throws with what the build says */
+/** Builds the project as its image does. @throws with the output of the build */
 export async function buildSidecar(): Promise<void> {
   const { status, stdout, stderr } = spawnSync('npm', ['run', 'build'], { cwd: project, encoding: 'utf8' });
   if (status !== 0) throw new Error(`npm run build failed:\n${stdout}${stderr}`);

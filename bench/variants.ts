@@ -128,7 +128,7 @@ export function switchedOff({ name, changes }: Part, file: string, source: strin
   }, source);
 }
 
-/** Builds the sidecar without some parts, to be measured beside the whole one. */
+/** Builds the sidecar without some parts, to be compared with the whole one. */
 export async function variant(sidecar: Peer, name: string, off: readonly Part[], directory: string): Promise<Peer> {
   const checkout = join(directory, name.replaceAll(' ', '-'));
   mkdirSync(checkout, { recursive: true });

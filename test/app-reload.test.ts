@@ -45,7 +45,7 @@ describe('a new configuration', () => {
     // Until the restart it is said again.
     sidecar.app.apply(configOf(origin, after));
     expect(warnings()).toEqual([member, member]);
-    // The page that tells operators what needs a restart names it.
+    // The operators' page lists it among the members that need a restart.
     expect(readFileSync('docs/operators/reload.md', 'utf8')).toContain(`\`${member}\``);
   });
 

@@ -39,7 +39,7 @@ const staticImport = /^(?:import|export)\b(?:[^'"`;=]*?\bfrom)?\s*(['"])(?<speci
 /** `import('…')`, as a value or a type; without a literal the specifier is missing. */
 const dynamicImport = /\bimport\s*\(\s*(?:(['"])(?<specifier>[^'"]+)\1)?/g;
 
-/** What a source names as `from`, in order; undefined where it is not a literal. */
+/** The modules that a source imports, in order; undefined for one that is not a literal. */
 function specifiers(source: string): (string | undefined)[] {
   const found = [...source.matchAll(staticImport), ...withoutComments(source).matchAll(dynamicImport)];
   return found.map((match) => match.groups?.['specifier']);
@@ -79,7 +79,7 @@ function placeOf(file: string): Place | undefined {
   return undefined;
 }
 
-/** Why `from` may not import `to`, undefined where it may. */
+/** Why `from` may not import `to`; undefined if it may. */
 function objection(from: string, to: string): string | undefined {
   const [upper, lower] = [placeOf(from), placeOf(to)];
   if (upper === undefined) return `${from} is in no layer`;

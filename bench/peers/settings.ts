@@ -13,7 +13,7 @@ export interface PeerSettings {
 
 export interface PeerAccount {
   readonly account: string;
-  /** 32 characters; absent, as `iv` is, where the account does not encrypt. */
+  /** 32 characters; absent, as `iv` is, if the account does not encrypt. */
   readonly key?: string;
   /** 16 characters. */
   readonly iv?: string;

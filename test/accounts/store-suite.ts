@@ -13,7 +13,7 @@ import type {
   StoredKey,
 } from '../../src/accounts/store.ts';
 
-/** A place where accounts are kept, empty at first. Gone when the test is over. */
+/** An empty place for accounts. Removed after the test. */
 export interface Storage {
   /** Opens it, as a process of its own would; closed when the test is over. */
   open(): Store;

@@ -11,7 +11,7 @@ import { Folder } from '../support/folder.ts';
 
 const program = fileURLToPath(new URL('../../bench/main.ts', import.meta.url));
 
-/** Runs the benchmark with a folder of its own for what it keeps while it runs. */
+/** Runs the benchmark with a folder of its own for temporary files. */
 async function bench(
   args: readonly string[],
   folder: string,

@@ -52,8 +52,8 @@ async function untilStatus({ sidecar }: Setup, key: unknown, status: number): Pr
 
 describe('an accounts’ file that is edited by hand while the API changes it', () => {
   /**
-   * Node options of a sidecar that waits, where it brings a change to the disk, until there is a file `go`. It has read the
-   * accounts' file by then, and not replaced it. That it waits is told by a file `waits`.
+   * Node options of a sidecar that waits for a file `go` before it syncs a change to the disk. It has read the
+   * accounts' file by then, and not replaced it. While it waits, there is a file `waits`.
    */
   const waiting = (folder: string): readonly string[] => {
     const module = `

@@ -9,7 +9,7 @@ import { startUpstream } from '../support/upstream.ts';
 const masterKey = Buffer.alloc(32, 7).toString('base64');
 const patience = { timeout: 20_000, interval: 20 };
 
-/** Two processes on one store. Operators ask the first one, or the second where that is said; merchants ask both. */
+/** Two processes on one store. Operators use the first one unless a test says otherwise; merchants use both. */
 async function startTwo(accounts: object) {
   const upstream = await startUpstream();
   const operators = { port: 0, token };

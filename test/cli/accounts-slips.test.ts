@@ -25,7 +25,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
       'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await accounts() }),
     });
     const args = (line: string): readonly string[] => [...line.split(' '), '--config', folder.file('sidecar.yaml')];
-    /** In this process: it is only what comes before and after. */
+    /** In this process: it only prepares and checks. */
     const run = (line: string): Promise<Ended> => runCommand(args(line));
     const ended = async (command: Command): Promise<Ended> => {
       const { code } = await command.ended();

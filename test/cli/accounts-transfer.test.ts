@@ -39,7 +39,7 @@ class TransferFolder {
     return runCommand([...args, '--config', this.config], this.#setup);
   }
 
-  /** Imports these lines, of JSON where they are no text. */
+  /** Imports these lines, as JSON unless they are texts. */
   import(lines: readonly unknown[], file = 'lines.ndjson', ...more: readonly string[]): Promise<Ended> {
     const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line))).join('\n');
     this.folder.write({ [file]: text });

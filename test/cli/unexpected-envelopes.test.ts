@@ -31,7 +31,7 @@ function describeShow(name: string, accounts: () => Promise<object>): void {
       const begin = Math.floor(Date.now() / 1_000) * 1_000;
       const sidecar = await startServe(folder.file('sidecar.yaml'));
       await send(sidecar, 'POST /api/s2s/charge', { key: key ?? '', body: envelopeOf(acmeTest, '{}') });
-      // What is not written yet is written at the end.
+      // Unwritten notes are written at the end.
       await sidecar.signal('SIGTERM').ended();
       const shown = JSON.parse((await run(`${show} --json`)).stdout) as { unexpected_envelope_at: string };
       const at = Date.parse(shown.unexpected_envelope_at);

@@ -8,7 +8,7 @@ import { samplesOf } from '../telemetry/samples.ts';
 
 const authority = createAuthority();
 const issued = authority.issue('DNS:localhost');
-// openssl's command line tells seconds apart, so that these end later.
+// openssl's command line has a resolution of seconds: these end later.
 await new Promise((resolve) => void setTimeout(resolve, 1_100));
 const later = createAuthority();
 

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
-/** A sidecar's file with nothing but what is required; lines can be added. */
+/** A sidecar's file with required members only; lines can be added. */
 export const minimal = `listen: {}
 environments: { test: { upstream: "http://127.0.0.1:3000" } }
 accounts: { file: accounts.yaml }

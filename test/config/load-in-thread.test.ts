@@ -49,7 +49,7 @@ describe('the result of loading in another thread', () => {
   test('is a problem if no thread can be started', async () => {
     const folder = new Folder(files);
     const file = folder.file('sidecar.yaml');
-    // What cannot be handed over ends the attempt in the same way as a system that grants no more threads.
+    // A value that cannot be cloned fails in the same way as a system without further threads.
     const env = { HERE: (() => 'canary') as unknown as string };
     const message = 'loading failed (DataCloneError): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };

@@ -94,7 +94,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     const issue = page.getByRole('dialog', { name: 'Issue an API key' });
     await issue.getByLabel('Expires after').selectOption('180 days');
     await issue.getByRole('button', { name: 'Issue key' }).click();
-    // What is shown once is not closed by a slip.
+    // A secret that is shown once is not closed by mistake.
     await page.keyboard.press('Escape');
     await page.keyboard.press('Escape');
     const key = await takeKey(page);
@@ -122,7 +122,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await eventually(async () => codeOf(await merchant.charge(key))).toBe('invalid_api_key');
     expect((await merchant.charge(successor)).status).toBe(200);
 
-    // Shown once: not in the page any more, nor in what the browser keeps.
+    // Shown once: neither in the page any more nor in the browser's storage.
     expect(await page.content()).not.toContain(successor);
     const kept = 'JSON.stringify([location.href, document.title, localStorage, sessionStorage])';
     expect(await page.evaluate(kept)).not.toMatch(/sk_test_/);

@@ -1,7 +1,7 @@
 import { existsSync, globSync, statSync } from 'node:fs';
 import { build } from 'vite';
 
-/** Builds the page if its sources are newer than what was built. */
+/** Builds the page if its sources are newer than the last build. */
 export async function buildConsole(): Promise<void> {
   const built = 'dist/console/index.html';
   const newest = Math.max(...globSync('src/console/**/*.*').map((file) => statSync(file).mtimeMs));

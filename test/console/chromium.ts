@@ -6,7 +6,7 @@ import { buildConsole } from './build.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
-    /** Where the tests' browser listens; null if there is no Chromium. */
+    /** The address of the tests' browser; null if there is no Chromium. */
     readonly chromium: string | null;
   }
 }

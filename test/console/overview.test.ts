@@ -45,7 +45,7 @@ describeWithChromium('the overview in the console', () => {
       .getByRole('link', { name: 'acme' })
       .first()
       .waitFor();
-    /** Waits for what the page finds out by itself within ten seconds. */
+    /** Waits up to ten seconds, for a page that refreshes itself. */
     const asksAgain = async (found: string): Promise<void> => {
       await expect
         .poll(

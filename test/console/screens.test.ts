@@ -125,7 +125,7 @@ describeWithChromium('every screen', () => {
   });
 });
 
-/** Looks at what is shown in both themes and at both widths. Nothing may scroll sideways. */
+/** Checks the screen in both themes and at both widths. Nothing may scroll sideways. */
 async function expectAccessible(page: Page, screen: string): Promise<void> {
   for (const [width, theme, otherTheme] of [
     [360, 'dark', 'light'],
@@ -142,7 +142,7 @@ async function expectAccessible(page: Page, screen: string): Promise<void> {
   }
 }
 
-/** The name of what has the focus, and whether that can be seen. */
+/** The name of the element with the focus, and whether the focus is visible. */
 const focused = `(() => {
   const element = document.activeElement;
   // Between the last control and the first.
@@ -152,7 +152,7 @@ const focused = `(() => {
   return { name, seen: outlineStyle !== 'none' && parseFloat(outlineWidth) > 0 };
 })()`;
 
-/** Presses Tab until what has this name has the focus. Whatever has it on the way must be seen to have it. */
+/** Presses Tab until the element of this name has the focus. The focus must be visible at every step. */
 async function tabTo(page: Page, name: string): Promise<void> {
   const passed: string[] = [];
   do {

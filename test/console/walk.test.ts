@@ -39,7 +39,7 @@ describeWithChromium('through the page alone', () => {
       const page = await browser.open(url, { width: 1_280, height: 860 });
       const picture = async (name: string): Promise<void> => {
         await page.mouse.move(0, 0);
-        // Without what the page says of the last change: it covers others.
+        // Without the message about the last change: it covers other elements.
         const hideNotice = (hidden: boolean) => page.evaluate(`document.querySelector('.notice').hidden = ${hidden}`);
         await hideNotice(true);
         await page.screenshot({ path: join(pictures, `${name}.png`), animations: 'disabled' });
@@ -123,7 +123,7 @@ describeWithChromium('through the page alone', () => {
       await eventually(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
       expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
 
-      // What was refused meanwhile is explained.
+      // A request that was refused meanwhile is explained.
       await page.getByRole('link', { name: 'Activity' }).click();
       await page.getByText('The envelope could not be opened').first().waitFor();
       await picture('8-activity');

@@ -38,7 +38,7 @@ export type DashboardJson = Omit<Json<Dashboard>, 'title' | 'panels'> & {
  * timeseries panels with Prometheus queries. All are compiled at once, because starting the compiler takes most of the time.
  */
 export function problemsOfDashboards(dashboards: readonly unknown[]): string[][] {
-  // Where imports of packages are found.
+  // Imports of packages are resolved from here.
   const folder = mkdtempSync(join('node_modules', '.dashboards-'));
   try {
     writeFileSync(join(folder, 'types.ts'), types);

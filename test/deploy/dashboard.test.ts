@@ -22,7 +22,7 @@ interface Placed {
   readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
 }
 
-/** What the tests change of the dashboard in the repository. */
+/** The part of the dashboard that the tests change. */
 interface Shipped {
   schemaVersion?: number;
   readonly templating: { readonly list: object[] };

@@ -27,7 +27,7 @@ function unfolded(manifest: Manifest & { readonly data?: Readonly<Record<string,
   return Object.assign(manifest, { data: Object.fromEntries(data) as Record<string, string> });
 }
 
-/** Where the type of a manifest is declared: the modules are named like the API's groups and versions. */
+/** The module that declares the type of a manifest: the modules are named like the API's groups and versions. */
 function moduleOf({ apiVersion, kind }: Manifest): string {
   const isOwn = apiVersion.startsWith('monitoring.coreos.com/');
   return `${isOwn ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models'}/${apiVersion}/${kind}`;
@@ -57,7 +57,7 @@ export async function problemsOf(manifests: readonly Manifest[]): Promise<string
 }
 
 function compile(manifests: readonly Manifest[]): string[] {
-  // Where imports of packages are found.
+  // Imports of packages are resolved from here.
   const folder = mkdtempSync(join('node_modules', '.manifests-'));
   try {
     const file = join(folder, 'manifests.ts');

@@ -75,7 +75,7 @@ describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
   }, 90_000);
 });
 
-/** Runs a script in a folder and resolves with what it printed; what it leaves running ends with the test. */
+/** Runs a script in a folder and resolves with its output; processes that it leaves running end with the test. */
 async function runInBackground(script: string, folder: Folder, env: Readonly<Record<string, string>>): Promise<string> {
   // A process group of its own.
   const shell = spawn('bash', ['-eu', '-o', 'pipefail'], {
@@ -92,7 +92,7 @@ async function runInBackground(script: string, folder: Folder, env: Readonly<Rec
     shell[name].setEncoding('utf8').on('data', (text: string) => (printed[name] += text));
   }
   shell.stdin.end(`${script}\necho "--- end"\n`);
-  // Not its streams' end: what goes on in the background has them open.
+  // Not the end of its streams: processes in the background have them open.
   const [code] = (await once(shell, 'exit')) as [number | null];
   await expect.poll(() => `${code} ${printed.stdout.slice(-200)} ${printed.stderr}`).toContain('--- end\n');
   return printed.stdout;

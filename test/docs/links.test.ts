@@ -40,7 +40,7 @@ function anchorsOf(markdown: string): Set<string> {
   return anchors;
 }
 
-/** Why a link of a page leads nowhere; undefined where it leads somewhere. */
+/** Why a link of a page leads nowhere; undefined if it does not. */
 function broken(page: string, target: string): string | undefined {
   const [path = '', anchor] = decodeURIComponent(target).split('#');
   const file = path === '' ? page : normalize(join(path.startsWith('/') ? '.' : dirname(page), path));

@@ -94,7 +94,7 @@ describe('docs/metrics.md', () => {
     expect([...labels.keys()]).toEqual(metric.labelNames);
   });
 
-  /** What the page says of a label of a metric, without the part of the name that all have. */
+  /** The page's text on a label of a metric, without the prefix of the name. */
   const described = (name: string, label: string): readonly string[] | undefined =>
     page.find((each) => each.name === `envelope_sidecar_${name}`)?.labels.get(label);
 

@@ -12,7 +12,7 @@ import { acmeWith, startGateway } from '../support/gateway.ts';
 import { acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
 import type { Respond } from '../support/upstream.ts';
 
-/** Where a page says the demo is. */
+/** The address of the demo in a page. */
 const shippedBase = 'http://127.0.0.1:8080';
 
 /** A block of a page, behind its fence's language: `sh run` and `js run` are for the reader to run. */
@@ -39,7 +39,7 @@ async function startDemo(): Promise<{ demo: Command; base: string; env: Record<s
   return { demo, base, env: { BASE: base, API_KEY: account?.keys[0]?.key ?? '', KEY: key, IV: iv } };
 }
 
-/** Runs a snippet as a reader does, and returns what it prints. */
+/** Runs a snippet as a reader does, and returns its output. */
 async function run(code: string, language: 'sh' | 'js', env: Record<string, string>): Promise<string> {
   const [command, args]: [string, string[]] =
     language === 'sh' ? ['sh', ['-eu']] : [process.execPath, ['--input-type=module', '-']];

@@ -88,7 +88,7 @@ describe('encryptor', () => {
 });
 
 describe('one cipher for many messages', () => {
-  /** What it is asked to do, one after the other; ciphertexts are good, broken, or no whole blocks at all. */
+  /** Operations, one after the other; ciphertexts are valid, broken, or not whole blocks. */
   const bytes = (maxLength: number): fc.Arbitrary<Buffer> =>
     fc.uint8Array({ maxLength }).map((array) => Buffer.from(array));
   const blocks = fc

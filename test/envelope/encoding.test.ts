@@ -58,7 +58,7 @@ describe('decodeCiphertext', () => {
         expect(decodeCiphertext(bytes.toString('hex'))).toEqual(bytes);
         expect(decodeCiphertext(bytes.toString('hex').toUpperCase())).toEqual(bytes);
         const base64 = bytes.toString('base64');
-        // Some base64 texts are hex digits only, and then that is what they are.
+        // A base64 text of hex digits only is read as hex.
         const isHex = /^[0-9a-f]+$/i.test(base64);
         expect(decodeCiphertext(base64)).toEqual(isHex ? Buffer.from(base64, 'hex') : bytes);
       }),

@@ -4,7 +4,7 @@ export const key = 'demo+key/that+is/base64+too+3232';
 export const iv = 'ZGVtby1pdi1vZi0xNi1ieQ==';
 export const json = '{"amount":1000,"currency":"EUR","note":"é"}';
 
-/** What the named slip of a merchant's code gives. */
+/** The result of the named mistake in a merchant's code. */
 export function encrypt(
   plaintext: Buffer | string,
   {

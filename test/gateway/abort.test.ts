@@ -6,6 +6,7 @@ import { createAuthority } from '../support/certificates.ts';
 import { startByteUpstream, type ByteUpstream, type UpstreamConnection } from '../support/byte-upstream.ts';
 import { envelopeOf } from '../support/client.ts';
 import { openConnection, parseOnly, type Connection } from '../support/connection.ts';
+import { freePort } from '../support/free-port.ts';
 import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startRawUpstream } from '../support/upstream.ts';
@@ -35,7 +36,7 @@ async function listen(server: Server): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-/** What the access log says of the requests that are over. */
+/** The access lines of the completed requests. */
 async function lines(sidecar: TestSidecar, count: number): Promise<Record<string, unknown>[]> {
   await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(count));
   expect(await inFlight(sidecar)).toBe(0);
@@ -182,7 +183,7 @@ describe('a client that leaves', () => {
 interface Fault {
   readonly name: string;
   readonly response: (connection: UpstreamConnection) => void;
-  /** What the client gets: a status, or a connection that is visibly broken. */
+  /** The status that the client gets, or that its connection broke visibly. */
   readonly plain: number | 'broken';
   readonly sealed: number | 'broken';
   /** The code of a 502. */
@@ -395,10 +396,7 @@ describe('an upstream that fails', () => {
   );
 
   test.each(['plain', 'sealed'] as const)('by refusing connections gives 502 (%s)', async (way) => {
-    const server = createServer();
-    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
-    await new Promise((resolve) => void server.close(resolve));
+    const port = await freePort();
     const sidecar = await startSidecar(configOf(`http://127.0.0.1:${port}`, { limits }));
     for (let round = 0; round < 3; round += 1) {
       const clients = await Promise.all([1, 2, 3, 4].map(() => openConnection(sidecar.port)));

@@ -80,10 +80,10 @@ function kindIn(read: (target: string) => string, target: string): Kind[] {
 const meaningsOf = (target: string): Kind[] => Object.values(readings).flatMap((read) => kindIn(read, target));
 
 /**
- * Sends targets through the sidecar and compares what it decided on with what the upstream routed on.
+ * Sends targets through the sidecar and compares its decision with that of the upstream.
  *
- * @param examine looks closer at a response of the upstream to a target that the sidecar decided on as `kind`
- * @param otherMeanings what programs beside this upstream would have made of a target that was refused
+ * @param examine checks the upstream's response to a target that the sidecar took for `kind`
+ * @param otherMeanings how other programs would have read a target that was refused
  * @param letters in which the targets are spelt
  */
 async function compare(

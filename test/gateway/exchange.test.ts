@@ -22,7 +22,7 @@ const plaintext = Buffer.from(
 const ciphertext = encrypted(acmeTest, plaintext);
 const hex = ciphertext.toString('hex');
 const base64 = ciphertext.toString('base64');
-/** The only hint to any failure after the decoding: it must not tell padding from JSON. */
+/** The only hint to any failure after the decoding: it must not distinguish padding from JSON. */
 const wrongKey =
   'wrong key or IV, or the plaintext is not JSON; check that the key and IV are used as text, not decoded from base64, that ' +
   'the padding is PKCS#7, that the plaintext is UTF-8 without a byte order mark, and try the string on /api/s2s/aes-decrypt';

@@ -29,7 +29,7 @@ describe('a listener with TLS', () => {
     );
   }
 
-  /** The status of one request; rejects where there is no response. */
+  /** The status of one request; rejects without a response. */
   function get(sidecar: TestSidecar, options: RequestOptions = {}): Promise<number> {
     return new Promise((resolve, reject) => {
       const headers = { authorization };

@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { GenericContainer, Wait, getContainerRuntimeClient, type StartedNetwork } from 'testcontainers';
 
-// Its reaper is a further image to be pulled. What the tests start, they remove.
+// Its reaper is a further image to be pulled. The tests remove the containers that they start.
 process.env['TESTCONTAINERS_RYUK_DISABLED'] = 'true';
-// Ports are published on loopback. Where this machine is itself a container, its gateway would be asked instead.
+// Ports are published on loopback. In a container, the gateway of this machine would be used instead.
 process.env['TESTCONTAINERS_HOST_OVERRIDE'] = '127.0.0.1';
 
-/** What keeps containers from being run here; undefined where there is an engine. */
+/** Why containers cannot be run here; undefined if there is an engine. */
 export async function missingEngine(): Promise<string | undefined> {
   try {
     await getContainerRuntimeClient();
@@ -63,7 +63,7 @@ export class HardenedContainer extends GenericContainer {
   constructor({ name }: Image) {
     super(name);
     this.hostConfig.ReadonlyRootfs = true;
-    // Where the token of `drain` goes, for which deploy/ mounts a volume.
+    // The folder of the token of `drain`, for which deploy/ mounts a volume.
     this.hostConfig.Tmpfs = { '/tmp': 'rw,mode=1777' };
     this.withDroppedCapabilities('ALL').withSecurityOpt('no-new-privileges');
   }

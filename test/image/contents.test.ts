@@ -7,7 +7,7 @@ import { nameOf, runTimePackages } from '../../scripts/run-time-packages.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 import { buildImage, missingEngine, type Image } from './containers.ts';
 
-/** What is put into every container, whatever its image. */
+/** Files that the engine puts into every container. */
 const madeByEngine = /^(?:\.dockerenv|dev\/.*|etc\/(?:hostname|hosts|mtab|resolv\.conf))$/;
 
 /** Looks into an image through a container that is never started: it needs no shell, and nothing in it can hide. */

@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { Readable } from 'node:stream';
 
 /**
- * A payment core that runs in a container of its own, on that container's Node. It answers with what it saw; the query
+ * A payment core that runs in a container of its own, on that container's Node. Its response describes the request; the query
  * asks for a response that comes late (`delay`, milliseconds) or is long (`size`, bytes).
  */
 const core = createServer((req, res) => {

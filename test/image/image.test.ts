@@ -101,7 +101,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     });
   };
 
-  /** What the container's own Node prints of an expression: there may be no shell. */
+  /** The value of an expression, printed by the container's own Node: there may be no shell. */
   const evaluate = async (expression: string): Promise<unknown> => {
     const { output, exitCode } = await sidecar.exec(['node', '-p', `JSON.stringify(${expression})`]);
     expect({ exitCode, output }).toMatchObject({ exitCode: 0 });

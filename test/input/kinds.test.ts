@@ -3,7 +3,7 @@ import { duration, instant, oneOf, size, text, within } from '../../src/input/ki
 import type { Kind } from '../../src/input/kinds.ts';
 import { WrongValue } from '../../src/input/wrong-value.ts';
 
-/** What a text means, undefined where it is refused. */
+/** The value of a text, undefined if it is refused. */
 function read<T>(kind: Kind<T>, written: string): T | undefined {
   try {
     return kind.pattern.test(written) ? kind.read(written) : undefined;

@@ -8,7 +8,7 @@ import { valuesIn } from '../../src/yaml/values.ts';
 import { YamlFile } from '../../src/yaml/yaml-file.ts';
 import { filesIn } from '../config/files.ts';
 
-/** What is right in a text, and what is wrong, as `path: message`. */
+/** The valid part of a text, and its problems, as `path: message`. */
 function check(written: string): { right: unknown; wrong: string[] } {
   const file = new YamlFile(join(filesIn({ 'a.yaml': written }), 'a.yaml'), new Files());
   const { value } = valuesIn(file, {});

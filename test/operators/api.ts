@@ -20,11 +20,11 @@ export const dashboard = admin('dashboard', token);
 export interface ApiResponse {
   readonly status: number;
   readonly headers: Headers;
-  /** What the body says as JSON. */
+  /** The body, parsed as JSON. */
   readonly body: Readonly<Record<string, unknown>>;
 }
 
-/** What is asked besides the method and the path. */
+/** Parts of a request besides the method and the path. */
 export interface Asked {
   /** Sent as JSON; a text as it is. */
   readonly body?: unknown;

@@ -93,7 +93,7 @@ const database = {
   },
 };
 
-/** What of a text would tell a secret: itself, its hash, and its bytes in other words. */
+/** Forms that would reveal a secret: the text, its hash, and its bytes in other encodings. */
 function tellingOf(secret: string): string[] {
   const bytes = Buffer.from(secret, /^[0-9a-f]{64}$/.test(secret) ? 'hex' : 'utf8');
   return [secret, bytes.toString('base64').replace(/=+$/, ''), bytes.toString('hex')];

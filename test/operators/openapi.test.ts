@@ -137,7 +137,7 @@ describeWithPostgres('all operations', () => {
   });
 
   test('are carried out by a client that is generated from the description and compiles strictly', async () => {
-    // Where imports of packages are found.
+    // Imports of packages are resolved from here.
     const folder = mkdtempSync(join('node_modules', '.client-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const program = join(folder, 'program.mts');

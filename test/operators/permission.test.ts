@@ -110,7 +110,7 @@ function rowOf(name: string): Row {
   return row;
 }
 
-/** Where an operation is for an account. */
+/** An operation on an account. */
 function targetOf({ path, name }: Operation, account: string, more?: string): string {
   const query = [rowOf(name).query, more].filter((part) => part !== undefined).join('&');
   const filled = path.replace('{account}', account).replace('{key}', `${account}-sk`).replace('{environment}', 'test');

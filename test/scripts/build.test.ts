@@ -16,7 +16,7 @@ describe('the built sidecar', () => {
 
   beforeAll(async () => {
     await buildConsole();
-    // Within the project, where its packages are.
+    // Within the project, so that its packages are found.
     mkdirSync('dist', { recursive: true });
     folder = mkdtempSync(join(process.cwd(), 'dist/build-test-'));
     await build({ configFile: 'vite.sidecar.config.ts', build: { outDir: folder } });

@@ -41,7 +41,7 @@ export async function runCommand(
   return { code, stdout: stdout.bytes().toString(), stderr: stderr.bytes().toString() };
 }
 
-/** An output that keeps what is written to it. @param columns of the terminal that it is */
+/** An output that keeps its text. @param columns of the terminal that it stands for */
 export function collect(columns?: number): { readonly output: Output; readonly bytes: () => Buffer } {
   const chunks: Buffer[] = [];
   const stream = new Writable({

@@ -31,7 +31,7 @@ export class Folder {
     writeFileSync(this.file(name), bytes);
   }
 
-  /** As editors save: the new content beside the file, then renamed over it. */
+  /** As editors save: writes the new content to another file, then renames it over the old one. */
   replace(contents: Contents): void {
     for (const [name, content] of Object.entries(contents)) {
       writeAll(this.path, { [`.${name}.new`]: content });

@@ -21,7 +21,7 @@ export const postgresPrograms = [
   ),
 ].findLast((folder) => existsSync(join(folder, 'initdb')));
 
-/** The server does not run as root: where the tests do, it runs as the user its package has made. */
+/** The server refuses to run as root: if the tests do, it runs as the user that its package has made. */
 const owner =
   process.getuid?.() === 0 && postgresPrograms !== undefined ? { uid: idOf('-u'), gid: idOf('-g') } : undefined;
 
@@ -74,7 +74,7 @@ export interface TestProxy {
   onSent: ((data: Buffer) => void) | undefined;
 }
 
-/** Starts a server before this file's tests and removes it afterwards. To be called where tests are defined. */
+/** Starts a server before this file's tests and removes it afterwards. Call it outside of tests. */
 export function usePostgres(): TestPostgres {
   let server: TestPostgres | undefined;
   let release = (): Promise<void> => Promise.resolve();

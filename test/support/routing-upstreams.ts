@@ -26,7 +26,7 @@ export interface RoutingUpstream {
 }
 
 /**
- * nginx with a location for each resource, whatever the letter case. `X-Exact` is the kind where letter case counts,
+ * nginx with a location for each resource, whatever the letter case. `X-Exact` is the kind by case-sensitive locations,
  * `X-Path` the path as nginx has normalised it, between angle brackets.
  */
 export async function startRoutingNginx(): Promise<RoutingUpstream> {

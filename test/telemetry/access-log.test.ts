@@ -16,7 +16,7 @@ function written(line: AccessLine, level: 'info' | 'warn' | 'error', now: number
 
 const option = <T>(value: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> => fc.option(value, { nil: undefined });
 const oneOf = <T>(...values: T[]): fc.Arbitrary<T> => fc.constantFrom(...values);
-/** What the schema and the database's checks let pass. */
+/** Values that the schema and the database's checks accept. */
 const identifier = fc.stringMatching(/^[A-Za-z0-9._-]{1,64}$/);
 const route = fc.oneof(
   oneOf('unlisted', 'none', '/', '/*'),

@@ -16,7 +16,7 @@ async function serve(nodeOptions: readonly string[] = []): Promise<Serving> {
   return startServe(folder.file('sidecar.yaml'), { nodeOptions });
 }
 
-/** A module that runs in the process beside the sidecar. Only there: a thread that loads the configuration gets it, too. */
+/** A module that runs in the sidecar's process. Only there: a thread that loads the configuration gets it, too. */
 function beside(code: string): string[] {
   const source = `import { isMainThread } from 'node:worker_threads'; if (isMainThread) { ${code} }`;
   return ['--import', `data:text/javascript,${encodeURIComponent(source)}`];

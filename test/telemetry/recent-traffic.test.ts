@@ -33,7 +33,7 @@ const some: AccessLine = {
   envelope_ms: undefined,
 };
 
-/** Traffic at times that a test says, and what is remembered of it. */
+/** A record of traffic, with a clock that the test sets. */
 class Traffic {
   now = begin;
   readonly recent = new RecentTraffic(() => this.now);

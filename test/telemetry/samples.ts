@@ -17,7 +17,7 @@ export interface Samples {
 
 export type Target = Parameters<typeof scrape>[0];
 
-/** Takes an exposition in Prometheus' text format apart; what is not the project's own is left out. */
+/** Parses Prometheus' text format; other series than the project's own are left out. */
 function parseSamples(exposition: string): Samples {
   const types = new Map<string, string>();
   const declared = new Map<string, Declared>();
@@ -59,7 +59,7 @@ export async function untilSample(sidecar: Target, series: string, value: number
   }, 10_000);
 }
 
-/** By how much each series has changed from one scrape to the other; what has not changed is left out. */
+/** By how much each series has changed between two scrapes; unchanged ones are left out. */
 export function changes(before: Samples, after: Samples): Record<string, number> {
   const changed: Record<string, number> = {};
   for (const [series, value] of after.values) {

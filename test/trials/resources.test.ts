@@ -4,7 +4,7 @@ import { runResources } from '../../trials/resources/resources.ts';
 
 /** What Node takes to run the sources in place of compiled code. */
 const more = 32 * 1_048_576;
-/** Other tests run beside this one, on the same cores. */
+/** Other tests run at the same time, on the same cores. */
 const longestTime = 10_000;
 
 test('three seconds of every attack at once: merchants are served, and the memory is enough', async () => {

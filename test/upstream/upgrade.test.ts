@@ -10,6 +10,7 @@ import { ignored } from '../support/ask-upstream.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseOnly, parseResponses } from '../support/connection.ts';
+import { freePort } from '../support/free-port.ts';
 import { inFlight } from '../support/metrics.ts';
 import {
   acme,
@@ -396,10 +397,7 @@ describe('an upstream that does not switch', () => {
   });
 
   test('and refuses the connection gives 502', async () => {
-    const server = createServer();
-    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-    const { port } = server.address() as AddressInfo;
-    await new Promise((resolve) => void server.close(resolve));
+    const port = await freePort();
     const sidecar = await startSidecar(configOf(`http://127.0.0.1:${port}`, settings()));
     const client = await openConnection(sidecar.port);
     client.send(handshake('/ws/feed', authorization));

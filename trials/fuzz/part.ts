@@ -23,8 +23,8 @@ export interface Part<Case> {
 /** A part with all that it needs running. */
 export interface OpenPart<Case> {
   /**
-   * @param lane  which of those that run beside each other; has one case at a time
-   * @param alone whether no other lane runs: what goes wrong inside, even later, is this case's
+   * @param lane  number of the lane among those that run at the same time; has one case at a time
+   * @param alone whether no other lane runs: an error inside, even a later one, is then due to this case
    * @throws if a property does not hold
    */
   check(this: void, one: Case, lane: number, alone: boolean): void | Promise<void>;

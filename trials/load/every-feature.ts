@@ -68,7 +68,7 @@ export async function startBacking(defer: Defer): Promise<Backing> {
 export interface FeatureOptions {
   /** Origin of the core; `https:` is spoken with certificates on both sides. */
   readonly core: string;
-  /** Where the accounts are: `file` means `accounts.yaml` beside the sidecar's file. */
+  /** The source of the accounts: `file` means `accounts.yaml` in the folder of the sidecar's file. */
   readonly accounts: { readonly database: string } | 'file';
   /** Whether merchants speak TLS. */
   readonly tls: boolean;

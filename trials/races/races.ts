@@ -52,7 +52,7 @@ export async function runRaces(races: number, defer: Defer): Promise<Findings> {
   const core = await startFaultyCore(defer);
   const backing = await startBacking(defer);
   const database = await backing.databaseOf(accountsFile(acmeEntry, globexEntry(keys.globex)));
-  // The core speaks no TLS: what it does to a connection is done to TCP.
+  // The core speaks no TLS: it ends connections in TCP.
   const options = { core: core.origin, accounts: { database }, tls: true, timeouts };
   const folder = new ConfigFolder({ 'sidecar.yaml': everyFeature(backing, options) }, defer);
   const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, { listeners: 3 });
@@ -133,7 +133,7 @@ class Course {
     for (const [lane, charge] of charges.entries()) this.#judge(kind, charge, await responses[lane]);
   }
 
-  /** The core ends connections in the middle of what it does, and each client sends one more request at once. */
+  /** The core ends connections in the middle of a response, and each client sends one more request at once. */
   async raceBusy(kind: string, lanes: number, fault: NonNullable<FaultyCore['fault']>): Promise<void> {
     await this.#wire(lanes);
     this.#core.fault = fault;

@@ -21,7 +21,7 @@ const collectedEvery = 6;
 const reloads = 100;
 /** Descriptors more than before the load that may be open after it: what a thread or a first look-up has opened for good. */
 const keptFiles = 5;
-/** A shorter run is warm-up from start to end: what it holds is shown and not judged. Minutes. */
+/** Minutes. A shorter run is warm-up only: its memory is shown and not judged. */
 const judgedFrom = 2;
 /** How long after the load everything may take to be let go, in milliseconds: idle connections to the database are kept for 30 s. */
 const settling = 40_000;

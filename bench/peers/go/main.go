@@ -42,7 +42,7 @@ type refusal struct {
 
 type account struct {
 	id string
-	// Undefined where the account does not encrypt.
+	// Nil if the account does not encrypt.
 	block cipher.Block
 	iv    []byte
 }
@@ -162,7 +162,7 @@ func unpad(padded []byte) ([]byte, error) {
 
 type sealingKey struct{}
 
-// Seals the upstream's response where the request came from an account that encrypts.
+// Seals the upstream's response if the request came from an account that encrypts.
 func seal(response *http.Response) error {
 	holder, sealing := response.Request.Context().Value(sealingKey{}).(*account)
 	if !sealing || response.ContentLength == 0 {

@@ -177,7 +177,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const { directory } = await openDirectory(proxy.url);
     const hash = hashOf(keyNamed('acme'));
     await directory.find(hashOf(keyNamed('nobody')));
-    // Called when what was heard is forgotten, while the response that was read before it is still on its way.
+    // Called when the cache is cleared, while a response that was read before is still on its way.
     const { promise: after, resolve } = Promise.withResolvers<unknown>();
     const clear = vi.spyOn(LRUCache.prototype, 'clear');
     onTestFinished(() => clear.mockRestore());
@@ -222,7 +222,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await directory.find(hashOf(keyNamed('acme')));
     await postgres.psql(url, `INSERT INTO envelope_sidecar.key_uses VALUES ('id-acmexxxxxxxxxxxx', now())`);
     await postgres.psql(url, 'UPDATE envelope_sidecar.key_uses SET used_at = now()');
-    // What comes after it on the same channel has come: so would it have.
+    // A later notification on the same channel has arrived: so would this one.
     await postgres.psql(url, `UPDATE envelope_sidecar.accounts SET active = false WHERE account_id = 'other'`);
     await vi.waitFor(async () => {
       expect(await directory.find(hashOf(keyNamed('other')))).toMatchObject({ account: { active: false } });

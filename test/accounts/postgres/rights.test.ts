@@ -14,7 +14,7 @@ import {
   storedKey,
 } from './fixtures.ts';
 
-/** What the documentation has operators grant, to this role. */
+/** The grants of the documentation, to this role. */
 function grantsTo(role: string): string {
   const blocks = [...readFileSync('docs/postgresql.md', 'utf8').matchAll(/```sql\n(?<sql>[^]*?)```/g)];
   const found = blocks.map((block) => block.groups?.['sql'] ?? '').filter((sql) => sql.includes(`TO ${role};`));

@@ -88,7 +88,7 @@ describeWithPostgres('two sidecars on one database', () => {
     const [first] = sidecars;
     const { key } = await newMerchant(operationsOn(url));
     if (first === undefined) throw new Error('no sidecar');
-    // What is read while news of a change comes in is not kept.
+    // A key that is read while a notification comes in is not kept.
     await vi.waitFor(async () => {
       expect((await send(first, 'GET /', { key })).status).toBe(200);
       expect(await scrape(first)).toContain('accounts_cached{kind="known"} 1');

@@ -16,7 +16,7 @@ import { openStore } from './fixtures.ts';
 
 const mark = 'sealed:v1:';
 
-/** Puts the mark of what is sealed before all credentials, and takes it away: the database takes nothing without. */
+/** Adds the prefix of wrapped texts to all credentials, and removes it: the database accepts none without it. */
 class MarkingStore implements Store {
   readonly recordsUse = true;
   readonly #store: Store;

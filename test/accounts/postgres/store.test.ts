@@ -293,7 +293,7 @@ describeWithPostgres('the store when its database fails', () => {
     };
     const added = add(store);
     await expect.poll(() => proxy.held, { timeout: 10_000 }).toContain('COMMIT');
-    // What was held is never passed on; the connection stands.
+    // The held bytes are never passed on; the connection stays open.
     proxy.swallowNotifications();
     expect(await added).toEqual({ outcome: 'changed', result: 'done' });
     expect(proxy.connections).toBe(2);

@@ -15,7 +15,7 @@ const secrets = [acmeTest, acmeLive];
 interface EnvelopeCase {
   /** Bytes. */
   readonly body: string;
-  /** Where it is cut when it is sealed in pieces. */
+  /** The positions at which it is cut if it is sealed in pieces. */
   readonly cuts: readonly number[];
 }
 

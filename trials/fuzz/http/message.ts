@@ -9,7 +9,7 @@ export interface Head {
   readonly startLine: string;
   /** Names in lower case. */
   readonly headers: readonly Header[];
-  /** Where the body begins. */
+  /** The position at which the body begins. */
   readonly end: number;
 }
 

@@ -7,7 +7,7 @@ import { allSecrets, knownKeys, uselessKeys, type KnownKey } from './accounts.ts
 export interface RequestCase {
   /** All that is sent on the connection. */
   readonly bytes: string;
-  /** Where it is cut into writes. */
+  /** The positions at which it is cut into writes. */
   readonly cuts: readonly number[];
   /** The client's next action: wait for the responses, end its side, or cut the connection. */
   readonly ending: 'wait' | 'finish' | 'cut';

@@ -111,7 +111,7 @@ function behind(responses: readonly Response[], requests: Requests['requests'], 
   return request === undefined ? '' : bytes.slice(request.end);
 }
 
-/** The final responses in what came, and what is behind them: the rest, or what comes out of a tunnel. */
+/** The final responses in the received bytes, and the bytes after them: the rest, or those of a tunnel. */
 function answersIn(
   text: string,
   { requests, rest }: Requests,

@@ -10,7 +10,7 @@ export interface ResponseCase {
   readonly sealed: boolean;
   /** All bytes that the upstream sends. */
   readonly bytes: string;
-  /** Where it is cut into writes. */
+  /** The positions at which it is cut into writes. */
   readonly cuts: readonly number[];
   /** The upstream's next action. */
   readonly ending: 'keep' | 'end' | 'reset';
