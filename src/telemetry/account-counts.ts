@@ -19,12 +19,11 @@ const minutes = 10;
 const maxAccounts = 10_000;
 
 /** The counters of an account, with one count for each minute. */
-const counted = ['requests', 'refusals', 'opened', 'unopened', 'unexpected'] as const;
-type Counted = (typeof counted)[number];
+type Counters = Readonly<Record<Exclude<keyof AccountCount, 'account'>, number[]>>;
 
 /** Counts requests by account over the last ten minutes. */
 export class AccountCounts {
-  readonly #byAccount = new Map<string, Readonly<Record<Counted, number[]>>>();
+  readonly #byAccount = new Map<string, Counters>();
   readonly #ring = new MinuteRing(minutes, (slot) => this.#empty(slot));
 
   /**
@@ -65,7 +64,7 @@ export class AccountCounts {
 
   #empty(slot: number): void {
     for (const [account, counts] of this.#byAccount) {
-      for (const each of counted) counts[each][slot] = 0;
+      for (const numbers of Object.values(counts)) numbers[slot] = 0;
       if (sum(counts.requests) === 0) this.#byAccount.delete(account);
     }
   }

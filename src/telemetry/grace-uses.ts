@@ -8,12 +8,12 @@ export interface GraceUse {
   /** The id of the API key. */
   readonly apiKey: string;
   /** Epoch milliseconds. */
-  readonly lastUsedAt: number;
+  lastUsedAt: number;
 }
 
 /** The API keys that still depend on a grace, 1,000 at most. Beyond that the key with the oldest last use is dropped. */
 export class GraceUses {
-  readonly #uses = new LRUCache<string, { -readonly [Member in keyof GraceUse]: GraceUse[Member] }>({ max: 1_000 });
+  readonly #uses = new LRUCache<string, GraceUse>({ max: 1_000 });
 
   /** @param now epoch milliseconds */
   add(account: string, environment: EnvironmentName, apiKey: string, now: number): void {
@@ -24,7 +24,7 @@ export class GraceUses {
   }
 
   /** Uses of one account or of all, latest first. */
-  latest(account?: string): readonly GraceUse[] {
+  latest(account?: string): readonly Readonly<GraceUse>[] {
     return [...this.#uses.values()].filter((use) => account === undefined || use.account === account);
   }
 }
