@@ -49,7 +49,7 @@ describe('a new configuration', () => {
     expect(readFileSync('docs/operators/reload.md', 'utf8')).toContain(`\`${member}\``);
   });
 
-  test('with another CA for clients’ certificates lets in who shows one of it, and no others', async () => {
+  test('with another CA for clients’ certificates accepts its clients, and no others', async () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
     const clients = [authority.issue('DNS:merchant'), other.issue('DNS:merchant')];
@@ -76,7 +76,7 @@ describe('a new configuration', () => {
     expect(expired(await startSidecar(config, () => now))).toEqual(both);
   });
 
-  test('without the CA for clients’ certificates goes on demanding one of it, and says that this needs a restart', async () => {
+  test('without the CA for clients’ certificates keeps requiring its certificates, and says that this needs a restart', async () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
     // As a client of a public CA: one of Node's own list, which stands in for `ca` that is not given.

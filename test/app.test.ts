@@ -67,7 +67,7 @@ describe('while it drains', () => {
     expect(upstream.heads()).toBe(3);
   });
 
-  test('it is over as soon as nothing is in flight', async () => {
+  test('it ends as soon as no request is in flight', async () => {
     const { upstream, answerAll } = await startPatient();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const pending = send(sidecar, 'GET /', { key });
@@ -94,7 +94,7 @@ describe('while it drains', () => {
 });
 
 describe('when it is stopped', () => {
-  test('with nothing under way it closes everything', async () => {
+  test('it closes everything if no request is in flight', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const idle = await openConnection(sidecar.port);
@@ -145,7 +145,7 @@ describe('when it is stopped', () => {
     await stopped;
   });
 
-  test('what takes too long is broken off, visibly, and is on record', async () => {
+  test('a request that takes too long is broken off, visibly, and logged', async () => {
     let closed = 0;
     const upstream = await startUpstream((seen, res, req) => {
       req.socket.on('close', () => (closed += 1));

@@ -147,7 +147,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(await ids(store, undefined, { anyOf: ['unused'], search: 'IDLE', now: at })).toEqual(['key-idle']);
     });
 
-    test('shows a decision the accounts it was asked about, and no others', async () => {
+    test('passes a decision the accounts that were asked for, and no others', async () => {
       const store = (await makeStorage()).open();
       await put(store, accountOf('a'), accountOf('b'));
       const changed = await store.change(['b', 'c'], (found) => ({
@@ -307,7 +307,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect(await events(store)).toEqual([eventAt(at, 'a')]);
       });
 
-      test('says of a change of all accounts how many there were', async () => {
+      test('records the number of accounts with a change of all', async () => {
         const store = (await makeStorage()).open();
         await put(store, ...accounts);
         const master: AuditEvent = {

@@ -25,7 +25,7 @@ function credentialCounts(...accounts: readonly Account[]): string[] {
 
 const key = (prefix: string): string => `${prefix}${'x'.repeat(16)}`;
 
-test('of nothing there is zero of everything, so that no series comes and goes', () => {
+test('without accounts every series is zero, so that none comes and goes', () => {
   const { accounts, apiKeys, expiring, credentials } = tallyOf([], now);
   expect([...accounts]).toEqual([
     ['none', 0],
@@ -112,7 +112,7 @@ describe('an API key that expires', () => {
     expect(expiringOf(apiKey(key('sk_live_'), { expiresAt: now + 1, revokedAt: now }))).toEqual([]);
   });
 
-  test('counts by its environment and kind, and the next to expire is told', () => {
+  test('counts by its environment and kind, with the next expiry', () => {
     const keys = [5, 3, 4].map((days) => apiKey(key('sk_live_'), { expiresAt: now + days * day }));
     expect(expiringOf(...keys, apiKey(key('pk_test_'), { expiresAt: now + 99 * day }))).toEqual([
       { environment: 'test', kind: 'public', count: 0, next: now + 99 * day },

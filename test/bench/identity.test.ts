@@ -51,7 +51,7 @@ test('a server that only forwards is accepted if no more is asked for', async ()
   expect(await faultsOf(port, workloadOf('pass-10m'), false)).toEqual([]);
 });
 
-test('a server that opens and seals nothing is found out', async () => {
+test('a server that opens and seals nothing is detected', async () => {
   const faults = await faultsOf(await startUpstream(), workloadOf('envelope-350'), true);
   expect(faults).toContain('envelope header: undefined, not sealed');
   expect(faults).toContain('body is right: false, not true');

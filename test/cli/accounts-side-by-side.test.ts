@@ -128,7 +128,7 @@ describeWithPostgres('side by side on one database', () => {
     await liveThrough({ postgres: { url: await postgres.createDatabase(), masterKey } });
   });
 
-  test('while it is down, keys and changes are told to come again, and nothing is changed', async () => {
+  test('while it is down, requests and commands are asked to try again, and nothing is changed', async () => {
     const url = await postgres.createDatabase();
     const { sidecars, first } = await startTwo({ postgres: { url, masterKey } });
     await first('POST /accounts', { id: 'acme', name: 'Acme' });

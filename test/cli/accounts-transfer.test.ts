@@ -161,7 +161,7 @@ describe('accounts import', () => {
     expect(transfer.text).toBe('accounts: []\n');
   });
 
-  test('shows people how far it is, and takes the bar away', async () => {
+  test('shows a progress bar on a terminal, and removes it', async () => {
     let now = 0;
     const transfer = new TransferFolder(undefined, { columns: 80, clock: () => (now += 1_000) });
     const { stderr } = await transfer.import(Array.from({ length: 5_100 }, (_, i) => ({ ...globex, id: `a${i}` })));
@@ -256,7 +256,7 @@ describe('accounts rekey', () => {
     expect(transfer.text).toBe(before);
   });
 
-  test('seals what stands in the clear', async () => {
+  test('wraps credentials that are not wrapped', async () => {
     const transfer = new TransferFolder();
     await transfer.import([acme]);
     transfer.folder.write({ 'master-key': masterKey });

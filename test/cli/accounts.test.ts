@@ -110,7 +110,7 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
     expect(await json('keys list acme')).toEqual([listed]);
   });
 
-  test('are rotated with an overlap of a week, or as long as was said', async () => {
+  test('are rotated with an overlap of a week, or of the given duration', async () => {
     const { run, json } = await withAcme();
     const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
     const { stdout } = await run(`keys rotate acme ${id}`);
@@ -131,7 +131,7 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
     expect((await json<KeyView[]>('keys list acme')).map(({ state }) => state)).toEqual(['revoked', 'revoked']);
   });
 
-  test('that were mistyped are told from those of others', async () => {
+  test('that were mistyped are distinguished from those of others', async () => {
     const { run } = await withAcme();
     const key = makeApiKey('test', 'secret');
     const stranger = 'keys revoke: account acme does not have this key';

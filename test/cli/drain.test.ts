@@ -112,7 +112,7 @@ describe('drain', () => {
     expect(sidecar.entries('draining')).toHaveLength(1);
   });
 
-  test('reaches a sidecar whose files have become invalid', async () => {
+  test('works on a sidecar whose files have become invalid', async () => {
     const { sidecar, folder, drain } = await running();
     folder.write({ 'accounts.yaml': 'accounts: none\n' });
     await sidecar.untilEntries('configuration is invalid: the current one is kept');

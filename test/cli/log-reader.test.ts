@@ -110,7 +110,7 @@ test('lines of a log that is not read for a while wait in bounded memory; lost l
   expect(pipe.entries(lost)).toHaveLength(1);
 });
 
-test('a log whose reader has gone is given up, and requests are answered as before', async () => {
+test('a log whose reader has closed the pipe is dropped, and requests are answered as before', async () => {
   const pipe = new Pipe();
   await serveInto(pipe.writer);
   const port = await portIn(() => pipe.text);

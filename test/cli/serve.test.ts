@@ -442,7 +442,7 @@ describe('TLS', () => {
     expect(await ask()).toBe('HTTP/1.1 200 OK');
   });
 
-  test('a client CA that is added needs a restart, which is said', async () => {
+  test('adding a client CA needs a restart, and the log says so', async () => {
     const [server, ca] = [newCertificate(), newCertificate()];
     const { origin } = await startUpstream();
     const listen = { host: '127.0.0.1', port: 0, tls: server };

@@ -38,7 +38,7 @@ describe('the result of loading in another thread', () => {
     expect(together(loaded)).toEqual(loadConfig(file, {}));
   });
 
-  test('sees the variables it is given, and no others', async () => {
+  test('has the given environment variables, and no others', async () => {
     const folder = new Folder({ ...files, 'sidecar.yaml': sidecarFile('${HERE}') });
     const file = folder.file('sidecar.yaml');
     const { sidecar } = await loadInThread({ file, env: { HERE: 'http://127.0.0.1:7' } }, []);
@@ -133,7 +133,7 @@ describe('while 10,000 accounts are loaded', () => {
     };
   });
 
-  test('this thread goes on answering, and takes them in a few at a time', async () => {
+  test('this thread keeps responding, and receives the accounts in small groups', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const server = createServer((_req, res) => res.end('answered'));
     await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));

@@ -54,14 +54,14 @@ describe('the operators’ API', () => {
     });
   });
 
-  test('takes several tokens, by name, from a file', () => {
+  test('reads several tokens, by name, from a file', () => {
     expect(operators('operators: { token: { file: tokens } }\n')?.tokens).toEqual([
       admin('operators', token),
       admin('night-shift', `${token}-2`),
     ]);
   });
 
-  test('takes operators with a role and an account, each with a token of its own', () => {
+  test('reads operators with a role and an account, each with its own token', () => {
     const other = `"\${TOKEN}"`;
     const lines = `operators:
   hosts: [Sidecar.internal]

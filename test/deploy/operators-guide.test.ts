@@ -35,7 +35,7 @@ describe('the guide for operators', () => {
     expect(named.filter((path) => !existsSync(path))).toEqual([]);
   });
 
-  test('says of every refusal what to look at', () => {
+  test('says for every refusal what to check', () => {
     const rows = [...guide.matchAll(/^- \[`(\w+)`\]\(\.\.\/errors\.md#(\w+)\): \S/gm)];
     expect(new Set(rows.map(([, code]) => code))).toEqual(new Set(Object.keys(refusals)));
     expect(rows).toHaveLength(Object.keys(refusals).length);

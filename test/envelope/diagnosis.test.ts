@@ -17,7 +17,7 @@ describe('the diagnosis names', () => {
     expect(diagnose(encrypt(json, decodedIv), hexKey, random.toString('hex'))).toContain('the IV was decoded from hex');
   });
 
-  test('nothing that it was given: neither key, IV nor plaintext', () => {
+  test('none of its input: neither key, IV nor plaintext', () => {
     for (const ciphertext of [
       encrypt(Buffer.from(json, 'latin1')),
       encrypt('amount=1'),

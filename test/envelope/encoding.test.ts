@@ -80,7 +80,7 @@ describe('decodeCiphertext', () => {
 });
 
 describe('decodeBase64', () => {
-  test('takes hex digits for the base64 they are here', () => {
+  test('decodes hex digits as base64', () => {
     expect(decodeBase64('abcd')?.toString('hex')).toBe('69b71d');
   });
 

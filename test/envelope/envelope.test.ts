@@ -205,7 +205,7 @@ describe('openEnvelope', () => {
     }
   });
 
-  test('opens with whichever candidate fits, and says which', () => {
+  test('opens with the candidate that fits, and names it', () => {
     const body = Buffer.from(otherCodec.seal(document));
     const opened = openEnvelope(body, [codec, otherCodec]);
     expect(opened).toMatchObject({ plaintext: document });

@@ -35,7 +35,7 @@ function openFiles({ process: { pid } }: Serving): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }
 
-describe('connections on which nothing happens', () => {
+describe('idle connections', () => {
   test(
     'do not keep other requests from being served, and are closed at their timeout',
     { timeout: 180_000 },

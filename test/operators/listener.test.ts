@@ -219,7 +219,7 @@ describe('a request', () => {
   });
 });
 
-describe('a connection that does not go on', () => {
+describe('a stalled connection', () => {
   const seconds = 8_000;
 
   test('is ended in seconds while TLS is not agreed on', { timeout: 2 * seconds }, async () => {

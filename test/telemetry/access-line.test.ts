@@ -33,7 +33,7 @@ async function lineOf(sidecar: TestSidecar, line: string, sent: Sent): Promise<R
 const number = expect.any(Number) as number;
 
 describe('an access line', () => {
-  test('of an enveloped exchange has all that is known of it, and nothing else', async () => {
+  test('of an enveloped exchange has all documented fields, and no others', async () => {
     const { sidecar } = await startGateway();
     const body = envelopeOf(acmeTest, '{"amount":1}');
     const line = await lineOf(sidecar, 'POST /api/s2s/charge?a=b', {

@@ -81,7 +81,7 @@ describe('at the end every line is there', () => {
     expect(sidecar.stderr).toBe('');
   });
 
-  test('for a reader that takes them late, too', async () => {
+  test('also for a slow reader', async () => {
     const sidecar = await serve();
     await withStalledReader(sidecar);
     sidecar.signal('SIGTERM');

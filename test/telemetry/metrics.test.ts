@@ -199,7 +199,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('whose upstream is not there', async () => {
+  test('whose upstream cannot be reached', async () => {
     const { sidecar, upstream } = await startGateway();
     upstream.server.close();
     const counts = requests('test', 'GET', 'unlisted', 502);

@@ -146,7 +146,7 @@ describe('failures', () => {
     expect(traffic.recent.failures()).toHaveLength(count);
   });
 
-  test('counts 10,000 accounts at a time, and others when these have gone', () => {
+  test('counts at most 10,000 accounts at a time, and others once these are idle', () => {
     const traffic = new Traffic();
     for (let i = 0; i < 10_000; i++) traffic.respond(`account-${i}`);
     traffic.refuse('late');
@@ -238,7 +238,7 @@ describe('the report to the log', () => {
   });
 });
 
-test('a sidecar takes down which envelopes opened and which did not', async () => {
+test('a sidecar records which envelopes opened and which did not', async () => {
   const { sidecar } = await startGateway();
   const failing = (): Promise<string | undefined> =>
     scrape(sidecar).then(

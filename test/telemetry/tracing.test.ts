@@ -103,7 +103,7 @@ describe('the trace of a request', () => {
 describe("a client's trace", () => {
   const headers = { traceparent: traceparent('01'), tracestate: 'vendor=1' };
 
-  test('goes on: its id, its span as the parent, its tracestate', async () => {
+  test('is continued: its id, its span as the parent, its tracestate', async () => {
     const setting = await traced(1);
     await send(setting.sidecar, 'GET /x', { key: keys.globex, headers });
     await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
@@ -158,7 +158,7 @@ test('without tracing there is none', async () => {
   expect(firstSeen(upstream).headers).not.toHaveProperty('traceparent');
 });
 
-test('a receiver that is away costs no request, and is told once', async () => {
+test('a receiver that cannot be reached fails no request, and is logged once', async () => {
   const setting = await startGateway({ tracing: { otlp: 'http://127.0.0.1:1', sample: 1 } });
   expect((await send(setting.sidecar, 'GET /x', { key: keys.globex })).status).toBe(200);
   await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);

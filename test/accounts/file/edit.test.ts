@@ -141,13 +141,13 @@ describe('other ways to write a file', () => {
     expect(changed(text, 'new', unchanged)).toBe(expected);
   });
 
-  test('a list in brackets goes on in brackets', () => {
+  test('a list in brackets is continued in brackets', () => {
     expect(changed('{ "accounts": [{ "id": "a", "name": "A" }] }', 'b', unchanged)).toBe(
       '{ "accounts": [ { "id": "a", "name": "A" }, { id: b, name: Account b, active: true, keys: [] } ] }\n',
     );
   });
 
-  test('lines that end in carriage return and newline go on so', () => {
+  test('lines that end in carriage return and newline keep these endings', () => {
     const text = changed(file.replaceAll('\n', '\r\n'), 'new', unchanged);
     expect(text.replaceAll('\r\n', '')).not.toMatch(/[\r\n]/);
     expect(commentsOf(text.replaceAll('\r', ''))).toEqual(commentsOf(file));

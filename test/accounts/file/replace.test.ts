@@ -97,7 +97,7 @@ describe('a file that is replaced', () => {
     expect(readdirSync(folder.path)).toEqual(['file']);
   });
 
-  test('takes another one along, which may not be there yet', () => {
+  test('replaces a second file with it, which may be new', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
     chmodSync(path, 0o640);

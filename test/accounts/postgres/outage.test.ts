@@ -12,7 +12,7 @@ const patience = { timeout: 15_000, interval: 10 };
 describeWithPostgres('the directory while its database is away', () => {
   const postgres = usePostgres();
 
-  test('goes on with known keys and says that others are not known, until the server is back', async () => {
+  test('keeps accepting known keys and calls others unavailable, until the server is back', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'), storedAccount('globex'));
@@ -74,7 +74,7 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(await directory.find(acme)).toBe('unavailable');
   });
 
-  test('goes on with known keys for the configured time and not a millisecond longer', async () => {
+  test('keeps accepting known keys for the configured time and not a millisecond longer', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
@@ -89,7 +89,7 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(await directory.find(acme)).toBe('unavailable');
   });
 
-  test('counts that time from when the database was last heard, not from when the key was read', async () => {
+  test('counts that time from the last response of the database, not from when the key was read', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
@@ -151,7 +151,7 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(proxy.connections).toBe(0);
   });
 
-  test('goes on with known keys when the database answers with errors', async () => {
+  test('keeps accepting known keys if the database responds with errors', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
