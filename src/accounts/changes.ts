@@ -4,7 +4,7 @@ import { AccountsError } from './accounts-error.ts';
 import { environmentNames, environmentOf, hashOf, kindOf, prefixOf } from './api-key.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { isInGrace } from './conditions.ts';
-import { rfc3339 } from './dates.ts';
+import { rfc3339 } from '../input/kinds.ts';
 import { maxGrace } from './durations.ts';
 import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { openCredentials } from './open-account.ts';

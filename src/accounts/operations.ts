@@ -1,7 +1,7 @@
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import * as changes from './changes.ts';
-import { rfc3339 } from './dates.ts';
+import { rfc3339 } from '../input/kinds.ts';
 import type { AuditAction, AuditEvent, Decision, IdempotencyKey, Store, StoredAccount } from './store.ts';
 import { Queries } from './queries.ts';
 import type { Vault } from './vault.ts';
@@ -32,20 +32,15 @@ export interface KeyOptions {
   readonly lifetime: number | undefined;
 }
 
-/** The details of a change, for the audit trail. */
-type Details = AuditEvent['details'];
-
 /**
  * The operations on accounts, for the command line and the operators' API alike. A refused operation throws an `AccountsError`.
  */
 export class Operations extends Queries {
-  readonly #store: Store;
   readonly #vault: Vault;
   readonly #audit: (event: AuditEvent) => void;
 
   constructor({ store, vault, clock, audit }: OperationsOptions) {
     super(store, clock);
-    this.#store = store;
     this.#vault = vault;
     this.#audit = audit;
   }
@@ -61,11 +56,8 @@ export class Operations extends Queries {
     return this.#change(id, request, 'account_renamed', (found, viewing) => {
       const before = changes.existing(found, id);
       const account = { ...before, name };
-      return {
-        account: before.name === name ? undefined : account,
-        view: viewAccount(account, viewing),
-        details: { name },
-      };
+      const changed = before.name === name ? undefined : account;
+      return { account: changed, view: viewAccount(account, viewing), details: { name } };
     });
   }
 
@@ -74,11 +66,8 @@ export class Operations extends Queries {
     return this.#change(id, request, active ? 'account_activated' : 'account_deactivated', (found, viewing) => {
       const before = changes.existing(found, id);
       const account = { ...before, active };
-      return {
-        account: before.active === active ? undefined : account,
-        view: viewAccount(account, viewing),
-        details: {},
-      };
+      const changed = before.active === active ? undefined : account;
+      return { account: changed, view: viewAccount(account, viewing), details: {} };
     });
   }
 
@@ -179,7 +168,7 @@ export class Operations extends Queries {
     }
     const { now } = this.viewing();
     const event: AuditEvent = { at: now, actor, action: 'master_key_changed', account: undefined, details: {} };
-    const count = await this.#store.changeAll((account) => changes.rewrap(account, this.#vault, to), event);
+    const count = await this.store.changeAll((account) => changes.rewrap(account, this.#vault, to), event);
     this.#audit({ ...event, details: { accounts: count } });
     return count;
   }
@@ -191,7 +180,7 @@ export class Operations extends Queries {
     decide: (found: StoredAccount | undefined, viewing: Viewing) => Made<View, Secret>,
   ): Promise<View & Secret> {
     const viewing = this.viewing();
-    const changed = await this.#store.change(
+    const changed = await this.store.change(
       [id],
       (accounts): Decision<{ shown: View & Secret; events: readonly AuditEvent[] }> => {
         const { account, view, secret, details } = decide(accounts.get(id), viewing);
@@ -217,5 +206,5 @@ interface Made<View, Secret> {
   readonly view: View;
   /** The part of the result that is shown only once. */
   readonly secret?: Secret;
-  readonly details: Details;
+  readonly details: AuditEvent['details'];
 }

@@ -22,19 +22,19 @@ export interface TrailPosition {
  * Reads a page of items that belong to accounts; `next` is the id of its last account. The items of one account are not split: a full
  * page grows until the next account begins.
  *
- * @param accountOf the id of the account that an item belongs to
+ * @param account the member that has the id of an item's account
  */
-export async function accountsPage<Item>(
+export async function accountsPage<Member extends string, Item extends Readonly<Record<Member, string>>>(
   size: number,
   list: (unreadable: Unreadable) => AsyncIterable<Item>,
-  accountOf: (item: Item) => string,
+  account: Member,
 ): Promise<Page<Item, string>> {
   const items: Item[] = [];
   const unreadable: string[] = [];
   for await (const item of list(({ message }) => void unreadable.push(message))) {
     const last = items.at(-1);
-    if (last !== undefined && items.length >= size && accountOf(last) !== accountOf(item)) {
-      return { items, next: accountOf(last), unreadable };
+    if (last !== undefined && items.length >= size && last[account] !== item[account]) {
+      return { items, next: last[account], unreadable };
     }
     items.push(item);
   }

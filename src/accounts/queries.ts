@@ -22,12 +22,12 @@ export interface ListQuery extends Scope, Omit<Selection, 'now'> {}
 
 /** The queries on accounts. A refused query throws an `AccountsError`. */
 export class Queries {
-  readonly #store: Store;
+  protected readonly store: Store;
   readonly #clock: () => number;
 
   /** @param clock epoch milliseconds */
   constructor(store: Store, clock: () => number) {
-    this.#store = store;
+    this.store = store;
     this.#clock = clock;
   }
 
@@ -62,7 +62,7 @@ export class Queries {
    * @param only the id of the only account that may be queried
    */
   async findKey(hash: string, only?: string): Promise<KeyView> {
-    const account = await this.#store.findByKey(hash);
+    const account = await this.store.findByKey(hash);
     const key = account?.keys.find((each) => each.hash === hash);
     if (account === undefined || key === undefined || (only !== undefined && account.id !== only)) {
       throw new AccountsError('key_unknown', 'no account has this key');
@@ -72,29 +72,17 @@ export class Queries {
 
   /** As `list`, in pages. */
   async listPage(size: number, query: ListQuery): Promise<Page<AccountView, string>> {
-    return accountsPage(
-      size,
-      (unreadable) => this.list({ ...query, unreadable }),
-      ({ id }) => id,
-    );
+    return accountsPage(size, (unreadable) => this.list({ ...query, unreadable }), 'id');
   }
 
   /** As `dueKeys`, in pages. */
   async dueKeysPage(size: number, query: Scope): Promise<Page<KeyView, string>> {
-    return accountsPage(
-      size,
-      (unreadable) => this.dueKeys({ ...query, unreadable }),
-      ({ account }) => account,
-    );
+    return accountsPage(size, (unreadable) => this.dueKeys({ ...query, unreadable }), 'account');
   }
 
   /** As `graces`, in pages. */
   async gracesPage(size: number, query: Scope): Promise<Page<EncryptionView, string>> {
-    return accountsPage(
-      size,
-      (unreadable) => this.graces({ ...query, unreadable }),
-      ({ account }) => account,
-    );
+    return accountsPage(size, (unreadable) => this.graces({ ...query, unreadable }), 'account');
   }
 
   /** As `events`, in pages. @param after `next` of the page before */
@@ -109,23 +97,23 @@ export class Queries {
 
   /** The account as it is stored; undefined if none has this id. */
   async stored(id: string): Promise<StoredAccount | undefined> {
-    return this.#store.read(id);
+    return this.store.read(id);
   }
 
   async show(id: string): Promise<AccountView> {
-    const account = existing(await this.#store.read(id), id);
+    const account = existing(await this.store.read(id), id);
     return viewAccount(account, this.viewing());
   }
 
   async showEncryption(id: string, environment: EnvironmentName): Promise<ShownEncryptionView> {
     const { encryption } = await this.show(id);
-    const unexpectedAt = await this.#store.lastUnexpectedEnvelope(id, environment);
+    const unexpectedAt = await this.store.lastUnexpectedEnvelope(id, environment);
     return viewShownEncryption(encryption[environment], unexpectedAt);
   }
 
   /** The audit trail, the oldest event first. @param unreadable as of a store's events */
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEventView> {
-    for await (const event of this.#store.events(filter, unreadable)) yield viewEvent(event);
+    for await (const event of this.store.events(filter, unreadable)) yield viewEvent(event);
   }
 
   async *#select(
@@ -134,9 +122,9 @@ export class Queries {
   ): AsyncIterable<StoredAccount> {
     const wanted = { ...selection, now };
     if (only === undefined) {
-      yield* this.#store.list(after, unreadable, wanted);
+      yield* this.store.list(after, unreadable, wanted);
     } else if (only > after) {
-      const account = await this.#store.read(only);
+      const account = await this.store.read(only);
       if (account !== undefined && isSelected(account, wanted)) yield account;
     }
   }
@@ -144,6 +132,6 @@ export class Queries {
   /** Times are written in whole seconds, for readability. */
   protected viewing(): Viewing {
     const now = this.#clock();
-    return { now: now - (now % 1_000), recordsUse: this.#store.recordsUse };
+    return { now: now - (now % 1_000), recordsUse: this.store.recordsUse };
   }
 }

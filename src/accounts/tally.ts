@@ -3,10 +3,11 @@ import {
   environmentNames,
   environmentOf,
   isValidKey,
-  keyKinds,
+  keyPrefixes,
   kindOf,
   type EnvironmentName,
   type KeyKind,
+  type KeyPrefix,
 } from './api-key.ts';
 
 /** The age from which rotation is advised: six months of 30 days, in milliseconds. */
@@ -29,9 +30,6 @@ export interface ExpiringKeys {
   readonly next: number;
 }
 
-/** Which keys are counted together. */
-export type KeyLabel = `${EnvironmentName} ${KeyKind} ${Rotation}`;
-
 /** Counts of accounts, valid API keys and credentials in use, by the labels of the metrics. */
 export interface Tally {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
@@ -43,27 +41,25 @@ export interface Tally {
 /** Counts by their labels; a missing one is 0. */
 export interface Counts {
   readonly accounts: ReadonlyMap<EncryptionLabel, number>;
-  readonly apiKeys: ReadonlyMap<KeyLabel, number>;
-  readonly expiring: ReadonlyMap<`${EnvironmentName} ${KeyKind}`, ExpiringKeys>;
+  readonly apiKeys: ReadonlyMap<`${KeyPrefix} ${Rotation}`, number>;
+  readonly expiring: ReadonlyMap<KeyPrefix, ExpiringKeys>;
   readonly credentials: ReadonlyMap<`${EnvironmentName} ${Rotation}`, number>;
 }
 
-const none: ExpiringKeys = { count: 0, next: Infinity };
+const noKeys: ExpiringKeys = { count: 0, next: Infinity };
 
 /** A tally of counts, with all labels. */
 export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Counts): Tally {
+  const prefixes = environmentNames.flatMap((name) => keyPrefixes.filter((prefix) => environmentOf(prefix) === name));
+  const labelsOf = (prefix: KeyPrefix) => ({ environment: environmentOf(prefix), kind: kindOf(prefix) });
   return {
     accounts: new Map((['none', 'test', 'live', 'both'] as const).map((label) => [label, accounts.get(label) ?? 0])),
-    apiKeys: environmentNames.flatMap((environment) =>
-      keyKinds.flatMap((kind) =>
-        rotations.map((rotation) => {
-          return { environment, kind, rotation, count: apiKeys.get(`${environment} ${kind} ${rotation}`) ?? 0 };
-        }),
-      ),
+    apiKeys: prefixes.flatMap((prefix) =>
+      rotations.map((rotation) => {
+        return { ...labelsOf(prefix), rotation, count: apiKeys.get(`${prefix} ${rotation}`) ?? 0 };
+      }),
     ),
-    expiring: environmentNames.flatMap((environment) =>
-      keyKinds.map((kind) => Object.assign({ environment, kind }, expiring.get(`${environment} ${kind}`) ?? none)),
-    ),
+    expiring: prefixes.map((prefix) => ({ ...labelsOf(prefix), ...(expiring.get(prefix) ?? noKeys) })),
     credentials: environmentNames.flatMap((environment) =>
       rotations.map((rotation) => {
         return { environment, rotation, count: credentials.get(`${environment} ${rotation}`) ?? 0 };
@@ -81,8 +77,8 @@ export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Coun
 export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
   const counts = {
     accounts: new Map<EncryptionLabel, number>(),
-    apiKeys: new Map<KeyLabel, number>(),
-    expiring: new Map<`${EnvironmentName} ${KeyKind}`, ExpiringKeys>(),
+    apiKeys: new Map<`${KeyPrefix} ${Rotation}`, number>(),
+    expiring: new Map<KeyPrefix, ExpiringKeys>(),
     credentials: new Map<`${EnvironmentName} ${Rotation}`, number>(),
   };
   for (const { keys, encryption } of accounts) {
@@ -90,11 +86,10 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
     for (const key of keys) {
       if (!isValidKey(key, now)) continue;
       const { prefix, createdAt, expiresAt = Infinity } = key;
-      const label = `${environmentOf(prefix)} ${kindOf(prefix)}` as const;
-      add(counts.apiKeys, `${label} ${rotationOf(createdAt, now)}`);
-      const { count, next } = counts.expiring.get(label) ?? none;
+      add(counts.apiKeys, `${prefix} ${rotationOf(createdAt, now)}`);
+      const { count, next } = counts.expiring.get(prefix) ?? noKeys;
       const isExpiring = expiresAt <= now + expiryNotice;
-      counts.expiring.set(label, { count: count + Number(isExpiring), next: Math.min(next, expiresAt) });
+      counts.expiring.set(prefix, { count: count + Number(isExpiring), next: Math.min(next, expiresAt) });
     }
     for (const environment of environmentNames) {
       const encrypts = encryption[environment];

@@ -1,5 +1,4 @@
-import { createCipheriv, createDecipheriv, createSecretKey, randomBytes } from 'node:crypto';
-import type { KeyObject } from 'node:crypto';
+import { randomBytes, createDecipheriv, createSecretKey, createCipheriv, type KeyObject } from 'node:crypto';
 import { decodeBase64 } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName } from './api-key.ts';

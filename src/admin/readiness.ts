@@ -1,5 +1,5 @@
 import { Gauge, type Registry } from 'prom-client';
-import type { SealedSample } from '../accounts/sealed-sample.ts';
+import type { SealedSample } from '../accounts/open-accounts.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** Milliseconds until the next sample, if one could not be taken or did not open. */

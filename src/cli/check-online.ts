@@ -1,6 +1,6 @@
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { inspect, openSample, type Inspection } from '../accounts/postgres/inspect.ts';
-import { sampleOf, type SealedSample } from '../accounts/sealed-sample.ts';
+import { sampleOf, type SealedSample } from '../accounts/open-accounts.ts';
 import { Vault } from '../accounts/vault.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';

@@ -1,8 +1,7 @@
 import { Argument, InvalidArgumentError, Option } from 'commander';
 import { identifier } from '../accounts/file/schema.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import type { Kind } from '../input/kinds.ts';
-import { WrongValue } from '../input/wrong-value.ts';
+import { WrongValue, type Kind } from '../input/kinds.ts';
 import { defaultConfig, type CliIo } from './io.ts';
 
 /** Reads an argument or an option as a value of the configuration's kinds; an invalid text is wrong usage. */

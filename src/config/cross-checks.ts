@@ -1,8 +1,7 @@
 import { X509Certificate, createPrivateKey } from 'node:crypto';
 import { isIPv4 } from 'node:net';
 import { environmentNames } from '../accounts/api-key.ts';
-import { formatPath } from '../input/member-path.ts';
-import type { MemberPath } from '../input/member-path.ts';
+import { formatPath, type MemberPath } from '../input/member-path.ts';
 import type { Partly } from '../input/validate.ts';
 import { tls as nodeTls } from '../tls.ts';
 import type { YamlFile } from '../yaml/yaml-file.ts';

@@ -1,11 +1,8 @@
-import { X509Certificate, createPrivateKey } from 'node:crypto';
-import type { KeyObject } from 'node:crypto';
+import { X509Certificate, createPrivateKey, type KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
 import { hashOf } from '../accounts/api-key.ts';
 import { parseMasterKeys } from '../accounts/vault.ts';
-import { duration, within } from '../input/kinds.ts';
-import type { Kind } from '../input/kinds.ts';
-import { WrongValue } from '../input/wrong-value.ts';
+import { duration, WrongValue, within, type Kind } from '../input/kinds.ts';
 import type { operatorRoles } from './choices.ts';
 
 /** The address of a listener. */

@@ -6,21 +6,17 @@ import { environmentNames } from '../accounts/api-key.ts';
 import { openIfPossible } from '../accounts/open-account.ts';
 import { Vault } from '../accounts/vault.ts';
 import { Files, displayName } from '../yaml/files.ts';
-import { formatPath } from '../input/member-path.ts';
-import type { MemberPath } from '../input/member-path.ts';
+import { formatPath, type MemberPath } from '../input/member-path.ts';
 import type { FileProblem } from '../yaml/file-problem.ts';
-import { validate } from '../input/validate.ts';
-import type { Partly } from '../input/validate.ts';
-import { valuesIn } from '../yaml/values.ts';
-import type { Env } from '../yaml/values.ts';
-import { WrongValue } from '../input/wrong-value.ts';
+import { validate, type Partly } from '../input/validate.ts';
+import { valuesIn, type Env } from '../yaml/values.ts';
+import { WrongValue } from '../input/kinds.ts';
 import { YamlFile } from '../yaml/yaml-file.ts';
-import type { Config, Environment, Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
+import type { Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
 import { crossCheck } from './cross-checks.ts';
 import { masterKeys } from './kinds.ts';
 import { together, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
-import { sidecarSchema } from './schema.ts';
-import type { SidecarFile } from './schema.ts';
+import { sidecarSchema, type SidecarFile } from './schema.ts';
 import { sourcesOf } from './sources.ts';
 
 /** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
@@ -38,18 +34,17 @@ export function loadConfig(path: string, env: Env): LoadResult {
 export function loadFiles(path: string, env: Env, running?: StoreSettings): LoadedFiles {
   const files = new Files();
   const { sidecar, store, problemWith } = readSidecar(path, env, files);
-  const seen = (): readonly string[] => [...files.seen];
-  if (running === undefined || (sidecar.ok && isDeepStrictEqual(store, running))) {
-    return { sidecar, accounts: readAccountsOf(store, env, files, problemWith), files: seen() };
-  }
-  if (sidecar.ok) {
+  let settings = sidecar;
+  if (running === undefined || sidecar.ok) {
     const accounts = readAccountsOf(store, env, files, problemWith);
-    if (accounts?.ok !== false) return { sidecar, accounts, files: seen() };
+    if (accounts?.ok !== false || running === undefined || isDeepStrictEqual(store, running)) {
+      return { sidecar, accounts, files: [...files.seen] };
+    }
     const reason = problemWith(['accounts'], 'not applied: the accounts it names are not valid');
-    const problems = [reason, ...accounts.problems];
-    return { sidecar: { ok: false, problems }, accounts: readAccountsOf(running, env, files), files: seen() };
+    settings = { ok: false, problems: [reason, ...accounts.problems] };
   }
-  return { sidecar, accounts: readAccountsOf(running, env, files), files: seen() };
+  const accounts = readAccountsOf(running, env, files);
+  return { sidecar: settings, accounts, files: [...files.seen] };
 }
 
 /** Reads the sidecar's file without the accounts. */
@@ -78,7 +73,7 @@ function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
   const problemWith: ProblemWith = (at, message) => file.problemAt(at, message);
   if (file.problems.length > 0) {
     const named = content?.accounts?.file;
-    const store = named === undefined ? undefined : fileStore(resolve(file.directory, named), keys);
+    const store = named === undefined ? undefined : toStore({ file: named }, file.directory, keys);
     return { sidecar: { ok: false, problems: file.problems }, store, problemWith };
   }
   // Without problems, no member is missing.
@@ -150,34 +145,26 @@ function toSettings(file: SidecarFile, directory: string, keys: readonly KeyObje
   return {
     ...rest,
     operators: toOperators(operators),
-    environments: environmentNames.flatMap((name) => toEnvironment(name, environments[name]) ?? []),
+    environments: environmentNames.flatMap((name) => {
+      const environment = environments[name];
+      return environment === undefined ? [] : [{ name, ...environment, hosts: environment.hosts ?? [] }];
+    }),
     store: toStore(accounts, directory, keys),
   };
 }
 
-function toOperators({ token, tokens, ...listener }: SidecarFile['operators']): Config['operators'] {
+function toOperators({ token, tokens, ...listener }: SidecarFile['operators']): Settings['operators'] {
   const operators =
     token ?? tokens?.map(({ name, role, account, token: hash }): OperatorsToken => ({ name, role, account, hash }));
   return operators && { ...listener, tokens: operators };
 }
 
 function toStore(
-  { file, postgres }: SidecarFile['accounts'],
+  { file = '', postgres }: SidecarFile['accounts'],
   directory: string,
-  keys: readonly KeyObject[],
-): Config['store'] {
-  if (postgres === undefined) return fileStore(resolve(directory, file ?? ''), keys);
+  masterKeys: readonly KeyObject[],
+): StoreSettings {
+  if (postgres === undefined) return { kind: 'file', file: resolve(directory, file), masterKeys };
   const { url, cache, staleFor } = postgres;
-  return { kind: 'postgres', url, masterKeys: keys, cache, staleFor };
-}
-
-function fileStore(file: string, masterKeys: readonly KeyObject[]): StoreSettings {
-  return { kind: 'file', file, masterKeys };
-}
-
-function toEnvironment(
-  name: Environment['name'],
-  environment: SidecarFile['environments']['test'],
-): Environment | undefined {
-  return environment && { name, hosts: environment.hosts ?? [], upstream: environment.upstream };
+  return { kind: 'postgres', url, masterKeys, cache, staleFor };
 }

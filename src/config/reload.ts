@@ -30,11 +30,7 @@ export interface ReloaderOptions {
 
 /** Watches the files of the configuration and passes their content to `apply`, read and validated on another thread. */
 export class Reloader {
-  readonly #file: string;
-  readonly #env: Env;
-  readonly #clock: () => number;
-  readonly #running: () => StoreSettings;
-  readonly #apply: (loaded: LoadedFiles) => void;
+  readonly #options: ReloaderOptions;
   readonly #watched = new Map<string, Watched>();
   #files: ReadonlySet<string> = new Set();
   #settling: NodeJS.Timeout | undefined;
@@ -43,12 +39,8 @@ export class Reloader {
   #again = false;
   #stopped = false;
 
-  constructor({ file, env, clock, running, apply }: ReloaderOptions) {
-    this.#file = file;
-    this.#env = env;
-    this.#clock = clock;
-    this.#running = running;
-    this.#apply = apply;
+  constructor(options: ReloaderOptions) {
+    this.#options = options;
   }
 
   /**
@@ -95,12 +87,13 @@ export class Reloader {
   async #loadAndApply(): Promise<void> {
     this.#loading = true;
     this.#again = false;
-    const readSince = this.#clock();
-    const loaded = await loadInThread({ file: this.#file, env: this.#env, running: this.#running() }, [...this.#files]);
+    const { file, env, clock, running, apply } = this.#options;
+    const readSince = clock();
+    const loaded = await loadInThread({ file, env, running: running() }, [...this.#files]);
     this.#loading = false;
     if (this.#stopped) return;
     this.watch(loaded.files, readSince);
-    this.#apply(loaded);
+    apply(loaded);
     if (this.#again) this.reload();
   }
 

@@ -1,4 +1,5 @@
-import { WrongValue } from './wrong-value.ts';
+/** Thrown for an invalid value: the message says what is expected, and never quotes the value. */
+export class WrongValue extends Error {}
 
 /** A kind of value that is written as text: its form and how it is read. */
 export interface Kind<T> {
@@ -90,6 +91,12 @@ export const instant: Kind<number> = {
     return text === day ? midnight : Date.parse(text.toUpperCase());
   },
 };
+
+/** RFC 3339, without a fraction of zero. @param time epoch milliseconds */
+export function rfc3339(time: number): string {
+  const written = new Date(time).toISOString();
+  return time % 1_000 === 0 ? `${written.slice(0, -5)}Z` : written;
+}
 
 /** Writes milliseconds as in a file: `90s`. */
 export function formatDuration(milliseconds: number): string {

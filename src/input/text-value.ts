@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { parseAs, type Kind } from './kinds.ts';
-import { WrongValue } from './wrong-value.ts';
+import { parseAs, WrongValue, type Kind } from './kinds.ts';
 
 /** A text of this kind in JSON: unlike a value of the configuration it is always written out. */
 export function textValue<T>(kind: Kind<T>) {

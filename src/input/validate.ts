@@ -1,6 +1,5 @@
 import { z } from 'zod';
-import { unknownMember } from './member-path.ts';
-import type { MemberPath } from './member-path.ts';
+import { unknownMember, type MemberPath } from './member-path.ts';
 
 /** A value of which any part may be missing. */
 export type Partly<T> = T extends readonly (infer Item)[]

@@ -1,8 +1,7 @@
 import { isUtf8 } from 'node:buffer';
-import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, statSync } from 'node:fs';
-import type { Stats } from 'node:fs';
+import { realpathSync, closeSync, openSync, statSync, constants, readFileSync, fstatSync, type Stats } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
-import { WrongValue } from '../input/wrong-value.ts';
+import { WrongValue } from '../input/kinds.ts';
 
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'it does not exist',

@@ -1,8 +1,7 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
 import type { Files } from './files.ts';
-import { parseAs, type Kind } from '../input/kinds.ts';
-import { WrongValue } from '../input/wrong-value.ts';
+import { parseAs, WrongValue, type Kind } from '../input/kinds.ts';
 
 /** Environment variables, as in `process.env`. */
 export type Env = Readonly<Record<string, string | undefined>>;

@@ -1,11 +1,8 @@
 import { dirname } from 'node:path';
-import type { Files } from './files.ts';
-import { displayName } from './files.ts';
-import { formatPath } from '../input/member-path.ts';
-import type { MemberPath } from '../input/member-path.ts';
+import { displayName, type Files } from './files.ts';
+import { formatPath, type MemberPath } from '../input/member-path.ts';
 import type { FileProblem } from './file-problem.ts';
-import { parseYaml } from './syntax.ts';
-import type { ParsedYaml } from './syntax.ts';
+import { parseYaml, type ParsedYaml } from './syntax.ts';
 
 /** A YAML file and its problems. */
 export class YamlFile {

@@ -1,7 +1,5 @@
 import { expect, test } from 'vitest';
-import { duration, instant, oneOf, size, text, within } from '../../src/input/kinds.ts';
-import type { Kind } from '../../src/input/kinds.ts';
-import { WrongValue } from '../../src/input/wrong-value.ts';
+import { WrongValue, text, duration, within, size, oneOf, instant, type Kind } from '../../src/input/kinds.ts';
 
 /** The value of a text, undefined if it is refused. */
 function read<T>(kind: Kind<T>, written: string): T | undefined {

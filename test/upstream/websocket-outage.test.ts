@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import type { Found } from '../../src/accounts/key-directory.ts';
-import type * as MemoryDirectory from '../../src/accounts/file/directory.ts';
+import type * as MemoryDirectory from '../../src/accounts/file/accounts.ts';
 import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
 
 const asked = vi.hoisted(() => ({ times: 0, isAway: false }));
 
-vi.mock('../../src/accounts/file/directory.ts', async (load) => {
+vi.mock('../../src/accounts/file/accounts.ts', async (load) => {
   const { memoryDirectory } = await load<typeof MemoryDirectory>();
   return {
     memoryDirectory: (...args: Parameters<typeof memoryDirectory>) => {

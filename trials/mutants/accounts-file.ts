@@ -13,7 +13,7 @@ const read = ['test/accounts/file/read.test.ts', 'test/accounts/file/odd-files.t
 export const accountsFileMutants: readonly Mutant[] = [
   ...mutantsOf('src/accounts/file/replace.ts', replace, [
     ["'wx', 0o600)", "'wx', 0o666)", 'the new file is open to its owner only while it is written'],
-    ['    fchmodSync(file, mode);\n', '', 'a file keeps its mode'],
+    ['  fchmodSync(file, mode);\n', '', 'a file keeps its mode'],
     ['if (own.uid !== uid || own.gid !== gid) fchownSync(file, uid, gid);', '', 'a file keeps its owner'],
     ['if (versionOf(path) !== version) return false;\n', '', 'a change made by hand meanwhile is not lost'],
     ['    check(newNameOf(path));\n', '', 'the new file is read before it takes the place'],
@@ -36,7 +36,7 @@ export const accountsFileMutants: readonly Mutant[] = [
         "openSync(lock, 'wx', 0o666)",
         'the lock is open to its owner only while it is made',
       ],
-      ['    chmodSync(lock, mode);\n', '', 'who may write the file may take its lock'],
+      ['    copyRights(path, file);\n', '', 'who may write the file may take its lock'],
       ['  accessSync(path, constants.W_OK);\n', '', 'who may not write the file does not take its lock'],
       ['if (!lstatSync(lock).isFile()) throw notALock(lock);', '', 'a lock is a regular file'],
       ['BEGIN EXCLUSIVE', 'BEGIN', 'there is one writer at a time'],
@@ -128,7 +128,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     ['test/accounts/file/trail.test.ts', ...replace, ...store, ...odd],
     [
       ['O_NONBLOCK, 0o600)', 'O_NONBLOCK, 0o666)', 'the trail is open to its owner only while it is made'],
-      ['    fchmodSync(file, mode);\n', '', 'the trail has the mode of the file'],
+      ['    copyRights(this.#model, file);\n', '', 'the trail has the mode of the file'],
       ["endsLine(file, size) ? '' : '\\n'", "''", 'an event begins on a line of its own'],
       ['if (before !== undefined && !before.isFile()) throw this.#odd();', '', 'the trail is a regular file'],
       ['event.at >= since && ', 'event.at > since && ', 'events are listed from their time on'],
@@ -145,7 +145,7 @@ export const accountsFileMutants: readonly Mutant[] = [
         '  try {',
         'a link or a left file is not in the way of the notes',
       ],
-      ['      await file.chmod(mode);\n', '', 'the notes have the mode of the accounts'],
+      ['      copyRights(model, file.fd);\n', '', 'the notes have the mode of the accounts'],
     ],
   ),
   ...mutantsOf('src/accounts/file/read.ts', read, [

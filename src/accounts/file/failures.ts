@@ -1,4 +1,4 @@
-import { WrongValue } from '../../input/wrong-value.ts';
+import { WrongValue } from '../../input/kinds.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 

@@ -1,9 +1,10 @@
-import { accessSync, chmodSync, chownSync, closeSync, constants, lstatSync, openSync, rmSync, statSync } from 'node:fs';
+import { accessSync, closeSync, constants, lstatSync, openSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as pause } from 'node:timers/promises';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
+import { copyRights } from './replace.ts';
 
 /** The time between attempts to take a lock, in milliseconds. */
 const interval = 20;
@@ -66,20 +67,20 @@ function taken(database: DatabaseSync): boolean {
 function makeLock(lock: string, path: string): void {
   // Without write access to the file, a user with write access to its folder could still replace it.
   accessSync(path, constants.W_OK);
+  let file: number;
   try {
-    closeSync(openSync(lock, 'wx', 0o600));
+    file = openSync(lock, 'wx', 0o600);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
     throw error;
   }
   try {
-    const { mode, uid, gid } = statSync(path);
-    chmodSync(lock, mode);
-    const own = statSync(lock);
-    if (own.uid !== uid || own.gid !== gid) chownSync(lock, uid, gid);
+    copyRights(path, file);
   } catch (error) {
     // A lock with the wrong rights would keep out users who may write the file.
     rmSync(lock);
     throw error;
+  } finally {
+    closeSync(file);
   }
 }

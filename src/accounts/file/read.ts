@@ -1,20 +1,14 @@
 import { sameCredentials, type Credentials } from '../../envelope/credentials.ts';
 import { parseCredentials } from '../../envelope/formats.ts';
-import { formatPath } from '../../input/member-path.ts';
-import type { MemberPath } from '../../input/member-path.ts';
-import { validate } from '../../input/validate.ts';
-import type { Input, Partly } from '../../input/validate.ts';
-import { valuesIn } from '../../yaml/values.ts';
-import type { Env } from '../../yaml/values.ts';
+import { formatPath, type MemberPath } from '../../input/member-path.ts';
+import { validate, type Input, type Partly } from '../../input/validate.ts';
+import { valuesIn, type Env } from '../../yaml/values.ts';
 import type { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
-import { accountsSchema } from './schema.ts';
-import type { AccountsFile } from './schema.ts';
-import { environmentNames, hashOf, prefixOf } from '../api-key.ts';
-import type { EnvironmentName } from '../api-key.ts';
+import { accountsSchema, type AccountsFile } from './schema.ts';
+import { hashOf, environmentNames, prefixOf, type EnvironmentName } from '../api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
-import { isWrapped } from '../vault.ts';
-import type { Place, Vault } from '../vault.ts';
+import { isWrapped, type Place, type Vault } from '../vault.ts';
 
 type AccountEntry = Partly<AccountsFile['accounts'][number]>;
 type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;

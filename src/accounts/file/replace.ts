@@ -18,6 +18,14 @@ export function versionOf(path: string): string {
   return [dev, ino, size, mtimeNs, ctimeNs].join(' ');
 }
 
+/** Gives an open file the mode and the owner of the file `model`. */
+export function copyRights(model: string, file: number): void {
+  const { mode, uid, gid } = statSync(model);
+  const own = fstatSync(file);
+  if (own.uid !== uid || own.gid !== gid) fchownSync(file, uid, gid);
+  fchmodSync(file, mode);
+}
+
 /** Another file to replace at the same time, and its new text. */
 export interface Companion {
   readonly path: string;
@@ -64,13 +72,10 @@ function newNameOf(path: string): string {
 
 function writeNew(written: string, text: string, model: string): void {
   rmSync(written, { force: true });
-  const { mode, uid, gid } = statSync(model);
   const file = openSync(written, 'wx', 0o600);
   try {
     writeFileSync(file, text);
-    const own = fstatSync(file);
-    if (own.uid !== uid || own.gid !== gid) fchownSync(file, uid, gid);
-    fchmodSync(file, mode);
+    copyRights(model, file);
     fsyncSync(file);
   } finally {
     closeSync(file);

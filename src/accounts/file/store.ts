@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Files, displayName } from '../../yaml/files.ts';
 import { formatFileProblem, type FileProblem } from '../../yaml/file-problem.ts';
 import type { Env } from '../../yaml/values.ts';
-import { WrongValue } from '../../input/wrong-value.ts';
+import { WrongValue } from '../../input/kinds.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { isSelected } from '../conditions.ts';
@@ -23,6 +23,7 @@ import type {
   AuditEvent,
   Changed,
   Decide,
+  Decision,
   EventFilter,
   IdempotencyKey,
   Selection,
@@ -85,34 +86,29 @@ export class FileStore implements Store {
       const receipts = new Receipts(path);
       const receipt = idempotencyKey && receipts.find(idempotencyKey);
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
-      for (let attempt = 1; ; attempt++) {
-        const read = this.#read(path);
-        const wanted = new Set(ids);
-        const asked = read.accounts.filter(({ id }) => wanted.has(id));
-        const decision = decide(new Map(asked.map((account) => [account.id, account])));
+      const wanted = new Set(ids);
+      const result = this.#rewrite(path, ({ accounts }) => {
+        const existing = accounts.filter(({ id }) => wanted.has(id));
+        const decision = decide(new Map(existing.map((account) => [account.id, account])));
         const isKept = idempotencyKey !== undefined && decision.receipt !== undefined;
-        const kept = isKept ? receipts.with(idempotencyKey, decision.receipt) : undefined;
-        if (
-          this.#write(path, read, { accounts: decision.accounts, events: decision.events, receipts: kept }, attempt)
-        ) {
-          return { outcome: 'changed', result: decision.result };
-        }
-      }
+        return { ...decision, receipts: isKept ? receipts.with(idempotencyKey, decision.receipt) : undefined };
+      });
+      return { outcome: 'changed', result };
     });
   }
 
   async changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number> {
-    return this.#locked(async (path) => {
-      for (let attempt = 1; ; attempt++) {
-        const read = this.#read(path);
+    return this.#locked((path) =>
+      this.#rewrite(path, (read) => {
         const different = read.accounts
           .map((account) => [account, rewrite(account)] as const)
           .filter(([before, after]) => !isDeepStrictEqual(before, after));
         const accounts = different.map(([, after]) => after);
-        const events = [{ ...event, details: { ...event.details, accounts: accounts.length } }];
-        if (this.#write(path, read, { accounts, events, receipts: undefined }, attempt)) return accounts.length;
-      }
-    });
+        const result = accounts.length;
+        const events = [{ ...event, details: { ...event.details, accounts: result } }];
+        return { accounts, events, receipts: undefined, result };
+      }),
+    );
   }
 
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
@@ -144,12 +140,12 @@ export class FileStore implements Store {
     }
   }
 
-  async #locked<T>(work: (path: string) => Promise<T>): Promise<T> {
+  async #locked<T>(work: (path: string) => T): Promise<T> {
     const path = this.#target();
     let release: (() => void) | undefined;
     try {
       release = await lockFile(path, patience);
-      return await work(path);
+      return work(path);
     } catch (error) {
       throw this.#failure(error);
     } finally {
@@ -186,8 +182,18 @@ export class FileStore implements Store {
     return { accounts, problems: file.problems };
   }
 
-  /** Returns false if the file was changed meanwhile, and another attempt is worth it. */
-  #write(path: string, read: Read, { accounts: changed, events, receipts }: Written, attempt: number): boolean {
+  /** Writes what `decide` makes of the accounts, which decides again if another program changed the file meanwhile. */
+  #rewrite<T>(path: string, decide: (read: Read) => Rewrite<T>): T {
+    for (let attempt = 1; attempt <= attempts; attempt++) {
+      const read = this.#read(path);
+      const rewrite = decide(read);
+      if (this.#write(path, read, rewrite)) return rewrite.result;
+    }
+    throw new AccountsError('store_changed', `${displayName(path)} was changed by another program: try again`);
+  }
+
+  /** Returns false, with nothing changed, if the file is no longer as it was read. */
+  #write(path: string, read: Read, { accounts: changed, events, receipts }: Rewrite<unknown>): boolean {
     if (changed.length === 0 && receipts === undefined && events.length === 0) return true;
     const ids = new Set(changed.map(({ id }) => id));
     refuseDuplicates(
@@ -201,11 +207,11 @@ export class FileStore implements Store {
     let rewritten: readonly StoredAccount[] = [];
     const check = (candidate: string): void => {
       // Sealed texts are not opened: they may be sealed with another master key from now on.
-      const parsed = this.#parse(candidate, new Files(), part);
-      rewritten = parsed.accounts;
+      const { accounts: parsed, problems } = this.#parse(candidate, new Files(), part);
+      rewritten = parsed;
       const isRight = isDeepStrictEqual(rewritten.map(membersOf), accounts.map(membersOf));
-      if (parsed.problems.length === 0 && isRight) return;
-      throw new AccountsError('store_invalid', `${displayName(path)} ${parsed.problems[0]?.message ?? entangled}`);
+      if (problems.length === 0 && isRight) return;
+      throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
     };
     const takeAway = new Trail(path).append(events);
     let written: boolean;
@@ -218,9 +224,6 @@ export class FileStore implements Store {
     }
     if (!written) takeAway();
     else if (this.#known !== undefined) this.#known = { text, accounts: replaced(read.accounts, rewritten) };
-    if (!written && attempt === attempts) {
-      throw new AccountsError('store_changed', `${displayName(path)} was changed by another program: try again`);
-    }
     return written;
   }
 
@@ -229,10 +232,8 @@ export class FileStore implements Store {
   }
 }
 
-/** The parts of a change that are written together. */
-interface Written {
-  readonly accounts: readonly StoredAccount[];
-  readonly events: readonly AuditEvent[];
+/** A change whose parts are written together. */
+interface Rewrite<T> extends Decision<T> {
   readonly receipts: Companion | undefined;
 }
 

@@ -2,8 +2,6 @@ import {
   closeSync,
   constants,
   createReadStream,
-  fchmodSync,
-  fchownSync,
   fstatSync,
   fsyncSync,
   ftruncateSync,
@@ -18,6 +16,7 @@ import { z } from 'zod';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { auditActions, type AuditEvent, type EventFilter, type Unreadable } from '../store.ts';
+import { copyRights } from './replace.ts';
 
 /** An event as a line of JSON; the time in RFC 3339. */
 const lineForm = z.strictObject({
@@ -99,10 +98,7 @@ export class Trail {
     if (before !== undefined && !before.isFile()) throw this.#odd();
     const file = openSync(this.#path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0o600);
     if (before !== undefined) return file;
-    const { mode, uid, gid } = statSync(this.#model);
-    const own = fstatSync(file);
-    if (own.uid !== uid || own.gid !== gid) fchownSync(file, uid, gid);
-    fchmodSync(file, mode);
+    copyRights(this.#model, file);
     return file;
   }
 

@@ -1,9 +1,10 @@
-import { open, rename, rm, stat } from 'node:fs/promises';
+import { open, rename, rm } from 'node:fs/promises';
 import { realpathSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { readRegularFile } from '../../yaml/files.ts';
 import type { EnvironmentName } from '../api-key.ts';
 import type { UnexpectedEnvelopes } from '../key-directory.ts';
+import { copyRights } from './replace.ts';
 
 /** The delay between a note and writing the file, in milliseconds: for the first note, and for later ones. */
 const firstDelay = 1_000;
@@ -106,13 +107,10 @@ async function replace(path: string, text: string, model: string): Promise<void>
   // Tolerates a file that a killed process left, and does not follow a link that another user made.
   await rm(written, { force: true });
   try {
-    const { mode, uid, gid } = await stat(model);
     const file = await open(written, 'wx', 0o600);
     try {
       await file.writeFile(text);
-      const own = await file.stat();
-      if (own.uid !== uid || own.gid !== gid) await file.chown(uid, gid);
-      await file.chmod(mode);
+      copyRights(model, file.fd);
     } finally {
       await file.close();
     }

@@ -3,9 +3,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import type { Account } from '../account.ts';
 import type { DirectoryState } from '../key-directory.ts';
-import type { AccountsDatabase, OpenAccounts } from '../open-accounts.ts';
-import type { SealedSample } from '../sealed-sample.ts';
-import { carriedOut, operationsBy } from '../plain-operations.ts';
+import type { AccountsDatabase, OpenAccounts, SealedSample } from '../open-accounts.ts';
+import { carriedOut, operationsBy, type PlainOperations } from '../plain-operations.ts';
 import type { AuditEvent } from '../store.ts';
 import type { Tally } from '../tally.ts';
 import { Vault } from '../vault.ts';
@@ -39,15 +38,8 @@ export interface PostgresSettings {
 export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
   readonly directory: PostgresDirectory;
   readonly vault: Vault;
-  readonly operations = operationsBy(async (call) => {
-    // Loaded on demand, to save memory in a sidecar without the operators' API.
-    const { Operations } = await import('../operations.ts');
-    const { vault } = this;
-    return carriedOut(new Operations({ store: this.#store, vault, clock: this.#clock, audit: this.#audit }), call);
-  });
+  readonly operations: PlainOperations;
   readonly #store: PostgresStore;
-  readonly #clock: () => number;
-  readonly #audit: (event: AuditEvent) => void;
   readonly #url: string;
   readonly #uses: UseRecorder;
   readonly #tally: TallyKeeper;
@@ -69,19 +61,16 @@ export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
     this.#uses = new UseRecorder(pool);
     this.#tally = new TallyKeeper(pool, clock, stopwatch);
     this.#url = url;
-    this.#clock = clock;
-    this.#audit = audit;
-    this.vault = new Vault(masterKeys);
-    this.#store = new PostgresStore(url);
-    this.directory = new PostgresDirectory({
-      url,
-      vault: this.vault,
-      cache,
-      staleFor,
-      uses: this.#uses,
-      stopwatch,
-      monitor,
+    const vault = new Vault(masterKeys);
+    const store = new PostgresStore(url);
+    this.vault = vault;
+    this.#store = store;
+    this.operations = operationsBy(async (call) => {
+      // Loaded on demand, to save memory in a sidecar without the operators' API.
+      const { Operations } = await import('../operations.ts');
+      return carriedOut(new Operations({ store, vault, clock, audit }), call);
     });
+    this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, stopwatch, monitor });
   }
 
   get database(): AccountsDatabase {

@@ -69,8 +69,7 @@ export class PostgresDirectory implements VersionedDirectory {
   }
 
   get state(): DirectoryState {
-    const { span, heardAt, known, unknown } = this.#cache;
-    return { connected: span !== undefined, heardAt, known, unknown };
+    return this.#cache.state;
   }
 
   find(hash: string): Found | Promise<Found> {

@@ -1,12 +1,13 @@
 import { readdirSync } from 'node:fs';
+import type { Pool } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
 import { openAccount } from '../open-account.ts';
-import type { SealedSample } from '../sealed-sample.ts';
+import type { SealedSample } from '../open-accounts.ts';
 import type { StoredAccount } from '../store.ts';
 import type { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
 import { migrationsFolder } from './migrate.ts';
-import { accountOf, selectAccounts, type AccountRow } from './rows.ts';
+import { accountIfReadable, selectAccounts, type AccountRow } from './rows.ts';
 import { query } from './transaction.ts';
 
 /** The state of the tables, and a sample of accounts. */
@@ -41,8 +42,7 @@ export function openSample({ sample, unreadable }: Inspection, vault: Vault): Se
  * Inspects a database without changing it.
  *
  * @param maxSample the most accounts in the sample
- * @throws AccountsError the database cannot be reached, or lacks
- *   tables or columns
+ * @throws AccountsError the database cannot be reached, or lacks tables or columns
  */
 export async function inspect(url: string, maxSample: number): Promise<Inspection> {
   const pool = await changePool(url, 1);
@@ -54,17 +54,10 @@ export async function inspect(url: string, maxSample: number): Promise<Inspectio
         GROUP BY account_id ORDER BY random() LIMIT $1)`,
       [maxSample],
     );
-    const sample: StoredAccount[] = [];
     const unreadable: AccountsError[] = [];
-    for (const row of rows) {
-      try {
-        sample.push(accountOf(row));
-      } catch (error) {
-        if (!(error instanceof AccountsError)) throw error;
-        unreadable.push(error);
-      }
-    }
-    const done = await migrationsDone(async (text) => query<{ name: string }>(pool, text));
+    const report = (error: AccountsError): void => void unreadable.push(error);
+    const sample = rows.map((row) => accountIfReadable(row, report)).filter((account) => account !== undefined);
+    const done = await migrationsDone(pool);
     const pending = done === undefined ? [] : ownMigrations().filter((name) => !done.has(name));
     return { pending, sample, unreadable };
   } finally {
@@ -79,11 +72,9 @@ function ownMigrations(): string[] {
 }
 
 /** Undefined if this database user may not read the table, which a sidecar does not need. */
-async function migrationsDone(
-  run: (text: string) => Promise<readonly { readonly name: string }[]>,
-): Promise<ReadonlySet<string> | undefined> {
+async function migrationsDone(pool: Pool): Promise<ReadonlySet<string> | undefined> {
   try {
-    const rows = await run('SELECT name FROM envelope_sidecar.migrations');
+    const rows = await query<{ name: string }>(pool, 'SELECT name FROM envelope_sidecar.migrations');
     return new Set(rows.map(({ name }) => name));
   } catch (error) {
     if (error instanceof AccountsError && error.code === 'store_read_only') return undefined;

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Account } from '../account.ts';
 import { differencesButKeys, keyDifferences, type Difference } from '../differences.ts';
-import type { KeyHolder } from '../key-directory.ts';
+import type { DirectoryState, KeyHolder } from '../key-directory.ts';
 import { LastKnown } from './last-known.ts';
 
 /**
@@ -57,19 +57,9 @@ export class KeyCache {
     return this.#span;
   }
 
-  /** When the database last responded, on the stopwatch; undefined: never. */
-  get heardAt(): number | undefined {
-    return this.#latest?.heardAt;
-  }
-
-  /** The number of cached keys that exist. */
-  get known(): number {
-    return this.#known.size;
-  }
-
-  /** The number of cached keys that do not exist. */
-  get unknown(): number {
-    return this.#unknown.size;
+  get state(): DirectoryState {
+    const { size: known } = this.#known;
+    return { connected: this.#span !== undefined, heardAt: this.#latest?.heardAt, known, unknown: this.#unknown.size };
   }
 
   /** Begins a span. Entries of earlier spans are used only if the database is unreachable. */

@@ -2,7 +2,7 @@ import { formatNames, type FormatName } from '../../envelope/credentials.ts';
 import { encodings, type Encoding } from '../../envelope/encoding.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { environmentNames, keyPrefixes, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
-import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
+import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, Unreadable } from '../store.ts';
 
 /** An account as one row: keys and encryption as JSON, times in epoch milliseconds. */
 export interface AccountRow {
@@ -99,6 +99,17 @@ export function accountOf({ account_id: id, name, active, keys, encryption }: Ac
     keys: keys.map((row) => keyOf(row, account)),
     encryption: byEnvironment,
   };
+}
+
+/** As `accountOf`; undefined if the row cannot be read, which is reported to `unreadable`. */
+export function accountIfReadable(row: AccountRow, unreadable: Unreadable | undefined): StoredAccount | undefined {
+  try {
+    return accountOf(row);
+  } catch (error) {
+    if (unreadable === undefined || !(error instanceof AccountsError)) throw error;
+    unreadable(error);
+    return undefined;
+  }
 }
 
 function keyOf(row: KeyJson, account: Owner): StoredKey {

@@ -14,7 +14,7 @@ import type {
 } from '../store.ts';
 import { changePool } from './clients.ts';
 import { conditionsOf } from './conditions.ts';
-import { accountOf, selectAccounts, type AccountRow } from './rows.ts';
+import { accountIfReadable, accountOf, selectAccounts, type AccountRow } from './rows.ts';
 import { readTrail, record } from './trail.ts';
 import { query, transaction, type Query } from './transaction.ts';
 import { writeAccounts } from './write.ts';
@@ -67,7 +67,7 @@ export class PostgresStore implements Store {
     for (;;) {
       const rows = await query<AccountRow>(pool, pageOf(conditions), [last, page, ...values]);
       for (const row of rows) {
-        const account = read(row, unreadable);
+        const account = accountIfReadable(row, unreadable);
         if (account !== undefined) yield account;
       }
       if (rows.length < page) return;
@@ -133,17 +133,6 @@ export class PostgresStore implements Store {
   #connections(): Promise<Pool> {
     this.#pool ??= changePool(this.#url, poolSize);
     return this.#pool;
-  }
-}
-
-/** Undefined: it cannot be read, which was reported to `unreadable`. */
-function read(row: AccountRow, unreadable: Unreadable | undefined): StoredAccount | undefined {
-  try {
-    return accountOf(row);
-  } catch (error) {
-    if (unreadable === undefined || !(error instanceof AccountsError)) throw error;
-    unreadable(error);
-    return undefined;
   }
 }
 

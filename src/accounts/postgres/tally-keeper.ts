@@ -1,15 +1,15 @@
 import type { Pool } from 'pg';
-import { environmentOf, kindOf, type EnvironmentName, type KeyPrefix } from '../api-key.ts';
+import type { EnvironmentName, KeyPrefix } from '../api-key.ts';
 import {
   encryptionLabel,
   expiryNotice,
   rotationAge,
   tallyOfCounts,
-  type EncryptionLabel,
-  type KeyLabel,
+  type ExpiringKeys,
   type Rotation,
   type Tally,
 } from '../tally.ts';
+import { query } from './transaction.ts';
 
 /** The least time between two counts. Milliseconds. */
 const shortestAge = 10_000;
@@ -57,31 +57,23 @@ export class TallyKeeper {
     const [at, rotated, expiring] = [now, now - rotationAge, now + expiryNotice].map((time) =>
       new Date(time).toISOString(),
     );
-    const accounts = await pool.query<{ test: boolean; live: boolean; count: number }>(countAccounts);
-    const keys = await pool.query<{ prefix: KeyPrefix; rotation: Rotation; count: number }>(countKeys, [at, rotated]);
-    const ending = await pool.query<{ prefix: KeyPrefix; count: number; next: number }>(countExpiring, [at, expiring]);
-    const credentials = await pool.query<{ environment: EnvironmentName; rotation: Rotation; count: number }>(
+    const accounts = await query<{ test: boolean; live: boolean; count: number }>(pool, countAccounts);
+    const apiKeys = await query<{ prefix: KeyPrefix; rotation: Rotation; count: number }>(pool, countKeys, [
+      at,
+      rotated,
+    ]);
+    const ending = await query<{ prefix: KeyPrefix } & ExpiringKeys>(pool, countExpiring, [at, expiring]);
+    const credentials = await query<{ environment: EnvironmentName; rotation: Rotation; count: number }>(
+      pool,
       countCredentials,
       [rotated],
     );
     return tallyOfCounts({
-      accounts: new Map<EncryptionLabel, number>(
-        accounts.rows.map(({ test, live, count }) => [encryptionLabel(test, live), count]),
-      ),
-      apiKeys: new Map(
-        keys.rows.map(({ prefix, rotation, count }) => [
-          `${environmentOf(prefix)} ${kindOf(prefix)} ${rotation}` satisfies KeyLabel,
-          count,
-        ]),
-      ),
-      expiring: new Map(
-        ending.rows.map(({ prefix, count, next }) => [
-          `${environmentOf(prefix)} ${kindOf(prefix)}` as const,
-          { count, next },
-        ]),
-      ),
+      accounts: new Map(accounts.map(({ test, live, count }) => [encryptionLabel(test, live), count])),
+      apiKeys: new Map(apiKeys.map(({ prefix, rotation, count }) => [`${prefix} ${rotation}`, count])),
+      expiring: new Map(ending.map(({ prefix, ...keys }) => [prefix, keys])),
       credentials: new Map(
-        credentials.rows.map(({ environment, rotation, count }) => [`${environment} ${rotation}` as const, count]),
+        credentials.map(({ environment, rotation, count }) => [`${environment} ${rotation}`, count]),
       ),
     });
   }

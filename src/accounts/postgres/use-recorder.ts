@@ -14,19 +14,6 @@ const maxUses = 100_000;
 /** Rows in one statement. */
 const batch = 1_000;
 
-interface PreviousUse {
-  readonly account: string;
-  readonly environment: EnvironmentName;
-  readonly until: number;
-  readonly at: number;
-}
-
-interface UnexpectedEnvelope {
-  readonly account: string;
-  readonly environment: EnvironmentName;
-  readonly at: number;
-}
-
 /**
  * Records when keys and previous credentials were last used, and when accounts that do not encrypt last sent an envelope. Uses
  * are written once a minute, and only if no other sidecar has done so within the last minute: a key in use costs one write a
@@ -34,9 +21,14 @@ interface UnexpectedEnvelope {
  */
 export class UseRecorder implements Uses, UnexpectedEnvelopes {
   readonly #pool: () => Promise<Pool>;
-  #keys = new Map<string, number>();
-  #previous = new Map<string, PreviousUse>();
-  #unexpected = new Map<string, UnexpectedEnvelope>();
+  readonly #keys = new Noted<number>(writeKeys, (at, id) => ({ key_id: id, used_at: timestamp(at) }));
+  readonly #previous = new Noted<readonly [until: number, at: number]>(writePrevious, ([until, at], id) => {
+    return { ...environmentIn(id), until: timestamp(until), used_at: timestamp(at) };
+  });
+  readonly #unexpected = new Noted<number>(writeUnexpected, (at, id) => ({
+    ...environmentIn(id),
+    seen_at: timestamp(at),
+  }));
   /** The ends of graces whose first use is stored or about to be, by account and environment. */
   readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -47,14 +39,12 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
   }
 
   key(id: string, at: number): void {
-    if (this.#keys.size < maxUses || this.#keys.has(id)) this.#keys.set(id, at);
+    this.#keys.note(id, at);
   }
 
   previous(account: string, environment: EnvironmentName, until: number, at: number): void {
     const id = `${account} ${environment}`;
-    if (this.#previous.size < maxUses || this.#previous.has(id)) {
-      this.#previous.set(id, { account, environment, until, at });
-    }
+    this.#previous.note(id, [until, at]);
     if (this.#graces.get(id) === until) return;
     if (this.#graces.size === maxUses) this.#graces.clear();
     this.#graces.set(id, until);
@@ -62,62 +52,61 @@ export class UseRecorder implements Uses, UnexpectedEnvelopes {
   }
 
   unexpected(account: string, environment: EnvironmentName, at: number): void {
-    const id = `${account} ${environment}`;
-    if (this.#unexpected.size < maxUses || this.#unexpected.has(id)) {
-      this.#unexpected.set(id, { account, environment, at });
-    }
+    this.#unexpected.note(`${account} ${environment}`, at);
   }
 
   start(): void {
     this.#timer = setInterval(() => void this.write(), interval);
   }
 
-  /** Stores the recorded uses. If that fails, they are kept for the next attempt. */
+  /** Stores the recorded uses. Those that cannot be stored are kept for the next attempt. */
   async write(): Promise<void> {
     clearTimeout(this.#soon);
     this.#soon = undefined;
-    const keys = this.#keys;
-    const previous = this.#previous;
-    const unexpected = this.#unexpected;
-    this.#keys = new Map();
-    this.#previous = new Map();
-    this.#unexpected = new Map();
-    const keyRows = [...keys].map(([key_id, at]) => ({ key_id, used_at: timestamp(at) }));
-    const previousRows = [...previous.values()].map(({ account, environment, until, at }) => ({
-      account_id: account,
-      environment,
-      until: timestamp(until),
-      used_at: timestamp(at),
-    }));
-    const unexpectedRows = [...unexpected.values()].map(({ account, environment, at }) => ({
-      account_id: account,
-      environment,
-      seen_at: timestamp(at),
-    }));
-    try {
-      await this.#write(writeKeys, keyRows);
-      await this.#write(writePrevious, previousRows);
-      await this.#write(writeUnexpected, unexpectedRows);
-    } catch {
-      // The directory reports that the database cannot be reached. Later uses take precedence over these.
-      this.#keys = new Map([...keys, ...this.#keys]);
-      this.#previous = new Map([...previous, ...this.#previous]);
-      this.#unexpected = new Map([...unexpected, ...this.#unexpected]);
-    }
+    for (const noted of [this.#keys, this.#previous, this.#unexpected]) await noted.write(this.#pool);
   }
 
   stop(): void {
     clearInterval(this.#timer);
     clearTimeout(this.#soon);
   }
+}
 
-  async #write(statement: string, rows: readonly object[]): Promise<void> {
-    if (rows.length === 0) return;
-    const pool = await this.#pool();
-    for (let i = 0; i < rows.length; i += batch) {
-      await pool.query(statement, [JSON.stringify(rows.slice(i, i + batch))]);
+/** The latest uses that are not stored yet, by id. */
+class Noted<T> {
+  readonly #statement: string;
+  readonly #rowOf: (use: T, id: string) => object;
+  #uses = new Map<string, T>();
+
+  /** @param statement writes rows, which are one JSON text in $1 */
+  constructor(statement: string, rowOf: (use: T, id: string) => object) {
+    this.#statement = statement;
+    this.#rowOf = rowOf;
+  }
+
+  note(id: string, use: T): void {
+    if (this.#uses.size < maxUses || this.#uses.has(id)) this.#uses.set(id, use);
+  }
+
+  async write(pool: () => Promise<Pool>): Promise<void> {
+    const uses = this.#uses;
+    this.#uses = new Map();
+    const rows = [...uses].map(([id, use]) => this.#rowOf(use, id));
+    try {
+      for (let i = 0; i < rows.length; i += batch) {
+        await (await pool()).query(this.#statement, [JSON.stringify(rows.slice(i, i + batch))]);
+      }
+    } catch {
+      // The directory reports that the database cannot be reached. Later uses take precedence over these.
+      this.#uses = new Map([...uses, ...this.#uses]);
     }
   }
+}
+
+/** No id of an account has a space. */
+function environmentIn(id: string): object {
+  const [account_id, environment] = id.split(' ');
+  return { account_id, environment };
 }
 
 function timestamp(milliseconds: number): string {
