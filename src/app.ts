@@ -86,7 +86,7 @@ export class App {
     this.#registry = registry;
     this.#recorder = new TrafficRecorder(registry, log, clock, version);
     processMetrics(registry, version);
-    this.#fileStates = new FileStates(config, { log, observer: new ReloadMetrics(registry), clock });
+    this.#fileStates = new FileStates(config, { log, metrics: new ReloadMetrics(registry), clock });
     this.#accounts = this.#openStores(config);
     this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
     this.#merchants = new Acceptors(createListener(config, this.#gateway), config.limits.connections);

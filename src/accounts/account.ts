@@ -2,41 +2,41 @@ import type { EnvelopeCodec } from '../envelope/codec.ts';
 import type { ApiKey, EnvironmentName } from './api-key.ts';
 
 /** How one account encrypts in one environment. Undefined if it does not encrypt and no grace is running. */
-export type Encryption = EncryptionOn | EncryptionEnding;
+export type Encryption<Codec = EnvelopeCodec> = EncryptionOn<Codec> | EncryptionEnding<Codec>;
 
 /** It is enabled. */
-export interface EncryptionOn {
+export interface EncryptionOn<Codec = EnvelopeCodec> {
   readonly kind: 'on';
   /** Seals and opens with the current credentials. */
-  readonly current: EnvelopeCodec;
+  readonly current: Codec;
   /** When the credentials were made, epoch milliseconds; undefined if the file does not say. */
   readonly createdAt: number | undefined;
   /** The grace: what is also accepted, for a limited time after a change. */
-  readonly grace: Grace | undefined;
+  readonly grace: Grace<Codec> | undefined;
 }
 
 /** It was disabled with a grace: plaintext is accepted, and so are envelopes of the previous credentials. */
-export interface EncryptionEnding {
+interface EncryptionEnding<Codec> {
   readonly kind: 'ending';
-  readonly previous: EnvelopeCodec;
+  readonly previous: Codec;
   /** Epoch milliseconds; from then on the account is like one without encryption. */
   readonly until: number;
 }
 
 /** The previous credentials, or plaintext (`undefined`) from an account that is just moving to encryption. */
-export interface Grace {
-  readonly previous: EnvelopeCodec | undefined;
+export interface Grace<Codec = EnvelopeCodec> {
+  readonly previous: Codec | undefined;
   /** End of the grace, epoch milliseconds; from then on only the current credentials count. */
   readonly until: number;
 }
 
-/** A merchant. */
-export interface Account {
+/** A merchant. @typeParam Codec `PackedCodec` if the account can be sent to another thread */
+export interface Account<Codec = EnvelopeCodec> {
   readonly id: string;
   readonly name: string;
   readonly active: boolean;
   readonly keys: readonly ApiKey[];
-  readonly encryption: Readonly<Partial<Record<EnvironmentName, Encryption>>>;
+  readonly encryption: Readonly<Partial<Record<EnvironmentName, Encryption<Codec>>>>;
   /** Why its credentials do not open. Its requests are refused then: it must not be taken for one that does not encrypt. */
   readonly unopened?: string;
 }

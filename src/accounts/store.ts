@@ -38,11 +38,11 @@ export interface Store {
    * these ids. An error that it throws aborts the change and is rethrown. It is pure except for randomness, and is
    * called again if the attempt conflicts with another change. Only its last result counts.
    *
-   * With `once`, a change that was made under the same idempotency key is not made again: its receipt is returned,
-   * and `decide` is not called. Receipt and change are kept together or not at all.
+   * A change that was made with the same idempotency key is not made again: its receipt is returned, and `decide` is not
+   * called. Receipt and change are kept together or not at all.
    *
    * Rejects with `key_exists` if a key's id or hash already belongs to another account, and with
-   * `idempotency_key_reused` if `once.key` was used for another request.
+   * `idempotency_key_reused` if the idempotency key was used for another request.
    */
   change<T>(ids: readonly string[], decide: Decide<T>, idempotencyKey?: IdempotencyKey): Promise<Changed<T>>;
 
@@ -101,7 +101,7 @@ export interface Decision<T> {
   readonly events: readonly AuditEvent[];
   /** For the caller. May contain secrets, which are not stored. */
   readonly result: T;
-  /** The response to a repeated request: JSON without secrets. Read only with `once`. */
+  /** The response to a repeated request: JSON without secrets. Read only with an idempotency key. */
   readonly receipt?: string | undefined;
 }
 

@@ -32,24 +32,25 @@ export async function untilServed(
   dependencies: UntilServedDependencies,
   patience: number,
 ): Promise<boolean> {
-  let isOver = false;
-  const { promise: over, resolve: end } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(() => {
-    isOver = true;
-    end(undefined);
-  }, patience);
+  const end = new AbortController();
+  const over = delay(patience, false, { signal: end.signal });
   try {
-    for (;;) {
-      const account = await Promise.race([read(id, dependencies), over]);
-      for (let i = 0; i < comparisons; i += 1) {
-        if (account === undefined || isOver) return false;
-        if (dependencies.directory().serves(account)) return true;
-        await delay(interval);
-      }
-    }
+    return await Promise.race([served(id, dependencies, end.signal), over]);
   } finally {
-    clearTimeout(timer);
+    end.abort();
   }
+}
+
+async function served(id: string, dependencies: UntilServedDependencies, ended: AbortSignal): Promise<boolean> {
+  while (!ended.aborted) {
+    const account = await read(id, dependencies);
+    if (account === undefined) return false;
+    for (let i = 0; i < comparisons && !ended.aborted; i += 1) {
+      if (dependencies.directory().serves(account)) return true;
+      await delay(interval);
+    }
+  }
+  return false;
 }
 
 /** Undefined: the account does not exist or cannot be read. */

@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { formatNames } from '../envelope/credentials.ts';
 import { encodings } from '../envelope/encoding.ts';
-import { environmentOf, kindOf, keyKinds, environmentNames, type EnvironmentName } from './api-key.ts';
+import { environmentNames, environmentOf, keyKinds, kindOf, type EnvironmentName } from './api-key.ts';
 import { isInGrace, keyWarnings, warningsOf } from './conditions.ts';
 import { rfc3339 } from '../input/kinds.ts';
-import { auditActions, type AuditEvent, type StoredAccount, type StoredKey, type StoredEncryption } from './store.ts';
+import { auditActions, type AuditEvent, type StoredAccount, type StoredEncryption, type StoredKey } from './store.ts';
 
 // Accounts as `--json` and the operators' API show them. Dates are RFC 3339 or null. These are schemas, because the
 // API's description is generated from them.

@@ -1,4 +1,5 @@
 import type { Logger } from '../telemetry/logger.ts';
+import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
 import { formatFileProblem } from '../yaml/file-problem.ts';
 import type { Config } from './config.ts';
 import type { ConfigFile, LoadedFiles } from './loaded.ts';
@@ -11,19 +12,9 @@ export interface FileState {
   readonly problems: readonly string[];
 }
 
-/** Counts reloads, by file. Times are epoch milliseconds. */
-export interface ReloadObserver {
-  /** Records a file that the process started with. */
-  loaded(file: ConfigFile, now: number): void;
-  reloaded(file: ConfigFile, now: number): void;
-  reloadFailed(file: ConfigFile): void;
-  /** The configuration no longer has this file. */
-  removed(file: ConfigFile): void;
-}
-
 export interface FileStatesDependencies {
   readonly log: Logger;
-  readonly observer: ReloadObserver;
+  readonly metrics: ReloadMetrics;
   /** Epoch milliseconds. */
   readonly clock: () => number;
 }
@@ -40,7 +31,7 @@ export class FileStates {
     const files = store.kind === 'file' ? (['sidecar', 'accounts'] as const) : (['sidecar'] as const);
     for (const file of files) {
       this.#states.set(file, { loadedAt: now, problems: [] });
-      dependencies.observer.loaded(file, now);
+      dependencies.metrics.loaded(file, now);
     }
   }
 
@@ -55,7 +46,7 @@ export class FileStates {
    * @param apply puts a configuration in force, or throws and leaves the current one
    */
   take(loaded: LoadedFiles, running: Config, apply: (config: Config) => void): void {
-    const { log, observer, clock } = this.#dependencies;
+    const { log, metrics, clock } = this.#dependencies;
     const { sidecar, accounts } = loaded;
     const contents = Object.entries({ sidecar, accounts }) as [ConfigFile, LoadedFiles[ConfigFile]][];
     const valid = contents.filter(([, content]) => content?.ok === true).map(([file]) => file);
@@ -72,20 +63,20 @@ export class FileStates {
       return;
     }
     const now = clock();
-    if (accounts === undefined && this.#states.delete('accounts')) observer.removed('accounts');
+    if (accounts === undefined && this.#states.delete('accounts')) metrics.removed('accounts');
     for (const [file, content] of contents) {
       if (content?.ok !== true) continue;
       for (const warning of content.warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
       this.#states.set(file, { loadedAt: now, problems: [] });
-      observer.reloaded(file, now);
+      metrics.reloaded(file, now);
     }
     log.info({ files: valid }, 'configuration reloaded');
   }
 
   #failed(file: ConfigFile, problems: readonly string[]): void {
-    const { log, observer, clock } = this.#dependencies;
+    const { log, metrics, clock } = this.#dependencies;
     this.#states.set(file, { loadedAt: this.of(file)?.loadedAt ?? clock(), problems });
-    observer.reloadFailed(file);
+    metrics.reloadFailed(file);
     for (const problem of problems) log.error({ file, problem }, 'configuration is invalid: the current one is kept');
   }
 }

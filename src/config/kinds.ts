@@ -1,8 +1,8 @@
-import { X509Certificate, createPrivateKey, type KeyObject } from 'node:crypto';
+import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
 import { hashOf } from '../accounts/api-key.ts';
 import { parseMasterKeys } from '../accounts/vault.ts';
-import { duration, WrongValue, within, type Kind } from '../input/kinds.ts';
+import { duration, within, WrongValue, type Kind } from '../input/kinds.ts';
 import type { operatorRoles } from './choices.ts';
 
 /** The address of a listener. */

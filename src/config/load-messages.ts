@@ -1,5 +1,5 @@
-import type { Account, EncryptionEnding, EncryptionOn } from '../accounts/account.ts';
-import { environmentNames } from '../accounts/api-key.ts';
+import type { Account, Encryption } from '../accounts/account.ts';
+import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { PackedCodec } from '../envelope/codec.ts';
 import { unpackCodec } from '../envelope/formats.ts';
 import type { Env } from '../yaml/values.ts';
@@ -8,7 +8,7 @@ import type { FileContent } from './loaded.ts';
 
 /** The messages of the loading thread, in this order: batches of accounts, then the rest. */
 export type WorkerMessage =
-  | { readonly kind: 'accounts'; readonly accounts: readonly PackedAccount[] }
+  | { readonly kind: 'accounts'; readonly accounts: readonly Account<PackedCodec>[] }
   | {
       readonly kind: 'loaded';
       readonly sidecar: FileContent<Settings>;
@@ -25,47 +25,26 @@ export interface WorkerTask {
   readonly running?: StoreSettings;
 }
 
-type PackedAccount = Omit<Account, 'encryption'> & {
-  readonly encryption: Partial<Record<string, EncryptionBy<PackedCodec>>>;
-};
-
 /** An account in the form that can be sent to another thread. */
-export function packAccount(account: Account): PackedAccount {
-  return { ...account, encryption: mapEncryption(account.encryption, (codec) => codec.pack()) };
+export function packAccount(account: Account): Account<PackedCodec> {
+  return withCodecs(account, (codec) => codec.pack());
 }
 
 /** The account that was packed on another thread. */
-export function unpackAccount(account: PackedAccount): Account {
-  return { ...account, encryption: mapEncryption(account.encryption, unpackCodec) };
+export function unpackAccount(account: Account<PackedCodec>): Account {
+  return withCodecs(account, unpackCodec);
 }
 
-/** `encryption` with its codecs in another form. */
-function mapEncryption<A, B>(
-  encryption: Partial<Record<string, EncryptionBy<A>>>,
-  convert: (codec: A) => B,
-): Partial<Record<string, EncryptionBy<B>>> {
-  const mapped: Partial<Record<string, EncryptionBy<B>>> = {};
+/** An account with its codecs in another form. */
+function withCodecs<A, B>(account: Account<A>, convert: (codec: A) => B): Account<B> {
+  const encryption: Partial<Record<EnvironmentName, Encryption<B>>> = {};
   for (const environment of environmentNames) {
-    const one = encryption[environment];
-    if (one === undefined) continue;
-    if (one.kind === 'ending') {
-      mapped[environment] = { ...one, previous: convert(one.previous) };
-      continue;
-    }
-    const { grace } = one;
-    mapped[environment] = {
-      ...one,
-      current: convert(one.current),
-      grace: grace && { ...grace, previous: grace.previous === undefined ? undefined : convert(grace.previous) },
-    };
+    const one = account.encryption[environment];
+    if (one?.kind === 'ending') encryption[environment] = { ...one, previous: convert(one.previous) };
+    if (one?.kind !== 'on') continue;
+    const { current, grace } = one;
+    const previous = grace?.previous === undefined ? undefined : convert(grace.previous);
+    encryption[environment] = { ...one, current: convert(current), grace: grace && { ...grace, previous } };
   }
-  return mapped;
+  return { ...account, encryption };
 }
-
-/** How an account encrypts, with its codecs in the form `C`. */
-type EncryptionBy<C> =
-  | (Omit<EncryptionOn, 'current' | 'grace'> & {
-      readonly current: C;
-      readonly grace: { readonly previous: C | undefined; readonly until: number } | undefined;
-    })
-  | (Omit<EncryptionEnding, 'previous'> & { readonly previous: C });

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer';
-import { realpathSync, closeSync, openSync, statSync, constants, readFileSync, fstatSync, type Stats } from 'node:fs';
+import { closeSync, constants, fstatSync, openSync, readFileSync, realpathSync, statSync, type Stats } from 'node:fs';
 import { isAbsolute, relative, resolve } from 'node:path';
 import { WrongValue } from '../input/kinds.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { WrongValue, text, duration, within, size, oneOf, instant, type Kind } from '../../src/input/kinds.ts';
+import { duration, instant, oneOf, size, text, within, WrongValue, type Kind } from '../../src/input/kinds.ts';
 
 /** The value of a text, undefined if it is refused. */
 function read<T>(kind: Kind<T>, written: string): T | undefined {

@@ -6,7 +6,7 @@ import { valuesIn, type Env } from '../../yaml/values.ts';
 import type { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { accountsSchema, type AccountsFile } from './schema.ts';
-import { hashOf, environmentNames, prefixOf, type EnvironmentName } from '../api-key.ts';
+import { environmentNames, hashOf, prefixOf, type EnvironmentName } from '../api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
 import { isWrapped, type Place, type Vault } from '../vault.ts';
 

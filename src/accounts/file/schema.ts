@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { formatNames } from '../../envelope/credentials.ts';
 import { encodings } from '../../envelope/encoding.ts';
-import { oneOf, instant, text, type Kind } from '../../input/kinds.ts';
+import { instant, oneOf, text, type Kind } from '../../input/kinds.ts';
 import type { Values } from '../../yaml/values.ts';
 import { isWellFormed, keyPrefixes } from '../api-key.ts';
 
