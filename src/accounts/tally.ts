@@ -59,7 +59,7 @@ export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Coun
         return { ...labelsOf(prefix), rotation, count: apiKeys.get(`${prefix} ${rotation}`) ?? 0 };
       }),
     ),
-    expiring: prefixes.map((prefix) => ({ ...labelsOf(prefix), ...(expiring.get(prefix) ?? noKeys) })),
+    expiring: prefixes.map((prefix) => Object.assign(labelsOf(prefix), expiring.get(prefix) ?? noKeys)),
     credentials: environmentNames.flatMap((environment) =>
       rotations.map((rotation) => {
         return { environment, rotation, count: credentials.get(`${environment} ${rotation}`) ?? 0 };

@@ -82,7 +82,7 @@ export class FileStore implements Store {
   }
 
   async change<T>(ids: readonly string[], decide: Decide<T>, idempotencyKey?: IdempotencyKey): Promise<Changed<T>> {
-    return this.#locked(async (path) => {
+    return this.#locked((path): Changed<T> => {
       const receipts = new Receipts(path);
       const receipt = idempotencyKey && receipts.find(idempotencyKey);
       if (receipt !== undefined) return { outcome: 'repeated', receipt };
@@ -140,6 +140,7 @@ export class FileStore implements Store {
     }
   }
 
+  /** @param work is synchronous: the lock is released when it returns */
   async #locked<T>(work: (path: string) => T): Promise<T> {
     const path = this.#target();
     let release: (() => void) | undefined;
