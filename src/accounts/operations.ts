@@ -71,9 +71,9 @@ export class Operations extends Queries {
     });
   }
 
-  async issueKey(id: string, wishes: KeyOptions, request: ChangeRequest): Promise<IssuedKeyView> {
+  async issueKey(id: string, options: KeyOptions, request: ChangeRequest): Promise<IssuedKeyView> {
     return this.#change(id, request, 'key_issued', (found, viewing) => {
-      const { environment, kind, lifetime } = wishes;
+      const { environment, kind, lifetime } = options;
       const expiresAt = lifetime === undefined ? undefined : viewing.now + lifetime;
       const before = changes.existing(found, id);
       const { account, key, secret } = changes.issueKey(before, { environment, kind, expiresAt }, viewing.now);
@@ -104,12 +104,12 @@ export class Operations extends Queries {
   async enableEncryption(
     id: string,
     environment: EnvironmentName,
-    wishes: changes.EnableOptions,
+    options: changes.EnableOptions,
     request: ChangeRequest,
   ): Promise<EnabledView> {
     return this.#change(id, request, 'encryption_enabled', (found, viewing) => {
       const before = changes.existing(found, id);
-      const { account, credentials } = changes.enableEncryption(before, environment, wishes, viewing.now, this.#vault);
+      const { account, credentials } = changes.enableEncryption(before, environment, options, viewing.now, this.#vault);
       const view = { ...viewEncryption(account, environment, viewing), secret_shown: false };
       const details = {
         environment,

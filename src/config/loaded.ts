@@ -20,14 +20,11 @@ export interface LoadedFiles {
 }
 
 /** The two files together. */
-export type LoadResult =
-  | {
-      readonly ok: true;
-      readonly config: Config;
-      readonly warnings: readonly FileProblem[];
-      readonly files: readonly string[];
-    }
-  | { readonly ok: false; readonly problems: readonly FileProblem[]; readonly files: readonly string[] };
+export type LoadResult = Pick<LoadedFiles, 'files'> &
+  (
+    | { readonly ok: true; readonly config: Config; readonly warnings: readonly FileProblem[] }
+    | { readonly ok: false; readonly problems: readonly FileProblem[] }
+  );
 
 /** The configuration of two valid files, or the problems of both. */
 export function together({ sidecar, accounts, files }: LoadedFiles): LoadResult {

@@ -12,6 +12,7 @@ import { UnexpectedEnvelopesFile } from './unexpected-envelopes.ts';
 export class FileAccounts implements OpenAccounts {
   readonly vault: Vault;
   readonly database = undefined;
+  readonly operations: PlainOperations;
   readonly #thread: OperationsThread;
   readonly #clock: () => number;
   readonly #unexpected: UnexpectedEnvelopesFile;
@@ -21,15 +22,12 @@ export class FileAccounts implements OpenAccounts {
   /** @param unrecorded called the first time that unexpected envelopes cannot be recorded */
   constructor(options: OperationsThreadOptions, accounts: readonly Account[], unrecorded: (error: unknown) => void) {
     this.#thread = new OperationsThread(options);
+    this.operations = this.#thread.operations;
     this.vault = new Vault(options.masterKeys);
     this.#clock = options.clock;
     this.#unexpected = new UnexpectedEnvelopesFile(options.file, unrecorded);
     this.#accounts = accounts;
     this.#directory = memoryDirectory(accounts, this.#unexpected);
-  }
-
-  get operations(): PlainOperations {
-    return this.#thread.operations;
   }
 
   get directory(): VersionedDirectory {

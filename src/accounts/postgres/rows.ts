@@ -120,7 +120,7 @@ function keyOf(row: KeyJson, account: Owner): StoredKey {
     prefix: account.oneOf(keyPrefixes, row.prefix, `prefix of key ${row.key_id}`),
     hash: row.hash,
     createdAt: time(row.created_at, 'created_at') ?? account.refuse(`created_at of key ${row.key_id}`),
-    // Somebody's way of saying that it does not expire.
+    // Written by hand, in place of null.
     expiresAt: row.expires_at === 'Infinity' ? undefined : time(row.expires_at, 'expires_at'),
     revokedAt: time(row.revoked_at, 'revoked_at'),
     lastUsedAt: time(row.used_at, 'used_at'),
