@@ -5,7 +5,6 @@ import { http, stopAtDestroyed } from '../http.ts';
 import { isDrainToken } from './drain-token.ts';
 import { SharedMetrics } from './shared-metrics.ts';
 
-/** Dependencies of the admin listener. */
 export interface AdminDependencies {
   readonly registry: Registry;
   /**

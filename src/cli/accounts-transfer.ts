@@ -118,13 +118,8 @@ async function transfer(
   } finally {
     progress.end();
     if (counts.added > 0) {
-      audit({
-        at: clock(),
-        actor,
-        action: 'account_imported',
-        account: undefined,
-        details: { accounts: counts.added },
-      });
+      const details = { accounts: counts.added };
+      audit({ at: clock(), actor, action: 'account_imported', account: undefined, details });
     }
   }
   const { added, unchanged, refused } = counts;

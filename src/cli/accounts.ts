@@ -96,14 +96,7 @@ function encrypts({ encryption }: AccountView): string {
 }
 
 function accountText(account: AccountView, width: number): string {
-  const head = members(
-    [
-      ['id', account.id],
-      ['name', account.name],
-      ['active', account.active ? 'yes' : 'no'],
-      ['encrypts', encrypts(account)],
-    ],
-    width,
-  );
-  return `${head}\n${keysTable(account.keys, width)}`;
+  const { id, name, active, keys } = account;
+  const head = members({ id, name, active: active ? 'yes' : 'no', encrypts: encrypts(account) }, width);
+  return `${head}\n${keysTable(keys, width)}`;
 }

@@ -76,39 +76,40 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
   command('show', 'show whether and how an account encrypts, without the key').run(
     async ({ operations, show }, id: string, { environment }: Options) => {
       const view = await operations.showEncryption(id, environment);
-      await show(view, (width) => members(shownPairs(view), width));
+      await show(view, (width) => shownText(view, width));
     },
   );
 }
 
 function enabledText(enabled: EnabledView, width: number): string {
-  return `${members([['key', enabled.key ?? ''], ['iv', enabled.iv ?? ''], ...pairsOf(enabled)], width)}
+  const { key = '', iv = '' } = enabled;
+  return `${members({ key, iv, ...factsOf(enabled) }, width)}
 The key and the IV are not shown again. Give both to the merchant unchanged.
 `;
 }
 
-function shownPairs(view: ShownEncryptionView): [string, string][] {
+function shownText(view: ShownEncryptionView, width: number): string {
   const { unexpected_envelope_at: at } = view;
-  return at === null
-    ? pairsOf(view)
-    : [...pairsOf(view), ['envelopes', `still arrive, most recently at ${minute(at)}`]];
+  const envelopes = at === null ? undefined : `still arrive, most recently at ${minute(at)}`;
+  return members({ ...factsOf(view), envelopes }, width);
 }
 
-function pairsOf(view: EncryptionView): [string, string][] {
-  const pairs: [string, string][] = [
-    ['account', view.account],
-    ['environment', view.environment],
-    ['encryption', view.enabled ? 'on' : 'off'],
-    ['encoding', view.encoding],
-  ];
-  if (view.enabled) pairs.push(['created', minute(view.created_at)]);
-  if (view.previous === null) return pairs;
-  const { accepts, until, last_used_at: lastUsed } = view.previous;
-  pairs.push([
-    'also accepts',
-    `${accepts === 'plaintext' ? 'plaintext' : 'the previous credentials'}, until ${minute(until)}`,
-  ]);
-  if (lastUsed === undefined) pairs.push(['last used', 'not recorded by the file store: see "credentials" in the log']);
-  else pairs.push(['last used', lastUsed === null ? 'never' : minute(lastUsed)]);
-  return pairs;
+function factsOf(view: EncryptionView): Record<string, string | undefined> {
+  const { account, environment, enabled, encoding, previous } = view;
+  return {
+    account,
+    environment,
+    encryption: enabled ? 'on' : 'off',
+    encoding,
+    created: enabled ? minute(view.created_at) : undefined,
+    ...(previous !== null && {
+      'also accepts': `${previous.accepts === 'plaintext' ? 'plaintext' : 'the previous credentials'}, until ${minute(previous.until)}`,
+      'last used': lastUse(previous.last_used_at),
+    }),
+  };
+}
+
+function lastUse(time: string | null | undefined): string {
+  if (time === undefined) return 'not recorded by the file store: see "credentials" in the log';
+  return time === null ? 'never' : minute(time);
 }

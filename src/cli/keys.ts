@@ -105,21 +105,10 @@ async function keyIdOf({ operations }: StoreSession, id: string, named: string):
 }
 
 function issuedText(issued: IssuedKeyView, width: number): string {
-  const { replaces } = issued;
-  return `${members(
-    [
-      ['key', issued.key ?? ''],
-      ['id', issued.id],
-      ['account', issued.account],
-      ['environment', issued.environment],
-      ['kind', issued.kind],
-      ['expires', issued.expires_at === null ? 'never' : minute(issued.expires_at)],
-      ...(replaces === undefined
-        ? []
-        : [['replaces', `${replaces.id}, until ${minute(replaces.expires_at)}`] as const]),
-    ],
-    width,
-  )}
+  const { key = '', id, account, environment, kind, replaces } = issued;
+  const expires = issued.expires_at === null ? 'never' : minute(issued.expires_at);
+  const replaced = replaces && `${replaces.id}, until ${minute(replaces.expires_at)}`;
+  return `${members({ key, id, account, environment, kind, expires, replaces: replaced }, width)}
 The key is not shown again: only its hash is stored.
 `;
 }
@@ -132,16 +121,8 @@ async function hashFrom({ stdin }: CliIo): Promise<string> {
 }
 
 function foundText(found: KeyView, width: number): string {
-  return members(
-    [
-      ['account', found.account],
-      ['id', found.id],
-      ['environment', found.environment],
-      ['kind', found.kind],
-      ['state', stateOf(found)],
-    ],
-    width,
-  );
+  const { account, id, environment, kind } = found;
+  return members({ account, id, environment, kind, state: stateOf(found) }, width);
 }
 
 /** `valid, expiring`, for instance. */

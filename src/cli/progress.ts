@@ -28,7 +28,6 @@ export class Progress {
     void this.#output.write(`\r\u001B[K${bar}${count}`);
   }
 
-  /** Removes the bar. */
   end(): void {
     if (this.#isShown) void this.#output.write('\r\u001B[K');
   }

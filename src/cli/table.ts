@@ -22,12 +22,7 @@ export function table(rows: Rows, width: number, shrinks?: string): string {
     const room = (widths[shrinking] ?? 0) - excess;
     if (room < leastRoom) {
       return records
-        .map((row) =>
-          members(
-            names.map((name, i) => [name, row[i] ?? '']),
-            width,
-          ),
-        )
+        .map((row) => members(Object.fromEntries(names.map((name, i) => [name, row[i]])), width))
         .join('\n');
     }
     widths[shrinking] = room;
@@ -43,8 +38,14 @@ export function table(rows: Rows, width: number, shrinks?: string): string {
     .join('');
 }
 
-/** Lays names and their values out in two columns; a value that is wider than the output continues on the next line. */
-export function members(pairs: readonly (readonly [name: string, value: string])[], width: number): string {
+/**
+ * Lays names and their values out in two columns; a value that is wider than the output continues on the next line. Names
+ * without a value are left out.
+ */
+export function members(values: Readonly<Record<string, string | undefined>>, width: number): string {
+  const pairs = Object.entries(values).flatMap(([name, value]) =>
+    value === undefined ? [] : [[name, value] as const],
+  );
   const column = Math.max(...pairs.map(([name]) => name.length));
   const indent = `\n${' '.repeat(column)}${gap}`;
   const room = Math.max(width - column - gap.length, leastRoom);

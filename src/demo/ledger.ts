@@ -51,10 +51,10 @@ export class Ledger {
   refund(account: string, refund: { readonly transaction: string; readonly amount?: number | undefined }): Response {
     const transaction = this.#find(account, refund.transaction);
     if (transaction === undefined) return notFound(refund.transaction);
-    if (transaction.status !== 'succeeded') return conflict('not_charged', 'The transaction has not been charged.');
+    if (transaction.status !== 'succeeded') return failure(409, 'not_charged', 'The transaction has not been charged.');
     const left = transaction.amount - transaction.amountRefunded;
     const amount = refund.amount ?? left;
-    if (amount > left || left === 0) return conflict('refund_exceeds_charge', `${left} can still be refunded.`);
+    if (amount > left || left === 0) return failure(409, 'refund_exceeds_charge', `${left} can still be refunded.`);
     this.#transactions.set(transaction.id, { ...transaction, amountRefunded: transaction.amountRefunded + amount });
     const { id: of, currency } = transaction;
     return created({ id: this.#id('rfd'), object: 'refund', status: 'succeeded', transaction: of, amount, currency });
@@ -122,9 +122,10 @@ function list(items: readonly object[]): Response {
 }
 
 function notFound(id: string): Response {
-  return { status: 404, body: { error: { code: 'transaction_not_found', message: `There is no transaction ${id}.` } } };
+  return failure(404, 'transaction_not_found', `There is no transaction ${id}.`);
 }
 
-function conflict(code: string, message: string): Response {
-  return { status: 409, body: { error: { code, message } } };
+/** An error response, in the form that all of the core's have. */
+export function failure(status: number, code: string, message: string): Response {
+  return { status, body: { error: { code, message } } };
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { z } from 'zod';
 import { http } from '../http.ts';
-import { Ledger, type Response } from './ledger.ts';
+import { failure, Ledger, type Response } from './ledger.ts';
 
 /** Bytes of a body that are read; a longer one gets a 413. */
 const bodyLimit = 1_048_576;
@@ -68,10 +68,6 @@ export function createPaymentCore(log: (line: string) => void): Server {
     // Reading fails only if the client disconnects, so no response is needed.
     handle(request, response).catch(() => response.destroy());
   });
-}
-
-function failure(status: number, code: string, message: string): Response {
-  return { status, body: { error: { code, message } } };
 }
 
 function withBody<T>(schema: z.ZodType<T>, { body }: Call, operation: (body: T) => Response): Response {

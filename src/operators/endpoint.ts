@@ -26,7 +26,6 @@ export interface Caller extends ChangeRequest {
   readonly token: OperatorsToken;
 }
 
-/** One operation of the API. */
 export interface Endpoint {
   readonly method: 'GET' | 'POST';
   /** Below the API's root, with `{parameters}` as OpenAPI writes them. */

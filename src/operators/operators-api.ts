@@ -39,7 +39,6 @@ export class OperatorsApi {
     return createOperatorsListener({ state, log, count, clock, tls });
   }
 
-  /** Applies a new configuration. */
   configure(config: Config): void {
     this.#settings = settingsOf(config);
   }

@@ -6,15 +6,8 @@ export type Tone = 'good' | 'warn' | 'bad' | 'quiet' | 'plain';
 const shapes: Readonly<Record<Tone, string>> = { good: '●', warn: '▲', bad: '■', quiet: '○', plain: '' };
 
 /** A state in a word or two. */
-export function Badge({
-  tone = 'plain',
-  title,
-  children,
-}: {
-  tone?: Tone;
-  title?: string;
-  children: ComponentChildren;
-}) {
+export function Badge(props: { tone?: Tone; title?: string; children: ComponentChildren }) {
+  const { tone = 'plain', title, children } = props;
   return (
     <span class={`badge ${tone}`} title={title}>
       {shapes[tone] !== '' && <span aria-hidden="true">{shapes[tone]} </span>}
