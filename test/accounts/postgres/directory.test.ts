@@ -36,7 +36,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(monitor.lookups).toEqual(['found', 'unknown']);
   });
 
-  test('looks a key up once for any number of concurrent requests, and then answers from the cache', async () => {
+  test('looks a key up once for any number of concurrent requests, and then serves it from the cache', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const { directory, monitor } = await openDirectory(url);
