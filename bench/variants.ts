@@ -22,7 +22,7 @@ export const parts: readonly Part[] = [
     name: 'metrics',
     changes: {
       'src/telemetry/metrics.ts': [
-        ['const method = methodLabels', 'return;\n    const method = methodLabels'],
+        ['const method = line.method', 'return;\n    const method = line.method'],
         ['this.#envelopes[environment][operation][outcome].value++;', 'return;'],
       ],
       'src/telemetry/traffic-recorder.ts': [

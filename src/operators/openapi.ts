@@ -49,7 +49,7 @@ export function openApi(): Json {
     info: {
       title: "envelope-sidecar operators' API",
       version: '1.0.0',
-      description: 'Accounts, their API keys and their encryption. See docs/accounts.md.',
+      description: 'Accounts, their API keys and their encryption. See docs/operators-api.md.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: '/', description: 'The listener that serves this document.' }],

@@ -12,31 +12,37 @@ function holdUp(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-/** An upstream in a thread of its own: it responds while this thread is held up. It counts requests in `seen`. */
-async function startThreadedUpstream(seen: Int32Array): Promise<string> {
+/** An upstream in a thread of its own: it responds while this thread is held up. It counts requests, and responses that were sent. */
+async function startThreadedUpstream(counts: Int32Array): Promise<string> {
   const program = `
     const { createServer } = require('node:http');
     const { parentPort, workerData } = require('node:worker_threads');
     const server = createServer((req, res) => {
       Atomics.add(workerData, 0, 1);
-      setTimeout(() => res.end('{}'), 50);
+      setTimeout(() => {
+        res.end('{}', () => {
+          Atomics.add(workerData, 1, 1);
+          Atomics.notify(workerData, 1);
+        });
+      }, 50);
     });
     server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port));
   `;
-  const worker = new Worker(program, { eval: true, workerData: seen });
+  const worker = new Worker(program, { eval: true, workerData: counts });
   onTestFinished(() => void worker.terminate());
   const [port] = (await once(worker, 'message')) as [number];
   return `http://127.0.0.1:${port}`;
 }
 
 test('a response that arrived while the process was held up is sent, although its timeout has passed', async () => {
-  const seen = new Int32Array(new SharedArrayBuffer(4));
-  const config = configOf(await startThreadedUpstream(seen), { timeouts: { upstream: 500 } });
+  const counts = new Int32Array(new SharedArrayBuffer(8));
+  const config = configOf(await startThreadedUpstream(counts), { timeouts: { upstream: 500 } });
   const sidecar = await startSidecar(config);
   const response = send(sidecar, 'POST /notes', { key: keys.globex, body: '{}' });
-  await vi.waitFor(() => expect(Atomics.load(seen, 0)).toBe(1), { interval: 1 });
+  await vi.waitFor(() => expect(Atomics.load(counts, 0)).toBe(1), { interval: 1 });
   // Behind the reading of sockets in a turn of the event loop: the timers come next.
   await turn();
+  Atomics.wait(counts, 1, 0, 20_000);
   holdUp(1_000);
   expect((await response).status).toBe(200);
 });

@@ -1,22 +1,25 @@
 import { once } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import type { Found } from '../../src/accounts/key-directory.ts';
-import type * as MemoryDirectory from '../../src/accounts/file/accounts.ts';
+import type { Found, VersionedDirectory } from '../../src/accounts/key-directory.ts';
+import type * as Accounts from '../../src/accounts/file/accounts.ts';
 import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
 
 const asked = vi.hoisted(() => ({ times: 0, isAway: false }));
 
 vi.mock('../../src/accounts/file/accounts.ts', async (load) => {
-  const { memoryDirectory } = await load<typeof MemoryDirectory>();
+  const original = await load<typeof Accounts>();
   return {
-    memoryDirectory: (...args: Parameters<typeof memoryDirectory>) => {
-      const directory = memoryDirectory(...args);
-      const find = (hash: string): Found | Promise<Found> => {
-        asked.times += 1;
-        return asked.isAway ? 'unavailable' : directory.find(hash);
-      };
-      return { ...directory, find };
+    ...original,
+    FileAccounts: class extends original.FileAccounts {
+      override get directory(): VersionedDirectory {
+        const directory = super.directory;
+        const find = (hash: string): Found | Promise<Found> => {
+          asked.times += 1;
+          return asked.isAway ? 'unavailable' : directory.find(hash);
+        };
+        return { ...directory, find };
+      }
     },
   };
 });

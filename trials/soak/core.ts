@@ -27,6 +27,8 @@ export async function startSoakCore(name: string, defer: Defer, tls: PeerTls): P
     return fault !== undefined;
   };
   const core = await startCore(name, defer, special, tls);
+  // The sidecar closes idle connections a second earlier, and none may be open after the load.
+  core.server.keepAliveTimeout = 5_000;
   const webSockets = new WebSocketServer({ server: core.server });
   webSockets.on('connection', (socket) => {
     socket.on('error', () => {});

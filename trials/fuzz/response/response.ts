@@ -175,7 +175,11 @@ function judgeRefusal({ one, heard }: Asked, response: Response, tally: Tally): 
     'a refusal says that the upstream failed',
     body,
   );
-  ensure(isSealed === (one.sealed && refusalOf(code).sealed), 'a refusal is sealed if its row says so', response);
+  ensure(
+    isSealed === (one.sealed && refusalOf(code).sealed === true),
+    'a refusal is sealed if its row says so',
+    response,
+  );
   // A valid response must not be refused, except for timeouts on a busy machine.
   const isPlain = /^HTTP\/1\.1 200 OK\r\nContent-Length: \d+\r\n\r\n/.test(one.bytes) && modelOf(one) !== undefined;
   const isLost = !heard || one.ending === 'reset' || code === 'upstream_timeout';
