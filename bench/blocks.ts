@@ -1,9 +1,10 @@
 import { compareChart } from './compare-chart.ts';
-import type { CpuCosts } from './cpu-cost.ts';
+import type { CostPace, CpuCosts } from './cpu-cost.ts';
 import { growthChart } from './growth-chart.ts';
 import type { Report } from './report.ts';
 import {
   addedLatencyTable,
+  costRatioTable,
   costTable,
   footprintTable,
   partsTable,
@@ -40,6 +41,13 @@ export const blocks: readonly Block[] = [
     },
   },
   {
+    name: 'cost',
+    content: ({ cost = [] }) => {
+      const [first] = cost;
+      return first && [`Median and range of ${setsOf(first.pace)}.`, costRatioTable(cost)];
+    },
+  },
+  {
     name: 'growth',
     content: ({ growth }) =>
       growth && [
@@ -71,12 +79,19 @@ export const blocks: readonly Block[] = [
         footprintTable(footprint.figures),
       ],
   },
-  { name: 'tracing', content: ({ tracing }) => tracing && [setsOf(tracing), costTable(tracing)] },
+  { name: 'tracing', content: ({ tracing }) => tracing && [measuredIn(tracing), costTable(tracing)] },
   { name: 'profile', content: ({ profile }) => profile && [`${profile.workload.title}.`, profileTable(profile)] },
-  { name: 'attribution', content: ({ attribution }) => attribution && [setsOf(attribution), partsTable(attribution)] },
+  {
+    name: 'attribution',
+    content: ({ attribution }) => attribution && [measuredIn(attribution), partsTable(attribution)],
+  },
 ];
 
-/** How CPU costs were measured. */
-export function setsOf({ workload, pace: { sets, windows } }: CpuCosts): string {
-  return `${workload.title}, median and range of ${sets} sets of processes, ${windows} windows each.`;
+/** How CPU costs of a workload were measured. */
+export function measuredIn({ workload, pace }: CpuCosts): string {
+  return `${workload.title}, median and range of ${setsOf(pace)}.`;
+}
+
+function setsOf({ sets, windows }: CostPace): string {
+  return `${sets} sets of processes, ${windows} windows each`;
 }

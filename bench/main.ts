@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { addedLatency } from './added-latency.ts';
 import { attribution } from './attribution.ts';
-import { blocks, setsOf } from './blocks.ts';
+import { blocks, measuredIn } from './blocks.ts';
 import { cpuCosts, type CostPace, type CpuCosts } from './cpu-cost.ts';
 import { writeDocs } from './docs.ts';
 import { footprint } from './footprint.ts';
@@ -119,7 +119,7 @@ async function costs(stage: Stage, options: Options): Promise<NonNullable<Report
   const found: CpuCosts[] = [];
   for (const workload of options.workloads.length === workloads.length ? [firstOf(workloads)] : options.workloads) {
     const each = await cpuCosts(stage, workload, peers, costPaceOf(options));
-    say(`${setsOf(each)}\n\n${asText(costTable(each))}`);
+    say(`${measuredIn(each)}\n\n${asText(costTable(each))}`);
     found.push(each);
   }
   return found;

@@ -5,6 +5,7 @@ import type { Cost, Profile } from './profile.ts';
 import { rowsOf, type Row } from './report.ts';
 import type { Result } from './rounds.ts';
 import { spreadOf, type Spread } from './statistics.ts';
+import type { Workload } from './workloads.ts';
 
 /** Lines of cells; the first is the head. */
 export type Table = readonly (readonly string[])[];
@@ -40,15 +41,37 @@ export function ratioTable(results: readonly Result[], titles: Readonly<Record<s
     ['', ...peers.map((peer) => titles[peer] ?? peer)],
     ...results.map((result) => {
       const rows = rowsOf(result);
-      const ratios = peers.map((peer) => {
-        const ratio = rows.find((row) => row.peer === peer)?.ratio;
-        const goal = result.workload.goals?.[peer];
-        if (ratio === undefined) return '';
-        return written(ratio, twoDigits) + (goal === undefined ? '' : `, ${judged(ratio.median / goal, goal)}`);
-      });
-      return [result.workload.title, ...ratios];
+      return ratioLine(result.workload, peers, (peer) => rows.find((row) => row.peer === peer)?.ratio);
     }),
   ];
+}
+
+/** The same from costs that were measured together: a request of the peer costs that many times as much. */
+export function costRatioTable(costs: readonly CpuCosts[]): Table {
+  const titles = new Map(costs.flatMap(({ peers }) => peers.slice(1).map(({ peer, title }) => [peer, title])));
+  return [
+    ['', ...titles.values()],
+    ...costs.map(({ workload, peers }) =>
+      ratioLine(workload, [...titles.keys()], (name) => {
+        const ratios = peers.find(({ peer }) => peer === name)?.ratios;
+        return ratios && spreadOf(ratios);
+      }),
+    ),
+  ];
+}
+
+function ratioLine(
+  { title, goals }: Workload,
+  peers: readonly string[],
+  ratioOf: (peer: string) => Spread | undefined,
+): string[] {
+  const ratios = peers.map((peer) => {
+    const ratio = ratioOf(peer);
+    const goal = goals?.[peer];
+    if (ratio === undefined) return '';
+    return written(ratio, twoDigits) + (goal === undefined ? '' : `, ${judged(ratio.median / goal, goal)}`);
+  });
+  return [title, ...ratios];
 }
 
 /** A goal, and how far a figure is below it. @param reached as a share of the goal */
