@@ -153,6 +153,14 @@ describe('a file that is replaced', () => {
   });
 });
 
+/** Takes the lock of a file, and releases it, as the user nobody. @throws Error with what that process says */
+function lockAsOther(path: string): void {
+  const script = `import { lockFile } from ${JSON.stringify(lockModule)};
+    (await lockFile(${JSON.stringify(path)}, 0))();`;
+  const user = { uid: 65_534, gid: 65_534, stdio: 'pipe' } as const;
+  execFileSync(process.execPath, ['--input-type=module', '-e', script], user);
+}
+
 describe('the lock of a file', () => {
   test('is held by one at a time, and waited for', async () => {
     const path = new Folder({ file: '' }).file('file');
@@ -188,20 +196,12 @@ describe('the lock of a file', () => {
     chmodSync(folder.file('file'), 0o660);
     chownSync(folder.file('file'), 65_534, 65_534);
     (await lockFile(folder.file('file'), 0))();
-    const script = `import { lockFile } from ${JSON.stringify(lockModule)};
-      (await lockFile(${JSON.stringify(folder.file('file'))}, 0))();`;
     expect(statSync(folder.file('.file.lock'))).toMatchObject({ uid: 65_534, gid: 65_534 });
     expect(statSync(folder.file('.file.lock')).mode & 0o777).toBe(0o660);
-    execFileSync(process.execPath, ['--input-type=module', '-e', script], { uid: 65_534, gid: 65_534 });
+    lockAsOther(folder.file('file'));
     chmodSync(folder.file('file'), 0o600);
     chownSync(folder.file('file'), 0, 0);
-    const other = (): unknown =>
-      execFileSync(process.execPath, ['--input-type=module', '-e', script], {
-        uid: 65_534,
-        gid: 65_534,
-        stdio: 'pipe',
-      });
-    expect(other).toThrow('EACCES');
+    expect(() => lockAsOther(folder.file('file'))).toThrow('EACCES');
   });
 
   test.skipIf(!isRoot)(
@@ -210,15 +210,7 @@ describe('the lock of a file', () => {
       const folder = new Folder({ file: '' });
       chmodSync(folder.path, 0o777);
       chmodSync(folder.file('file'), 0o666);
-      const script = `import { lockFile } from ${JSON.stringify(lockModule)};
-      await lockFile(${JSON.stringify(folder.file('file'))}, 0);`;
-      const other = (): unknown =>
-        execFileSync(process.execPath, ['--input-type=module', '-e', script], {
-          uid: 65_534,
-          gid: 65_534,
-          stdio: 'pipe',
-        });
-      expect(other).toThrow('EPERM');
+      expect(() => lockAsOther(folder.file('file'))).toThrow('EPERM');
       expect(readdirSync(folder.path)).toEqual(['file']);
     },
   );
