@@ -153,7 +153,7 @@ describe('a file that is replaced', () => {
   });
 });
 
-/** Takes the lock of a file, and releases it, as the user nobody. @throws Error with what that process says */
+/** Takes the lock of a file, and releases it, as another user. @throws Error with what that process says */
 function lockAsOther(path: string): void {
   const script = `import { lockFile } from ${JSON.stringify(lockModule)};
     (await lockFile(${JSON.stringify(path)}, 0))();`;
