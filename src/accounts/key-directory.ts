@@ -23,17 +23,11 @@ export interface KeyDirectory {
   /** Whether `find` returns at once. Does not query the database, and does not count as a use. */
   holds(hash: string): boolean;
 
-  /** Records every admitted request. */
-  readonly uses?: Uses;
-
-  /** Records envelopes of accounts that do not encrypt. */
-  readonly unexpected?: UnexpectedEnvelopes;
-}
-
-/** A directory that knows which version of an account it uses. */
-export interface VersionedDirectory extends KeyDirectory {
   /** Whether requests with keys of this account are decided by this version of it, not by an earlier one. */
   serves(account: Account): boolean;
+
+  /** Records every admitted request. */
+  readonly uses?: Uses;
 }
 
 /** The state of a directory that looks keys up in a database. */
@@ -47,15 +41,11 @@ export interface DirectoryState {
   readonly unknown: number;
 }
 
-/** Records uses in memory, to be stored periodically. Times are epoch milliseconds. */
+/** Records uses in memory, and stores periodically those that the store keeps. Times are epoch milliseconds. */
 export interface Uses {
   key(id: string, at: number): void;
   /** Records the use of what a grace accepts. @param until the end of the grace */
   previous(account: string, environment: EnvironmentName, until: number, at: number): void;
-}
-
-/** Records envelopes that accounts send although they do not encrypt. */
-export interface UnexpectedEnvelopes {
-  /** @param at epoch milliseconds */
+  /** Records an envelope of an account that does not encrypt. */
   unexpected(account: string, environment: EnvironmentName, at: number): void;
 }

@@ -1,5 +1,5 @@
 import type { Account } from './account.ts';
-import type { DirectoryState, VersionedDirectory } from './key-directory.ts';
+import type { DirectoryState, KeyDirectory } from './key-directory.ts';
 import type { PlainOperations } from './plain-operations.ts';
 import type { Tally } from './tally.ts';
 import type { Vault } from './vault.ts';
@@ -7,7 +7,7 @@ import type { Vault } from './vault.ts';
 /** The accounts of a running sidecar, in a file or in a database. */
 export interface OpenAccounts {
   /** Looks keys up for requests. */
-  readonly directory: VersionedDirectory;
+  readonly directory: KeyDirectory;
   /** For changes by operators. */
   readonly operations: PlainOperations;
   /** Opens the credentials of accounts in the store. */

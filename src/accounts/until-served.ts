@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Account } from './account.ts';
 import { AccountsError } from './accounts-error.ts';
-import type { VersionedDirectory } from './key-directory.ts';
+import type { KeyDirectory } from './key-directory.ts';
 import { openAccount } from './open-account.ts';
 import type { PlainOperations } from './plain-operations.ts';
 import type { Vault } from './vault.ts';
@@ -17,7 +17,7 @@ export interface UntilServedDependencies {
   readonly operations: Pick<PlainOperations, 'stored'>;
   readonly vault: Vault;
   /** Called for each comparison, because a reload replaces the directory. */
-  readonly directory: () => VersionedDirectory;
+  readonly directory: () => KeyDirectory;
 }
 
 /**

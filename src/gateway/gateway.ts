@@ -232,11 +232,11 @@ export class Gateway {
   /** Records the use of the API key and of a grace, and unexpected envelopes, which the directory may store. */
   #noteUse({ request, refusal, sealing }: Reply): void {
     const { rules, holder, environment, encryption, stats } = request;
-    const { uses, unexpected } = rules.directory;
+    const { uses } = rules.directory;
     if (holder?.account.active !== true || environment === undefined) return;
     const { account, key } = holder;
     const now = this.#clock();
-    if (stats.unexpectedEnvelope) unexpected?.unexpected(account.id, environment, now);
+    if (stats.unexpectedEnvelope) uses?.unexpected(account.id, environment, now);
     uses?.key(key.id, now);
     if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
     if (sealing.sealer === encryption.current) return;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { Account, Encryption } from '../../src/accounts/account.ts';
-import { memoryDirectory } from '../../src/accounts/file/accounts.ts';
+import { memoryDirectory } from '../../src/accounts/file/directory.ts';
 import { untilServed } from '../../src/accounts/until-served.ts';
 import type { StoredAccount } from '../../src/accounts/store.ts';
 import { AccountsError } from '../../src/accounts/accounts-error.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { memoryDirectory } from '../../src/accounts/file/accounts.ts';
+import { memoryDirectory } from '../../src/accounts/file/directory.ts';
 import { clientOf, peerOf } from '../../src/gateway/client-address.ts';
 import type { RequestFacts } from '../../src/gateway/request.ts';
 import type { ForwardedHeaders, RequestHead } from '../../src/gateway/request-head.ts';

@@ -86,7 +86,7 @@ describe('a reservation', () => {
 test('a bounded number of guesses wait for their look-up', async () => {
   const lookUps = new LookUps(8);
   const { promise, resolve } = Promise.withResolvers<Found>();
-  const directory: KeyDirectory = { find: () => promise, holds: () => false };
+  const directory: KeyDirectory = { find: () => promise, holds: () => false, serves: () => false };
   // One is looked up, and as many wait as there may be look-ups.
   const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true));
   expect(await lookUps.find(directory, 'guess', () => true)).toBe('unavailable');

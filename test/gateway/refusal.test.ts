@@ -74,8 +74,9 @@ async function rawResponseTo(request: string, setting: Setting = {}): Promise<Re
 }
 
 /** A gateway with parts that fail in ways that no configuration can cause. */
-async function responseOver(directory: KeyDirectory, upstream: Upstream, sent: Sent): Promise<Response> {
+async function responseOver(find: KeyDirectory['find'], upstream: Upstream, sent: Sent): Promise<Response> {
   const config = configOf(nowhere.origin, { routes });
+  const directory = { find, holds: () => true, serves: () => true };
   const rules = new Rules(config, directory, new Map([['test', upstream]]));
   const silent = createLogger('silent', { write: () => {} });
   const gateway = new Gateway(rules, silent, new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0'), Date.now);
@@ -134,7 +135,7 @@ const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Response>> =
   },
   overloaded: ({ secret }) => responseTo(charge, { key: secret, body: envelope }, { limits: { buffered: 10 } }),
   accounts_unavailable: ({ secret }) =>
-    responseOver({ find: () => 'unavailable', holds: () => true }, new Upstream(nowhere, 1_000), {
+    responseOver(() => 'unavailable', new Upstream(nowhere, 1_000), {
       key: secret,
       body: envelope,
     }),
@@ -154,7 +155,7 @@ const provoked: Record<RefusalCode, (merchant: Merchant) => Promise<Response>> =
     const account = secret === keys.acme ? acme : globex;
     const [key] = account.keys;
     const upstream = new FaultyUpstream(nowhere, 1_000);
-    return responseOver({ find: () => key && { account, key }, holds: () => true }, upstream, {
+    return responseOver(() => key && { account, key }, upstream, {
       key: secret,
       body: envelope,
     });

@@ -203,6 +203,9 @@ describe('look-ups', () => {
       this.asked += 1;
       return new Promise((resolve) => void this.#waiting.push(resolve));
     }
+    serves(): boolean {
+      return false;
+    }
     answer(): void {
       for (const resolve of this.#waiting.splice(0)) resolve(undefined);
     }

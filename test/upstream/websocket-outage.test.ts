@@ -1,25 +1,22 @@
 import { once } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
-import type { Found, VersionedDirectory } from '../../src/accounts/key-directory.ts';
-import type * as Accounts from '../../src/accounts/file/accounts.ts';
+import type { Found, KeyDirectory } from '../../src/accounts/key-directory.ts';
+import type * as Directories from '../../src/accounts/file/directory.ts';
 import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
 
 const asked = vi.hoisted(() => ({ times: 0, isAway: false }));
 
-vi.mock('../../src/accounts/file/accounts.ts', async (load) => {
-  const original = await load<typeof Accounts>();
+vi.mock('../../src/accounts/file/directory.ts', async (load) => {
+  const original = await load<typeof Directories>();
   return {
-    ...original,
-    FileAccounts: class extends original.FileAccounts {
-      override get directory(): VersionedDirectory {
-        const directory = super.directory;
-        const find = (hash: string): Found | Promise<Found> => {
-          asked.times += 1;
-          return asked.isAway ? 'unavailable' : directory.find(hash);
-        };
-        return { ...directory, find };
-      }
+    memoryDirectory: (...args: Parameters<typeof original.memoryDirectory>): KeyDirectory => {
+      const directory = original.memoryDirectory(...args);
+      const find = (hash: string): Found | Promise<Found> => {
+        asked.times += 1;
+        return asked.isAway ? 'unavailable' : directory.find(hash);
+      };
+      return { ...directory, find };
     },
   };
 });

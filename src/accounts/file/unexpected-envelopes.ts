@@ -3,7 +3,7 @@ import { realpathSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { readRegularFile } from '../../yaml/files.ts';
 import type { EnvironmentName } from '../api-key.ts';
-import type { UnexpectedEnvelopes } from '../key-directory.ts';
+import type { Uses } from '../key-directory.ts';
 import { copyRights } from './replace.ts';
 
 /** The delay between a note and writing the file, in milliseconds: for the first note, and for later ones. */
@@ -18,7 +18,7 @@ const maxNoted = 100_000;
  * commands can show it. It has one entry for each account and environment. If two sidecars write at the same moment, a
  * note may be lost until the next envelope, a minute later.
  */
-export class UnexpectedEnvelopesFile implements UnexpectedEnvelopes {
+export class UnexpectedEnvelopesFile implements Uses {
   readonly #accounts: string;
   readonly #failed: (error: unknown) => void;
   #noted = new Map<string, number>();
@@ -34,6 +34,10 @@ export class UnexpectedEnvelopesFile implements UnexpectedEnvelopes {
     this.#accounts = accounts;
     this.#failed = failed;
   }
+
+  // The file has no place for other uses.
+  key(): void {}
+  previous(): void {}
 
   unexpected(account: string, environment: EnvironmentName, at: number): void {
     const id = idOf(account, environment);

@@ -1,5 +1,5 @@
 import type { Account } from '../account.ts';
-import type { DirectoryState, Found, UnexpectedEnvelopes, Uses, VersionedDirectory } from '../key-directory.ts';
+import type { DirectoryState, Found, KeyDirectory, Uses } from '../key-directory.ts';
 import { openAccount } from '../open-account.ts';
 import type { Vault } from '../vault.ts';
 import { Batches } from './batches.ts';
@@ -18,14 +18,13 @@ const noHash = '';
 export interface PostgresDirectoryOptions extends KeyCacheOptions {
   readonly url: string;
   readonly vault: Vault;
-  readonly uses: Uses & UnexpectedEnvelopes;
+  readonly uses: Uses;
   readonly monitor: Monitor;
 }
 
 /** Looks up API keys in PostgreSQL and caches those in use. Decision 0006 has the reasons for the design. */
-export class PostgresDirectory implements VersionedDirectory {
+export class PostgresDirectory implements KeyDirectory {
   readonly uses: Uses;
-  readonly unexpected: UnexpectedEnvelopes;
   readonly #vault: Vault;
   readonly #stopwatch: () => number;
   readonly #monitor: Monitor;
@@ -44,7 +43,6 @@ export class PostgresDirectory implements VersionedDirectory {
 
   constructor({ url, vault, uses, monitor, ...cache }: PostgresDirectoryOptions) {
     this.uses = uses;
-    this.unexpected = uses;
     this.#vault = vault;
     this.#stopwatch = cache.stopwatch;
     this.#monitor = monitor;

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg';
 import type { EnvironmentName } from '../api-key.ts';
-import type { UnexpectedEnvelopes, Uses } from '../key-directory.ts';
+import type { Uses } from '../key-directory.ts';
 
 /** How often uses are stored, which is also how outdated a `last used` may be. Milliseconds. */
 const interval = 60_000;
@@ -19,7 +19,7 @@ const batch = 1_000;
  * are written once a minute, and only if no other sidecar has done so within the last minute: a key in use costs one write a
  * minute, however busy it is.
  */
-export class UseRecorder implements Uses, UnexpectedEnvelopes {
+export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
   readonly #keys = new Noted<number>(writeKeys, (at, id) => ({ key_id: id, used_at: timestamp(at) }));
   readonly #previous = new Noted<readonly [until: number, at: number]>(writePrevious, ([until, at], id) => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { Account } from '../../../src/accounts/account.ts';
 import { hashOf } from '../../../src/accounts/api-key.ts';
 import type { ApiKey } from '../../../src/accounts/api-key.ts';
-import { memoryDirectory } from '../../../src/accounts/file/accounts.ts';
+import { memoryDirectory } from '../../../src/accounts/file/directory.ts';
 
 function key(id: string): ApiKey {
   return { id, prefix: 'sk_test_', hash: hashOf(id), createdAt: 0, expiresAt: undefined, revokedAt: undefined };

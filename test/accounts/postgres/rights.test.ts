@@ -73,7 +73,7 @@ describeWithPostgres('the rights that the documentation names', () => {
     await accounts.open();
     expect(await accounts.directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
     accounts.directory.uses.key(storedKey(keyNamed('acme')).id, 5_000);
-    accounts.directory.unexpected.unexpected('acme', 'live', 6_000);
+    accounts.directory.uses.unexpected('acme', 'live', 6_000);
     await accounts.close();
     expect((await openStore(owner).read('acme'))?.keys[0]?.lastUsedAt).toBe(5_000);
     expect(await openStore(owner).lastUnexpectedEnvelope('acme', 'live')).toBe(6_000);
