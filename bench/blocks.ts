@@ -7,11 +7,11 @@ import {
   costRatioTable,
   costTable,
   footprintTable,
+  memoryTable,
   partsTable,
   profileTable,
   ratioTable,
   significant,
-  workloadTable,
   type Table,
 } from './table.ts';
 
@@ -29,11 +29,16 @@ export const blocks: readonly Block[] = [
     name: 'compare',
     content: ({ compare }) =>
       compare && [
-        `${compare.pace.rounds} rounds of ${compare.pace.seconds} s for each peer and workload.`,
+        `Median and range of ${compare.pace.rounds} rounds of ${compare.pace.seconds} s.`,
         '![Requests per CPU-second](performance.svg)',
-        'Sidecar : peer, median and range of the rounds:',
-        ratioTable(compare.results, compare.titles),
-        ...compare.results.flatMap((result) => [`### ${result.workload.title}`, workloadTable(result, compare.titles)]),
+        'Ratios with large bodies:',
+        // A window of `cost` has too few requests of this size; it measures the others better.
+        ratioTable(
+          compare.results.filter(({ workload }) => workload.answered >= 1_024 ** 2),
+          compare.titles,
+        ),
+        'Peak memory, MB:',
+        memoryTable(compare.results, compare.titles),
       ],
     chart: {
       file: 'performance.svg',

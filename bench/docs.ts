@@ -33,6 +33,7 @@ function replaced(page: string, name: string, content: string): string {
 }
 
 function circumstances({ date, machine }: Report): string {
-  const versions = Object.entries(machine.versions).map(([name, version]) => `${name} ${version}`);
-  return `${date}, ${machine.cpu}, ${machine.cores} cores, ${machine.memory}, ${machine.kernel}, ${versions.join(', ')}.`;
+  const versions = Object.entries(machine.versions).filter(([name]) => name !== 'wrk');
+  const listed = versions.map(([name, version]) => `${name} ${version}`).join(', ');
+  return `${date}, ${machine.cpu}, ${machine.cores} cores, ${machine.kernel}, ${listed}.`;
 }

@@ -14,7 +14,7 @@ import type { Report } from './report.ts';
 import { measure, type Pace, type Result } from './rounds.ts';
 import { buildSidecar } from './sidecar.ts';
 import { onStage, type Stage } from './stage.ts';
-import { asText, costTable, functionTable } from './table.ts';
+import { asText, costTable, functionTable, workloadTable } from './table.ts';
 import { tracingCost } from './tracing-cost.ts';
 import { workloads, type Workload } from './workloads.ts';
 
@@ -50,7 +50,9 @@ async function compare(stage: Stage, options: Options): Promise<NonNullable<Repo
   for (const workload of options.workloads) {
     say(`measuring ${workload.title}, ${workload.connections} connections`);
     const taking = peers.filter((peer) => takes(peer, workload));
-    results.push(await measure(stage, workload, taking, pace));
+    const result = await measure(stage, workload, taking, pace);
+    say(asText(workloadTable(result, titles)));
+    results.push(result);
   }
   return { pace, titles, results };
 }

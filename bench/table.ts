@@ -22,7 +22,7 @@ const columns: readonly { readonly head: string; readonly timed?: true; readonly
     timed: true,
     cell: ({ latency }) => (latency === undefined ? '' : count(latency.rate.median)),
   },
-  { head: 'peak memory', cell: (row) => `${Math.round(row.peakMemory / 1024 ** 2)} MB` },
+  { head: 'peak memory', cell: (row) => `${megabytes(row.peakMemory)} MB` },
 ];
 
 /** A workload's figures, one line for each peer. */
@@ -34,19 +34,32 @@ export function workloadTable(result: Result, titles: Readonly<Record<string, st
   return [head, ...rows.map((row) => [titles[row.peer] ?? row.peer].concat(shown.map(({ cell }) => cell(row))))];
 }
 
-/** The ratio of the sidecar to each peer in each workload. */
+/** The ratio of the sidecar to each peer in each workload. A peer that takes none of them has no column. */
 export function ratioTable(results: readonly Result[], titles: Readonly<Record<string, string>>): Table {
-  const peers = Object.keys(titles).filter((peer) => peer !== 'sidecar');
+  const lines = results.map((result) => ({ workload: result.workload, rows: rowsOf(result) }));
+  const peers = Object.keys(titles).filter(
+    (name) => name !== 'sidecar' && lines.some(({ rows }) => rows.some(({ peer }) => peer === name)),
+  );
   return [
     ['', ...peers.map((peer) => titles[peer] ?? peer)],
-    ...results.map((result) => {
-      const rows = rowsOf(result);
-      return ratioLine(result.workload, peers, (peer) => rows.find((row) => row.peer === peer)?.ratio);
-    }),
+    ...lines.map(({ workload, rows }) =>
+      ratioLine(workload, peers, (name) => rows.find(({ peer }) => peer === name)?.ratio),
+    ),
   ];
 }
 
-/** The same from costs that were measured together: a request of the peer costs that many times as much. */
+/** The peak memory of each peer in each workload, in MB. */
+export function memoryTable(results: readonly Result[], titles: Readonly<Record<string, string>>): Table {
+  return [
+    ['', ...Object.values(titles)],
+    ...results.map(({ workload, peakMemory }) => [
+      workload.title,
+      ...Object.keys(titles).map((peer) => megabytes(peakMemory[peer])),
+    ]),
+  ];
+}
+
+/** The ratios from costs that were measured together: a request of the peer costs that many times as much. */
 export function costRatioTable(costs: readonly CpuCosts[]): Table {
   const titles = new Map(costs.flatMap(({ peers }) => peers.slice(1).map(({ peer, title }) => [peer, title])));
   return [
@@ -136,15 +149,14 @@ export function addedLatencyTable(added: readonly AddedLatency[], titles: Readon
   ];
 }
 
-/** Parts that cost less than this are left out of tables. */
-const worthALine = 0.3;
+/** Parts with a smaller share are left out of the table. */
+const worthALine = 0.02;
 
 export function profileTable({ parts, perRequest }: Profile): Table {
-  const lines = parts.filter(({ microseconds }) => microseconds >= worthALine);
-  const rest = parts.filter((part) => !lines.includes(part)).reduce((sum, { microseconds }) => sum + microseconds, 0);
+  const lines = parts.filter(({ microseconds }) => microseconds >= worthALine * perRequest);
   return [
     ['part', 'µs', 'share'],
-    ...[...lines, { name: 'all else', microseconds: rest }].map((cost) => costLine(cost, perRequest)),
+    ...lines.map((cost) => costLine(cost, perRequest)),
     ['together', perRequest.toFixed(1), ''],
   ];
 }
@@ -187,6 +199,10 @@ export function count(value: number): string {
 /** A number with three significant digits at least, and no decimals that are not significant. */
 export function significant(value: number): string {
   return value >= 100 ? count(value) : value.toPrecision(3);
+}
+
+function megabytes(bytes: number | undefined): string {
+  return bytes === undefined ? '' : String(Math.round(bytes / 1024 ** 2));
 }
 
 function oneDigit(value: number): string {

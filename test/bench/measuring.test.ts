@@ -3,10 +3,12 @@ import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
+import { blocks } from '../../bench/blocks.ts';
 import { cpuSeconds, peakMemory, residentMemory } from '../../bench/cpu-time.ts';
 import { runFixedRate, writeRequests } from '../../bench/load.ts';
+import { describeMachine } from '../../bench/machine.ts';
 import { rowsOf } from '../../bench/report.ts';
-import type { Sample } from '../../bench/rounds.ts';
+import type { Result, Sample } from '../../bench/rounds.ts';
 import { percentile, spreadOf } from '../../bench/statistics.ts';
 import { workloads } from '../../bench/workloads.ts';
 import { Folder } from '../support/folder.ts';
@@ -95,4 +97,31 @@ test('ratios are formed within a round', () => {
   const rows = rowsOf({ workload, rounds, peakMemory: {} });
   expect(rows.map(({ peer }) => peer)).toEqual(['sidecar', 'go']);
   expect(rows.map(({ ratio }) => ratio)).toEqual([undefined, { median: 2, min: 1.9, max: 2.1 }]);
+});
+
+test('the page about performance shows ratios of large bodies, and the peak memory of all workloads', () => {
+  const sample = (peer: string): Sample => ({ peer, requestsPerCpuSecond: 1, requestsPerSecond: 1, busy: 1 });
+  const of = (name: string, peer: string, peakMemory: number): Result => {
+    const workload = workloads.find((each) => each.name === name);
+    if (workload === undefined) throw new Error(`no workload ${name}`);
+    return { workload, rounds: [[sample('sidecar'), sample(peer)]], peakMemory: { [peer]: peakMemory } };
+  };
+  const compare = {
+    pace: { rounds: 1, seconds: 1, warmUp: 0, latency: false, rate: undefined },
+    titles: { sidecar: 'Sidecar', floor: 'Floor', go: 'Go' },
+    results: [of('envelope-350', 'floor', 2 ** 21), of('sealed-1m', 'go', 2 ** 20)],
+  };
+  const report = { date: '2026-11-22', machine: describeMachine(), compare };
+  const content = blocks.find(({ name }) => name === 'compare')?.content(report) ?? [];
+  expect(content.filter((part) => typeof part !== 'string')).toEqual([
+    [
+      ['', 'Go'],
+      ['GET of 1 MB, sealed', '1.00'],
+    ],
+    [
+      ['', 'Sidecar', 'Floor', 'Go'],
+      ['Enveloped POST 350 B → 156 B', '', '2', ''],
+      ['GET of 1 MB, sealed', '', '', '1'],
+    ],
+  ]);
 });
