@@ -23,23 +23,14 @@ const batchSize = 5_000;
 export function addTransferCommands(add: AddStoreCommand): void {
   add('import', 'add the accounts of a file; existing accounts are skipped')
     .argument('<file>', 'CSV if its name ends in .csv, otherwise NDJSON')
-    .run((session, file: string) => importFile(session, file));
-
-  add('export', 'write all accounts to stdout as NDJSON, with credentials as stored').run(
-    async ({ store, unreadable, io }) => {
-      for await (const account of store.list(undefined, unreadable)) {
-        await io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
-      }
-    },
-  );
-
+    .run(importFile);
+  add('export', 'write all accounts to stdout as NDJSON, with credentials as stored').run(exportAll);
   add('copy', 'copy all accounts to the store of another configuration')
     .requiredOption('--to <file>', 'path of the other configuration file')
-    .run((session, { to }: { to: string }) => copyTo(session, to));
-
+    .run(copy);
   add('rekey', 'seal all credentials with a new master key')
     .requiredOption('--new-master-key-file <file>', 'file with 32 bytes in base64 or hex')
-    .run((session, options: { newMasterKeyFile: string }) => rekey(session, options.newMasterKeyFile));
+    .run(rekey);
 }
 
 /** An account to be added, or its problems, and its place in the input. */
@@ -64,8 +55,14 @@ async function* candidates(file: string, lines: ReturnType<typeof ndjsonAccounts
   for await (const { line, ...read } of lines) yield { where: `${file}:${line}`, ...read };
 }
 
-async function copyTo(session: StoreSession, configFile: string): Promise<void> {
-  const loaded = loadSettings(configFile, session.io.env);
+async function exportAll({ store, unreadable, io }: StoreSession): Promise<void> {
+  for await (const account of store.list(undefined, unreadable)) {
+    await io.stdout.write(`${JSON.stringify(membersOf(account))}\n`);
+  }
+}
+
+async function copy(session: StoreSession, { to }: { readonly to: string }): Promise<void> {
+  const loaded = loadSettings(to, session.io.env);
   if (!loaded.ok) {
     throw new CommandFailed(loaded.problems.map(formatFileProblem).join('\n'), exitCodes.configuration);
   }
@@ -127,7 +124,9 @@ async function transfer(
   if (refused > 0) throw new CommandFailed('some accounts were refused: correct them, then run the command again');
 }
 
-async function rekey({ operations, vault, actor, show }: StoreSession, file: string): Promise<void> {
+async function rekey(session: StoreSession, options: { readonly newMasterKeyFile: string }): Promise<void> {
+  const { operations, vault, actor, show } = session;
+  const file = options.newMasterKeyFile;
   await readable(file, async () => {
     const keys = parseMasterKeys(readFileSync(file, 'utf8'));
     if (keys === undefined) throw new CommandFailed(`${file}: expected 32 bytes in base64 or hex`);

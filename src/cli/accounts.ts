@@ -10,7 +10,7 @@ import { exitCodes } from './io.ts';
 import { keysTable } from './keys.ts';
 import type { Layout } from './list-output.ts';
 import { accountArgument, readAs } from './options.ts';
-import type { AddStoreCommand } from './store-command.ts';
+import type { AddStoreCommand, StoreSession } from './store-command.ts';
 import { members } from './table.ts';
 
 const nameOption = ['--name <name>', 'name of the merchant, for display', readAs(accountName)] as const;
@@ -26,51 +26,62 @@ export function addAccountCommands(add: AddStoreCommand): void {
         'only accounts that are inactive or encrypt, or have keys that are due for rotation, expire soon or are unused',
       ).choices(accountFilters),
     )
-    .run(({ operations, unreadable, showList }, { search, filter }: ListOptions) =>
-      showList(operations.list({ search, anyOf: filter && [filter], unreadable }), accountsLayout),
-    );
-
-  onAccount('show', 'show an account, its keys and its encryption').run(async ({ operations, show }, id: string) => {
-    const view = await operations.show(id);
-    await show(view, (width) => accountText(view, width));
-  });
-
+    .run(list);
+  onAccount('show', 'show an account, its keys and its encryption').run(show);
   onAccount('add', 'add an active account without keys')
     .requiredOption(...nameOption)
-    .run(async ({ operations, actor, show }, id: string, options: { name: string }) => {
-      const added = await operations.add(id, options.name, { actor });
-      await show(added, () => `Added ${id}.\nNext: sidecar keys issue ${id} --environment test --kind secret\n`);
-    });
-
+    .run(addAccount);
   onAccount('rename', 'change the name of an account; its id stays the same')
     .requiredOption(...nameOption)
-    .run(async ({ operations, actor, show }, id: string, options: { name: string }) => {
-      const renamed = await operations.rename(id, options.name, { actor });
-      await show(renamed, () => `${id} is now named ${renamed.name}.\n`);
-    });
-
-  for (const [name, isActive, description] of [
-    ['activate', true, 'accept the requests of an account again'],
-    ['deactivate', false, 'refuse all requests of an account'],
-  ] as const) {
-    onAccount(name, description).run(async ({ operations, actor, show }, id: string) => {
-      const view = await operations.setActive(id, isActive, { actor });
-      await show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
-    });
-  }
-
+    .run(rename);
+  onAccount('activate', 'accept the requests of an account again').run(setActive(true));
+  onAccount('deactivate', 'refuse all requests of an account').run(setActive(false));
   addTransferCommands(add);
+  add('migrate', 'create or update the tables in PostgreSQL').run(migrateTables);
+}
 
-  add('migrate', 'create or update the tables in PostgreSQL').run(async ({ settings, show }) => {
-    if (settings.kind !== 'postgres') {
-      const message = 'this configuration stores the accounts in a file, not in a database';
-      throw new CommandFailed(message, exitCodes.configuration);
-    }
-    const migrations = await migrate(settings.url);
-    await show({ migrations }, () =>
-      migrations.length === 0 ? 'The tables are up to date.\n' : `Applied ${migrations.join(', ')}.\n`,
-    );
-  });
+interface ListOptions {
+  readonly search?: string;
+  readonly filter?: AccountFilter;
+}
+
+function list({ operations, unreadable, showList }: StoreSession, { search, filter }: ListOptions): Promise<void> {
+  return showList(operations.list({ search, anyOf: filter && [filter], unreadable }), accountsLayout);
+}
+
+async function show(session: StoreSession, id: string): Promise<void> {
+  const view = await session.operations.show(id);
+  await session.show(view, (width) => accountText(view, width));
+}
+
+async function addAccount(session: StoreSession, id: string, { name }: { readonly name: string }): Promise<void> {
+  const { operations, actor, show } = session;
+  const added = await operations.add(id, name, { actor });
+  await show(added, () => `Added ${id}.\nNext: sidecar keys issue ${id} --environment test --kind secret\n`);
+}
+
+async function rename(session: StoreSession, id: string, { name }: { readonly name: string }): Promise<void> {
+  const { operations, actor, show } = session;
+  const renamed = await operations.rename(id, name, { actor });
+  await show(renamed, () => `${id} is now named ${renamed.name}.\n`);
+}
+
+function setActive(isActive: boolean) {
+  return async ({ operations, actor, show }: StoreSession, id: string): Promise<void> => {
+    const view = await operations.setActive(id, isActive, { actor });
+    await show(view, () => `${id} is ${isActive ? 'active' : 'not active'}.\n`);
+  };
+}
+
+async function migrateTables({ settings, show }: StoreSession): Promise<void> {
+  if (settings.kind !== 'postgres') {
+    const message = 'this configuration stores the accounts in a file, not in a database';
+    throw new CommandFailed(message, exitCodes.configuration);
+  }
+  const migrations = await migrate(settings.url);
+  await show({ migrations }, () =>
+    migrations.length === 0 ? 'The tables are up to date.\n' : `Applied ${migrations.join(', ')}.\n`,
+  );
 }
 
 const accountsLayout: Layout<AccountView> = {
@@ -85,11 +96,6 @@ const accountsLayout: Layout<AccountView> = {
   ],
   empty: 'No accounts.',
 };
-
-interface ListOptions {
-  readonly search?: string;
-  readonly filter?: AccountFilter;
-}
 
 function encrypts({ encryption }: AccountView): string {
   return environmentNames.filter((name) => encryption[name].enabled).join(', ') || '-';

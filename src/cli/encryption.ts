@@ -3,17 +3,19 @@ import { grace } from '../accounts/durations.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnabledView, EncryptionView, ShownEncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
+import { instant } from '../input/kinds.ts';
 import { CommandFailed } from './command-failed.ts';
 import { exitCodes } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
-import type { AddStoreCommand } from './store-command.ts';
+import type { AddStoreCommand, StoreSession } from './store-command.ts';
 import { members, minute } from './table.ts';
-import { instant } from '../input/kinds.ts';
 
 interface Options {
   readonly environment: EnvironmentName;
 }
 type EnableOptions = Options & { readonly encoding?: Encoding; readonly grace?: number; readonly replace?: true };
+type DisableOptions = Options & { readonly grace?: number };
+type GraceOptions = Options & { readonly until?: number; readonly end?: true };
 
 /** Adds `encryption enable|disable|grace|show`. */
 export function addEncryptionCommands(add: AddStoreCommand): void {
@@ -32,12 +34,7 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
       readAs(grace),
     )
     .option('--replace', 'replace credentials that are in use')
-    .run(async ({ operations, actor, show }, id: string, options: EnableOptions) => {
-      const { environment, encoding, grace } = options;
-      const wishes = { encoding, grace, replace: options.replace === true };
-      const enabled = await operations.enableEncryption(id, environment, wishes, { actor });
-      await show(enabled, (width) => enabledText(enabled, width));
-    });
+    .run(enable);
 
   command('disable', 'stop encrypting and delete the key and the IV; requests and responses are plaintext')
     .option(
@@ -45,13 +42,7 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
       'open envelopes and seal their responses for this time longer, such as 24h',
       readAs(grace),
     )
-    .run(async ({ operations, actor, show }, id: string, options: Options & { readonly grace?: number }) => {
-      const { environment } = options;
-      const disabled = await operations.disableEncryption(id, environment, options.grace, { actor });
-      const until =
-        disabled.previous === null ? '' : `; envelopes are accepted until ${minute(disabled.previous.until)}`;
-      await show(disabled, () => `Encryption of ${id} is off in ${environment}${until}.\n`);
-    });
+    .run(disable);
 
   command('grace', 'change the end of a running grace, or end it now')
     .option(
@@ -60,25 +51,41 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
       readAs(instant),
     )
     .addOption(new Option('--end', 'end the grace now and delete the previous credentials').conflicts('until'))
-    .run(async ({ operations, actor, show }, id: string, options: Options & { until?: number; end?: true }) => {
-      const { environment, until, end } = options;
-      if (until === undefined && end === undefined) {
-        throw new CommandFailed('expected --until TIME or --end', exitCodes.usage);
-      }
-      const changed = await operations.changeGrace(id, environment, until, { actor });
-      await show(changed, () =>
-        changed.previous === null
-          ? `The grace of ${id} in ${environment} is over.\n`
-          : `The grace of ${id} in ${environment} lasts until ${minute(changed.previous.until)}.\n`,
-      );
-    });
+    .run(changeGrace);
 
-  command('show', 'show whether and how an account encrypts, without the key').run(
-    async ({ operations, show }, id: string, { environment }: Options) => {
-      const view = await operations.showEncryption(id, environment);
-      await show(view, (width) => shownText(view, width));
-    },
-  );
+  command('show', 'show whether and how an account encrypts, without the key').run(showEncryption);
+}
+
+async function enable({ operations, actor, show }: StoreSession, id: string, options: EnableOptions): Promise<void> {
+  const { environment, encoding, grace, replace = false } = options;
+  const enabled = await operations.enableEncryption(id, environment, { encoding, grace, replace }, { actor });
+  await show(enabled, (width) => enabledText(enabled, width));
+}
+
+async function disable({ operations, actor, show }: StoreSession, id: string, options: DisableOptions): Promise<void> {
+  const { environment, grace } = options;
+  const disabled = await operations.disableEncryption(id, environment, grace, { actor });
+  const until = disabled.previous === null ? '' : `; envelopes are accepted until ${minute(disabled.previous.until)}`;
+  await show(disabled, () => `Encryption of ${id} is off in ${environment}${until}.\n`);
+}
+
+async function changeGrace(
+  { operations, actor, show }: StoreSession,
+  id: string,
+  options: GraceOptions,
+): Promise<void> {
+  const { environment, until, end } = options;
+  if (until === undefined && end === undefined) {
+    throw new CommandFailed('expected --until TIME or --end', exitCodes.usage);
+  }
+  const changed = await operations.changeGrace(id, environment, until, { actor });
+  const state = changed.previous === null ? 'is over' : `lasts until ${minute(changed.previous.until)}`;
+  await show(changed, () => `The grace of ${id} in ${environment} ${state}.\n`);
+}
+
+async function showEncryption({ operations, show }: StoreSession, id: string, options: Options): Promise<void> {
+  const view = await operations.showEncryption(id, options.environment);
+  await show(view, (width) => shownText(view, width));
 }
 
 function enabledText(enabled: EnabledView, width: number): string {

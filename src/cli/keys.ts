@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
 import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { lifetime, overlap } from '../accounts/durations.ts';
+import { lifetime, overlap, usualOverlap } from '../accounts/durations.ts';
 import { hashOf, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
 import { existing } from '../accounts/changes.ts';
 import { sha256 } from '../accounts/file/schema.ts';
@@ -31,23 +31,13 @@ export function addKeyCommands(add: AddStoreCommand): void {
       'how long the key is valid, such as 180d (default: until it is revoked)',
       readAs(lifetime),
     )
-    .run(async ({ operations, actor, show }, id: string, options: IssueOptions) => {
-      const { environment, kind, expires } = options;
-      const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
-      await show(issued, (width) => issuedText(issued, width));
-    });
+    .run(issue);
 
-  onAccount('list', 'list the keys of an account').run(async ({ operations, show }, id: string) => {
-    const { keys } = await operations.show(id);
-    await show(keys, (width) => keysTable(keys, width));
-  });
+  onAccount('list', 'list the keys of an account').run(list);
 
   add('find', 'find the account of a key; the key is read from stdin unless its hash is given')
     .option('--sha256 <hash>', 'SHA-256 of the key in hex, instead of the key', readAs(sha256))
-    .run(async ({ io, operations, show }, options: { sha256?: string }) => {
-      const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
-      await show(found, (width) => foundText(found, width));
-    });
+    .run(find);
 
   add('due', 'list the valid keys of all accounts that are due for rotation or expire soon').run(
     ({ operations, unreadable, showList }) => showList(operations.dueKeys({ unreadable }), dueKeysLayout),
@@ -57,19 +47,51 @@ export function addKeyCommands(add: AddStoreCommand): void {
     .addOption(
       new Option('--overlap <duration>', 'how long the old key stays valid')
         .argParser(readAs(overlap))
-        .default(7 * 86_400_000, '7d'),
+        .default(readAs(overlap)(usualOverlap), usualOverlap),
     )
-    .run(async (session, id: string, named: string, options: { overlap: number }) => {
-      const { operations, actor, show } = session;
-      const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
-      await show(issued, (width) => issuedText(issued, width));
-    });
+    .run(rotate);
 
-  onKey('revoke', 'revoke a key at once and permanently').run(async (session, id: string, named: string) => {
-    const { operations, actor, show } = session;
-    const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
-    await show(revoked, () => `${revoked.id} is revoked.\n`);
-  });
+  onKey('revoke', 'revoke a key at once and permanently').run(revoke);
+}
+
+interface IssueOptions {
+  readonly environment: EnvironmentName;
+  readonly kind: KeyKind;
+  readonly expires?: number;
+}
+
+async function issue({ operations, actor, show }: StoreSession, id: string, options: IssueOptions): Promise<void> {
+  const { environment, kind, expires } = options;
+  const issued = await operations.issueKey(id, { environment, kind, lifetime: expires }, { actor });
+  await show(issued, (width) => issuedText(issued, width));
+}
+
+async function list({ operations, show }: StoreSession, id: string): Promise<void> {
+  const { keys } = await operations.show(id);
+  await show(keys, (width) => keysTable(keys, width));
+}
+
+async function find({ io, operations, show }: StoreSession, options: { readonly sha256?: string }): Promise<void> {
+  const found = await operations.findKey(options.sha256 ?? (await hashFrom(io)));
+  const { account, id, environment, kind } = found;
+  await show(found, (width) => members({ account, id, environment, kind, state: stateOf(found) }, width));
+}
+
+async function rotate(
+  session: StoreSession,
+  id: string,
+  named: string,
+  options: { readonly overlap: number },
+): Promise<void> {
+  const { operations, actor, show } = session;
+  const issued = await operations.rotateKey(id, await keyIdOf(session, id, named), options.overlap, { actor });
+  await show(issued, (width) => issuedText(issued, width));
+}
+
+async function revoke(session: StoreSession, id: string, named: string): Promise<void> {
+  const { operations, actor, show } = session;
+  const revoked = await operations.revokeKey(id, await keyIdOf(session, id, named), { actor });
+  await show(revoked, () => `${revoked.id} is revoked.\n`);
 }
 
 const dueKeysLayout: Layout<KeyView> = {
@@ -86,12 +108,6 @@ const dueKeysLayout: Layout<KeyView> = {
   ],
   empty: 'No key is due or expiring.',
 };
-
-interface IssueOptions {
-  readonly environment: EnvironmentName;
-  readonly kind: KeyKind;
-  readonly expires?: number;
-}
 
 /** The id of a key that is given by its id or by itself: an operator who finds a leaked key may not know its id. */
 async function keyIdOf({ operations }: StoreSession, id: string, named: string): Promise<string> {
@@ -118,11 +134,6 @@ async function hashFrom({ stdin }: CliIo): Promise<string> {
   const key = (await text(stdin)).trim();
   if (!isWellFormed(key)) throw new CommandFailed('stdin is not an API key', exitCodes.usage);
   return hashOf(key);
-}
-
-function foundText(found: KeyView, width: number): string {
-  const { account, id, environment, kind } = found;
-  return members({ account, id, environment, kind, state: stateOf(found) }, width);
 }
 
 /** `valid, expiring`, for instance. */

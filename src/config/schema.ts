@@ -22,91 +22,20 @@ import {
   timeLimit,
 } from './kinds.ts';
 
-/** The sidecar's file as written. Its documentation is generated from the descriptions. */
+/** The content of the sidecar's file. Its documentation is generated from the descriptions below. */
 export type SidecarFile = z.output<ReturnType<typeof sidecarSchema>>;
 
+/** The schema of the sidecar's file, in the order of its documentation. */
 export function sidecarSchema(values: Values) {
-  const { value, pem } = values;
-  const port = z.int().min(0).max(65_535).meta({ title: 'port' });
-
-  const tls = z.strictObject({
-    cert: pem(certificates).describe('Certificate of the listener, followed by its intermediates.'),
-    key: pem(privateKey).describe('Private key of the certificate.'),
-    clientCa: pem(certificates)
-      .optional()
-      .describe('If set, a client must present a certificate signed by one of these CAs.'),
-  });
-
+  const { value } = values;
   const environment = environmentSchema(values);
-
-  const route = z.strictObject({
-    path: value(routePath).describe('Paths it applies to; see [Routes](#matching-of-routes).'),
-    methods: z
-      .array(value(oneOf(httpMethods)))
-      .prefault([])
-      .describe('Methods of the route; `GET` includes `HEAD`. None listed: all.'),
-    keys: z
-      .array(value(oneOf(keyKinds)))
-      .min(1)
-      .prefault(['secret'])
-      .describe('Kinds of API keys that may use the route. A secret key always may.'),
-    envelope: z
-      .boolean()
-      .default(false)
-      .describe('Opens requests and seals responses, for accounts whose encryption is enabled.'),
-    upgrade: z.boolean().default(false).describe('Allows WebSocket connections. Not with `envelope`.'),
-  });
-
-  const operator = z.strictObject({
-    name: value(identifier).describe('Name in logs and in the audit trail.'),
-    role: value(oneOf(operatorRoles))
-      .prefault('admin')
-      .describe('`viewer` reads; `operator` also changes accounts, keys and encryption; `admin` may do everything.'),
-    account: value(identifier)
-      .optional()
-      .describe('The only account that the operator may see and change. Default: all.'),
-    token: value(operatorToken).describe('The bearer token that the operator sends.'),
-  });
-
   return z.strictObject({
-    listen: z
-      .strictObject({
-        host: value(address).prefault('0.0.0.0').describe('Address to listen on.'),
-        port: port.default(8080).describe('Port to listen on; 0 means any free port.'),
-        tls: tls.optional().describe('Makes the listener speak TLS only.'),
-      })
-      .describe("The merchants' listener."),
+    listen: listenSchema(values).describe("The merchants' listener."),
     admin: z
-      .strictObject({
-        host: value(address).prefault('0.0.0.0').describe('Address to listen on.'),
-        port: port.default(9090).describe('Port to listen on; 0 means any free port.'),
-      })
+      .strictObject(endpoint(values, '0.0.0.0', 9090))
       .prefault({})
       .describe('The listener for health checks and metrics. Nothing on it is secret.'),
-    operators: z
-      .strictObject({
-        host: value(address)
-          .prefault('127.0.0.1')
-          .describe('Address to listen on. One that others can reach needs `tls`.'),
-        port: port.default(9091).describe('Port to listen on; 0 means any free port.'),
-        token: value(operatorsTokens)
-          .optional()
-          .describe(
-            'Bearer token of operators with all rights. It may have several lines, each a token of its own, alone or as ' +
-              '`name: token`. Without `token` and `tokens` the API is off.',
-          ),
-        tokens: z
-          .array(operator)
-          .min(1)
-          .optional()
-          .describe('Operators, each with a name, a role and a token. Either this or `token`.'),
-        hosts: z
-          .array(value(hostName))
-          .prefault([])
-          .describe('Host names that the listener accepts, besides IP addresses and `localhost`.'),
-        console: z.boolean().default(true).describe('Whether the console is served at `/console/`.'),
-        tls: tls.optional().describe('Makes the listener speak TLS only.'),
-      })
+    operators: operatorsSchema(values)
       .prefault({})
       .describe("The listener of the operators' API, which changes accounts."),
     environments: z
@@ -115,42 +44,9 @@ export function sidecarSchema(values: Values) {
         live: environment.optional().describe('Serves keys that begin with `pk_live_` and `sk_live_`.'),
       })
       .describe('The environments that this sidecar serves: one or both.'),
-    accounts: z
-      .strictObject({
-        file: value(text).optional().describe("Path of the accounts' file. Either this or `postgres`."),
-        masterKey: value(masterKeys)
-          .optional()
-          .describe(
-            'Seals credentials before they are stored in the file: 32 bytes in base64 or hex. One key a line: the first ' +
-              'seals, each opens. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
-          ),
-        postgres: z
-          .strictObject({
-            url: value(postgresUrl).describe(
-              'The database: `postgres://user:password@host:port/name`, TLS with `?sslmode=verify-full`.',
-            ),
-            masterKey: value(masterKeys)
-              .optional()
-              .describe('As `accounts.masterKey`. Required, here or as `SIDECAR_MASTER_KEY`.'),
-            cache: z
-              .int()
-              .min(1)
-              .max(10_000_000)
-              .default(10_000)
-              .describe('API keys held in memory, about 2 KB each, and as many unknown ones.'),
-            staleFor: value(within(duration, 0, 7 * 86_400_000, 'up to 7d'))
-              .prefault('15m')
-              .describe(
-                'How long cached API keys keep working while the database cannot be reached. Changes and revocations made ' +
-                  'in that time are not known. Other keys are refused as `accounts_unavailable`.',
-              ),
-          })
-          .optional()
-          .describe('The accounts in PostgreSQL, for many sidecars and up to millions of accounts.'),
-      })
-      .describe('Where the accounts are stored.'),
+    accounts: storeSchema(values).describe('Where the accounts are stored.'),
     routes: z
-      .array(route)
+      .array(routeSchema(values))
       .prefault([])
       .describe('Rules for paths. A path that is not listed takes secret keys only, and no envelopes.'),
     cipherTest: z
@@ -169,67 +65,8 @@ export function sidecarSchema(values: Values) {
       .array(value(network))
       .prefault([])
       .describe('Proxies in front of the sidecar whose `X-Forwarded-*` headers are believed and continued.'),
-    limits: z
-      .strictObject({
-        requestBody: value(within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'))
-          .prefault('1MiB')
-          .describe(
-            'Largest body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.',
-          ),
-        buffered: value(size)
-          .prefault('48MiB')
-          .describe('Bytes of bodies held at once over all requests; beyond it requests are refused as `overloaded`.'),
-        header: value(within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'))
-          .prefault('16KiB')
-          .describe('Largest head of a request as sent: its first line and its headers.'),
-        headers: z
-          .int()
-          .min(10)
-          .max(10_000)
-          .default(100)
-          .describe('Header fields of a request; one with more is refused as `headers_too_large`.'),
-        connections: z
-          .int()
-          .min(1)
-          .max(1_000_000)
-          .default(4096)
-          .describe(
-            'Client connections open at once. For one more, the connection is closed that has been idle longest without ever ' +
-              'carrying a known key; if there is none, the new one is closed.',
-          ),
-        inFlight: z
-          .int()
-          .min(1)
-          .default(1024)
-          .describe(
-            'Requests in progress at once; more are refused as `overloaded`. At most an eighth are requests without a ' +
-              'known key, and at most half are requests with public keys.',
-          ),
-        failedKeys: value(rate)
-          .prefault('20/1m')
-          .describe(
-            'Unknown API keys of one client, and envelopes of one API key in live that do not open, in this time; more are refused as `too_many_attempts`.',
-          ),
-      })
-      .prefault({})
-      .describe('Limits for each client, and for all clients together.'),
-    timeouts: z
-      .strictObject({
-        connect: value(timeLimit).prefault('2s').describe('To connect to the upstream, TLS included.'),
-        header: value(timeLimit).prefault('10s').describe("For a request's head to arrive."),
-        request: value(timeLimit)
-          .prefault('60s')
-          .describe('For an enveloped body to arrive in whole; elsewhere the longest silence while a body comes in.'),
-        upstream: value(timeLimit)
-          .prefault('30s')
-          .describe("Until the head of the upstream's response, then the longest silence within it."),
-        idle: value(timeLimit)
-          .prefault('75s')
-          .describe('How long an idle client connection is kept. Longer than the gateway in front keeps it.'),
-        drain: value(timeLimit).prefault('25s').describe('From the start of a drain until connections are closed.'),
-      })
-      .prefault({})
-      .describe('How long the sidecar waits.'),
+    limits: limitsSchema(values).prefault({}).describe('Limits for each client, and for all clients together.'),
+    timeouts: timeoutsSchema(values).prefault({}).describe('How long the sidecar waits.'),
     report: z
       .array(value(oneOf(reportableCodes)))
       .prefault([])
@@ -263,5 +100,184 @@ export function sidecarSchema(values: Values) {
       })
       .prefault({})
       .describe('Logs, as JSON lines on standard output.'),
+  });
+}
+
+/** The members of every listener: where it listens. */
+function endpoint({ value }: Values, host: string, port: number, note = '') {
+  return {
+    host: value(address).prefault(host).describe(`Address to listen on.${note}`),
+    port: z
+      .int()
+      .min(0)
+      .max(65_535)
+      .meta({ title: 'port' })
+      .default(port)
+      .describe('Port to listen on; 0 means any free port.'),
+  };
+}
+
+function tlsSchema({ pem }: Values) {
+  return z.strictObject({
+    cert: pem(certificates).describe('Certificate of the listener, followed by its intermediates.'),
+    key: pem(privateKey).describe('Private key of the certificate.'),
+    clientCa: pem(certificates)
+      .optional()
+      .describe('If set, a client must present a certificate signed by one of these CAs.'),
+  });
+}
+
+function listenSchema(values: Values) {
+  return z.strictObject({
+    ...endpoint(values, '0.0.0.0', 8080),
+    tls: tlsSchema(values).optional().describe('Makes the listener speak TLS only.'),
+  });
+}
+
+function operatorsSchema(values: Values) {
+  const { value } = values;
+  const operator = z.strictObject({
+    name: value(identifier).describe('Name in logs and in the audit trail.'),
+    role: value(oneOf(operatorRoles))
+      .prefault('admin')
+      .describe('`viewer` reads; `operator` also changes accounts, keys and encryption; `admin` may do everything.'),
+    account: value(identifier)
+      .optional()
+      .describe('The only account that the operator may see and change. Default: all.'),
+    token: value(operatorToken).describe('The bearer token that the operator sends.'),
+  });
+  return z.strictObject({
+    ...endpoint(values, '127.0.0.1', 9091, ' One that others can reach needs `tls`.'),
+    token: value(operatorsTokens)
+      .optional()
+      .describe(
+        'Bearer token of operators with all rights. It may have several lines, each a token of its own, alone or as ' +
+          '`name: token`. Without `token` and `tokens` the API is off.',
+      ),
+    tokens: z
+      .array(operator)
+      .min(1)
+      .optional()
+      .describe('Operators, each with a name, a role and a token. Either this or `token`.'),
+    hosts: z
+      .array(value(hostName))
+      .prefault([])
+      .describe('Host names that the listener accepts, besides IP addresses and `localhost`.'),
+    console: z.boolean().default(true).describe('Whether the console is served at `/console/`.'),
+    tls: tlsSchema(values).optional().describe('Makes the listener speak TLS only.'),
+  });
+}
+
+function storeSchema({ value }: Values) {
+  return z.strictObject({
+    file: value(text).optional().describe("Path of the accounts' file. Either this or `postgres`."),
+    masterKey: value(masterKeys)
+      .optional()
+      .describe(
+        'Seals credentials before they are stored in the file: 32 bytes in base64 or hex. One key a line: the first ' +
+          'seals, each opens. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
+      ),
+    postgres: z
+      .strictObject({
+        url: value(postgresUrl).describe(
+          'The database: `postgres://user:password@host:port/name`, TLS with `?sslmode=verify-full`.',
+        ),
+        masterKey: value(masterKeys)
+          .optional()
+          .describe('As `accounts.masterKey`. Required, here or as `SIDECAR_MASTER_KEY`.'),
+        cache: z
+          .int()
+          .min(1)
+          .max(10_000_000)
+          .default(10_000)
+          .describe('API keys held in memory, about 2 KB each, and as many unknown ones.'),
+        staleFor: value(within(duration, 0, 7 * 86_400_000, 'up to 7d'))
+          .prefault('15m')
+          .describe(
+            'How long cached API keys keep working while the database cannot be reached. Changes and revocations made ' +
+              'in that time are not known. Other keys are refused as `accounts_unavailable`.',
+          ),
+      })
+      .optional()
+      .describe('The accounts in PostgreSQL, for many sidecars and up to millions of accounts.'),
+  });
+}
+
+function routeSchema({ value }: Values) {
+  return z.strictObject({
+    path: value(routePath).describe('Paths it applies to; see [Routes](#matching-of-routes).'),
+    methods: z
+      .array(value(oneOf(httpMethods)))
+      .prefault([])
+      .describe('Methods of the route; `GET` includes `HEAD`. None listed: all.'),
+    keys: z
+      .array(value(oneOf(keyKinds)))
+      .min(1)
+      .prefault(['secret'])
+      .describe('Kinds of API keys that may use the route. A secret key always may.'),
+    envelope: z
+      .boolean()
+      .default(false)
+      .describe('Opens requests and seals responses, for accounts whose encryption is enabled.'),
+    upgrade: z.boolean().default(false).describe('Allows WebSocket connections. Not with `envelope`.'),
+  });
+}
+
+function limitsSchema({ value }: Values) {
+  return z.strictObject({
+    requestBody: value(within(size, 1, 256 * 1024 ** 2, 'from 1B to 256MiB'))
+      .prefault('1MiB')
+      .describe('Largest body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.'),
+    buffered: value(size)
+      .prefault('48MiB')
+      .describe('Bytes of bodies held at once over all requests; beyond it requests are refused as `overloaded`.'),
+    header: value(within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'))
+      .prefault('16KiB')
+      .describe('Largest head of a request as sent: its first line and its headers.'),
+    headers: z
+      .int()
+      .min(10)
+      .max(10_000)
+      .default(100)
+      .describe('Header fields of a request; one with more is refused as `headers_too_large`.'),
+    connections: z
+      .int()
+      .min(1)
+      .max(1_000_000)
+      .default(4096)
+      .describe(
+        'Client connections open at once. For one more, the connection is closed that has been idle longest without ever ' +
+          'carrying a known key; if there is none, the new one is closed.',
+      ),
+    inFlight: z
+      .int()
+      .min(1)
+      .default(1024)
+      .describe(
+        'Requests in progress at once; more are refused as `overloaded`. At most an eighth are requests without a ' +
+          'known key, and at most half are requests with public keys.',
+      ),
+    failedKeys: value(rate)
+      .prefault('20/1m')
+      .describe(
+        'Unknown API keys of one client, and envelopes of one API key in live that do not open, in this time; more are refused as `too_many_attempts`.',
+      ),
+  });
+}
+
+function timeoutsSchema({ value }: Values) {
+  return z.strictObject({
+    connect: value(timeLimit).prefault('2s').describe('To connect to the upstream, TLS included.'),
+    header: value(timeLimit).prefault('10s').describe("For a request's head to arrive."),
+    request: value(timeLimit)
+      .prefault('60s')
+      .describe('For an enveloped body to arrive in whole; elsewhere the longest silence while a body comes in.'),
+    upstream: value(timeLimit)
+      .prefault('30s')
+      .describe("Until the head of the upstream's response, then the longest silence within it."),
+    idle: value(timeLimit)
+      .prefault('75s')
+      .describe('How long an idle client connection is kept. Longer than the gateway in front keeps it.'),
+    drain: value(timeLimit).prefault('25s').describe('From the start of a drain until connections are closed.'),
   });
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { keyKinds } from '../../accounts/api-key.ts';
-import { lifetime, overlap } from '../../accounts/durations.ts';
+import { lifetime, overlap, usualOverlap } from '../../accounts/durations.ts';
 import { sha256 } from '../../accounts/file/schema.ts';
 import { oneOf } from '../../input/kinds.ts';
 import { textValue } from '../../input/text-value.ts';
@@ -71,7 +71,7 @@ export const keyEndpoints: readonly Endpoint[] = [
     input: z.strictObject({
       account,
       key,
-      overlap: textValue(overlap).prefault('7d').describe('How long the old key stays valid.'),
+      overlap: textValue(overlap).prefault(usualOverlap).describe('How long the old key stays valid.'),
     }),
     response: { status: 201, view: 'IssuedKey' },
     makesSecret: true,
