@@ -1,6 +1,7 @@
 import createClient from 'openapi-fetch';
 import type { components, paths } from './api-types.ts';
 import { endSession, unreachable } from './session.ts';
+import { texts } from './texts.ts';
 
 type Schemas = components['schemas'];
 export type Account = Schemas['Account'];
@@ -17,14 +18,14 @@ export type Member = Schemas['Configuration']['members'][number];
 export type AccountFilter = NonNullable<NonNullable<paths['/api/v1/accounts']['get']['parameters']['query']>['filter']>;
 type Problem = Schemas['Problem'];
 
-/** Why a request of the page failed. */
+/** Why a request of the page failed: the message is shown. */
 export class Refused extends Error {
   /** The problem's `code`, or `unreachable`. */
   readonly code: string;
   readonly requestId: string | undefined;
 
-  constructor(code: string, detail: string, requestId?: string) {
-    super(detail);
+  constructor(code: string, message: string, requestId?: string) {
+    super(message);
     this.code = code;
     this.requestId = requestId;
   }
@@ -56,12 +57,17 @@ export async function ask<Data>(
     response = await asked;
   } catch {
     unreachable.value = true;
-    throw new Refused('unreachable', '');
+    throw new Refused('unreachable', texts.unreachableShort);
   }
   unreachable.value = false;
   if (response.data !== undefined && response.data !== null) return response.data;
-  const problem = response.error as Partial<Problem> | undefined;
   if (response.response.status === 401) endSession();
-  const members = problem?.errors?.map(({ path, message }) => `${path}: ${message}`).join('; ');
-  throw new Refused(problem?.code ?? 'internal_error', members ?? problem?.detail ?? '', problem?.request_id);
+  const {
+    code = 'internal_error',
+    detail = '',
+    errors,
+    request_id: requestId,
+  } = (response.error ?? {}) as Partial<Problem>;
+  const members = errors?.map(({ path, message }) => `${path}: ${message}`).join('; ');
+  throw new Refused(code, texts.problems[code] ?? members ?? detail, requestId);
 }

@@ -9,29 +9,23 @@ setInterval(() => {
   now.value = Date.now();
 }, step);
 
-const units: readonly (readonly [name: string, milliseconds: number])[] = [
+const units = [
   ['year', 365 * 86_400_000],
   ['month', 30 * 86_400_000],
   ['day', 86_400_000],
   ['hour', 3_600_000],
   ['minute', 60_000],
-];
+] as const;
 
-/** A duration in its largest whole unit: `3 days`. */
-function length(milliseconds: number): string {
-  for (const [name, size] of units) {
-    const count = Math.floor(milliseconds / size);
-    if (count >= 1) return `${count} ${name}${count === 1 ? '' : 's'}`;
-  }
-  return 'less than a minute';
-}
+const relative = new Intl.RelativeTimeFormat('en');
 
-/** The distance of a time: `3 days ago`, `in 2 hours`. */
+/** The distance of a time in its largest whole unit: `3 days ago`, `in 2 hours`. */
 export function distance(time: number, from: number): string {
   const apart = time - from;
+  const unit = units.find(([, size]) => Math.abs(apart) >= size);
+  if (unit !== undefined) return relative.format(Math.trunc(apart / unit[1]), unit[0]);
   // An event after the last update of `now` would otherwise seem to be in the future.
-  if (Math.abs(apart) < 45_000) return apart > 2 * step ? 'in a moment' : 'just now';
-  return apart > 0 ? `in ${length(apart)}` : `${length(-apart)} ago`;
+  return apart > 2 * step ? 'in a moment' : 'just now';
 }
 
 /** The full time in UTC, as in logs and the audit trail. */

@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import icon from './icon.svg';
 import { notice } from './notices.ts';
-import { linkTo, path, place } from './route.ts';
+import { path, place } from './route.ts';
 import { AccountPage } from './screens/account.tsx';
 import { Accounts } from './screens/accounts.tsx';
 import { Audit } from './screens/audit.tsx';
@@ -12,6 +12,7 @@ import { SystemPage } from './screens/system.tsx';
 import { isReadOnly, session, signOut, unreachable, type Session } from './session.ts';
 import { set } from './set.ts';
 import { texts } from './texts.ts';
+import { Nav } from './ui/nav.tsx';
 
 /** The pages of a token for all accounts, in the order of the menu. */
 const pages = {
@@ -22,6 +23,7 @@ const pages = {
   system: SystemPage,
 } as const;
 type PageName = keyof typeof pages;
+const pageNames = Object.keys(pages) as PageName[];
 const firstPage = 'overview';
 
 /** The whole page: the menu and what was chosen from it, or the sign-in. */
@@ -65,7 +67,7 @@ function SignedIn({ session }: { session: Session }) {
           <img src={icon} alt="" width="22" height="22" />
           <span>{texts.product}</span>
         </p>
-        <nav aria-label={texts.menu}>{session.account === null ? <Menu current={first} /> : null}</nav>
+        {session.account === null && <Nav label={texts.menu} names={pageNames} current={first} />}
         <div class="who">
           <p class="hint">{texts.signedInAs(session.name, session.role)}</p>
           <button class="small" onClick={() => void signOut()}>
@@ -87,22 +89,6 @@ function SignedIn({ session }: { session: Session }) {
         )}
       </main>
     </div>
-  );
-}
-
-function Menu({ current }: { current: string }) {
-  return (
-    <ul>
-      {Object.keys(pages)
-        .filter(isPage)
-        .map((name) => (
-          <li key={name}>
-            <a href={linkTo(name)} aria-current={name === current ? 'page' : undefined}>
-              {texts.pages[name]}
-            </a>
-          </li>
-        ))}
-    </ul>
   );
 }
 

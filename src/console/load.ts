@@ -1,6 +1,6 @@
 import { useSignal, type ReadonlySignal } from '@preact/signals';
-import { useCallback, useEffect, useRef } from 'preact/hooks';
-import { Refused } from './api.ts';
+import { useEffect, useRef } from 'preact/hooks';
+import { refusalOf, type Refused } from './api.ts';
 import { session } from './session.ts';
 
 /** Data of the API that a page shows. */
@@ -9,72 +9,49 @@ export interface Loaded<Data> {
   readonly data: ReadonlySignal<Data | undefined>;
   readonly refused: ReadonlySignal<Refused | undefined>;
   /** Loads again. */
-  readonly reload: () => Promise<void>;
-  /** Shows the result of a change until the next response. */
-  readonly show: (data: Data) => void;
+  readonly reload: () => void;
 }
 
 /**
- * Loads from the API, again whenever `key` changes, and periodically while the page is visible.
+ * Loads from the API, and periodically again while the page is visible.
  *
- * @param key the dependency of `asked`
+ * @param ask always asks for the same: a component that needs other data gets a new `key`
  * @param every milliseconds; undefined: once
  */
-export function useLoad<Data>(asked: () => Promise<Data>, key: string, every?: number): Loaded<Data> {
+export function useLoad<Data>(ask: () => Promise<Data>, every?: number): Loaded<Data> {
   const data = useSignal<Data | undefined>(undefined);
   const refused = useSignal<Refused | undefined>(undefined);
-  const current = useRef({ key, asked, begun: 0, shown: 0, busy: 0 });
-  const state = current.current;
-  if (state.key !== key) {
-    state.key = key;
-    state.shown = state.begun;
-    data.value = undefined;
-    refused.value = undefined;
-  }
-  state.asked = asked;
+  const pending = useRef<Promise<Data>>(undefined);
 
-  const reload = useCallback(async () => {
-    const turn = (state.begun += 1);
-    // A later response or a change has already replaced this one.
-    const isLate = (): boolean => turn <= state.shown;
-    state.busy += 1;
-    try {
-      const loaded = await state.asked();
-      if (isLate()) return;
-      state.shown = turn;
-      data.value = loaded;
-      refused.value = undefined;
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error;
-      if (!isLate()) refused.value = error;
-    } finally {
-      state.busy -= 1;
-    }
-  }, [data, refused, state]);
-
-  const show = useCallback(
-    (shown: Data) => {
-      state.shown = state.begun;
-      data.value = shown;
-    },
-    [data, state],
-  );
+  const load = async (): Promise<void> => {
+    const asked = ask();
+    pending.current = asked;
+    const refusal = await refusalOf(async () => {
+      const loaded = await asked;
+      if (pending.current === asked) data.value = loaded;
+    });
+    // Otherwise a later request has replaced this one.
+    if (pending.current !== asked) return;
+    pending.current = undefined;
+    refused.value = refusal;
+  };
+  const reload = (): void => void load();
 
   useEffect(() => {
-    void reload();
+    reload();
     if (every === undefined) return undefined;
     const timer = setInterval(() => {
-      if (!document.hidden && session.value !== null && state.busy === 0) void reload();
+      if (!document.hidden && session.value !== null && pending.current === undefined) reload();
     }, every);
     const seen = (): void => {
-      if (!document.hidden) void reload();
+      if (!document.hidden) reload();
     };
     document.addEventListener('visibilitychange', seen);
     return () => {
       clearInterval(timer);
       document.removeEventListener('visibilitychange', seen);
     };
-  }, [key, every, reload, state]);
+  }, [every]);
 
-  return { data, refused, reload, show };
+  return { data, refused, reload };
 }

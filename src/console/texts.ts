@@ -1,5 +1,7 @@
-import type { Refusal } from './api.ts';
+import type { components } from './api-types.ts';
 import type { Fault } from './envelope.ts';
+
+type RefusalCode = components['schemas']['Activity']['refusals'][number]['code'];
 
 /** All texts of the page, in English. */
 export const texts = {
@@ -30,6 +32,7 @@ export const texts = {
   notRecorded: 'not recorded',
   active: 'Active',
   inactive: 'Inactive',
+  columns: { account: 'Account', environment: 'Environment', state: 'State', time: 'When' },
   pageUnknown: 'There is no such page.',
   unreadable: 'Some accounts are left out because their stored values are invalid:',
   pages: {
@@ -78,8 +81,6 @@ export const texts = {
     inFlight: 'Requests in flight',
     buffered: 'Bytes of buffered bodies',
     used: (used: string, limit: string) => `${used} of ${limit}`,
-    accounts: 'Accounts',
-    encrypting: 'Encrypting',
     keysDue: 'Keys due for rotation',
     keysExpiring: 'Keys expiring soon',
     credentialsDue: 'Keys and IVs due for rotation',
@@ -91,7 +92,6 @@ export const texts = {
     failures: 'Accounts with the most failures',
     failuresIntro: 'Seen by this sidecar in the last ten minutes.',
     noFailures: 'Nothing was refused in the last ten minutes.',
-    account: 'Account',
   },
 
   system: {
@@ -124,12 +124,9 @@ export const texts = {
       expiring: 'With keys expiring soon',
       unused: 'With unused keys',
     },
-    id: 'Account',
     name: 'Name',
-    state: 'State',
     keys: 'Valid keys',
     encryption: 'Encryption',
-    off: 'Off',
     none: 'No account matches.',
     empty: 'There are no accounts yet.',
     keyUnknown: 'No account has this API key.',
@@ -138,14 +135,12 @@ export const texts = {
     addTitle: 'Add an account',
     idField: 'Id',
     idHint: 'Cannot be changed later. It names the account in logs and to the payment core.',
-    nameField: 'Name',
     nameHint: 'The name of the merchant. It can be changed.',
     added: (id: string) => `Account ${id} was added.`,
     grace: 'grace',
   },
 
   account: {
-    crumb: 'Accounts',
     rename: 'Rename',
     renameTitle: 'Rename the account',
     renamed: 'The account was renamed.',
@@ -163,9 +158,7 @@ export const texts = {
     issueTitle: 'Issue an API key',
     issued: 'The key was issued.',
     id: 'Key id',
-    environment: 'Environment',
     kind: 'Kind',
-    state: 'State',
     age: 'Created',
     lastUsed: 'Last used',
     expires: 'Expires',
@@ -302,7 +295,6 @@ export const texts = {
     trail: 'Audit trail',
     intro: 'Seen by this sidecar since it started, newest first, 50 at most.',
     none: 'Nothing was refused.',
-    time: 'When',
     code: 'Refusal',
     route: 'Route',
     key: 'API key',
@@ -316,7 +308,6 @@ export const texts = {
   },
 
   audit: {
-    account: 'Account',
     accountHint: 'An account id. Leave it empty for all accounts.',
     period: 'Since',
     periods: {
@@ -328,7 +319,6 @@ export const texts = {
     },
     none: 'Nothing was changed in this period.',
     export: 'Export as CSV',
-    time: 'When',
     actor: 'Who',
     action: 'What',
     details: 'Details',
@@ -356,7 +346,6 @@ export const texts = {
     graces: 'Open graces',
     gracesIntro: 'Where plain requests, envelopes or a previous key and IV are still accepted for a time.',
     noGraces: 'No grace is open.',
-    account: 'Account',
     why: 'Why',
     accepts: 'Accepts',
     ends: 'Ends',
@@ -394,7 +383,7 @@ export const texts = {
     upstream_timeout: 'The payment core did not respond in time.',
     sealing_failed: 'The response could not be sealed, so it was not sent.',
     internal_error: 'The sidecar failed. Its log has the cause under the request id.',
-  } satisfies Record<Refusal['code'], string> as Readonly<Record<string, string>>,
+  } satisfies Record<RefusalCode, string> as Readonly<Record<string, string>>,
 
   problems: {
     forbidden: 'Your role does not allow this.',

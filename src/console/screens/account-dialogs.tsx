@@ -21,7 +21,7 @@ export function AddAccount({ onClose }: { onClose: () => void }) {
       onClose={onClose}
     >
       <TextField label={say.idField} hint={say.idHint} of={id} />
-      <TextField label={say.nameField} hint={say.nameHint} of={name} />
+      <TextField label={say.name} hint={say.nameHint} of={name} />
     </Ask>
   );
 }
@@ -40,7 +40,7 @@ export function RenameAccount({ account, ...handlers }: AccountDialogProps) {
       notice={texts.account.renamed}
       {...handlers}
     >
-      <TextField label={say.nameField} hint={say.nameHint} of={name} />
+      <TextField label={say.name} hint={say.nameHint} of={name} />
     </Ask>
   );
 }

@@ -6,7 +6,8 @@ import { linkTo } from '../route.ts';
 import { mayChange, session } from '../session.ts';
 import { set } from '../set.ts';
 import { texts } from '../texts.ts';
-import { Badge } from '../ui/badge.tsx';
+import { ActiveBadge } from '../ui/badge.tsx';
+import { Nav } from '../ui/nav.tsx';
 import { Problem, Show } from '../ui/states.tsx';
 import { DeactivateAccount, RenameAccount } from './account-dialogs.tsx';
 import { Activity } from './activity.tsx';
@@ -18,38 +19,26 @@ const say = texts.account;
 /** The tabs of an account, in their order; the first is shown at the start. */
 const tabs = { keys: Keys, encryption: Encryptions, activity: Activity } as const;
 type TabName = keyof typeof tabs;
+const tabNames = Object.keys(tabs) as TabName[];
 
 /** One account: its keys, its encryption and its activity. */
 export function AccountPage({ id, tab }: { id: string; tab: string | undefined }) {
-  const loaded = useLoad(
-    () => ask(api.GET('/api/v1/accounts/{account}', { params: { path: { account: id } } })),
-    id,
-    2_000,
-  );
+  const params = { path: { account: id } };
+  const loaded = useLoad(() => ask(api.GET('/api/v1/accounts/{account}', { params })), 2_000);
   const current: TabName = tab !== undefined && Object.hasOwn(tabs, tab) ? (tab as TabName) : 'keys';
   const Tab = tabs[current];
   return (
     <>
       {session.value?.account === null && (
         <p class="crumb">
-          <a href={linkTo('accounts')}>{say.crumb}</a> <span aria-hidden="true">/</span>
+          <a href={linkTo('accounts')}>{texts.pages.accounts}</a> <span aria-hidden="true">/</span>
         </p>
       )}
       <Show loaded={loaded}>
         {(account) => (
           <>
-            <Head account={account} show={loaded.show} />
-            <nav class="tabs" aria-label={account.id}>
-              <ul>
-                {(Object.keys(tabs) as TabName[]).map((name) => (
-                  <li key={name}>
-                    <a href={linkTo('accounts', id, name)} aria-current={name === current ? 'page' : undefined}>
-                      {texts.pages[name]}
-                    </a>
-                  </li>
-                ))}
-              </ul>
-            </nav>
+            <Head account={account} reload={loaded.reload} />
+            <Nav class="tabs" label={id} names={tabNames} current={current} within={['accounts', id]} />
             <Tab account={account} reload={loaded.reload} />
           </>
         )}
@@ -58,15 +47,15 @@ export function AccountPage({ id, tab }: { id: string; tab: string | undefined }
   );
 }
 
-function Head({ account, show }: { account: Account; show: (changed: Account) => void }) {
+function Head({ account, reload }: { account: Account; reload: () => void }) {
   const asking = useSignal<'rename' | 'deactivate' | undefined>(undefined);
   const refused = useSignal<Refused | undefined>(undefined);
-  const dialog = { account, onDone: show, onClose: set(asking, undefined) };
+  const dialog = { account, onDone: reload, onClose: set(asking, undefined) };
   const params = { path: { account: account.id } };
   const activate = async (): Promise<void> => {
     refused.value = await refusalOf(async () => {
       const changed = await ask(api.POST('/api/v1/accounts/{account}/activate', { params }));
-      show(changed);
+      reload();
       tellChanged(say.activated, changed);
     });
   };
@@ -77,7 +66,7 @@ function Head({ account, show }: { account: Account; show: (changed: Account) =>
           <h1>{account.name}</h1>
           <p class="row">
             <code>{account.id}</code>
-            <Badge tone={account.active ? 'good' : 'quiet'}>{account.active ? texts.active : texts.inactive}</Badge>
+            <ActiveBadge active={account.active} />
           </p>
         </div>
         {mayChange() && (

@@ -1,16 +1,16 @@
 import { useSignal, type Signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { api, ask, Refused, type Account, type AccountFilter, type EnvironmentName } from '../api.ts';
+import { api, ask, refusalOf, type Account, type AccountFilter } from '../api.ts';
 import { sha256 } from '../envelope.ts';
 import { notice } from '../notices.ts';
 import { goTo, linkTo } from '../route.ts';
 import { mayChange } from '../session.ts';
 import { set, setText } from '../set.ts';
 import { texts } from '../texts.ts';
-import { Badge } from '../ui/badge.tsx';
-import { Choice, Field } from '../ui/fields.tsx';
+import { ActiveBadge, Badge } from '../ui/badge.tsx';
+import { Choice, Field, searchInput } from '../ui/fields.tsx';
 import { Pages } from '../ui/pages.tsx';
-import { Table } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
 import { AddAccount } from './account-dialogs.tsx';
 
 const say = texts.accounts;
@@ -63,15 +63,16 @@ export function Accounts() {
 function SearchField({ search }: { search: Signal<string> }) {
   const typed = useSignal('');
   const unknownKey = useSignal(false);
-  const find = async (key: string): Promise<void> => {
-    unknownKey.value = !(await findKey(key));
-  };
   useEffect(() => {
     const text = typed.value.trim();
     unknownKey.value = false;
+    const find = async (): Promise<void> => {
+      const refused = await refusalOf(() => openAccountOf(text));
+      unknownKey.value = refused?.code === 'key_unknown';
+    };
     const timer = setTimeout(() => {
       if (apiKey.test(text)) {
-        void find(text);
+        void find();
       } else if (!beginOfKey.test(text)) {
         search.value = text;
       }
@@ -81,61 +82,39 @@ function SearchField({ search }: { search: Signal<string> }) {
   return (
     <div class="grow">
       <Field label={say.search} hint={say.searchHint}>
-        {(control) => (
-          <input
-            {...control}
-            type="search"
-            value={typed.value}
-            autocomplete="off"
-            spellcheck={false}
-            onInput={setText(typed)}
-          />
-        )}
+        {(control) => <input {...control} {...searchInput} value={typed.value} onInput={setText(typed)} />}
       </Field>
       <div role="status">{unknownKey.value && <p class="box warn">{say.keyUnknown}</p>}</div>
     </div>
   );
 }
 
-/** Opens the account of a key, by its hash. Returns whether there is one. */
-async function findKey(key: string): Promise<boolean> {
-  try {
-    const found = await ask(api.GET('/api/v1/keys/find', { params: { query: { sha256: await sha256(key) } } }));
-    goTo('accounts', found.account, 'keys');
-    notice.value = { tone: 'good', text: say.foundKey(found.id) };
-    return true;
-  } catch (error) {
-    if (error instanceof Refused) return error.code !== 'key_unknown';
-    throw error;
-  }
+/** Opens the account of a key, which is found by its hash. */
+async function openAccountOf(key: string): Promise<void> {
+  const found = await ask(api.GET('/api/v1/keys/find', { params: { query: { sha256: await sha256(key) } } }));
+  goTo('accounts', found.account, 'keys');
+  notice.value = { tone: 'good', text: say.foundKey(found.id) };
 }
 
 function List({ accounts, empty }: { accounts: readonly Account[]; empty: string }) {
-  const head = [say.id, say.name, say.state, say.keys, say.encryption];
   return (
-    <Table label={texts.pages.accounts} head={head} rows={accounts} empty={empty}>
-      {(account) => (
-        <tr key={account.id}>
-          <th scope="row">
-            <a href={linkTo('accounts', account.id)}>{account.id}</a>
-          </th>
-          <td>{account.name}</td>
-          <td>
-            <Badge tone={account.active ? 'good' : 'quiet'}>{account.active ? texts.active : texts.inactive}</Badge>
-          </td>
-          <td>
-            <KeySummary account={account} />
-          </td>
-          <td>
-            <EncryptionBadges account={account} />
-          </td>
-        </tr>
-      )}
-    </Table>
+    <Table
+      label={texts.pages.accounts}
+      rows={accounts}
+      keyOf={({ id }) => id}
+      columns={[
+        [texts.columns.account, ({ id }) => <a href={linkTo('accounts', id)}>{id}</a>],
+        [say.name, ({ name }) => name],
+        [texts.columns.state, ({ active }) => <ActiveBadge active={active} />],
+        [say.keys, ({ keys }) => <KeySummary keys={keys} />],
+        [say.encryption, ({ encryption }) => <EncryptionBadges encryption={encryption} />],
+      ]}
+      empty={empty}
+    />
   );
 }
 
-function KeySummary({ account: { keys } }: { account: Account }) {
+function KeySummary({ keys }: Pick<Account, 'keys'>) {
   const valid = keys.filter(({ state }) => state === 'valid');
   const has = (warning: 'due' | 'expiring'): boolean => valid.some(({ warnings }) => warnings.includes(warning));
   return (
@@ -147,22 +126,17 @@ function KeySummary({ account: { keys } }: { account: Account }) {
   );
 }
 
-function EncryptionBadges({ account }: { account: Account }) {
-  const names = (['test', 'live'] as const satisfies EnvironmentName[]).filter(
-    (name) => account.encryption[name].enabled || account.encryption[name].previous !== null,
-  );
-  if (names.length === 0) return <span class="faint">{say.off}</span>;
+function EncryptionBadges({ encryption: { test, live } }: Pick<Account, 'encryption'>) {
+  const used = [test, live].filter(({ enabled, previous }) => enabled || previous !== null);
+  if (used.length === 0) return <span class="faint">{texts.encryption.off}</span>;
   return (
     <span class="row tight">
-      {names.map((name) => {
-        const { enabled, previous } = account.encryption[name];
-        return (
-          <Badge key={name} tone={enabled ? 'good' : 'quiet'}>
-            {texts.environments[name]}
-            {previous !== null && `, ${say.grace}`}
-          </Badge>
-        );
-      })}
+      {used.map(({ environment, enabled, previous }) => (
+        <Badge key={environment} tone={enabled ? 'good' : 'quiet'}>
+          {texts.environments[environment]}
+          {previous !== null && `, ${say.grace}`}
+        </Badge>
+      ))}
     </span>
   );
 }

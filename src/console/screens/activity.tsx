@@ -2,7 +2,8 @@ import { api, ask, type Account, type Refusal } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
-import { Show, Table } from '../ui/states.tsx';
+import { Show } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
 import { Events } from './audit.tsx';
 
@@ -10,11 +11,8 @@ const say = texts.activity;
 
 /** The recent refusals of an account, each with an explanation. */
 export function Activity({ account }: { account: Account }) {
-  const loaded = useLoad(
-    () => ask(api.GET('/api/v1/activity', { params: { query: { account: account.id } } })),
-    account.id,
-    5_000,
-  );
+  const params = { query: { account: account.id } };
+  const loaded = useLoad(() => ask(api.GET('/api/v1/activity', { params })), 5_000);
   return (
     <section aria-label={texts.pages.activity}>
       <div>
@@ -30,34 +28,43 @@ export function Activity({ account }: { account: Account }) {
 
 /** Refusals, newest first. */
 function RefusalTable({ refusals }: { refusals: readonly Refusal[] }) {
-  const head = [say.time, say.code, say.route, say.key, say.requestId];
   return (
-    <Table label={say.refusals} head={head} rows={refusals} empty={say.none}>
-      {(refusal) => (
-        <tr key={refusal.request_id + refusal.time}>
-          <td>
-            <When date={refusal.time} />
-          </td>
-          <td class="wide">
-            <code>{refusal.code}</code>
-            {refusal.reason !== null && (
-              <span class="faint"> ({say.reasons[refusal.reason as keyof typeof say.reasons] ?? refusal.reason})</span>
-            )}
-            <span class="hint block">{texts.refusals[refusal.code] ?? ''}</span>
-          </td>
-          <td>
-            {texts.environments[refusal.environment]} <code>{refusal.route}</code>
-          </td>
-          <td>
-            <a href={linkTo('accounts', refusal.account, 'keys')}>
-              <code>{refusal.key}</code>
+    <Table
+      label={say.refusals}
+      rows={refusals}
+      keyOf={({ request_id: id, time }) => id + time}
+      columns={[
+        [texts.columns.time, ({ time }) => <When date={time} />],
+        [say.code, (refusal) => <Explained refusal={refusal} />, 'wide'],
+        [
+          say.route,
+          ({ environment, route }) => (
+            <>
+              {texts.environments[environment]} <code>{route}</code>
+            </>
+          ),
+        ],
+        [
+          say.key,
+          ({ account, key }) => (
+            <a href={linkTo('accounts', account, 'keys')}>
+              <code>{key}</code>
             </a>
-          </td>
-          <td>
-            <code>{refusal.request_id}</code>
-          </td>
-        </tr>
-      )}
-    </Table>
+          ),
+        ],
+        [say.requestId, ({ request_id: id }) => <code>{id}</code>],
+      ]}
+      empty={say.none}
+    />
+  );
+}
+
+function Explained({ refusal: { code, reason } }: { refusal: Refusal }) {
+  return (
+    <>
+      <code>{code}</code>
+      {reason !== null && <span class="faint"> ({say.reasons[reason as keyof typeof say.reasons] ?? reason})</span>}
+      <span class="hint block">{texts.refusals[code] ?? ''}</span>
+    </>
   );
 }

@@ -3,10 +3,12 @@ import { api, ask, refusalOf, type AuditEvent, type Refused } from '../api.ts';
 import { csvOf } from '../csv.ts';
 import { inFull } from '../dates.ts';
 import { linkTo } from '../route.ts';
+import { setText } from '../set.ts';
 import { texts } from '../texts.ts';
-import { Choice, Field } from '../ui/fields.tsx';
+import { Choice, Field, searchInput } from '../ui/fields.tsx';
 import { Pages, type After } from '../ui/pages.tsx';
-import { Problem, Table } from '../ui/states.tsx';
+import { Problem } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
 
 const say = texts.audit;
 
@@ -30,22 +32,12 @@ export function Audit() {
     <>
       <h1>{texts.pages.audit}</h1>
       <div class="search">
-        <Field label={say.account} hint={say.accountHint}>
-          {(control) => (
-            <input
-              {...control}
-              type="search"
-              autocomplete="off"
-              spellcheck={false}
-              onChange={(event) => {
-                account.value = event.currentTarget.value.trim();
-              }}
-            />
-          )}
+        <Field label={texts.columns.account} hint={say.accountHint}>
+          {(control) => <input {...control} {...searchInput} onChange={setText(account)} />}
         </Field>
         <Choice label={say.period} of={days} options={say.periods} />
       </div>
-      <Events key={`${account.value} ${days.value}`} account={account.value} days={days.value} />
+      <Events key={`${account.value} ${days.value}`} account={account.value.trim()} days={days.value} />
     </>
   );
 }
@@ -76,45 +68,37 @@ export function Events(wanted: Wanted) {
 }
 
 function EventTable({ events }: { events: readonly AuditEvent[] }) {
-  const head = [say.time, say.actor, say.action, say.account, say.details];
   return (
-    <Table label={texts.pages.audit} head={head} rows={events} empty={say.none}>
-      {(event, i) => (
-        <tr key={`${event.at} ${i}`}>
-          <td>
-            <time dateTime={event.at}>{inFull(event.at)}</time>
-          </td>
-          <td>
-            <code>{event.actor}</code>
-          </td>
-          <td>{say.actions[event.action]}</td>
-          <td>{event.account !== null && <a href={linkTo('accounts', event.account)}>{event.account}</a>}</td>
-          <td>
-            {Object.entries(event.details).map(([name, value]) => (
-              <span key={name} class="block">
-                <span class="faint">{name}</span> <code>{String(value)}</code>
-              </span>
-            ))}
-          </td>
-        </tr>
-      )}
-    </Table>
+    <Table
+      label={texts.pages.audit}
+      rows={events}
+      keyOf={({ at }, i) => `${at} ${i}`}
+      columns={[
+        [texts.columns.time, ({ at }) => <time dateTime={at}>{inFull(at)}</time>],
+        [say.actor, ({ actor }) => <code>{actor}</code>],
+        [say.action, ({ action }) => say.actions[action]],
+        [
+          texts.columns.account,
+          ({ account }) => account !== null && <a href={linkTo('accounts', account)}>{account}</a>,
+        ],
+        [say.details, ({ details }) => <Details details={details} />],
+      ]}
+      empty={say.none}
+    />
   );
 }
 
-async function allEvents(wanted: Wanted): Promise<AuditEvent[]> {
-  const all: AuditEvent[] = [];
-  let after: string | null = null;
-  do {
-    const { events, next }: Awaited<ReturnType<typeof eventsOf>> = await eventsOf(
-      wanted,
-      { ...(after !== null && { after }) },
-      1_000,
-    );
-    all.push(...events);
-    after = next;
-  } while (after !== null);
-  return all;
+function Details({ details }: Pick<AuditEvent, 'details'>) {
+  return Object.entries(details).map(([name, value]) => (
+    <span key={name} class="block">
+      <span class="faint">{name}</span> <code>{String(value)}</code>
+    </span>
+  ));
+}
+
+async function allEvents(wanted: Wanted, after: After = {}): Promise<AuditEvent[]> {
+  const { events, next } = await eventsOf(wanted, after, 1_000);
+  return next === null ? events : [...events, ...(await allEvents(wanted, { after: next }))];
 }
 
 function download(name: string, text: string): void {

@@ -17,20 +17,19 @@ import { Tester } from './tester.tsx';
 const say = texts.encryption;
 
 /** How an account encrypts in each environment, with the tester. */
-export function Encryptions({ account, reload }: { account: Account; reload: () => Promise<void> }) {
+export function Encryptions({ account, reload }: { account: Account; reload: () => void }) {
   const shown = useSignal<EnabledEncryption | undefined>(undefined);
   const handedOver = useSignal<Credentials | undefined>(undefined);
-  const changed = (): void => void reload();
   const made = (enabled: EnabledEncryption): void => {
     shown.value = enabled;
     if (enabled.key !== undefined && enabled.iv !== undefined) handedOver.value = { key: enabled.key, iv: enabled.iv };
-    changed();
+    reload();
   };
   return (
     <section aria-label={texts.pages.encryption}>
       <div class="columns">
         {[account.encryption.test, account.encryption.live].map((encryption) => (
-          <InEnvironment key={encryption.environment} encryption={encryption} onMade={made} onChanged={changed} />
+          <InEnvironment key={encryption.environment} encryption={encryption} onMade={made} onChanged={reload} />
         ))}
       </div>
       <Tester given={handedOver.value} />
@@ -70,7 +69,7 @@ function InEnvironment(props: {
       {enabled && (
         <Facts
           facts={[
-            [say.made, <When date={encryption.created_at} never={texts.notRecorded} />],
+            [say.made, <When date={encryption.created_at ?? undefined} />],
             [say.encoding, texts.encodings[encryption.encoding]],
           ]}
         />

@@ -14,9 +14,9 @@ const say = texts.encryption;
 /** A grace: what it accepts, its end, whether it is still used, and the button to end it. */
 export function Grace({ encryption, onDone }: { encryption: Encryption; onDone: () => void }) {
   const asking = useSignal<'extend' | 'end' | undefined>(undefined);
-  const { enabled, previous } = encryption;
+  const { previous } = encryption;
   if (previous === null) return null;
-  const accepts = enabled ? previous.accepts : 'envelopes';
+  const accepts = acceptedBy(encryption);
   const dialog = { encryption, onDone, onClose: set(asking, undefined) };
   return (
     <div class="box warn grace">
@@ -46,9 +46,14 @@ export function Grace({ encryption, onDone }: { encryption: Encryption; onDone: 
   );
 }
 
+/** What a grace accepts: while encryption is off, envelopes. */
+export function acceptedBy({ enabled, previous }: Encryption): keyof typeof say.accepts {
+  return enabled ? (previous?.accepts ?? 'credentials') : 'envelopes';
+}
+
 /** The API keys that used it at this sidecar. */
 function UsedBy({ encryption: { account, environment, enabled, created_at: since } }: { encryption: Encryption }) {
-  const { data } = useLoad(() => ask(api.GET('/api/v1/activity', { params: { query: { account } } })), account, 2_000);
+  const { data } = useLoad(() => ask(api.GET('/api/v1/activity', { params: { query: { account } } })), 2_000);
   if (data.value === undefined) return null;
   // While encryption is on, the grace began when the current key and IV were created.
   const isOfThisGrace = (use: UseOfGrace): boolean =>

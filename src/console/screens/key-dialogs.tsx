@@ -37,7 +37,7 @@ export function IssueKey({ account, ...handlers }: DialogHandlers<IssuedKey> & {
       notice={say.issued}
       {...handlers}
     >
-      <Choice label={say.environment} of={environment} options={texts.environments} />
+      <Choice label={texts.columns.environment} of={environment} options={texts.environments} />
       <Choice label={say.kind} hint={say.kindHint} of={kind} options={texts.kinds} />
       <Choice label={say.expiry} of={expiry} options={say.expiries} />
     </Ask>

@@ -6,7 +6,7 @@ import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Dialog } from '../ui/dialog.tsx';
 import { Secret } from '../ui/copy.tsx';
-import { Table } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
 import { inFull } from '../dates.ts';
 import { IssueKey, RevokeKey, RotateKey } from './key-dialogs.tsx';
@@ -17,17 +17,16 @@ const say = texts.keys;
 type Asking = { readonly what: 'issue' } | { readonly what: 'rotate' | 'revoke'; readonly key: ApiKey };
 
 /** The API keys of an account. */
-export function Keys({ account, reload }: { account: Account; reload: () => Promise<void> }) {
+export function Keys({ account, reload }: { account: Account; reload: () => void }) {
   const asking = useSignal<Asking | undefined>(undefined);
   const issued = useSignal<IssuedKey | undefined>(undefined);
   const showEnded = useSignal(false);
   const valid = account.keys.filter(({ state }) => state === 'valid');
   const ended = account.keys.length - valid.length;
   const onClose = set(asking, undefined);
-  const changed = (): void => void reload();
   const made = (key: IssuedKey): void => {
     issued.value = key;
-    changed();
+    reload();
   };
   const { value } = asking;
   return (
@@ -57,62 +56,56 @@ export function Keys({ account, reload }: { account: Account; reload: () => Prom
       />
       {value?.what === 'issue' && <IssueKey account={account.id} onClose={onClose} onDone={made} />}
       {value?.what === 'rotate' && <RotateKey apiKey={value.key} onClose={onClose} onDone={made} />}
-      {value?.what === 'revoke' && <RevokeKey apiKey={value.key} onClose={onClose} onDone={changed} />}
+      {value?.what === 'revoke' && <RevokeKey apiKey={value.key} onClose={onClose} onDone={reload} />}
       {issued.value !== undefined && <IssuedOnce issued={issued.value} onClose={set(issued, undefined)} />}
     </section>
   );
 }
 
 function KeyTable(props: { keys: readonly ApiKey[]; empty: string; asking: Signal<Asking | undefined> }) {
-  const head = [say.id, say.environment, say.kind, say.state, say.age, say.lastUsed, say.expires];
   return (
     <Table
       label={texts.pages.keys}
-      head={mayChange() ? [...head, say.actions] : head}
       rows={props.keys}
+      keyOf={({ id }) => id}
+      columns={[
+        [say.id, ({ id }) => <code>{id}</code>],
+        [texts.columns.environment, ({ environment }) => texts.environments[environment]],
+        [say.kind, ({ kind }) => texts.kinds[kind]],
+        [texts.columns.state, (key) => <KeyState apiKey={key} />],
+        [say.age, ({ created_at: at }) => <When date={at} />],
+        [say.lastUsed, ({ last_used_at: at }) => <When date={at} />],
+        [say.expires, (key) => <When date={key.revoked_at ?? key.expires_at} />],
+        ...(mayChange()
+          ? [[say.actions, (key: ApiKey) => <Actions apiKey={key} asking={props.asking} />, 'actions'] as const]
+          : []),
+      ]}
       empty={props.empty}
-    >
-      {(key) => (
-        <tr key={key.id}>
-          <th scope="row">
-            <code>{key.id}</code>
-          </th>
-          <td>{texts.environments[key.environment]}</td>
-          <td>{texts.kinds[key.kind]}</td>
-          <td>
-            <span class="row tight">
-              <Badge tone={key.state === 'valid' ? 'good' : 'quiet'}>{texts.states[key.state]}</Badge>
-              <Warnings apiKey={key} />
-            </span>
-          </td>
-          <td>
-            <When date={key.created_at} />
-          </td>
-          <td>
-            {'last_used_at' in key ? <When date={key.last_used_at} /> : <span class="faint">{texts.notRecorded}</span>}
-          </td>
-          <td>
-            <When date={key.revoked_at ?? key.expires_at} />
-          </td>
-          {mayChange() && (
-            <td class="actions">
-              {key.state === 'valid' &&
-                (['rotate', 'revoke'] as const).map((what) => (
-                  <button
-                    key={what}
-                    class={what === 'rotate' ? 'small' : 'small danger-quiet'}
-                    aria-label={`${say[what]} ${key.id}`}
-                    onClick={set(props.asking, { what, key })}
-                  >
-                    {say[what]}
-                  </button>
-                ))}
-            </td>
-          )}
-        </tr>
-      )}
-    </Table>
+    />
   );
+}
+
+function KeyState({ apiKey }: { apiKey: ApiKey }) {
+  return (
+    <span class="row tight">
+      <Badge tone={apiKey.state === 'valid' ? 'good' : 'quiet'}>{texts.states[apiKey.state]}</Badge>
+      <Warnings apiKey={apiKey} />
+    </span>
+  );
+}
+
+function Actions({ apiKey, asking }: { apiKey: ApiKey; asking: Signal<Asking | undefined> }) {
+  if (apiKey.state !== 'valid') return null;
+  return (['rotate', 'revoke'] as const).map((what) => (
+    <button
+      key={what}
+      class={what === 'rotate' ? 'small' : 'small danger-quiet'}
+      aria-label={`${say[what]} ${apiKey.id}`}
+      onClick={set(asking, { what, key: apiKey })}
+    >
+      {say[what]}
+    </button>
+  ));
 }
 
 /** Shows the new key once. */

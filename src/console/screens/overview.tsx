@@ -5,7 +5,8 @@ import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Chart } from '../ui/chart.tsx';
-import { Facts, Problems, Section, Show, Table } from '../ui/states.tsx';
+import { Card, Facts, Problems, Section, Show } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
 import { Graces } from './rotation.tsx';
 
@@ -16,7 +17,7 @@ const expiring = 30 * 86_400_000;
 
 /** The state of this sidecar: what is in force, its limits, the last hour, and accounts with failures. */
 export function OverviewPage() {
-  const loaded = useLoad(() => ask(api.GET('/api/v1/overview')), '', 5_000);
+  const loaded = useLoad(() => ask(api.GET('/api/v1/overview')), 5_000);
   return (
     <>
       <h1>{texts.pages.overview}</h1>
@@ -42,8 +43,7 @@ export function OverviewPage() {
 export function State({ overview }: { overview: Overview }) {
   const { ready, configuration, accounts_file: accountsFile, database, master_keys: masterKeys } = overview;
   return (
-    <section class="card" aria-label={say.state}>
-      <h2>{say.state}</h2>
+    <Card title={say.state}>
       <Facts
         facts={[
           [say.ready, verdict(ready, say.isReady, say.isNotReady)],
@@ -56,7 +56,7 @@ export function State({ overview }: { overview: Overview }) {
         ]}
       />
       <Problems title={say.notInForce} problems={[...configuration.problems, ...(accountsFile?.problems ?? [])]} />
-    </section>
+    </Card>
   );
 }
 
@@ -83,8 +83,7 @@ function Limits({ limits }: { limits: Overview['limits'] }) {
     [say.buffered, limits.buffered],
   ] as const;
   return (
-    <section class="card" aria-label={say.limits}>
-      <h2>{say.limits}</h2>
+    <Card title={say.limits}>
       {rows.map(([name, { limit, used }]) => (
         <label key={name} class="meter">
           <span class="row between">
@@ -94,25 +93,24 @@ function Limits({ limits }: { limits: Overview['limits'] }) {
           <meter min={0} max={limit} high={limit * 0.8} value={used} />
         </label>
       ))}
-    </section>
+    </Card>
   );
 }
 
 function Counts({ counts }: { counts: NonNullable<Overview['counts']> }) {
   return (
-    <section class="card" aria-label={texts.pages.accounts}>
-      <h2>{texts.pages.accounts}</h2>
+    <Card title={texts.pages.accounts}>
       <Facts
         facts={[
-          [say.accounts, counts.accounts.toLocaleString('en')],
-          [say.encrypting, counts.accounts_encrypting.toLocaleString('en')],
+          [texts.pages.accounts, counts.accounts.toLocaleString('en')],
+          [texts.accounts.filters.encrypting, counts.accounts_encrypting.toLocaleString('en')],
           [say.keysDue, counts.keys_due.toLocaleString('en')],
           [say.keysExpiring, counts.keys_expiring.toLocaleString('en')],
           [say.credentialsDue, counts.credentials_due.toLocaleString('en')],
         ]}
       />
       <a href={linkTo('rotation')}>{texts.pages.rotation}</a>
-    </section>
+    </Card>
   );
 }
 
@@ -163,25 +161,24 @@ function ByCode({ minutes }: { minutes: Overview['last_hour'] }) {
 }
 
 function Failures() {
-  const loaded = useLoad(() => ask(api.GET('/api/v1/failures')), '', 10_000);
-  const head = [say.account, texts.keys.environment, say.refusals, say.requests, say.unopened];
+  const loaded = useLoad(() => ask(api.GET('/api/v1/failures')), 10_000);
   return (
     <Section title={say.failures} intro={say.failuresIntro}>
       <Show loaded={loaded}>
         {({ failures }) => (
-          <Table label={say.failures} head={head} rows={failures} empty={say.noFailures}>
-            {({ account, environment, refusals, requests, unopened }) => (
-              <tr key={`${account} ${environment}`}>
-                <th scope="row">
-                  <a href={linkTo('accounts', account, 'activity')}>{account}</a>
-                </th>
-                <td>{texts.environments[environment]}</td>
-                <td>{refusals}</td>
-                <td>{requests}</td>
-                <td>{unopened}</td>
-              </tr>
-            )}
-          </Table>
+          <Table
+            label={say.failures}
+            rows={failures}
+            keyOf={({ account, environment }) => `${account} ${environment}`}
+            columns={[
+              [texts.columns.account, ({ account }) => <a href={linkTo('accounts', account, 'activity')}>{account}</a>],
+              [texts.columns.environment, ({ environment }) => texts.environments[environment]],
+              [say.refusals, ({ refusals }) => refusals],
+              [say.requests, ({ requests }) => requests],
+              [say.unopened, ({ unopened }) => unopened],
+            ]}
+            empty={say.noFailures}
+          />
         )}
       </Show>
     </Section>

@@ -3,9 +3,10 @@ import { linkTo } from '../route.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
 import { Pages } from '../ui/pages.tsx';
-import { Section, Table } from '../ui/states.tsx';
+import { Section } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
-import { GraceUse } from './grace.tsx';
+import { acceptedBy, GraceUse } from './grace.tsx';
 
 const say = texts.rotation;
 
@@ -21,15 +22,6 @@ export function Rotation() {
 }
 
 function DueKeys() {
-  const head = [
-    say.account,
-    texts.keys.id,
-    texts.keys.environment,
-    texts.keys.kind,
-    say.why,
-    texts.keys.age,
-    texts.keys.expires,
-  ];
   return (
     <Section title={say.keys} intro={say.keysIntro}>
       <Pages
@@ -37,36 +29,24 @@ function DueKeys() {
         every={30_000}
       >
         {({ keys }) => (
-          <Table label={say.keys} head={head} rows={keys} empty={say.noKeys}>
-            {(key) => <KeyRow key={`${key.account} ${key.id}`} apiKey={key} />}
-          </Table>
+          <Table
+            label={say.keys}
+            rows={keys}
+            keyOf={({ account, id }) => `${account} ${id}`}
+            columns={[
+              [texts.columns.account, ({ account }) => <a href={linkTo('accounts', account, 'keys')}>{account}</a>],
+              [texts.keys.id, ({ id }) => <code>{id}</code>],
+              [texts.columns.environment, ({ environment }) => texts.environments[environment]],
+              [texts.keys.kind, ({ kind }) => texts.kinds[kind]],
+              [say.why, (key) => <Warnings apiKey={key} />],
+              [texts.keys.age, ({ created_at: at }) => <When date={at} />],
+              [texts.keys.expires, ({ expires_at: at }) => <When date={at} />],
+            ]}
+            empty={say.noKeys}
+          />
         )}
       </Pages>
     </Section>
-  );
-}
-
-function KeyRow({ apiKey }: { apiKey: ApiKey }) {
-  return (
-    <tr>
-      <th scope="row">
-        <a href={linkTo('accounts', apiKey.account, 'keys')}>{apiKey.account}</a>
-      </th>
-      <td>
-        <code>{apiKey.id}</code>
-      </td>
-      <td>{texts.environments[apiKey.environment]}</td>
-      <td>{texts.kinds[apiKey.kind]}</td>
-      <td>
-        <Warnings apiKey={apiKey} />
-      </td>
-      <td>
-        <When date={apiKey.created_at} />
-      </td>
-      <td>
-        <When date={apiKey.expires_at} />
-      </td>
-    </tr>
   );
 }
 
@@ -89,7 +69,6 @@ export function Warnings({ apiKey }: { apiKey: ApiKey }) {
  * @param props.every how often it is asked for, in milliseconds
  */
 export function Graces({ every }: { every: number }) {
-  const head = [say.account, texts.keys.environment, say.accepts, say.ends, say.use];
   return (
     <Section title={say.graces} intro={say.gracesIntro}>
       <Pages
@@ -97,23 +76,22 @@ export function Graces({ every }: { every: number }) {
         every={every}
       >
         {({ graces }) => (
-          <Table label={say.graces} head={head} rows={graces} empty={say.noGraces}>
-            {({ account, environment, enabled, previous }) => (
-              <tr key={`${account} ${environment}`}>
-                <th scope="row">
-                  <a href={linkTo('accounts', account, 'encryption')}>{account}</a>
-                </th>
-                <td>{texts.environments[environment]}</td>
-                <td>{texts.encryption.accepts[enabled ? (previous?.accepts ?? 'credentials') : 'envelopes']}</td>
-                <td>
-                  <When date={previous?.until} />
-                </td>
-                <td>
-                  <GraceUse lastUsed={previous?.last_used_at} />
-                </td>
-              </tr>
-            )}
-          </Table>
+          <Table
+            label={say.graces}
+            rows={graces}
+            keyOf={({ account, environment }) => `${account} ${environment}`}
+            columns={[
+              [
+                texts.columns.account,
+                ({ account }) => <a href={linkTo('accounts', account, 'encryption')}>{account}</a>,
+              ],
+              [texts.columns.environment, ({ environment }) => texts.environments[environment]],
+              [say.accepts, (encryption) => texts.encryption.accepts[acceptedBy(encryption)]],
+              [say.ends, ({ previous }) => <When date={previous?.until} />],
+              [say.use, ({ previous }) => <GraceUse lastUsed={previous?.last_used_at} />],
+            ]}
+            empty={say.noGraces}
+          />
         )}
       </Pages>
     </Section>

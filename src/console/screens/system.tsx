@@ -2,7 +2,8 @@ import { api, ask, type Member, type Overview } from '../api.ts';
 import { useLoad } from '../load.ts';
 import { texts } from '../texts.ts';
 import { Badge } from '../ui/badge.tsx';
-import { Facts, Problems, Section, Show, Table } from '../ui/states.tsx';
+import { Card, Facts, Problems, Section, Show } from '../ui/states.tsx';
+import { Table } from '../ui/table.tsx';
 import { When } from '../ui/when.tsx';
 import { State } from './overview.tsx';
 
@@ -10,8 +11,8 @@ const say = texts.system;
 
 /** The configuration in force, and the members that need a restart. */
 export function SystemPage() {
-  const overview = useLoad(() => ask(api.GET('/api/v1/overview')), '', 10_000);
-  const configuration = useLoad(() => ask(api.GET('/api/v1/configuration')), '', 10_000);
+  const overview = useLoad(() => ask(api.GET('/api/v1/overview')), 10_000);
+  const configuration = useLoad(() => ask(api.GET('/api/v1/configuration')), 10_000);
   return (
     <>
       <h1>{texts.pages.system}</h1>
@@ -33,8 +34,7 @@ export function SystemPage() {
 function Loaded({ overview }: { overview: Overview }) {
   const { configuration, accounts_file: accountsFile } = overview;
   return (
-    <section class="card" aria-label={say.loaded}>
-      <h2>{say.loaded}</h2>
+    <Card title={say.loaded}>
       <Facts
         facts={[
           [texts.overview.configuration, <When date={configuration.loaded_at} />],
@@ -46,38 +46,37 @@ function Loaded({ overview }: { overview: Overview }) {
       ) : (
         <Problems title={say.waiting} problems={configuration.needs_restart} />
       )}
-    </section>
+    </Card>
   );
 }
 
 function Members({ members }: { members: readonly Member[] }) {
   return (
-    <Table label={say.configuration} head={[say.member, say.value, say.source, say.change]} rows={members}>
-      {({ member, value, secret, source, needs_restart: needsRestart }) => (
-        <tr key={member}>
-          <th scope="row">
-            <code>{member}</code>
-          </th>
-          <td class="wide">
-            <Value value={value} secret={secret} />
-          </td>
-          <td>
-            <Source source={source} isSet={value !== null} />
-          </td>
-          <td>{needsRestart ? <Badge tone="warn">{say.restart}</Badge> : <span class="faint">{say.atOnce}</span>}</td>
-        </tr>
-      )}
-    </Table>
+    <Table
+      label={say.configuration}
+      rows={members}
+      keyOf={({ member }) => member}
+      columns={[
+        [say.member, ({ member }) => <code>{member}</code>],
+        [say.value, (member) => <Value {...member} />, 'wide'],
+        [say.source, (member) => <Source {...member} />],
+        [
+          say.change,
+          (member) =>
+            member.needs_restart ? <Badge tone="warn">{say.restart}</Badge> : <span class="faint">{say.atOnce}</span>,
+        ],
+      ]}
+    />
   );
 }
 
-function Value({ value, secret }: Pick<Member, 'value' | 'secret'>) {
+function Value({ value, secret }: Member) {
   if (value === null) return <span class="faint">{say.notSet}</span>;
   return secret ? <span class="faint">{say.secret}</span> : <code>{value}</code>;
 }
 
-function Source({ source, isSet }: { source: string | null; isSet: boolean }) {
-  if (!isSet) return null;
+function Source({ value, source }: Member) {
+  if (value === null) return null;
   if (source === null) return <span class="faint">{say.default}</span>;
   return source === 'inline' ? <span>{say.inline}</span> : <code>{source}</code>;
 }

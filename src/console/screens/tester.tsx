@@ -6,6 +6,7 @@ import { setText } from '../set.ts';
 import { texts } from '../texts.ts';
 import { Copy } from '../ui/copy.tsx';
 import { Choice, Field, TextField, type TextProps } from '../ui/fields.tsx';
+import { Card } from '../ui/states.tsx';
 
 const say = texts.tester;
 
@@ -20,8 +21,7 @@ interface Outcome {
 export function Tester({ given }: { given: Credentials | undefined }) {
   const { key, iv, text, envelope, encoding, outcome, ...tester } = useTester(given);
   return (
-    <section class="card" aria-label={say.title}>
-      <h2>{say.title}</h2>
+    <Card title={say.title}>
       <p class="hint">{say.intro}</p>
       <div class="columns">
         <TextField label={texts.encryption.key} hint={texts.encryption.keyHint} of={key} code />
@@ -54,7 +54,7 @@ export function Tester({ given }: { given: Credentials | undefined }) {
           <span class="hint">{say.findCauseHint}</span>
         </div>
       )}
-    </section>
+    </Card>
   );
 }
 
@@ -98,8 +98,7 @@ function useTester(given: Credentials | undefined) {
       return cause === null ? { tone: 'good', text: say.opened } : { tone: 'bad', text: say.cause(cause) };
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
-      const text = error.code === 'unreachable' ? texts.unreachableShort : error.message;
-      return { tone: 'bad', text, unopened: true };
+      return { tone: 'bad', text: error.message, unopened: true };
     }
   };
   const actions = { seal: () => run(sealText), open: () => run(openEnvelope), findCause: () => run(diagnose) };

@@ -1,4 +1,5 @@
 import type { ComponentChildren } from 'preact';
+import { texts } from '../texts.ts';
 
 export type Tone = 'good' | 'warn' | 'bad' | 'quiet' | 'plain';
 
@@ -14,4 +15,9 @@ export function Badge(props: { tone?: Tone; title?: string; children: ComponentC
       {children}
     </span>
   );
+}
+
+/** Whether an account is active. */
+export function ActiveBadge({ active }: { active: boolean }) {
+  return <Badge tone={active ? 'good' : 'quiet'}>{active ? texts.active : texts.inactive}</Badge>;
 }

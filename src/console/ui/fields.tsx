@@ -25,6 +25,9 @@ export function Field(props: {
   );
 }
 
+/** The attributes of a control that searches. */
+export const searchInput = { type: 'search', autocomplete: 'off', spellcheck: false } as const;
+
 /** A line of text. */
 export function TextField({ label, hint, of, code = false }: TextProps & { code?: boolean }) {
   return (

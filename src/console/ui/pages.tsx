@@ -1,4 +1,4 @@
-import { useSignal } from '@preact/signals';
+import { useSignal, type Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useLoad } from '../load.ts';
 import { set } from '../set.ts';
@@ -16,25 +16,33 @@ interface Page {
 /** Parameters that are added to the query of a page. */
 export type After = { readonly after?: string };
 
-/**
- * A list of the API, page by page. With a new `key` it begins at the first page.
- *
- * @param props.every how often the page is asked for, in milliseconds; undefined: once
- */
-export function Pages<Data extends Page>(props: {
-  ask: (after: After) => Promise<Data>;
-  every?: number;
-  children: (page: Data) => ComponentChildren;
-}) {
+interface PagesProps<Data> {
+  readonly ask: (after: After) => Promise<Data>;
+  /** How often the page is asked for, in milliseconds. Undefined: once. */
+  readonly every?: number;
+  readonly children: (page: Data) => ComponentChildren;
+}
+
+/** A list of the API, page by page. With a new `key` it begins at the first page. */
+export function Pages<Data extends Page>(props: PagesProps<Data>) {
   const after = useSignal<string | undefined>(undefined);
+  return <OnePage key={after.value} after={after} {...props} />;
+}
+
+function OnePage<Data extends Page>({
+  after,
+  ask,
+  every,
+  children,
+}: PagesProps<Data> & { after: Signal<string | undefined> }) {
   const query = after.value === undefined ? {} : { after: after.value };
-  const loaded = useLoad(() => props.ask(query), after.value ?? '', props.every);
+  const loaded = useLoad(() => ask(query), every);
   return (
     <Show loaded={loaded}>
       {(page) => (
         <>
           <Problems title={texts.unreadable} problems={page.unreadable} />
-          {props.children(page)}
+          {children(page)}
           {(after.value !== undefined || page.next !== null) && (
             <div class="row end">
               {after.value !== undefined && <button onClick={set(after, undefined)}>{texts.first}</button>}

@@ -12,7 +12,7 @@ export function Show<Data>(props: { loaded: Loaded<Data>; children: (data: Data)
       {data.value !== undefined && props.children(data.value)}
       {data.value === undefined && refused.value === undefined && <p class="faint">{texts.loading}</p>}
       {data.value === undefined && refused.value?.code === 'unreachable' && (
-        <button onClick={() => void reload()}>{texts.retry}</button>
+        <button onClick={reload}>{texts.retry}</button>
       )}
     </>
   );
@@ -21,11 +21,9 @@ export function Show<Data>(props: { loaded: Loaded<Data>; children: (data: Data)
 /** Shows why a request failed. */
 export function Problem({ refused }: { refused: Refused | undefined }) {
   if (refused === undefined || refused.code === 'unauthorized') return null;
-  const text =
-    refused.code === 'unreachable' ? texts.unreachableShort : (texts.problems[refused.code] ?? refused.message);
   return (
     <div class="box bad" role="alert">
-      <p>{text}</p>
+      <p>{refused.message}</p>
       {refused.requestId !== undefined && <p class="hint">{texts.requestId(refused.requestId)}</p>}
     </div>
   );
@@ -44,33 +42,6 @@ export function Problems({ title, problems }: { title: string; problems: readonl
           </li>
         ))}
       </ul>
-    </div>
-  );
-}
-
-/** A table that scrolls if the window is narrow; without rows, the text `empty`. */
-export function Table<Row>(props: {
-  label: string;
-  head: readonly string[];
-  rows: readonly Row[];
-  empty?: string;
-  children: (row: Row, index: number) => ComponentChildren;
-}) {
-  if (props.rows.length === 0) return <p class="empty">{props.empty}</p>;
-  return (
-    <div class="scroll" tabIndex={0} role="region" aria-label={props.label}>
-      <table>
-        <thead>
-          <tr>
-            {props.head.map((text) => (
-              <th key={text} scope="col">
-                {text}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>{props.rows.map(props.children)}</tbody>
-      </table>
     </div>
   );
 }
@@ -100,6 +71,16 @@ export function Section({ title, intro, children }: { title: string; intro: stri
         <h2>{title}</h2>
         <p class="hint">{intro}</p>
       </div>
+      {children}
+    </section>
+  );
+}
+
+/** A framed part of a page. */
+export function Card({ title, children }: { title: string; children: ComponentChildren }) {
+  return (
+    <section class="card" aria-label={title}>
+      <h2>{title}</h2>
       {children}
     </section>
   );

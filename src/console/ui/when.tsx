@@ -1,9 +1,10 @@
 import { distance, inFull, now } from '../dates.ts';
 import { texts } from '../texts.ts';
 
-/** A time as its distance from now; in full when it is pointed at. Null: never. */
-export function When({ date, never = texts.never }: { date: string | null | undefined; never?: string }) {
-  if (date === null || date === undefined) return <span class="faint">{never}</span>;
+/** A time as its distance from now, and in full as its title. Null: never. Undefined: not recorded. */
+export function When({ date }: { date: string | null | undefined }) {
+  if (date === undefined) return <span class="faint">{texts.notRecorded}</span>;
+  if (date === null) return <span class="faint">{texts.never}</span>;
   return (
     <time dateTime={date} title={inFull(date)}>
       {distance(Date.parse(date), now.value)}

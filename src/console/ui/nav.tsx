@@ -1,0 +1,28 @@
+import { linkTo } from '../route.ts';
+import { texts } from '../texts.ts';
+
+/** Links to pages, or to the tabs of one. */
+export function Nav(props: {
+  label: string;
+  class?: 'tabs';
+  /** The last segments of the addresses. */
+  names: readonly (keyof typeof texts.pages)[];
+  current: string;
+  /** The common segments of the addresses. */
+  within?: readonly string[];
+}) {
+  const { label, names, current, within = [] } = props;
+  return (
+    <nav class={props.class} aria-label={label}>
+      <ul>
+        {names.map((name) => (
+          <li key={name}>
+            <a href={linkTo(...within, name)} aria-current={name === current ? 'page' : undefined}>
+              {texts.pages[name]}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}
