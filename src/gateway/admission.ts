@@ -4,31 +4,19 @@ import type { Found, KeyHolder } from '../accounts/key-directory.ts';
 import type { Limits, ReportableCode, Route } from '../config/config.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import { continueWith } from '../promises.ts';
+import type { Admitted } from './admitted.ts';
 import { authenticate, bearerKey, parseApiKey } from './authentication.ts';
 import { cipherTestOf } from './cipher-test.ts';
 import { clientOf, peerOf } from './client-address.ts';
 import { FailureLimiter } from './limits.ts';
 import { LookUps } from './look-ups.ts';
-import { asksForWebSocket } from './pass-upgrade.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
-import { readRequestHead, type RequestHead } from './request-head.ts';
+import { asksForWebSocket, readRequestHead, type RequestHead } from './request-head.ts';
 import type { Request } from './request.ts';
 import type { RouteMatch } from './router.ts';
-import type { Rules, ServedEnvironment } from './rules.ts';
+import type { Rules } from './rules.ts';
 import { encryptionAt, sealingByHead } from './sealing.ts';
-
-/** How an admitted request continues: a test endpoint of the sidecar serves it, or the upstream. */
-export type Admitted =
-  | { readonly kind: 'cipher_test'; readonly head: RequestHead; readonly test: 'encrypt' | 'decrypt' }
-  | {
-      readonly kind: 'upstream';
-      readonly head: RequestHead;
-      readonly environment: ServedEnvironment;
-      readonly enveloped: boolean;
-    };
-
-type Outcome = Admitted | Refusal;
 
 /** Decides whether a request is admitted. */
 export class Admission {
@@ -50,7 +38,7 @@ export class Admission {
   }
 
   /** The ordered steps of admission, each with the reason for its position. */
-  decide(request: Request, reply: Reply): Outcome | Promise<Outcome> {
+  decide(request: Request, reply: Reply): Admitted | Refusal | Promise<Admitted | Refusal> {
     const { rules } = request;
 
     // 1. A head with two readings is refused before any decision relies on one of them.
@@ -78,31 +66,29 @@ export class Admission {
     // 3. The two test endpoints take precedence over the routes and need no key. A key that is sent is checked.
     const test = environment.cipherTest ? cipherTestOf(head.path) : undefined;
     const enveloped = test === undefined && routes.some((route) => route.envelope);
-    if (test !== undefined) {
-      if (head.authorization === undefined) return { kind: 'cipher_test', head, test };
-    } else {
-      request.route = routes[0]?.path ?? 'unlisted';
-      if (isOpenPreflight(head, rules)) return { kind: 'upstream', head, environment, enveloped: false };
-    }
+    const admitted: Admitted = { reply, head, environment, test, enveloped };
+    if (test === undefined) request.route = routes[0]?.path ?? 'unlisted';
+    const needsNoKey = test === undefined ? isOpenPreflight(head, rules) : head.authorization === undefined;
+    if (needsNoKey) return admitted;
 
     // 4. The API key identifies the account. Before the route's permission, because an unknown client has none.
     const key = parseApiKey(head.authorization, environment.name);
     if (key instanceof Refusal) return key;
-    const isSuspect = (): boolean => this.#retryAfter(request, head) !== undefined;
+    const isSuspect = (): boolean => this.#retryAfter(request) !== undefined;
     return continueWith(this.#lookUps.find(rules.directory, hashOf(key), isSuspect), (found) => {
-      const holder = this.#identify(request, head, key, found);
+      const holder = this.#identify(request, key, found);
       if (holder instanceof Refusal) return holder;
       const { encryption } = request;
       if (enveloped && encryption !== undefined) reply.seal(sealingByHead(head, encryption));
       if (!holder.account.active) return new Refusal('account_inactive');
-      if (test !== undefined) return { kind: 'cipher_test', head, test };
+      if (test !== undefined) return admitted;
 
       // 5. The route's permission for this kind of key.
       for (const code of forbiddenBy(match, holder)) {
         if (rules.report.has(code)) request.reported.push(code);
         else return new Refusal(code, code === 'method_not_allowed' ? { allow: allowedMethods(routes) } : {});
       }
-      return { kind: 'upstream', head, environment, enveloped };
+      return admitted;
     });
   }
 
@@ -115,10 +101,10 @@ export class Admission {
     return !(found instanceof Promise) && !(authenticate(key, found, this.#clock()) instanceof Refusal);
   }
 
-  #identify(request: Request, head: RequestHead, key: string, found: Found): KeyHolder | Refusal {
+  #identify(request: Request, key: string, found: Found): KeyHolder | Refusal {
     const now = this.#clock();
     const holder = authenticate(key, found, now);
-    if (holder instanceof Refusal) return holder.code === 'invalid_api_key' ? this.#guessed(request, head) : holder;
+    if (holder instanceof Refusal) return holder.code === 'invalid_api_key' ? this.#guessed(request) : holder;
     const encryption = holder.account.encryption[environmentOf(holder.key.prefix)];
     request.identify(holder, encryptionAt(encryption, now));
     return holder;
@@ -128,20 +114,18 @@ export class Admission {
    * Counts an unknown key as a guess. A client with too many guesses does not learn whether the next one is right. A
    * valid key from the same address is never limited, because other clients may share the address.
    */
-  #guessed(request: Request, head: RequestHead): Refusal {
-    const { attempts, window } = request.rules.limits.failedKeys;
-    const { startedAt } = request.stats;
-    const client = clientOf(request, head);
-    const retryAfter = this.#guesses.limited(client, attempts, startedAt);
+  #guessed(request: Request): Refusal {
+    const { window } = request.rules.limits.failedKeys;
+    const retryAfter = this.#retryAfter(request);
     if (retryAfter !== undefined) return new Refusal('too_many_attempts', { retryAfter });
-    this.#guesses.failed(client, window, startedAt);
+    this.#guesses.failed(clientOf(request), window, request.stats.startedAt);
     return new Refusal('invalid_api_key');
   }
 
   /** Seconds until this client may guess again; undefined within its limit. */
-  #retryAfter(request: Request, head: RequestHead): number | undefined {
+  #retryAfter(request: Request): number | undefined {
     const { attempts } = request.rules.limits.failedKeys;
-    return this.#guesses.limited(clientOf(request, head), attempts, request.stats.startedAt);
+    return this.#guesses.limited(clientOf(request), attempts, request.stats.startedAt);
   }
 }
 

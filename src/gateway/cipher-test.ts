@@ -2,14 +2,13 @@ import { codecOf, parseCredentials } from '../envelope/formats.ts';
 import { hintForHeaders } from '../envelope/hints.ts';
 import { isJson, minifyJson } from '../envelope/json.ts';
 import { tryToDecrypt, type Trial } from '../envelope/diagnosis.ts';
+import type { Admitted, CipherTest } from './admitted.ts';
 import { Refusal } from './refusal.ts';
-import type { Reply } from './reply.ts';
 import { isEncoded, readBody } from './request-body.ts';
-import type { RequestHead } from './request-head.ts';
 import type { Turns } from './turns.ts';
 
-/** The two endpoints with which merchants test their code, by lower-case path. */
-const endpoints: Readonly<Record<string, 'encrypt' | 'decrypt' | undefined>> = {
+/** The test endpoints by lower-case path. */
+const endpoints: Readonly<Record<string, CipherTest | undefined>> = {
   '/api/s2s/aes-encrypt': 'encrypt',
   '/api/s2s/aes-decrypt': 'decrypt',
 };
@@ -21,17 +20,13 @@ const endpoints: Readonly<Record<string, 'encrypt' | 'decrypt' | undefined>> = {
 const maxBytes = 65_536;
 
 /** The test endpoint of a path, in any letter case and with or without a trailing slash, as routes match. */
-export function cipherTestOf(path: string): 'encrypt' | 'decrypt' | undefined {
+export function cipherTestOf(path: string): CipherTest | undefined {
   return endpoints[path.toLowerCase().replace(/\/$/, '')];
 }
 
 /** Serves a test endpoint with the caller's own key, IV and data; nothing is looked up or forwarded. */
-export async function runCipherTest(
-  reply: Reply,
-  head: RequestHead,
-  test: 'encrypt' | 'decrypt',
-  turns: Turns,
-): Promise<Refusal | undefined> {
+export async function runCipherTest(admitted: Admitted, test: CipherTest, turns: Turns): Promise<Refusal | undefined> {
+  const { reply, head } = admitted;
   if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
   const { raw, reservation } = reply.request;
   // Node decodes header bytes as ISO 8859-1; the text format counts UTF-8.
@@ -42,7 +37,7 @@ export async function runCipherTest(
     return new Refusal('invalid_cipher_test', { hint: hintForHeaders(key, iv) ?? rules });
   }
   if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
-  const body = await readBody(reply, head, maxBytes);
+  const body = await readBody(admitted, maxBytes);
   if (body instanceof Refusal) return body;
   // Always charged as keyless, because no key is needed here.
   if (!reservation.takeSlot('keyless')) return new Refusal('overloaded');

@@ -1,5 +1,4 @@
 import { isIPv4, isIPv6, SocketAddress } from 'node:net';
-import type { RequestHead } from './request-head.ts';
 import type { RequestFacts } from './request.ts';
 
 /** An IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2): a dual-stack listener sees IPv4 peers like this. */
@@ -15,11 +14,11 @@ export function peerOf({ raw }: Pick<RequestFacts, 'raw'>): string {
  * The client's address for limits: the peer or, behind trusted proxies, the last hop that is not one. All addresses of
  * an IPv6 /64 count as one, because a client usually gets a whole /64.
  */
-export function clientOf(request: Pick<RequestFacts, 'raw' | 'rules'>, head: RequestHead): string {
-  const peer = peerOf(request);
-  if (!request.rules.trusts(peer)) return subject(peer) ?? '';
-  const hops = head.forwarded.for?.split(',').map(withoutPort) ?? [];
-  const hop = hops.findLast((each) => !request.rules.trusts(each));
+export function clientOf({ raw, rules, head }: Pick<RequestFacts, 'raw' | 'rules' | 'head'>): string {
+  const peer = peerOf({ raw });
+  if (!rules.trusts(peer)) return subject(peer) ?? '';
+  const hops = head?.forwarded.for?.split(',').map(withoutPort) ?? [];
+  const hop = hops.findLast((each) => !rules.trusts(each));
   return subject(hop ?? peer) ?? subject(peer) ?? '';
 }
 

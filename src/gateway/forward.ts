@@ -1,12 +1,11 @@
 import { kindOf } from '../accounts/api-key.ts';
 import type { RequestTrace } from '../telemetry/tracing.ts';
 import type { ResponseHandler, UpstreamRequest } from '../upstream/call.ts';
+import type { Admitted } from './admitted.ts';
 import { peerOf } from './client-address.ts';
+import { PlainResponse } from './plain-response.ts';
 import { Refusal } from './refusal.ts';
-import type { Reply } from './reply.ts';
-import type { RequestHead } from './request-head.ts';
-import type { RequestFacts } from './request.ts';
-import type { ServedEnvironment } from './rules.ts';
+import { readResponseHead } from './response-headers.ts';
 
 /**
  * Sends a request to the upstream. It ends with the upstream's response, a failure, or the client's disconnection.
@@ -14,19 +13,18 @@ import type { ServedEnvironment } from './rules.ts';
  * @param bodyHeaders flat list of the headers that depend on the body, without `Content-Length`
  */
 export function forward(
-  reply: Reply,
-  head: RequestHead,
-  environment: ServedEnvironment,
+  admitted: Admitted,
   bodyHeaders: readonly string[],
   body: UpstreamRequest['body'],
   response: ResponseHandler,
 ): Refusal | undefined {
-  const { request } = reply;
-  if (!request.reservation.takeSlot()) return new Refusal('overloaded');
+  const { reply, head, environment } = admitted;
+  const { reservation, stats } = reply.request;
+  if (!reservation.takeSlot()) return new Refusal('overloaded');
   const now = performance.now();
   reply.wait('upstream_timeout', now);
-  request.stats.forward(now);
-  const headers = upstreamHeaders(request, head, environment, now);
+  stats.forward(now);
+  const headers = upstreamHeaders(admitted, now);
   headers.push(...bodyHeaders);
   const length = Buffer.isBuffer(body)
     ? body.length
@@ -39,17 +37,37 @@ export function forward(
 }
 
 /**
+ * Sends a WebSocket handshake to the upstream. A response other than 101 goes to the client like any other.
+ *
+ * @param firstBytes that the client has already sent after the head
+ */
+export function forwardUpgrade(admitted: Admitted, firstBytes: Buffer): Refusal | undefined {
+  const { reply, head, environment } = admitted;
+  const { raw, reservation } = reply.request;
+  if (!reservation.takeSlot()) return new Refusal('overloaded');
+  const now = performance.now();
+  reply.wait('upstream_timeout', now);
+  const headers = upstreamHeaders(admitted, now);
+  headers.push(...head.plainHeaders);
+  const handshake = { req: raw, socket: raw.socket, firstBytes, target: head.target, headers };
+  reply.call = environment.upstream.upgrade(handshake, new PlainResponse(reply), (switched) => {
+    reply.upgrade();
+    const response = readResponseHead(101, switched).headers;
+    reply.addHeaders(response);
+    return response;
+  });
+  return undefined;
+}
+
+/**
  * The headers of a request to the upstream, a new flat list: the client's end-to-end headers that do not depend on the body,
  * and the sidecar's own. Begins the span of the request to the upstream.
  *
  * @param now on `performance.now()`'s scale
  */
-export function upstreamHeaders(
-  request: RequestFacts,
-  head: RequestHead,
-  environment: ServedEnvironment,
-  now: number,
-): string[] {
+function upstreamHeaders(admitted: Admitted, now: number): string[] {
+  const { head, environment } = admitted;
+  const { request } = admitted.reply;
   const headers = request.trace === undefined ? [...head.headers] : traced(head.headers, request.trace, now);
   if (head.host !== '') headers.push('Host', head.host);
   headers.push('X-Request-Id', request.id);
@@ -62,7 +80,7 @@ export function upstreamHeaders(
     if (environment.forwardsAuthorization && head.authorization !== undefined)
       headers.push('Authorization', head.authorization);
   }
-  pushForwarded(headers, request, head);
+  pushForwarded(headers, admitted);
   return headers;
 }
 
@@ -80,7 +98,7 @@ function traced(headers: readonly string[], trace: RequestTrace, now: number): s
 }
 
 /** Continues the `X-Forwarded-*` of a trusted proxy, and replaces those of other peers. */
-function pushForwarded(headers: string[], request: RequestFacts, head: RequestHead): void {
+function pushForwarded(headers: string[], { reply: { request }, head }: Admitted): void {
   const { forwarded } = head;
   const peer = peerOf(request);
   const ownProto = 'encrypted' in request.raw.socket ? 'https' : 'http';

@@ -10,28 +10,27 @@ import { refusalOf, type RefusalCode } from '../errors.ts';
 import { http } from '../http.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { accessLine } from './access-line.ts';
-import { Admission, type Admitted } from './admission.ts';
+import { Admission } from './admission.ts';
+import type { Admitted, Served } from './admitted.ts';
 import { runCipherTest } from './cipher-test.ts';
 import { explanationOf } from './explanation.ts';
-import { exchange, type ExchangeDependencies } from './exchange.ts';
-import { Budgets, FailureLimiter, Reservation } from './limits.ts';
+import { Exchange } from './exchange.ts';
+import { forwardUpgrade } from './forward.ts';
+import { Budgets, Reservation } from './limits.ts';
 import { ClientConnections, connectionOf } from './client-connection.ts';
 import { InFlight } from './in-flight.ts';
 import { passThrough } from './pass-through.ts';
-import { mayBeUpgraded, passUpgrade } from './pass-upgrade.ts';
 import { isUnframed } from './request-body.ts';
 import { endWithProblem, Refusal } from './refusal.ts';
 import { Reply } from './reply.ts';
 import { Request } from './request.ts';
+import { mayBeUpgraded } from './request-head.ts';
 import type { Rules } from './rules.ts';
 import { pathOf } from './target.ts';
 import { RequestOrder, Turns } from './turns.ts';
 
 /** How often the keys of WebSockets are looked up again. Milliseconds. */
 const recheckInterval = 1_000;
-
-/** How a request was served: a refusal, or undefined if a response has begun or will follow. */
-type Served = Refusal | undefined | Promise<Refusal | undefined>;
 
 /** Merchants' traffic: every request passes admission, then is exchanged or passed through. */
 export class Gateway {
@@ -43,7 +42,7 @@ export class Gateway {
   readonly #budgets: Budgets;
   #rules: Rules;
   readonly #admission: Admission;
-  readonly #exchange: ExchangeDependencies;
+  readonly #exchange: Exchange;
   readonly #cipherTests = new Turns(1);
   readonly #order: RequestOrder;
   readonly #rechecks: NodeJS.Timeout;
@@ -54,7 +53,7 @@ export class Gateway {
     this.#log = log;
     this.#recorder = recorder;
     this.#clock = clock;
-    this.#exchange = { metrics: recorder.metrics, openFailures: new FailureLimiter() };
+    this.#exchange = new Exchange(recorder.metrics);
     this.#admission = new Admission(rules.limits, recorder, clock);
     this.connections = new ClientConnections(rules.limits.connections);
     this.#rules = rules;
@@ -180,7 +179,7 @@ export class Gateway {
       const admission = await this.#admission.decide(request, reply);
       // Meanwhile the client may have left, or the parser may have rejected the bytes after the head.
       if (reply.over || reply.begun) return;
-      const served = admission instanceof Refusal ? admission : this.#respond(reply, admission, firstBytes);
+      const served = admission instanceof Refusal ? admission : this.#respond(admission, firstBytes);
       const refusal = served instanceof Promise ? await served : served;
       if (refusal !== undefined) reply.refuse(refusal);
     } catch (error) {
@@ -188,16 +187,14 @@ export class Gateway {
     }
   }
 
-  #respond(reply: Reply, admitted: Admitted, firstBytes: Buffer | undefined): Served {
-    if (admitted.kind === 'cipher_test') return runCipherTest(reply, admitted.head, admitted.test, this.#cipherTests);
-    const { head, environment, enveloped } = admitted;
-    if (firstBytes !== undefined) return passUpgrade(reply, head, environment, firstBytes);
+  #respond(admitted: Admitted, firstBytes: Buffer | undefined): Served {
+    if (admitted.test !== undefined) return runCipherTest(admitted, admitted.test, this.#cipherTests);
+    if (firstBytes !== undefined) return forwardUpgrade(admitted, firstBytes);
     // 6. The enveloped exchange, if the account encrypts here and the route has envelopes. All other requests pass through.
-    if (isUnframed(reply.request.raw, head)) return new Refusal('ambiguous_request');
-    const { encryption } = reply.request;
-    return enveloped && encryption !== undefined
-      ? exchange(reply, head, environment, encryption, this.#exchange)
-      : passThrough(reply, head, environment, enveloped);
+    if (isUnframed(admitted)) return new Refusal('ambiguous_request');
+    const { encryption } = admitted.reply.request;
+    const isExchanged = admitted.enveloped && encryption !== undefined;
+    return isExchanged ? this.#exchange.serve(admitted, encryption) : passThrough(admitted);
   }
 
   /** Ends WebSockets whose key or account is no longer valid, because a WebSocket may last for hours. */

@@ -1,28 +1,23 @@
 import { beginsLikeEnvelope, isEnvelope } from '../envelope/envelope.ts';
 import { isWhiteSpace } from '../envelope/json.ts';
 import { continueWith } from '../promises.ts';
+import type { Admitted, Served } from './admitted.ts';
 import { forward } from './forward.ts';
 import { PlainResponse } from './plain-response.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { collect, concat, isEncoded, PassingBody } from './request-body.ts';
-import type { RequestHead } from './request-head.ts';
-import type { ServedEnvironment } from './rules.ts';
 
 /**
  * Forwards requests unchanged; bodies of any size stream in both directions. JSON of an encrypting account is inspected
  * first, because the upstream could not read an envelope. If an account that does not encrypt sends envelopes, they are
  * forwarded, and counted by their first bytes.
  */
-export function passThrough(
-  reply: Reply,
-  head: RequestHead,
-  environment: ServedEnvironment,
-  enveloped: boolean,
-): Refusal | undefined | Promise<Refusal | undefined> {
+export function passThrough(admitted: Admitted): Served {
+  const { reply, head, enveloped } = admitted;
   const { encryption, reported, reservation, rules } = reply.request;
   const pass = (body: Buffer | PassingBody | undefined): Refusal | undefined =>
-    forward(reply, head, environment, head.plainHeaders, body, new PlainResponse(reply));
+    forward(admitted, head.plainHeaders, body, new PlainResponse(reply));
   if (head.body.kind === 'none') return pass(undefined);
 
   const { requestBody } = rules.limits;

@@ -1,4 +1,3 @@
-import { mayHaveBody } from '../upstream/response-parser.ts';
 import { readResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
 
@@ -15,13 +14,13 @@ export class PlainResponse extends ResponseRelay {
   }
 
   override onHead(status: number, raw: readonly string[]): void {
-    const { raw: res, request } = this.reply;
+    const { raw: res } = this.reply;
     const now = performance.now();
     this.waitForUpstream(now);
     const head = readResponseHead(status, raw);
     head.headers.push(...head.bodyHeaders);
     this.reply.writeHead(status, head.headers, now);
-    this.#remaining = mayHaveBody(request.head?.method ?? '', status) ? head.contentLength : 0;
+    this.#remaining = this.reply.mayHaveBody(status) ? head.contentLength : 0;
     // The head is sent with the first bytes if they have arrived, otherwise at once, because a client of an event
     // stream waits for it.
     if (this.#remaining !== 0) {

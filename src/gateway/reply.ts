@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import type { Timeouts } from '../config/config.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
 import type { UpstreamCall, UpstreamFailure } from '../upstream/call.ts';
+import { mayHaveBody } from '../upstream/response-parser.ts';
 import type { Linked } from './linked-list.ts';
 import { lingerTime, problem, Refusal, refusalHeaders } from './refusal.ts';
 import type { RequestFacts } from './request.ts';
@@ -87,6 +88,11 @@ export class Reply implements Linked<Reply> {
     const complete = writableFinished || (this.#lingering && writableLength === 0);
     // An upgraded connection has a status without a response; a broken response has one from its head on.
     return complete || statusCode === 101 || (this.#brokenOff && this.begun) ? statusCode : undefined;
+  }
+
+  /** Whether a response with this status has a body. */
+  mayHaveBody(status: number): boolean {
+    return mayHaveBody(this.request.head?.method ?? '', status);
   }
 
   /** Decides whether and how the response is sealed. */

@@ -1,5 +1,5 @@
-import type { IncomingMessage } from 'node:http';
 import type { BodySink, StreamedBody } from '../upstream/call.ts';
+import type { Admitted } from './admitted.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import type { RequestHead } from './request-head.ts';
@@ -13,8 +13,9 @@ export function isEncoded(head: RequestHead): boolean {
  * Whether a chunked body is missing although the request is complete. With an Upgrade, even an ignored one, Node's parser takes
  * a `Transfer-Encoding` that it does not know, such as `chunked` with a tab, for no body instead of refusing it.
  */
-export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
-  return head.body.kind === 'chunked' && head.upgrade !== undefined && req.complete && req.readableLength === 0;
+export function isUnframed({ reply, head }: Admitted): boolean {
+  const { complete, readableLength } = reply.request.raw;
+  return head.body.kind === 'chunked' && head.upgrade !== undefined && complete && readableLength === 0;
 }
 
 /**
@@ -24,8 +25,7 @@ export function isUnframed(req: IncomingMessage, head: RequestHead): boolean {
  * @returns never settles if the client disconnects or the time is over, because the request is then over
  */
 export function readBody(
-  reply: Reply,
-  head: RequestHead,
+  { reply, head }: Admitted,
   maxLength = Infinity,
 ): Buffer | Refusal | Promise<Buffer | Refusal> {
   if (head.body.kind === 'none') return Buffer.alloc(0);

@@ -75,6 +75,20 @@ export function statedLength({ headers }: IncomingMessage): number {
   return headers['transfer-encoding'] === undefined ? Number(headers['content-length'] ?? 0) : Infinity;
 }
 
+/** @param upgrade the value of the header */
+export function asksForWebSocket(upgrade: string | undefined): boolean {
+  return upgrade?.toLowerCase() === 'websocket';
+}
+
+/**
+ * Whether a request may become a WebSocket. Not if it has a body: until the body is complete, Node passes no socket to
+ * `upgrade`. Such a request is refused.
+ */
+export function mayBeUpgraded({ method, headers, httpVersionMinor }: IncomingMessage): boolean {
+  if (!asksForWebSocket(headers.upgrade) || method !== 'GET' || httpVersionMinor === 0) return false;
+  return headers['transfer-encoding'] === undefined && /^0*$/.test(headers['content-length'] ?? '');
+}
+
 /** Reads a request's head; refuses one that is too large, or that the sidecar and the upstream could read differently. */
 export function readRequestHead(req: IncomingMessage, { header, headers }: Limits): RequestHead | Refusal {
   if (req.rawHeaders.length > 2 * headers || headSize(req) > header) return new Refusal('headers_too_large');

@@ -1,13 +1,12 @@
 import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
-import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnvelopeSealer, SealStream } from '../envelope/codec.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import type { UpstreamFailure } from '../upstream/call.ts';
-import { mayHaveBody } from '../upstream/response-parser.ts';
+import type { Admitted } from './admitted.ts';
 import { readResponseHead, type ResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
-import type { Reply } from './reply.ts';
+import type { ServedEnvironment } from './rules.ts';
 
 /** Responses up to this size are sealed in one piece. */
 const maxSealedAtOnce = 65_536;
@@ -27,7 +26,7 @@ const decoders = new Map<string, () => Transform>([
  */
 export class SealedResponse extends ResponseRelay {
   readonly #sealer: EnvelopeSealer;
-  readonly #environment: EnvironmentName;
+  readonly #environment: ServedEnvironment;
   readonly #metrics: Metrics;
   #head: ResponseHead | undefined;
   #decoder: Transform | undefined;
@@ -42,7 +41,7 @@ export class SealedResponse extends ResponseRelay {
   #stream: SealStream | undefined;
   #sealTime = 0;
 
-  constructor(reply: Reply, sealer: EnvelopeSealer, environment: EnvironmentName, metrics: Metrics) {
+  constructor({ reply, environment }: Admitted, sealer: EnvelopeSealer, metrics: Metrics) {
     super(reply);
     this.#sealer = sealer;
     this.#environment = environment;
@@ -53,19 +52,18 @@ export class SealedResponse extends ResponseRelay {
   override onInformation(): void {}
 
   override onHead(status: number, raw: readonly string[]): void {
-    const { request } = this.reply;
+    const { reservation } = this.reply.request;
     const head = readResponseHead(status, raw);
     this.#head = head;
     this.waitForUpstream(performance.now());
-    if (!mayHaveBody(request.head?.method ?? '', status) || head.contentLength === 0) return;
+    if (!this.reply.mayHaveBody(status) || head.contentLength === 0) return;
     const coding = head.contentEncoding?.toLowerCase() ?? 'identity';
     if (coding !== 'identity') {
       this.#decodeWith(decoders.get(coding));
       return;
     }
     const { contentLength } = head;
-    this.#collects =
-      contentLength !== undefined && contentLength <= maxSealedAtOnce && request.reservation.hold(contentLength);
+    this.#collects = contentLength !== undefined && contentLength <= maxSealedAtOnce && reservation.hold(contentLength);
   }
 
   override onData(chunk: Buffer): void {
@@ -178,7 +176,7 @@ export class SealedResponse extends ResponseRelay {
     headers.push('Cache-Control', 'no-store');
     if (length === undefined) {
       if (contentType !== undefined) headers.push('Content-Type', contentType);
-      if (mayHaveBody(reply.request.head?.method ?? '', status)) headers.push('Content-Length', '0');
+      if (reply.mayHaveBody(status)) headers.push('Content-Length', '0');
     } else {
       headers.push('Content-Type', 'application/json', 'Envelope', 'sealed');
       if (contentType !== undefined && !isJsonType(contentType)) headers.push('Envelope-Content-Type', contentType);
@@ -196,7 +194,7 @@ export class SealedResponse extends ResponseRelay {
 
   #observe(outcome: 'ok' | 'failed'): void {
     this.reply.request.stats.envelope += this.#sealTime;
-    this.#metrics.envelope(this.#environment, 'seal', outcome, this.#sealTime / 1_000);
+    this.#metrics.envelope(this.#environment.name, 'seal', outcome, this.#sealTime / 1_000);
   }
 }
 

@@ -48,7 +48,7 @@ export const admissionMutants: readonly Mutant[] = [
       ["match.outcome === 'method_not_allowed' ? ['method_not_allowed'] : [];", '[];', 'a route has its methods'],
       [
         'if (key instanceof Refusal) return key;',
-        "if (key instanceof Refusal) return { kind: 'upstream', head, environment, enveloped };",
+        'if (key instanceof Refusal) return admitted;',
         'a request without a good key goes no further',
       ],
       [
@@ -76,8 +76,8 @@ export const admissionMutants: readonly Mutant[] = [
     ['test/gateway/cipher-test.test.ts'],
     [
       [
-        "if (head.authorization === undefined) return { kind: 'cipher_test', head, test };",
-        "return { kind: 'cipher_test', head, test };",
+        'isOpenPreflight(head, rules) : head.authorization === undefined;',
+        'isOpenPreflight(head, rules) : true;',
         'a key that is sent to a test endpoint is checked',
       ],
       [
@@ -124,7 +124,7 @@ export const admissionMutants: readonly Mutant[] = [
     ['test/gateway/failed-attempts.test.ts'],
     [
       ['if (retryAfter !== undefined) return new Refusal(', 'if (false) return new Refusal(', 'guesses are limited'],
-      ['this.#guesses.failed(client, window, startedAt);', '', 'guesses are counted'],
+      ['this.#guesses.failed(clientOf(request), window, request.stats.startedAt);', '', 'guesses are counted'],
     ],
   ),
   ...mutantsOf(
@@ -241,11 +241,7 @@ export const admissionMutants: readonly Mutant[] = [
     'src/gateway/client-address.ts',
     ['test/gateway/client-address.test.ts'],
     [
-      [
-        "if (!request.rules.trusts(peer)) return subject(peer) ?? '';\n",
-        '',
-        'a peer that is not trusted is the client',
-      ],
+      ["if (!rules.trusts(peer)) return subject(peer) ?? '';\n", '', 'a peer that is not trusted is the client'],
       ['hops.findLast(', 'hops.find(', 'the last hop that is not trusted is the client'],
       ['groups.slice(0, 4)', 'groups.slice(0, 5)', 'an IPv6 network of 64 bits is one client'],
       ['if (mapped !== undefined) return mapped;\n', '', 'a mapped IPv4 address is one of IPv4'],

@@ -142,7 +142,7 @@ export const connectionMutants: readonly Mutant[] = [
     ['test/gateway/request-framing.test.ts', 'test/gateway/ignored-upgrade.test.ts'],
     [
       [
-        "if (isUnframed(reply.request.raw, head)) return new Refusal('ambiguous_request');\n",
+        "if (isUnframed(admitted)) return new Refusal('ambiguous_request');\n",
         '',
         'a body that is stated and does not come is refused',
       ],
@@ -280,10 +280,14 @@ export const connectionMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/gateway/pass-upgrade.ts',
+    'src/gateway/forward.ts',
     ['test/upstream/upgrade.test.ts'],
     [
-      ["if (!request.reservation.takeSlot()) return new Refusal('overloaded');\n", '', 'a WebSocket takes a slot'],
+      [
+        "const { raw, reservation } = reply.request;\n  if (!reservation.takeSlot()) return new Refusal('overloaded');\n",
+        'const { raw } = reply.request;\n',
+        'a WebSocket takes a slot',
+      ],
       [
         'readResponseHead(101, switched).headers;',
         '[...switched];',
@@ -292,7 +296,7 @@ export const connectionMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/gateway/pass-upgrade.ts',
+    'src/gateway/request-head.ts',
     ['test/gateway/upgrade-body.test.ts'],
     [
       ["headers['transfer-encoding'] === undefined && ", '', 'a WebSocket handshake has no chunks'],
@@ -300,7 +304,7 @@ export const connectionMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/gateway/pass-upgrade.ts',
+    'src/gateway/request-head.ts',
     ['test/gateway/upgrade-body.test.ts'],
     [
       [

@@ -27,8 +27,8 @@ export const exchangeMutants: readonly Mutant[] = [
         'the upstream is asked not to compress what is sealed',
       ],
       [
-        'if (sealer === undefined) {\n    return forward',
-        'if (true) {\n    return forward',
+        'if (sealer === undefined) return forward',
+        'if (true) return forward',
         'the response of an enveloped exchange is sealed',
       ],
       [
@@ -69,7 +69,7 @@ export const exchangeMutants: readonly Mutant[] = [
         'failed decryptions are not limited in test',
       ],
       [
-        'if (subject !== undefined) openFailures.failed(subject, failedKeys.window, before);\n',
+        'if (subject !== undefined) this.#openFailures.failed(subject, failedKeys.window, before);\n',
         '',
         'failed decryptions are counted',
       ],
@@ -243,8 +243,8 @@ export const exchangeMutants: readonly Mutant[] = [
     ['test/gateway/slots.test.ts'],
     [
       [
-        "if (!request.reservation.takeSlot()) return new Refusal('overloaded');\n",
-        '',
+        "const { reservation, stats } = reply.request;\n  if (!reservation.takeSlot()) return new Refusal('overloaded');\n",
+        'const { stats } = reply.request;\n',
         'a request that is sent has a slot',
       ],
     ],

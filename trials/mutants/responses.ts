@@ -64,7 +64,7 @@ export const responseMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/sealed-response.ts',
     ['test/gateway/sealed-response.test.ts', 'test/gateway/slots.test.ts'],
-    [[' && request.reservation.hold(contentLength);', ';', 'a response that is held is charged']],
+    [[' && reservation.hold(contentLength);', ';', 'a response that is held is charged']],
   ),
   ...mutantsOf(
     'src/gateway/sealed-response.ts',
