@@ -33,7 +33,7 @@ function issued(expiresAt?: number): { account: StoredAccount; id: string } {
 }
 
 describe('a new account', () => {
-  test('is active and has nothing', () => {
+  test('is active, without keys or encryption', () => {
     expect(plain).toEqual({ id: 'acme', name: 'Acme', active: true, keys: [], encryption: {} });
   });
 
@@ -43,7 +43,7 @@ describe('a new account', () => {
 });
 
 describe('an issued key', () => {
-  test('is stored by its hash only', () => {
+  test('is stored as its hash only', () => {
     const { account, key, secret } = issueKey(plain, { environment: 'test', kind: 'secret', expiresAt: 7 }, now);
     expect(secret).toMatch(/^sk_test_/);
     expect(hasChecksum(secret)).toBe(true);
@@ -54,7 +54,7 @@ describe('an issued key', () => {
 });
 
 describe('rotating a key', () => {
-  test('issues one of the same kind and lets the old one live for the overlap', () => {
+  test('issues a key of the same kind and keeps the old one valid for the overlap', () => {
     const { account, id } = issued();
     const rotated = rotateKey(account, id, 1_000, now + 5);
     expect(rotated.oldEndsAt).toBe(now + 1_005);
@@ -65,18 +65,18 @@ describe('rotating a key', () => {
     expect(rotated.key.createdAt).toBe(now + 5);
   });
 
-  test('gives the successor the lifetime of the old one, whose own it does not prolong', () => {
+  test('gives the new key the lifetime of the old one, and never extends the old one', () => {
     const { account, id } = issued(now + 100);
     const rotated = rotateKey(account, id, 1_000, now + 50);
     expect(rotated.account.keys.map(({ expiresAt }) => expiresAt)).toEqual([now + 100, now + 150]);
   });
 
-  test('without overlap ends the old one at once', () => {
+  test('without an overlap ends the old key at once', () => {
     const { account, id } = issued();
     expect(rotateKey(account, id, 0, now).account.keys[0]?.expiresAt).toBe(now);
   });
 
-  test('gives each key one successor of its own', () => {
+  test('allows each key one successor', () => {
     const { account: one, id } = issued();
     const { account: both, key: other } = issueKey(
       one,
@@ -88,7 +88,7 @@ describe('rotating a key', () => {
     expect(rotateKey(rotated.account, other.id, 1_000, now).key.id).not.toBe(rotated.key.id);
   });
 
-  test('is refused for a key that is unknown, expired or revoked', () => {
+  test('is refused if the key is unknown, expired or revoked', () => {
     const { account, id } = issued(now + 100);
     expect(() => rotateKey(account, 'other', 0, now)).toThrow(refusal('key_unknown'));
     expect(rotateKey(account, id, 0, now + 99).account.keys).toHaveLength(2);
@@ -98,12 +98,12 @@ describe('rotating a key', () => {
 });
 
 describe('revoking a key', () => {
-  test('ends it at once, expired or not', () => {
+  test('ends the key at once, even if it has expired', () => {
     const { account, id } = issued(now - 1);
     expect(revokeKey(account, id, now).keys[0]?.revokedAt).toBe(now);
   });
 
-  test('is refused twice, and for a key that is unknown', () => {
+  test('is refused if the key is revoked or unknown', () => {
     const { account, id } = issued();
     expect(() => revokeKey(revokeKey(account, id, now), id, now)).toThrow(refusal('key_revoked'));
     expect(() => revokeKey(account, 'other', now)).toThrow(refusal('key_unknown'));
@@ -111,7 +111,7 @@ describe('revoking a key', () => {
 });
 
 describe('enabling encryption', () => {
-  test('makes a key of 32 characters and an IV of 16, both valid base64', () => {
+  test('creates a key of 32 characters and an IV of 16, both valid base64', () => {
     const { account, credentials } = enableEncryption(plain, 'test', usual, now, clear);
     expect(credentials.key).toMatch(/^[A-Za-z0-9+/]{32}$/);
     expect(credentials.iv).toMatch(/^[A-Za-z0-9+/]{16}$/);
@@ -125,7 +125,7 @@ describe('enabling encryption', () => {
     });
   });
 
-  test('wraps them if there is a master key', () => {
+  test('wraps the credentials if there is a master key', () => {
     const { account, credentials } = enableEncryption(plain, 'live', usual, now, wrapping);
     const stored = account.encryption.live?.credentials as StoredCredentials;
     for (const text of Object.values(credentials)) expect(JSON.stringify(account)).not.toContain(text);
@@ -135,26 +135,26 @@ describe('enabling encryption', () => {
 
   const enabled = enableEncryption(plain, 'test', { ...usual, encoding: 'base64' }, now, clear).account;
 
-  test('is refused if it is enabled, unless they are to be replaced', () => {
+  test('is refused if encryption is enabled, unless replacing is requested', () => {
     expect(() => enableEncryption(enabled, 'test', usual, now, clear)).toThrow(refusal('encryption_enabled'));
     const replaced = enableEncryption(enabled, 'test', { ...usual, replace: true }, now, clear).account;
     expect(replaced.encryption.test?.credentials?.key).not.toBe(enabled.encryption.test?.credentials?.key);
     expect(replaced.encryption.test).toMatchObject({ encoding: 'base64', previous: undefined });
   });
 
-  test('leaves the other environment alone', () => {
+  test('does not touch the other environment', () => {
     const both = enableEncryption(enabled, 'live', usual, now, clear).account;
     expect(both.encryption.test).toBe(enabled.encryption.test);
   });
 
-  test('accepts the credentials before for the time of a grace', () => {
+  test('with a grace keeps accepting the replaced credentials until it ends', () => {
     const options = { ...usual, grace: 500, replace: true };
     const { previous } = enableEncryption(enabled, 'test', options, now, clear).account.encryption.test ?? {};
     const before = { ...enabled.encryption.test?.credentials, createdAt: undefined };
     expect(previous).toEqual({ credentials: before, until: now + 500, lastUsedAt: undefined });
   });
 
-  test('accepts plaintext during a grace if nothing was encrypted before', () => {
+  test('with a grace accepts plaintext if encryption was disabled before', () => {
     const options = { ...usual, grace: 500 };
     const plaintext = { credentials: undefined, until: now + 500, lastUsedAt: undefined };
     expect(enableEncryption(plain, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
@@ -167,7 +167,7 @@ describe('enabling encryption', () => {
     expect(again.account.encryption.test?.previous).toEqual(plaintext);
   });
 
-  test('is refused if test would get the key of live', () => {
+  test('is refused if test would accept the key of live', () => {
     const shared = enabled.encryption.test as StoredEncryption;
     const account: StoredAccount = { ...enabled, encryption: { test: shared, live: shared } };
     expect(() => refuseEqual(account, clear)).toThrow(refusal('credentials_equal'));
@@ -180,7 +180,7 @@ describe('enabling encryption', () => {
 describe('the end of a grace', () => {
   const running = enableEncryption(plain, 'test', { ...usual, grace: 500 }, now, clear).account;
 
-  test('may be put anywhere from a moment ahead to a year', () => {
+  test('can be set from one millisecond to one year ahead', () => {
     const year = 365 * 86_400_000;
     for (const until of [now + 1, now + year]) {
       expect(changeGrace(running, 'test', until, now).encryption.test?.previous?.until).toBe(until);
@@ -190,7 +190,7 @@ describe('the end of a grace', () => {
     }
   });
 
-  test('is not put off once it has come', () => {
+  test('cannot be moved after it has passed', () => {
     expect(() => changeGrace(running, 'test', now + 1_000, now + 499)).not.toThrow();
     expect(() => changeGrace(running, 'test', now + 1_000, now + 500)).toThrow(refusal('grace_not_running'));
     expect(() => changeGrace(plain, 'test', now + 1_000, now)).toThrow(refusal('grace_not_running'));
@@ -200,7 +200,7 @@ describe('the end of a grace', () => {
 describe('disabling encryption', () => {
   const enabled = enableEncryption(plain, 'test', { ...usual, encoding: 'base64', grace: 9 }, now, clear).account;
 
-  test('forgets the credentials and remembers the encoding', () => {
+  test('removes the credentials and keeps the encoding', () => {
     const off = disableEncryption(enabled, 'test', undefined, now);
     expect(off.encryption.test).toEqual({
       enabled: false,
@@ -211,7 +211,7 @@ describe('disabling encryption', () => {
     expect(enableEncryption(off, 'test', usual, now, clear).account.encryption.test?.encoding).toBe('base64');
   });
 
-  test('with a grace keeps the credentials as previous ones until it ends', () => {
+  test('with a grace keeps the credentials as previous ones until the grace ends', () => {
     const before = enableEncryption(plain, 'test', usual, now, clear).account;
     const off = disableEncryption(before, 'test', 500, now);
     const credentials = { ...before.encryption.test?.credentials, createdAt: undefined };
@@ -222,13 +222,13 @@ describe('disabling encryption', () => {
     expect(changeGrace(off, 'test', undefined, now).encryption.test?.previous).toBeUndefined();
   });
 
-  test('with a grace is refused during another one', () => {
+  test('with a grace is refused during another grace', () => {
     expect(() => disableEncryption(enabled, 'test', 500, now + 8)).toThrow(refusal('grace_running'));
     expect(() => disableEncryption(enabled, 'test', 500, now + 9)).not.toThrow();
     expect(() => disableEncryption(enabled, 'test', undefined, now)).not.toThrow();
   });
 
-  test('is refused if it is not enabled', () => {
+  test('is refused if encryption is not enabled', () => {
     expect(() => disableEncryption(plain, 'test', undefined, now)).toThrow(refusal('encryption_disabled'));
     expect(() => disableEncryption(enabled, 'live', undefined, now)).toThrow(refusal('encryption_disabled'));
     expect(() => disableEncryption(disableEncryption(enabled, 'test', undefined, now), 'test', undefined, now)).toThrow(
@@ -237,7 +237,7 @@ describe('disabling encryption', () => {
   });
 });
 
-test('rewrapping covers all credentials, previous ones included, and keeps their values', () => {
+test('rewrapping covers current and previous credentials, and keeps their values', () => {
   const first = enableEncryption(plain, 'test', usual, now, wrapping).account;
   const rotated = enableEncryption(first, 'test', { ...usual, grace: 9, replace: true }, now, wrapping).account;
   const both = enableEncryption(rotated, 'live', usual, now, wrapping).account;

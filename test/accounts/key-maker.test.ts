@@ -12,18 +12,18 @@ import { hasChecksum, makeApiKey, makeKeyId } from '../../src/accounts/key-maker
 
 const combinations = environmentNames.flatMap((environment) => keyKinds.map((kind) => [environment, kind] as const));
 
-test.each(combinations)('a key for %s and %s is well formed and says so', (environment, kind) => {
+test.each(combinations)('a key for %s and %s is well formed and has its prefix', (environment, kind) => {
   const key = makeApiKey(environment, kind);
   expect(isWellFormed(key)).toBe(true);
   expect(environmentOf(prefixOf(key))).toBe(environment);
   expect(kindOf(prefixOf(key))).toBe(kind);
 });
 
-test('a key has 32 random base62 characters and 6 of checksum behind its prefix', () => {
+test('a key has 32 random base62 characters and a checksum of 6 after its prefix', () => {
   expect(makeApiKey('test', 'secret')).toMatch(/^sk_test_[0-9A-Za-z]{38}$/);
 });
 
-test('the checksum is CRC-32 of all before it, in base62 with leading zeros', () => {
+test('the checksum is the CRC-32 of everything before it, in base62 with leading zeros', () => {
   const digits = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
   for (let i = 0; i < 100; i++) {
     const key = makeApiKey('live', 'secret');
@@ -35,7 +35,7 @@ test('the checksum is CRC-32 of all before it, in base62 with leading zeros', ()
   }
 });
 
-test('no two keys and no two ids are alike, and every character occurs', () => {
+test('keys and ids are unique, and use every character', () => {
   const keys = Array.from({ length: 2_000 }, () => makeApiKey('test', 'secret').slice(8, -6));
   expect(new Set(keys).size).toBe(keys.length);
   expect(new Set(keys.join('')).size).toBe(62);
@@ -43,21 +43,21 @@ test('no two keys and no two ids are alike, and every character occurs', () => {
   expect(makeKeyId()).toMatch(/^key_[0-9A-Za-z]{16}$/);
 });
 
-describe('a mistyped key is recognised', () => {
+describe('the checksum', () => {
   const key = makeApiKey('test', 'secret');
 
-  test('a right one is not', () => {
+  test('of an unchanged key is valid', () => {
     expect(hasChecksum(key)).toBe(true);
   });
 
-  test('whichever character was replaced', () => {
+  test('fails if any one character is replaced', () => {
     for (let i = 0; i < key.length; i++) {
       const other = key[i] === 'x' ? 'y' : 'x';
       expect(hasChecksum(key.slice(0, i) + other + key.slice(i + 1))).toBe(false);
     }
   });
 
-  test('if two neighbours were swapped, or one was lost', () => {
+  test('fails if two neighbouring characters are swapped or one is missing', () => {
     for (let i = 0; i + 1 < key.length; i++) {
       const swapped = key.slice(0, i) + key.charAt(i + 1) + key.charAt(i) + key.slice(i + 2);
       if (swapped !== key) expect(hasChecksum(swapped)).toBe(false);

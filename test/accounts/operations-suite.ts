@@ -50,7 +50,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
   }
 
   describe(`operations ${name}`, () => {
-    test('an account is added once, shown, listed and switched', async () => {
+    test('an account is added once, shown, listed, deactivated and activated', async () => {
       const { operations, trail } = await open();
       const acme = await operations.add('acme', 'Acme Stores', request);
       expect(acme).toMatchObject({ id: 'acme', name: 'Acme Stores', active: true, keys: [] });
@@ -84,7 +84,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       ]);
     });
 
-    test('an unknown account is refused by every operation', async () => {
+    test('every operation refuses an unknown account', async () => {
       const { operations, trail } = await open();
       await Promise.all(
         [
@@ -132,7 +132,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       expect(JSON.stringify(trail)).not.toContain(key);
     });
 
-    test('a key is rotated with an overlap, and its state follows the clock', async () => {
+    test('a key is rotated with an overlap, and expires when it ends', async () => {
       const fixture = await withAcme();
       const { operations, trail } = fixture;
       const old = await operations.issueKey('acme', secretKey, request);
@@ -161,7 +161,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       await refused(operations.rotateKey('acme', id, 0, request), 'key_revoked');
     });
 
-    test('a key that was revoked by a clock that is ahead is revoked for all others', async () => {
+    test('a key revoked by a clock that is ahead is revoked for all clocks', async () => {
       const fixture = await withAcme();
       const { id } = await fixture.operations.issueKey('acme', secretKey, request);
       fixture.now += 120_000;
@@ -171,7 +171,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       await refused(fixture.operations.rotateKey('acme', id, 0, request), 'key_revoked');
     });
 
-    test('a second change during a grace does not forget what merchants still use', async () => {
+    test('encryption cannot be replaced during a grace, so that the previous credentials stay accepted', async () => {
       const fixture = await withAcme();
       const { operations, store } = fixture;
       const graceful = { ...usual, grace: day, replace: true };
@@ -232,7 +232,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       ]);
     });
 
-    test('encryption is disabled with a grace, which is shown and stays with the account', async () => {
+    test('encryption is disabled with a grace, which is shown and stored with the account', async () => {
       const fixture = await withAcme();
       const { operations, store, trail } = fixture;
       const { key } = await operations.enableEncryption('acme', 'test', { ...usual, encoding: 'base64' }, request);
@@ -256,7 +256,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       expect((await operations.showEncryption('acme', 'test')).previous).toBeNull();
     });
 
-    test('a repeated request makes nothing, and shows all but the secret', async () => {
+    test('a repeated request changes nothing, and its response lacks the secret', async () => {
       const { operations, trail } = await withAcme();
       const { key, ...issued } = await operations.issueKey('acme', secretKey, once);
       expect(key).toBeDefined();
@@ -272,7 +272,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       expect(trail).toHaveLength(2);
     });
 
-    test('another master key seals everything anew', async () => {
+    test('a rekey wraps all credentials with the new master key', async () => {
       const { operations, store, trail } = await withAcme();
       await operations.add('globex', 'Globex', request);
       const { key } = await operations.enableEncryption('acme', 'live', usual, request);

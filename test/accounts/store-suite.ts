@@ -39,7 +39,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect((await all(other)).map(({ id }) => id)).toEqual(['empty', 'full', 'off']);
     });
 
-    test('replaces accounts in whole', async () => {
+    test('replaces an account as a whole', async () => {
       const store = (await makeStorage()).open();
       await put(store, full);
       const { live, test: before } = full.encryption;
@@ -59,7 +59,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(await store.read('full')).toEqual({ ...after, encryption: {} });
     });
 
-    test('lists by id, as bytes, from behind any id, and may be left early', async () => {
+    test('lists accounts by the bytes of their ids, from any id on, and can be stopped early', async () => {
       const store = (await makeStorage()).open();
       const ids = ['b', 'a-1', 'a.1', 'a', 'B', '_', '0', 'a1', 'aa', 'A'];
       await put(store, ...ids.map(accountOf));
@@ -83,7 +83,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(await store.findByKey('')).toBeUndefined();
     });
 
-    test('lists the accounts whose id or name contains a text, taken as it is', async () => {
+    test('lists the accounts whose id or name contains a text, taken literally', async () => {
       const store = (await makeStorage()).open();
       const named = (id: string, name: string): StoredAccount => ({ ...accountOf(id), name });
       await put(store, named('acme', 'Acme Stores'), named('b_1', '100% Wool'), named('b-1', String.raw`C:\Wool`));
@@ -98,7 +98,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(await found("' OR true --")).toEqual([]);
     });
 
-    test('lists the accounts to which one of the conditions applies, to the millisecond', async () => {
+    test('lists the accounts that meet one of the conditions, exact to the millisecond', async () => {
       const store = (await makeStorage()).open();
       const day = 86_400_000;
       const keyed = (id: string, more: Partial<StoredKey>): StoredAccount => {
@@ -147,7 +147,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(await ids(store, undefined, { anyOf: ['unused'], search: 'IDLE', now: at })).toEqual(['key-idle']);
     });
 
-    test('passes a decision the accounts that were asked for, and no others', async () => {
+    test('passes only the requested accounts to a decision', async () => {
       const store = (await makeStorage()).open();
       await put(store, accountOf('a'), accountOf('b'));
       const changed = await store.change(['b', 'c'], (found) => ({
@@ -158,7 +158,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(changed).toEqual({ outcome: 'changed', result: [accountOf('b')] });
     });
 
-    test('changes nothing if the decision throws, and rethrows', async () => {
+    test('changes nothing if the decision throws, and rethrows the error', async () => {
       const store = (await makeStorage()).open();
       await put(store, accountOf('a'));
       const refusal = new AccountsError('account_exists', 'there');
@@ -169,7 +169,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect(await all(store)).toEqual([accountOf('a')]);
     });
 
-    test('loses no change of many at once to one account', async () => {
+    test('loses none of many concurrent changes to one account', async () => {
       const storage = await makeStorage();
       const stores = [storage.open(), storage.open()];
       await put(stores[0] as Store, accountOf('a'));
@@ -177,7 +177,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       expect((await stores[0]?.read('a'))?.keys).toHaveLength(10);
     });
 
-    test('loses no change of many at once to several accounts, in whatever order they are named', async () => {
+    test('loses none of many concurrent changes to several accounts, in whatever order they are named', async () => {
       const storage = await makeStorage();
       const stores = [storage.open(), storage.open()];
       await put(stores[0] as Store, accountOf('a'), accountOf('b'));
@@ -193,7 +193,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       for (const { keys } of await all(stores[1] as Store)) expect(keys).toHaveLength(8);
     });
 
-    test('lets one of two add an account', async () => {
+    test('lets one of two concurrent callers add an account', async () => {
       const storage = await makeStorage();
       const add = (store: Store): Promise<unknown> =>
         store.change(['a'], (found) => ({
@@ -211,7 +211,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
     test.each([
       ['the id', { id: 'key-1', hash: 'b'.repeat(64) }],
       ['the hash', { id: 'key-2', hash: 'a'.repeat(64) }],
-    ])('refuses a key that shares %s with one of another account', async (_, same) => {
+    ])('refuses a key that shares %s with a key of another account', async (_, same) => {
       const store = (await makeStorage()).open();
       const owner = { ...accountOf('a'), keys: [key('key-1', 'a'.repeat(64))] };
       await put(store, owner);
@@ -226,7 +226,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
     describe('with an idempotency key', () => {
       const once = { key: 'one', request: 'f'.repeat(64) };
 
-      test('makes a change once, and answers repeats with its receipt, through any connection', async () => {
+      test('makes a change once, and returns its receipt to repeats, through any connection', async () => {
         const storage = await makeStorage();
         const store = storage.open();
         await put(store, accountOf('a'));
@@ -238,7 +238,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect((await store.read('a'))?.keys).toHaveLength(2);
       });
 
-      test('makes a change once if it is requested several times at once', async () => {
+      test('makes a change once if it is requested several times concurrently', async () => {
         const storage = await makeStorage();
         const store = storage.open();
         await put(store, accountOf('a'));
@@ -247,7 +247,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect((await store.read('a'))?.keys).toHaveLength(1);
       });
 
-      test('refuses another request under the same key', async () => {
+      test('refuses another request with the same key', async () => {
         const store = (await makeStorage()).open();
         await put(store, accountOf('a'));
         await issue(store, 'a', once);
@@ -256,7 +256,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect((await store.read('a'))?.keys).toHaveLength(1);
       });
 
-      test('keeps no receipt of a change that failed', async () => {
+      test('keeps no receipt of a failed change', async () => {
         const store = (await makeStorage()).open();
         await expect(issue(store, 'a', once)).rejects.toMatchObject({ code: 'account_unknown' });
         await put(store, accountOf('a'));
@@ -282,7 +282,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       const write = (store: Store, id: string, ...made: readonly AuditEvent[]): Promise<unknown> =>
         store.change([id], () => ({ accounts: [accountOf(id)], events: made, result: undefined }));
 
-      test('has every change, the oldest first, through any connection', async () => {
+      test('contains every change, the oldest first, through any connection', async () => {
         const storage = await makeStorage();
         const store = storage.open();
         expect(await events(store)).toEqual([]);
@@ -295,7 +295,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect(await events(store, { account: 'b', since: at + 1 })).toEqual([]);
       });
 
-      test('has nothing of a change that was not made', async () => {
+      test('contains nothing about a change that was not made', async () => {
         const store = (await makeStorage()).open();
         const taken = { ...accountOf('a'), keys: [key('key-1', 'a'.repeat(64))] };
         await store.change(['a'], () => ({ accounts: [taken], events: [eventAt(at, 'a')], result: undefined }));
@@ -307,7 +307,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect(await events(store)).toEqual([eventAt(at, 'a')]);
       });
 
-      test('records the number of accounts with a change of all', async () => {
+      test('records a change of all accounts with their number', async () => {
         const store = (await makeStorage()).open();
         await put(store, ...accounts);
         const master: AuditEvent = {
@@ -322,8 +322,8 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       });
     });
 
-    describe('as a whole', () => {
-      test('is rewritten, and says how many accounts are different', async () => {
+    describe('a rewrite of all accounts', () => {
+      test('returns the number of accounts that changed', async () => {
         const store = (await makeStorage()).open();
         await put(store, ...accounts);
         const count = await store.changeAll(
@@ -334,7 +334,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect((await all(store)).map(({ name }) => name)).toEqual(['New Empty', 'New Full', 'Off']);
       });
 
-      test('stays as it is if one account cannot be rewritten', async () => {
+      test('changes nothing if one account cannot be rewritten', async () => {
         const store = (await makeStorage()).open();
         await put(store, ...accounts);
         const rewrite = (account: StoredAccount): StoredAccount => {

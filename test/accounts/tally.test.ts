@@ -25,7 +25,7 @@ function credentialCounts(...accounts: readonly Account[]): string[] {
 
 const key = (prefix: string): string => `${prefix}${'x'.repeat(16)}`;
 
-test('without accounts every series is zero, so that none comes and goes', () => {
+test('without accounts every series is zero, so that the set of series is constant', () => {
   const { accounts, apiKeys, expiring, credentials } = tallyOf([], now);
   expect([...accounts]).toEqual([
     ['none', 0],
@@ -48,7 +48,7 @@ test('without accounts every series is zero, so that none comes and goes', () =>
   );
 });
 
-test('accounts count by the environments in which they encrypt, inactive ones too', () => {
+test('an account counts in each environment in which it encrypts, even if it is inactive', () => {
   const test = encryptionOf(acmeTest);
   const live = encryptionOf(acmeLive);
   const accounts = [{}, {}, {}, { test }, { test }, { live }, { test, live }].map((encryption) =>
@@ -76,7 +76,7 @@ describe('an API key', () => {
     [due + 1, 'current'],
     [due, 'due'],
     [due - 1, 'due'],
-  ])('that was made at %i is %s', (createdAt, rotation) => {
+  ])('created at %i is %s', (createdAt, rotation) => {
     expect(keyCounts(apiKey(key('sk_test_'), { createdAt }))).toEqual([`test secret ${rotation} 1`]);
   });
 
@@ -87,12 +87,12 @@ describe('an API key', () => {
     expect(until(now - 1)).toEqual([]);
   });
 
-  test.each([now - 1, now, now + 1])('does not count once it is revoked, though the date be %i', (revokedAt) => {
+  test.each([now - 1, now, now + 1])('does not count once it is revoked, even if revoked at %i', (revokedAt) => {
     expect(keyCounts(apiKey(key('sk_test_'), { createdAt: now, revokedAt }))).toEqual([]);
   });
 });
 
-describe('an API key that expires', () => {
+describe('an API key with an expiry', () => {
   const notice = 30 * day;
   function expiringOf(...keys: Account['keys']): object[] {
     return tallyOf([account({ keys })], now).expiring.filter(({ next }) => next !== Infinity);
@@ -104,15 +104,15 @@ describe('an API key that expires', () => {
     [now + 1, [{ ...labels, count: 1, next: now + 1 }]],
     [now + notice, [{ ...labels, count: 1, next: now + notice }]],
     [now + notice + 1, [{ ...labels, count: 0, next: now + notice + 1 }]],
-  ])('counts as expiring for its last 30 days: %i', (expiresAt, counted) => {
+  ])('counts as expiring in its last 30 days: %i', (expiresAt, counted) => {
     expect(expiringOf(apiKey(key('sk_live_'), { expiresAt }))).toEqual(counted);
   });
 
-  test('does not count when it is revoked', () => {
+  test('does not count as expiring if it is revoked', () => {
     expect(expiringOf(apiKey(key('sk_live_'), { expiresAt: now + 1, revokedAt: now }))).toEqual([]);
   });
 
-  test('counts by its environment and kind, with the next expiry', () => {
+  test('counts as expiring by its environment and kind, with the next expiry', () => {
     const keys = [5, 3, 4].map((days) => apiKey(key('sk_live_'), { expiresAt: now + days * day }));
     expect(expiringOf(...keys, apiKey(key('pk_test_'), { expiresAt: now + 99 * day }))).toEqual([
       { environment: 'test', kind: 'public', count: 0, next: now + 99 * day },
@@ -126,12 +126,12 @@ describe('credentials', () => {
     [due + 1, 'current'],
     [due, 'due'],
     [undefined, 'current'],
-  ])('that were made at %s are %s', (createdAt, rotation) => {
+  ])('created at %s are %s', (createdAt, rotation) => {
     const encryption = { live: encryptionOf(acmeLive, { createdAt }) };
     expect(credentialCounts(account({ encryption }))).toEqual([`live ${rotation} 1`]);
   });
 
-  test('count in each environment, and previous ones do not', () => {
+  test('count in each environment, previous ones do not', () => {
     const grace = { previous: encryptionOf(acmeLive).current, until: now + day };
     const encryption = { test: encryptionOf(acmeTest, { grace }), live: encryptionOf(acmeLive, { createdAt: due }) };
     expect(credentialCounts(account({ encryption }), account({ encryption }))).toEqual([

@@ -21,7 +21,7 @@ function withKey(change: object): Account {
 describe('an account in memory', () => {
   const on = enabledOf(held.encryption.test);
 
-  test('is in force as it is, even as a copy', () => {
+  test('is served if it is equal, even as a copy', () => {
     const copy = { ...held, encryption: { test: encryptionOf(acmeTest, { grace: { ...grace } }) } };
     expect(memoryDirectory([acme]).serves(copy)).toBe(false);
     expect(memoryDirectory([copy]).serves(held)).toBe(true);
@@ -44,18 +44,18 @@ describe('an account in memory', () => {
     ['accepts plaintext in its grace', withTest({ ...on, grace: { ...grace, previous: undefined } })],
     ['accepts other credentials in its grace', withTest({ ...on, grace: { ...grace, previous: codecOf(acmeTest) } })],
     ['is ending its encryption', withTest({ kind: 'ending', previous: codecOf(acmeTest), until: 1_000 })],
-  ])('is not in force as one that %s', (_, account) => {
+  ])('is not served by one that %s', (_, account) => {
     expect(memoryDirectory([held]).serves(account)).toBe(false);
   });
 });
 
-describe('waiting for an account to be in force', () => {
+describe('waiting until an account is served', () => {
   const stored = (name: string): StoredAccount => ({ id: 'a', name, active: true, keys: [], encryption: {} });
   const directory = memoryDirectory([{ ...stored('now'), encryption: {} }]);
   const waitWith = (stored: () => Promise<StoredAccount | undefined>, patience: number): Promise<boolean> =>
     untilServed('a', { operations: { stored }, vault: new Vault([]), directory: () => directory }, patience);
 
-  test('ends when a later change of it is in force', async () => {
+  test('ends when a later version of it is served', async () => {
     let name = 'before';
     const read = async (): Promise<StoredAccount> => {
       const account = stored(name);
@@ -70,7 +70,7 @@ describe('waiting for an account to be in force', () => {
     ['has another version', async () => stored('later')],
     ['has it no longer', async () => undefined],
     ['cannot be read', () => Promise.reject(new AccountsError('store_invalid', 'broken'))],
-  ])('ends without it if the store %s', async (_, read) => {
+  ])('gives up if the store %s', async (_, read) => {
     expect(await waitWith(read, 50)).toBe(false);
   });
 });

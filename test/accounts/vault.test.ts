@@ -22,7 +22,7 @@ describe('master keys', () => {
     expect(parseMasterKeys(written)?.map((key) => key.export().toString('hex'))).toEqual([hex]);
   });
 
-  test('may be several, one a line', () => {
+  test('may be several, one per line', () => {
     const keys = parseMasterKeys(` ${base64}\r\n\n  ${otherHex}\n`);
     expect(keys?.map((key) => key.export().toString('hex'))).toEqual([hex, otherHex]);
   });
@@ -35,7 +35,7 @@ describe('master keys', () => {
     ['65 digits', `${hex}0`],
     ['base64 without padding', base64.replace('=', '')],
     ['a second line that is none', `${hex}\nx`],
-  ])('are not %s', (_, written) => {
+  ])('may not be %s', (_, written) => {
     expect(parseMasterKeys(written)).toBeUndefined();
   });
 });
@@ -44,14 +44,14 @@ describe('a wrapped text', () => {
   const vault = vaultOf(hex);
   const sealed = vault.wrap(text, place);
 
-  test('is unwrapped in its own place, and is different each time', () => {
+  test('is unwrapped for its own place, and differs each time', () => {
     expect(sealed).toMatch(/^sealed:v1:[A-Za-z0-9_-]+$/);
     expect(isWrapped(sealed)).toBe(true);
     expect(vault.unwrap(sealed, place)).toBe(text);
     expect(vault.wrap(text, place)).not.toBe(sealed);
   });
 
-  test('is nonce, AES-256-GCM ciphertext and tag over the place', () => {
+  test('is a nonce, AES-256-GCM ciphertext and a tag, with the place as additional data', () => {
     const bytes = Buffer.from(sealed.slice('sealed:v1:'.length), 'base64url');
     const cipher = createDecipheriv('aes-256-gcm', Buffer.from(hex, 'hex'), bytes.subarray(0, 12));
     cipher.setAAD(Buffer.from('envelope-sidecar\0v1\0acme\0test\0key'));
@@ -63,25 +63,25 @@ describe('a wrapped text', () => {
     ['for another account', { account: 'acme2' }],
     ['in another environment', { environment: 'live' }],
     ['as another member', { member: 'iv' }],
-  ])('does not open %s', (_, elsewhere) => {
+  ])('is refused %s', (_, elsewhere) => {
     expect(() => vault.unwrap(sealed, { ...place, ...elsewhere })).toThrow(
       expect.objectContaining({ code: 'master_key_wrong' }),
     );
   });
 
-  test('does not open with another master key', () => {
+  test('is refused with another master key', () => {
     expect(() => vaultOf(otherHex).unwrap(sealed, place)).toThrow(
       'the sealed key of account acme in test does not open: it was sealed with another master key, or for another account, environment or member',
     );
   });
 
-  test('does not open without a master key', () => {
+  test('is refused without a master key', () => {
     expect(() => vaultOf().unwrap(sealed, place)).toThrow(
       'the sealed key of account acme in test needs the master key: set accounts.masterKey',
     );
   });
 
-  test('is not unwrapped if a bit was changed, or some of it is missing', () => {
+  test('is refused if a bit was changed or a part is missing', () => {
     const bytes = Buffer.from(sealed.slice('sealed:v1:'.length), 'base64url');
     for (let i = 0; i < bytes.length; i++) {
       const damaged = Buffer.from(bytes);
@@ -93,19 +93,19 @@ describe('a wrapped text', () => {
   });
 });
 
-test.each(['!', ' ', '=', '\n'])('a sealed text does not open with %j behind it', (more) => {
+test.each(['!', ' ', '=', '\n'])('a wrapped text followed by %j is refused', (more) => {
   const vault = vaultOf(hex);
   expect(() => vault.unwrap(vault.wrap(text, place) + more, place)).toThrow('does not open');
 });
 
-test('of several master keys the first one seals and each one opens', () => {
+test('the first of several master keys wraps, and each of them unwraps', () => {
   const wrappedBefore = vaultOf(hex).wrap(text, place);
   const both = vaultOf(otherHex, hex);
   expect(both.unwrap(wrappedBefore, place)).toBe(text);
   expect(vaultOf(otherHex).unwrap(both.wrap(text, place), place)).toBe(text);
 });
 
-test('without a master key texts stay in the clear, and such texts are read by any vault', () => {
+test('without a master key texts stay in the clear, and every vault reads such texts', () => {
   expect(vaultOf().wrap(text, place)).toBe(text);
   expect(vaultOf(hex).unwrap(text, place)).toBe(text);
 });
@@ -118,7 +118,7 @@ test('a text is current if it is wrapped with the first master key', () => {
   expect(one.isCurrent(wrapped, { ...place, member: 'iv' })).toBe(false);
 });
 
-test('a vault says whether it holds the master key of another one', () => {
+test('a vault knows whether it has the master key of another vault', () => {
   const both = vaultOf(otherHex, hex);
   expect([otherHex, hex, '00'.repeat(32)].map((key) => both.holds(vaultOf(key)))).toEqual(['first', 'other', 'none']);
   expect([both.holds(vaultOf()), vaultOf().holds(both)]).toEqual(['none', 'none']);

@@ -32,17 +32,17 @@ describe('the admin listener', () => {
     ['POST /livez', 404, 'not found\n'],
     ['DELETE /metrics', 404, 'not found\n'],
     ['GET /drain', 404, 'not found\n'],
-  ])('answers %s with %d', async (line, status, body) => {
+  ])('responds to %s with %d', async (line, status, body) => {
     const sidecar = await start();
     expect(await ask(sidecar, line)).toEqual([status, body]);
   });
 
-  test('is ready whether or not the upstream is there', async () => {
+  test('is ready whether or not the upstream is reachable', async () => {
     const sidecar = await startSidecar(configOf('http://127.0.0.1:9'));
     expect(await ask(sidecar, 'GET /readyz')).toEqual([200, 'ready\n']);
   });
 
-  test('does not serve the admin paths to merchants', async () => {
+  test('does not share its paths with the listener for merchants', async () => {
     const sidecar = await start();
     for (const line of ['GET /livez', 'GET /readyz', 'GET /metrics', 'POST /drain']) {
       expect((await send(sidecar, line)).status).toBe(401);
@@ -50,7 +50,7 @@ describe('the admin listener', () => {
     expect(await ask(sidecar, 'GET /readyz')).toEqual([200, 'ready\n']);
   });
 
-  test('exposes metrics in the format that Prometheus reads', async () => {
+  test('exposes metrics in the Prometheus text format', async () => {
     const sidecar = await start();
     await send(sidecar, 'GET /x', { key: keys.globex });
     const response = await fetch(`${sidecar.adminUrl}/metrics`);
@@ -68,7 +68,7 @@ describe('the admin listener', () => {
 });
 
 describe('/metrics', () => {
-  test('are rendered once, however many ask, and anew after a second', async () => {
+  test('is rendered once for any number of scrapes, and again after a second', async () => {
     const sidecar = await start();
     const render = vi.spyOn(sidecar.registry, 'metrics');
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -85,14 +85,14 @@ describe('/metrics', () => {
     expect(render).toHaveBeenCalledTimes(2);
   });
 
-  test('are rendered anew after a failure', async () => {
+  test('is rendered again after a failure', async () => {
     const sidecar = await start();
     vi.spyOn(sidecar.registry, 'metrics').mockRejectedValueOnce(new Error('unforeseen'));
     await expect(ask(sidecar, 'GET /metrics')).rejects.toThrow(/socket hang up|ECONNRESET/);
     expect((await ask(sidecar, 'GET /metrics'))[0]).toBe(200);
   });
 
-  test('are given once on a connection, which requests sent in advance end', async () => {
+  test('is sent once per connection, and requests pipelined behind it end the connection', async () => {
     const sidecar = await start();
     const client = await openConnection(sidecar.app.addresses.admin.port);
     client.send('GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n'.repeat(100));
@@ -102,7 +102,7 @@ describe('/metrics', () => {
     expect(await other.untilEnded()).toMatch(/^HTTP\/1.1 200 [^]*connection: close[^]*envelope_sidecar_build_info{/i);
   });
 
-  test('of 1,000 routes are rendered once for 100 scrapes sent in advance on each of many connections, and merchants are served', async () => {
+  test('of 1,000 routes is rendered once for 100 pipelined scrapes on each of many connections, and merchants are served', async () => {
     const routes = Array.from({ length: 1_000 }, (_, i) => route(`/r${i}`));
     const sidecar = await start({ routes });
     for (let i = 0; i < 20; i += 1) await send(sidecar, `GET /r${i}`, { key: keys.globex });
@@ -126,7 +126,7 @@ describe('/metrics', () => {
     expect(render).toHaveBeenCalledTimes(1);
   });
 
-  test('are no longer sent to a client that has not read them in its time', async () => {
+  test('is no longer sent to a client that has not read it in time', async () => {
     const sidecar = await start();
     vi.spyOn(sidecar.registry, 'metrics').mockResolvedValue('x'.repeat(64 << 20));
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
@@ -144,7 +144,7 @@ describe('/metrics', () => {
   });
 });
 
-test('a probe gets through, no matter how many connections clients hold open', async () => {
+test('a probe gets a response, no matter how many connections clients hold open', async () => {
   const sidecar = await start();
   const { port } = sidecar.app.addresses.admin;
   const idle = await Promise.all(Array.from({ length: 64 }, () => openConnection(port)));
@@ -153,8 +153,8 @@ test('a probe gets through, no matter how many connections clients hold open', a
   expect(idle.filter(({ ending }) => ending === 'open')).toHaveLength(63);
 });
 
-describe('the series', () => {
-  test('are as many as before, whatever clients send', async () => {
+describe('the number of series', () => {
+  test('does not grow, whatever clients send', async () => {
     const upstream = await startUpstream();
     const base = configOf(upstream.origin, { limits: { failedKeys: { attempts: 100_000, window: 60_000 } } });
     const environments = base.environments.map((environment) => ({ ...environment, hosts: ['sandbox.pay.example'] }));
@@ -186,7 +186,7 @@ describe('the series', () => {
     expect(before.filter((name) => name.startsWith('envelope_sidecar_requests_total'))).toHaveLength(5);
   });
 
-  test('count a client that left as 499', async () => {
+  test('counts a client that disconnects as 499', async () => {
     const upstream = await startUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -198,7 +198,7 @@ describe('the series', () => {
 });
 
 describe('POST /drain', () => {
-  test('ends readiness at once, and is answered when nothing is in flight', async () => {
+  test('ends readiness at once and responds when no request is in flight', async () => {
     let response = (): void => {};
     const upstream = await startUpstream((_seen, res) => {
       response = () => void res.end('{}');
@@ -219,7 +219,7 @@ describe('POST /drain', () => {
     expect(await ask(sidecar, 'POST /drain')).toEqual([200, 'drained\n']);
   });
 
-  test('is answered when its time is over, whatever is in flight', async () => {
+  test('responds when its time is over, even if requests are in flight', async () => {
     const upstream = await startUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { drain: 200 } }));
     const pending = send(sidecar, 'GET /slow', { key: keys.globex }).catch(() => 'broken off');
@@ -252,7 +252,7 @@ describe('POST /drain', () => {
   });
 
   test.each(['localhost', 'LocalHost:9090', '127.0.0.1:1', '127.9.9.9', '[::1]:9090'])(
-    'is taken with the token and Host %s',
+    'is accepted with the token and Host %s',
     async (Host) => {
       const { port } = (await start()).app.addresses.admin;
       expect((await send({ port }, 'POST /drain', { headers: { ...loopback, Host } })).status).toBe(200);
@@ -263,7 +263,7 @@ describe('POST /drain', () => {
     .flatMap((addresses) => addresses ?? [])
     .find(({ internal, family }) => !internal && family === 'IPv4')?.address;
 
-  test.skipIf(outside === undefined)('is not taken from outside the pod, where everything else is', async () => {
+  test.skipIf(outside === undefined)('is refused from outside the pod, while the other paths respond', async () => {
     const sidecar = await start({ admin: { host: '0.0.0.0', port: 0 } });
     const headers = { Host: 'localhost', Authorization: `Bearer ${drainToken}` };
     const from = (path: string, method: string): Promise<number> =>

@@ -20,7 +20,7 @@ describeWithPostgres('the database of the growth curves', () => {
     await database.close();
   });
 
-  test('must be empty', async () => {
+  test('is refused if it is not empty', async () => {
     const url = await postgres.createDatabase();
     const database = await AccountsDatabase.open(url);
     await database.fillTo(1);

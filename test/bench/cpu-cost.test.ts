@@ -7,7 +7,7 @@ import { freePort, Processes } from '../../bench/processes.ts';
 import { workloads } from '../../bench/workloads.ts';
 import { Folder } from '../support/folder.ts';
 
-test('the CPU time of a request is compared with the first peer, in each set of processes', async () => {
+test('the CPU time of a request is compared with the first peer within each set of processes', async () => {
   const floor = peersOf(undefined).find(({ name }) => name === 'floor');
   const workload = workloads.find(({ name }) => name === 'envelope-350');
   if (floor === undefined || workload === undefined) throw new Error('no peer or no workload');

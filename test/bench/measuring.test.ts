@@ -13,7 +13,7 @@ import { percentile, spreadOf } from '../../bench/statistics.ts';
 import { workloads } from '../../bench/workloads.ts';
 import { Folder } from '../support/folder.ts';
 
-describe('CPU time', () => {
+describe('the CPU time', () => {
   const burn = (milliseconds: number): string =>
     `while (process.cpuUsage().user + process.cpuUsage().system < ${milliseconds * 1_000}); console.log('done');`;
 
@@ -23,7 +23,7 @@ describe('CPU time', () => {
       'of a process below it',
       ['sh', '-c', `"$0" --eval "$1" & wait`, process.execPath, `${burn(300)} setInterval(() => {}, 1000)`],
     ],
-  ])('is counted: that %s', async (_where, [command = '', ...args]) => {
+  ])('%s is counted', async (_where, [command = '', ...args]) => {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'], detached: true });
     onTestFinished(() => void process.kill(-(child.pid ?? 0), 'SIGKILL'));
     await once(child.stdout, 'data');
@@ -34,12 +34,12 @@ describe('CPU time', () => {
     expect(peakMemory(pid)).toBeGreaterThanOrEqual(resident);
   });
 
-  test('of a process that is over is none', () => {
+  test('of a process that has ended is zero', () => {
     expect(cpuSeconds(2 ** 30)).toBe(0);
   });
 });
 
-test('a stall is charged with every request that had to wait for it', async () => {
+test('a stall adds to the latency of every request that had to wait for it', async () => {
   // The server answers at once, but nothing between the 500th and the 1,000th millisecond after the first request.
   let begin: number | undefined;
   const server = createServer((socket: Socket) => {
@@ -69,17 +69,17 @@ test.each([
   [[4, 1], { median: 2.5, min: 1, max: 4 }],
   [[9, 1, 5], { median: 5, min: 1, max: 9 }],
   [[4, 3, 2, 1], { median: 2.5, min: 1, max: 4 }],
-])('the spread of %j', (values, spread) => {
+])('the median and range of %j', (values, spread) => {
   expect(spreadOf(values)).toEqual(spread);
 });
 
-test('percentiles are values that occurred', () => {
+test('a percentile is a value that occurred', () => {
   const values = Array.from({ length: 100 }, (_, i) => i + 1);
   expect([1, 50, 99, 100].map((percent) => percentile(values, percent))).toEqual([1, 50, 99, 100]);
   expect([50, 99].map((percent) => percentile([7], percent))).toEqual([7, 7]);
 });
 
-test('ratios are formed within a round', () => {
+test('a ratio is formed within a round', () => {
   const [workload] = workloads;
   if (workload === undefined) throw new Error('no workloads');
   const sample = (peer: string, requestsPerCpuSecond: number): Sample => ({

@@ -29,7 +29,7 @@ async function bench(
 
 describe('npm run bench', () => {
   test(
-    'measures every peer that is installed, after a check of its responses, and leaves nothing behind',
+    'checks the responses of every installed peer, measures it, and leaves nothing behind',
     { timeout: 120_000 },
     async () => {
       const folder = new Folder({}).path;
@@ -58,7 +58,7 @@ describe('npm run bench', () => {
     },
   );
 
-  test('refuses a wrong command line with the usage', async () => {
+  test('refuses invalid arguments with the usage', async () => {
     const folder = new Folder({}).path;
     const { code, stderr } = await bench(['--only', 'nonsense'], folder);
     expect(code).toBe(2);
@@ -72,12 +72,12 @@ describe('npm run bench', () => {
     ['--seconds', '1.5'],
     ['nonsense', '--no-latency'],
     ['--nonsense', 'x'],
-  ])('does not know %s %s', (...args) => {
+  ])('refuses %s %s', (...args) => {
     expect(() => parseOptions(args)).toThrow(/unknown|takes a whole number/i);
   });
 });
 
-test.each(blocks)('the page about performance has a place for $name', ({ name }) => {
+test.each(blocks)('docs/performance.md has a place for $name', ({ name }) => {
   const page = readFileSync(new URL('../../docs/performance.md', import.meta.url), 'utf8');
   expect(page.split(`<!-- begin ${name} -->`)).toHaveLength(2);
   expect(page.indexOf(`<!-- end ${name} -->`)).toBeGreaterThan(page.indexOf(`<!-- begin ${name} -->`));

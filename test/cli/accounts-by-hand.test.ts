@@ -50,7 +50,7 @@ async function untilStatus({ sidecar }: Setup, key: unknown, status: number): Pr
   }, patience);
 }
 
-describe('an accounts’ file that is edited by hand while the API changes it', () => {
+describe('an accounts file that is edited by hand while the API changes it', () => {
   /**
    * Node options of a sidecar that waits for a file `go` before it syncs a change to the disk. It has read the
    * accounts' file by then, and not replaced it. While it waits, there is a file `waits`.
@@ -92,7 +92,7 @@ describe('an accounts’ file that is edited by hand while the API changes it', 
     expect(events).toHaveLength(1);
   });
 
-  test('is as the editor saved it last, and the log names the lost change', async () => {
+  test('is left as the editor saved it last, and the log names the lost change', async () => {
     const folder = await folderOf({ file: 'accounts.yaml' }, content);
     const setup = await start(folder);
     const { sidecar, api } = setup;

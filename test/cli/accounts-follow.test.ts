@@ -44,7 +44,7 @@ async function untilAnswered(sidecars: readonly Serving[], key: string | undefin
   });
 }
 
-test('running sidecars follow the changes of commands', async () => {
+test('running sidecars follow changes made by commands', async () => {
   const { run, sidecars } = await start();
   await run('accounts add acme --name Acme');
   const { key, id } = await run<IssuedKeyView>('keys issue acme --environment test --kind secret');
@@ -59,7 +59,7 @@ test('running sidecars follow the changes of commands', async () => {
   await untilAnswered(sidecars, key, 401);
 });
 
-test('changes of a file that a symbolic link leads to are followed in its own folder', async () => {
+test('a sidecar follows changes in the folder that a symbolic link points to', async () => {
   const { folder, run, sidecars } = await start((prepared) => {
     mkdirSync(prepared.file('data'));
     writeFileSync(prepared.file('data/real.yaml'), 'accounts: []\n');

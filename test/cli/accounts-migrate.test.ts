@@ -36,7 +36,7 @@ describeWithPostgres('accounts migrate', () => {
     return Object.assign(command, { code });
   }
 
-  test('makes the tables, and says so', async () => {
+  test('creates the tables and names the migrations applied', async () => {
     const config = configFor(inDatabase(await emptyDatabase()));
     const first = await run(config, 'accounts', 'migrate');
     expect([first.code, first.stdout, first.stderr]).toEqual([
@@ -48,7 +48,7 @@ describeWithPostgres('accounts migrate', () => {
     expect((await run(config, 'accounts', 'migrate', '--json')).stdout).toBe('{"migrations":[]}\n');
   });
 
-  test('is what an empty database needs: without it commands say so, with it a merchant is served', async () => {
+  test('prepares an empty database: before it, commands ask for it; after it, a merchant is served', async () => {
     const upstream = await startUpstream();
     const config = configFor(inDatabase(await emptyDatabase()), upstream.origin);
     const without = await run(config, 'accounts', 'add', 'acme', '--name', 'Acme Stores');
@@ -63,7 +63,7 @@ describeWithPostgres('accounts migrate', () => {
     expect(await serving.signal('SIGTERM').ended()).toEqual({ code: 0, signal: null });
   });
 
-  test('says if there is nothing to migrate, and if the database cannot be reached', async () => {
+  test('fails if the accounts are in a file or the database cannot be reached', async () => {
     const inFile = await run(configFor({ file: 'accounts.yaml' }), 'accounts', 'migrate');
     expect([inFile.code, inFile.stderr]).toEqual([
       78,

@@ -33,7 +33,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     return { url, folder, file: on('file.yaml'), database: on('database.yaml'), json };
   }
 
-  test('are the same, and show the last use of keys and graces', async () => {
+  test('manage keys and encryption, and show when keys and graces were last used', async () => {
     const { database, json } = await storeAndCommands();
     await json('accounts add acme --name Acme');
     const { key, id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
@@ -53,7 +53,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     }
   });
 
-  test('fill it from a file, as often as it takes', async () => {
+  test('copy accounts from a file into the database and back, and can be repeated', async () => {
     const aes = 'k'.repeat(32);
     const encryption = { test: { enabled: true, key: aes, iv: 'i'.repeat(16) } };
     const { url, folder, file, database } = await storeAndCommands([
@@ -80,7 +80,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     expect((await back.file('accounts', 'export')).stdout).toContain(aes);
   });
 
-  test('import thousands, and find the one that is wrong among them', async () => {
+  test('import thousands of accounts, and name the invalid one', async () => {
     const { folder, database } = await storeAndCommands();
     const line = (i: number): object => ({
       id: `a${i}`,
@@ -100,7 +100,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     expect((await database('accounts', 'export')).stdout.split('\n')).toHaveLength(5_001);
   });
 
-  test('seal it with another master key', async () => {
+  test('wrap the database with another master key', async () => {
     const { folder, database, json } = await storeAndCommands();
     await json('accounts add acme --name Acme');
     await json<EnabledView>('encryption enable acme --environment live');
@@ -114,7 +114,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     expect((await rekey()).stdout).toMatch(/^0 accounts were /);
   });
 
-  test('leave an account out that cannot be read, name it, and fail in the end', async () => {
+  test('omit an account that cannot be read, name it, and fail', async () => {
     const { url, database, json } = await storeAndCommands();
     for (const id of ['acme', 'globex', 'initech']) await json(`accounts add ${id} --name ${id}`);
     await json('keys issue globex --environment test --kind secret');
@@ -136,7 +136,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     expect((await other.database('accounts', 'list')).stdout).toMatch(/^acme .*\ninitech /m);
   });
 
-  test('say that the database does not respond', async () => {
+  test('report a database that does not respond', async () => {
     const { folder } = await storeAndCommands();
     const accounts = { postgres: { url: 'postgres://127.0.0.1:1/none', masterKey } };
     folder.write({ 'none.yaml': sidecarFile('http://127.0.0.1:1', { accounts }) });

@@ -117,18 +117,18 @@ async function liveThrough(accounts: object): Promise<void> {
   }
 }
 
-test('side by side on one file, a change through one sidecar holds in the other', async () => {
+test('with two sidecars on one file, a change through one takes effect in the other', async () => {
   await liveThrough({ file: 'accounts.yaml', masterKey });
 });
 
-describeWithPostgres('side by side on one database', () => {
+describeWithPostgres('two sidecars on one database', () => {
   const postgres = usePostgres();
 
-  test('a change through one sidecar holds in the other', async () => {
+  test('both apply a change made through one of them', async () => {
     await liveThrough({ postgres: { url: await postgres.createDatabase(), masterKey } });
   });
 
-  test('while it is down, requests and commands are asked to try again, and nothing is changed', async () => {
+  test('answer requests and changes with 503 and Retry-After while the database is down', async () => {
     const url = await postgres.createDatabase();
     const { sidecars, first } = await startTwo({ postgres: { url, masterKey } });
     await first('POST /accounts', { id: 'acme', name: 'Acme' });
@@ -152,7 +152,7 @@ describeWithPostgres('side by side on one database', () => {
     );
   });
 
-  test('an import that was killed continues when it is run again', async () => {
+  test('continue an import that was killed when it is run again', async () => {
     const url = await postgres.createDatabase();
     const count = 10_000;
     const lines = Array.from({ length: count }, (_, i) => `${JSON.stringify({ id: `a${i}`, name: `Account ${i}` })}\n`);

@@ -44,7 +44,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
   }
 
   describe(`two operators ${name}`, () => {
-    test('who rotate the same key get one successor, which works and does not expire', async () => {
+    test('who rotate the same key create one new key, which works and does not expire', async () => {
       const { json, atOnce, exported, run } = await storeWithAcme();
       const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
       const [one, other] = await atOnce(`keys rotate acme ${id} --json`, `keys rotate acme ${id} --overlap 1d --json`);
@@ -59,7 +59,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
       expect((await run(`keys rotate acme ${successor}`)).code).toBe(0);
     });
 
-    test('of whom one enables and the other disables leave the state of the last one', async () => {
+    test('one enabling and one disabling encryption, leave the state of the later change', async () => {
       const { json, atOnce, exported } = await storeWithAcme();
       await json('encryption enable acme --environment test');
       const [enabling, disabling] = await atOnce(
@@ -76,7 +76,7 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
       else expect(wrapped).toBe('');
     });
 
-    test('of whom one imports and the other issues lose neither', async () => {
+    test('one importing and one issuing a key, lose neither change', async () => {
       const { folder, atOnce, exported } = await storeWithAcme();
       const lines = ['acme', ...Array.from({ length: 300 }, (_, i) => `a${i}`)].map((id) =>
         JSON.stringify({ id, name: id === 'acme' ? 'Acme' : 'A' }),

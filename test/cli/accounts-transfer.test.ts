@@ -65,7 +65,7 @@ const acme = {
 const globex = { id: 'globex', name: 'Globex', active: true, keys: [] };
 
 describe('accounts import', () => {
-  test('adds accounts of NDJSON', async () => {
+  test('adds accounts from NDJSON', async () => {
     const transfer = new TransferFolder();
     const { code, stdout, stderr } = await transfer.import([acme, globex]);
     expect({ code, stdout }).toEqual({ code: 0, stdout: '2 added, 0 already present, 0 refused.\n' });
@@ -73,7 +73,7 @@ describe('accounts import', () => {
     expect(await transfer.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
   });
 
-  test('adds accounts of CSV', async () => {
+  test('adds accounts from CSV', async () => {
     const transfer = new TransferFolder();
     const csv = [
       'id,name,keys.0.id,keys.0.key,keys.0.createdAt,encryption.test.enabled,encryption.test.key,encryption.test.iv',
@@ -84,7 +84,7 @@ describe('accounts import', () => {
     expect(await transfer.export()).toBe(`${JSON.stringify(acme)}\n${JSON.stringify(globex)}\n`);
   });
 
-  test('can be run again: equal accounts are skipped, different ones refused and not changed', async () => {
+  test('can be repeated: equal accounts are skipped, different ones refused and left unchanged', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme]);
     const again = await transfer.import([acme, globex, { ...acme, name: 'Other' }]);
@@ -103,7 +103,7 @@ describe('accounts import', () => {
     });
   });
 
-  test('names the lines with mistakes, and adds the rest', async () => {
+  test('names the lines with problems, and adds the others', async () => {
     const transfer = new TransferFolder();
     const thief = { ...globex, id: 'thief', keys: [{ ...acme.keys[0], id: 'thief-1' }] };
     const live = {
@@ -131,17 +131,20 @@ describe('accounts import', () => {
     ['keys.0.id,keys.x', '2  keys  expected a list'],
     ['keys.00.id,active', '2  keys  expected a list'],
     ['encryption.live.iv,encryption.live.iv', '1  .  column 4: names the same member as column 3, or one inside'],
-  ])('says on which line the columns %s are wrong, and not what their cells hold', async (columns, problem) => {
-    const transfer = new TransferFolder();
-    const secret = '5ecret'.repeat(4);
-    const result = await transfer.import([`id,name,${columns}`, `acme,Acme,${secret},${secret}`], 'lines.csv');
-    expect(result).toMatchObject({ code: 1, stdout: '0 added, 0 already present, 1 refused.\n' });
-    expect(result.stderr).toContain(`${transfer.folder.file('lines.csv')}:${problem}`);
-    expect(result.stderr).not.toContain('5ecret');
-    expect(transfer.text).toBe('accounts: []\n');
-  });
+  ])(
+    'names the line on which the columns %s are wrong, without the contents of their cells',
+    async (columns, problem) => {
+      const transfer = new TransferFolder();
+      const secret = '5ecret'.repeat(4);
+      const result = await transfer.import([`id,name,${columns}`, `acme,Acme,${secret},${secret}`], 'lines.csv');
+      expect(result).toMatchObject({ code: 1, stdout: '0 added, 0 already present, 1 refused.\n' });
+      expect(result.stderr).toContain(`${transfer.folder.file('lines.csv')}:${problem}`);
+      expect(result.stderr).not.toContain('5ecret');
+      expect(transfer.text).toBe('accounts: []\n');
+    },
+  );
 
-  test('wraps the credentials that it adds', async () => {
+  test('wraps the credentials of added accounts', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme]);
     expect(transfer.text).not.toContain(aes);
@@ -152,7 +155,7 @@ describe('accounts import', () => {
     ['that is not there', 'none', /^accounts import: cannot read .*none: ENOENT\n$/],
     ['that is a folder', '.', /^accounts import: cannot read .*: it is a directory\n$/],
     ['that is not UTF-8', 'latin1', /^accounts import: cannot read .*latin1: it is not UTF-8\n$/],
-  ])('of a file %s changes nothing', async (_, name, message) => {
+  ])('changes nothing if the file %s', async (_, name, message) => {
     const transfer = new TransferFolder();
     transfer.folder.writeBytes('latin1', Buffer.from('{"id": "a", "name": "\xe9"}', 'latin1'));
     const { code, stdout, stderr } = await transfer.run('accounts', 'import', transfer.folder.file(name));
@@ -161,7 +164,7 @@ describe('accounts import', () => {
     expect(transfer.text).toBe('accounts: []\n');
   });
 
-  test('shows a progress bar on a terminal, and removes it', async () => {
+  test('shows a progress bar on a terminal and removes it at the end', async () => {
     let now = 0;
     const transfer = new TransferFolder(undefined, { columns: 80, clock: () => (now += 1_000) });
     const { stderr } = await transfer.import(Array.from({ length: 5_100 }, (_, i) => ({ ...globex, id: `a${i}` })));
@@ -175,7 +178,7 @@ describe('accounts import', () => {
 });
 
 describe('accounts export', () => {
-  test('leaves credentials sealed, so that it can be imported with the same master key only', async () => {
+  test('leaves credentials wrapped, so that only a store with the same master key can import them', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme, globex]);
     const exported = await transfer.export();
@@ -191,7 +194,7 @@ describe('accounts export', () => {
 });
 
 describe('accounts copy', () => {
-  test('adds all accounts to another store, sealed with its own master key', async () => {
+  test('adds all accounts to another store, wrapped with the master key of that store', async () => {
     const [from, to] = [new TransferFolder(masterKey), new TransferFolder(otherMasterKey)];
     await from.import([acme, globex]);
     const copied = await from.run('accounts', 'copy', '--to', to.config);
@@ -205,7 +208,7 @@ describe('accounts copy', () => {
     );
   });
 
-  test('names an account that differs', async () => {
+  test('names an account that differs in the other store', async () => {
     const [from, to] = [new TransferFolder(), new TransferFolder()];
     await from.import([acme, globex]);
     await to.import([{ ...acme, name: 'Other' }]);
@@ -214,7 +217,7 @@ describe('accounts copy', () => {
     expect(copied.stderr).toContain('acme  account acme already exists and differs\n');
   });
 
-  test('needs a configuration to copy to that is valid', async () => {
+  test('needs a valid configuration to copy to', async () => {
     const from = new TransferFolder();
     const { code, stderr } = await from.run('accounts', 'copy', '--to', '/nowhere');
     expect(code).toBe(78);
@@ -228,7 +231,7 @@ describe('accounts rekey', () => {
     return transfer.run('accounts', 'rekey', '--new-master-key-file', transfer.folder.file('new-key'));
   }
 
-  test('seals all credentials with another master key, and the old one is not needed any more', async () => {
+  test('wraps all credentials with another master key, so that the old one can be removed', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme, globex]);
     transfer.folder.write({ 'master-key': `${masterKey}\n${otherMasterKey}\n` });
@@ -246,7 +249,7 @@ describe('accounts rekey', () => {
     expect((await transfer.run('accounts', 'list')).code).toBe(0);
   });
 
-  test('refuses a master key that is not configured, and says the order', async () => {
+  test('refuses a master key that is not configured, and explains the order of steps', async () => {
     const transfer = new TransferFolder(masterKey);
     await transfer.import([acme]);
     const before = transfer.text;
@@ -256,7 +259,7 @@ describe('accounts rekey', () => {
     expect(transfer.text).toBe(before);
   });
 
-  test('wraps credentials that are not wrapped', async () => {
+  test('wraps credentials that were not wrapped', async () => {
     const transfer = new TransferFolder();
     await transfer.import([acme]);
     transfer.folder.write({ 'master-key': masterKey });
@@ -266,7 +269,7 @@ describe('accounts rekey', () => {
     expect(transfer.text.match(/sealed:v1:/g)).toHaveLength(2);
   });
 
-  test('needs a key', async () => {
+  test('refuses a file without a valid master key', async () => {
     const transfer = new TransferFolder(masterKey);
     const before = transfer.text;
     expect(await rekeyed(transfer, 'too short')).toMatchObject({
@@ -279,7 +282,7 @@ describe('accounts rekey', () => {
   });
 });
 
-test('a line that is too long or too wide is refused with its number', async () => {
+test('an import refuses a line that is too long or has too many cells, and names its number', async () => {
   const transfer = new TransferFolder();
   const long = { id: 'long', name: 'x'.repeat(8_000_000) };
   const ndjson = await transfer.import([{ id: 'a', name: 'A' }, long, { id: 'b', name: 'B' }]);

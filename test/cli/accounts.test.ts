@@ -9,7 +9,7 @@ import { commandLine, lines, withAcme } from '../support/command-line.ts';
 import { sidecarFile } from '../support/folder.ts';
 
 describe('accounts', () => {
-  test('an empty store says so', async () => {
+  test('that do not exist yet are reported as none', async () => {
     const { run } = commandLine();
     expect(await run('accounts list')).toEqual({ code: 0, stdout: 'No accounts.\n', stderr: '' });
     expect(await run('accounts list --json')).toEqual({ code: 0, stdout: '[]\n', stderr: '' });
@@ -33,7 +33,7 @@ No keys.
 `);
   });
 
-  test('are listed as one JSON array, an account a line', async () => {
+  test('are listed as one JSON array, one account per line', async () => {
     const { run, json } = await withAcme();
     await run('accounts add globex --name Globex');
     const listed = await json<AccountView[]>('accounts list');
@@ -42,7 +42,7 @@ No keys.
     expect(lines((await run('accounts list --json')).stdout)).toHaveLength(4);
   });
 
-  test('are switched off and on', async () => {
+  test('are deactivated and activated', async () => {
     const { run, file } = await withAcme();
     expect((await run('accounts deactivate acme')).stdout).toBe('acme is not active.\n');
     expect(file()).toContain('active: false');
@@ -51,7 +51,7 @@ No keys.
     expect(file()).toContain('active: true');
   });
 
-  test('keep the comments of their file', async () => {
+  test('are changed without losing the comments of the file', async () => {
     const { run, file } = commandLine('# Ours.\naccounts:\n  # The first.\n  - { id: a, name: A } # small\n');
     await run('accounts deactivate a');
     await run('accounts add b --name B');
@@ -68,7 +68,7 @@ accounts:
 });
 
 describe('keys', () => {
-  test('are issued, shown once, and stored by their hash', async () => {
+  test('are issued, shown once, and stored as a hash', async () => {
     const { run, file } = await withAcme();
     const { code, stdout, stderr } = await run('keys issue acme --environment test --kind secret --expires 180d');
     expect(code).toBe(0);
@@ -90,7 +90,7 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
 `);
   });
 
-  test('are issued as JSON for programs', async () => {
+  test('are issued as JSON', async () => {
     const { json } = await withAcme();
     const issued = await json<IssuedKeyView>('keys issue acme --environment live --kind public');
     expect(issued).toEqual({
@@ -110,7 +110,7 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
     expect(await json('keys list acme')).toEqual([listed]);
   });
 
-  test('are rotated with an overlap of a week, or of the given duration', async () => {
+  test('are rotated with an overlap of a week or of the given duration', async () => {
     const { run, json } = await withAcme();
     const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
     const { stdout } = await run(`keys rotate acme ${id}`);
@@ -120,7 +120,7 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
     expect(again.replaces).toEqual({ id: other.id, expires_at: '2026-11-21T10:00:59Z' });
   });
 
-  test('are revoked by id, or by the key itself', async () => {
+  test('are revoked by id or by the key itself', async () => {
     const { run, json } = await withAcme();
     const one = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
     const two = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
@@ -131,7 +131,7 @@ ${id}  test  secret  valid  2026-11-21  2027-05-20
     expect((await json<KeyView[]>('keys list acme')).map(({ state }) => state)).toEqual(['revoked', 'revoked']);
   });
 
-  test('that were mistyped are distinguished from those of others', async () => {
+  test('that were mistyped are distinguished from unknown ones', async () => {
     const { run } = await withAcme();
     const key = makeApiKey('test', 'secret');
     const stranger = 'keys revoke: account acme does not have this key';
@@ -198,7 +198,7 @@ last used     not recorded by the file store: see "credentials" in the log
 `);
   });
 
-  test('wraps new credentials with the master key', async () => {
+  test('is enabled with credentials that are wrapped by the master key', async () => {
     const masterKey = Buffer.alloc(32, 7).toString('base64');
     const { run, json, file, folder } = commandLine('accounts: [{ id: acme, name: Acme }]\n', {
       env: { SIDECAR_MASTER_KEY: masterKey },
@@ -218,7 +218,7 @@ last used     not recorded by the file store: see "credentials" in the log
   });
 });
 
-describe('errors', () => {
+describe('a command that fails', () => {
   test.each([
     ['accounts show other', 1, 'accounts show: account other does not exist (account_unknown)'],
     ['accounts add acme --name A', 1, 'accounts add: account acme already exists (account_exists)'],
@@ -248,14 +248,14 @@ describe('errors', () => {
     ],
     ['accounts add ok', 2, "error: required option '--name <name>' not specified"],
     ['accounts nothing', 2, "error: unknown command 'nothing'"],
-  ])('%s: exit code %i and one line', async (command, code, message) => {
+  ])('`%s` exits with %i and one line on stderr', async (command, code, message) => {
     const { run } = await withAcme();
     const ended = await run(command);
     expect(ended).toMatchObject({ code, stdout: '' });
     expect(lines(ended.stderr)[0]).toBe(message);
   });
 
-  test('a configuration that is not valid: exit code 78 and its problems', async () => {
+  test('exits with 78 and the problems if the configuration is invalid', async () => {
     const { run, folder } = commandLine();
     folder.write({ 'accounts.yaml': 'accounts: [{ id: a }]\n' });
     expect(await run('accounts list')).toEqual({
@@ -270,7 +270,7 @@ describe('errors', () => {
     ['is missing', () => {}, ' does not exist'],
     ['is a folder', (path: string) => mkdirSync(path), `: ${notRead} a directory`],
     ['is a FIFO', (path: string) => execFileSync('mkfifo', [path]), `: ${notRead} not a regular file`],
-  ])('an accounts’ file that %s: exit code 78, as of `check`', async (_, put, message) => {
+  ])('exits with 78, like `check`, if the accounts file %s', async (_, put, message) => {
     const { run, folder } = commandLine();
     const path = folder.file('accounts.yaml');
     rmSync(path);
@@ -286,7 +286,7 @@ describe('errors', () => {
   test.skipIf(process.getuid?.() !== 0).each([
     ['file', 0o000, 0o755],
     ['folder', 0o644, 0o700],
-  ])('an accounts’ %s that may not be read: exit code 78, and the reason', (_, fileMode, folderMode) => {
+  ])('exits with 78 and the reason if the accounts %s may not be read', (_, fileMode, folderMode) => {
     const { folder } = commandLine();
     const inner = folder.file('inner');
     mkdirSync(inner);
@@ -308,7 +308,7 @@ describe('errors', () => {
   });
 });
 
-test('each change is an audit line on stderr, which names who, what and when, and no secret', async () => {
+test('each change writes an audit line to stderr with actor, action and time, without secrets', async () => {
   const { run, json } = commandLine();
   const audit: Record<string, unknown>[] = [];
   const secrets: string[] = [];

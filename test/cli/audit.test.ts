@@ -24,7 +24,7 @@ function describeAudit(name: string, accounts: (folder: Folder) => Promise<objec
   }
 
   describe(`audit list ${name}`, () => {
-    test('says who changed what, and when, of one account and since a time', async () => {
+    test('shows the actor, action and time of changes, of one account and since a time', async () => {
       const { run, list, later } = await commands();
       expect((await run('audit list')).stdout).toBe('No changes.\n');
       expect(await list()).toEqual([]);
@@ -63,7 +63,7 @@ function describeAudit(name: string, accounts: (folder: Folder) => Promise<objec
       expect((await run('audit list --since 2026-02-30')).code).toBe(2);
     });
 
-    test('the actor may come from the environment, and is one word', async () => {
+    test('takes the actor from the environment, which must be one word', async () => {
       const { run, list } = await commands({ SIDECAR_ACTOR: 'pipeline' });
       await run('accounts add acme --name Acme');
       await run('accounts add globex --name Globex --actor ana');

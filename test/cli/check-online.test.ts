@@ -25,7 +25,7 @@ function check(folder: Folder, clock?: () => number): Promise<Ended> {
 }
 
 describe('check --online', () => {
-  test('has a line for the store, its credentials and each upstream', async () => {
+  test('prints a line for the store, its credentials and each upstream', async () => {
     const origin = await upstream();
     const folder = new Folder({ 'sidecar.yaml': sidecarFile(origin), 'accounts.yaml': 'accounts: []\n' });
     expect(await check(folder)).toEqual({
@@ -38,7 +38,7 @@ describe('check --online', () => {
     });
   });
 
-  test('fails if an upstream does not listen, and says why', async () => {
+  test('fails with the reason if an upstream does not listen', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': 'accounts: []\n' });
     const { code, stdout } = await check(folder);
     expect(code).toBe(1);
@@ -56,7 +56,7 @@ describe('check --online', () => {
     });
   });
 
-  test('fails if an upstream accepts no TLS, or shows a certificate of an unknown authority', async () => {
+  test('fails if an upstream does not accept TLS, or its certificate is from an unknown authority', async () => {
     const [authority, stranger] = [createAuthority(), createAuthority()];
     const port = await listening(createTlsServer(stranger.issue('DNS:localhost'), (socket) => void socket.end()));
     const folder = new Folder({
@@ -73,7 +73,7 @@ describe('check --online', () => {
     expect((await check(folder)).stdout).toMatch(/^ok {6}upstream test +https:\S+ accepts connections$/m);
   });
 
-  test('fails if a certificate is valid for less than 14 days more, of the listener or of an upstream', async () => {
+  test('fails if a certificate of the listener or of an upstream expires within 14 days', async () => {
     // Made to be valid for two days.
     const authority = createAuthority();
     const own = authority.issue('DNS:localhost');
@@ -106,7 +106,7 @@ describe('check --online', () => {
     expect(await check(folder, () => ends - 15 * day)).toMatchObject({ code: 0 });
   });
 
-  test('tries nothing if the configuration is not valid, and prints the first 100 problems and their count', async () => {
+  test('tries nothing if the configuration is invalid, and prints the first 100 problems and their number', async () => {
     for (const [count, lines] of [
       [100, 100],
       [101, 101],
@@ -139,14 +139,14 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     });
   }
 
-  test('says that the database cannot be reached', async () => {
+  test('reports that the database cannot be reached', async () => {
     const { code, stdout } = await check(await folderFor('postgres://nobody@127.0.0.1:1/none'));
     expect(code).toBe(1);
     expect(stdout).toMatch(/^failed {2}store +the database cannot be reached \(ECONNREFUSED\)$/m);
     expect(stdout).toMatch(/^failed {2}credentials +not tested$/m);
   });
 
-  test('says which migration is missing', async () => {
+  test('names the missing migration', async () => {
     const url = await postgres.createDatabase();
     await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
     const empty = await check(await folderFor(url));
@@ -159,7 +159,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
     );
   });
 
-  test('says whether the master key opens the credentials', async () => {
+  test('reports whether the master key unwraps the credentials', async () => {
     const url = await postgres.createDatabase();
     const folder = await folderFor(url);
     const config = ['--config', folder.file('sidecar.yaml')];

@@ -36,15 +36,15 @@ const aes = '0123456789abcdefghijklmnopqrstuv';
 const iv = 'ABCDEFGHIJKLMNOP';
 
 describe('a valid configuration', () => {
-  test('the shipped configuration is OK', async () => {
+  test('may be the shipped one', async () => {
     expect(await run('config/sidecar.yaml')).toEqual({ code: 0, stdout: 'OK\n' });
   });
 
-  test('three members are enough', async () => {
+  test('needs only three members', async () => {
     expect(await outcome({})).toEqual(['0', 'OK']);
   });
 
-  test('a warning is printed and does not fail the check', async () => {
+  test('prints its warnings and passes', async () => {
     const encryption = `    encryption: { test: { enabled: true, key: ${aes}, iv: ${iv} } }\n`;
     const accounts = `${acmeWith(encryption)}  - id: globex\n    name: Globex\n${encryption}`;
     expect(await outcome({ accounts })).toEqual([
@@ -389,7 +389,7 @@ accounts: { file: accounts.yaml }
         'accounts.yaml:10:26  accounts[0].encryption.live.previous.key  the same key as accounts[0].encryption.test.key: live needs its own',
       ],
     ],
-  ])('%s', async (_, files, lines) => {
+  ])('is refused with the place of each problem: %s', async (_, files, lines) => {
     expect(await outcome(files)).toEqual(['78', ...lines]);
   });
 });
@@ -400,7 +400,7 @@ describe('references', () => {
       - { id: b, key: { file: none }, createdAt: "\${not a name}" }
 `);
 
-  test('that lead nowhere are named', async () => {
+  test('to missing variables and files are problems', async () => {
     const files = { accounts, created: '2026-11-01\n\n' };
     expect(await outcome(files)).toEqual([
       '78',
@@ -411,7 +411,7 @@ describe('references', () => {
     ]);
   });
 
-  test('that lead to the same key are noticed', async () => {
+  test('to the same API key are a problem', async () => {
     const files = { accounts, created: '2026-11-01\n', none: 'sk_test_0123456789abcdef\n' };
     expect(await outcome(files, { ACME_KEY: 'sk_test_0123456789abcdef' })).toEqual([
       '78',
@@ -420,7 +420,7 @@ describe('references', () => {
     ]);
   });
 
-  test('have no other members', async () => {
+  test('with other members than "file" are a problem', async () => {
     const sidecar = `${minimal}log: { level: { file: a, encoding: utf8 } }\nadmin: { host: { fil: a } }\n`;
     expect(await outcome({ sidecar })).toEqual([
       '78',
@@ -435,7 +435,7 @@ describe('references', () => {
 describe('TLS', () => {
   const sidecar = minimal.replace('{}', '{ tls: { cert: cert.pem, key: key.pem } }');
 
-  test('takes files in PEM', async () => {
+  test('accepts files in PEM', async () => {
     const { cert, key } = newCertificate();
     expect(await outcome({ sidecar, 'cert.pem': `${cert}${newCertificate().cert}`, 'key.pem': key })).toEqual([
       '0',
@@ -443,7 +443,7 @@ describe('TLS', () => {
     ]);
   });
 
-  test('takes PEM text that a reference gives', async () => {
+  test('accepts PEM text from a reference', async () => {
     const { cert, key } = newCertificate();
     const references = sidecar.replace('cert.pem', '{ file: cert.pem }').replace('key.pem', '"${KEY}"');
     expect(await outcome({ sidecar: references, 'cert.pem': cert }, { KEY: key })).toEqual(['0', 'OK']);
@@ -475,7 +475,7 @@ describe('TLS', () => {
     ]);
   });
 
-  test('for the upstream is complete and only for https', async () => {
+  test('is accepted for the upstream if it is complete and the URL is https', async () => {
     const { cert, key } = newCertificate();
     const long = (url: string, members: string): string =>
       minimal.replace('"http://127.0.0.1:3000"', `{ url: "${url}", ${members} }`);
@@ -497,7 +497,7 @@ describe('TLS', () => {
   });
 });
 
-test('no secret is printed, wherever it went by mistake', async () => {
+test('no problem repeats a secret, wherever the secret is', async () => {
   const secret = 'sk_live_5ecretSecretSecretSecret';
   const places = [
     `{ id: ${secret}/, key: ${secret}!, createdAt: ${secret} }`,
@@ -522,8 +522,8 @@ test('no secret is printed, wherever it went by mistake', async () => {
   }
 });
 
-describe('the names of files', () => {
-  test('are as given, and relative to the working directory if they are below it', async () => {
+describe('paths in the problems', () => {
+  test('are relative to the working directory if they are below it', async () => {
     expect((await run('config/none.yaml')).stdout).toBe(
       'config/none.yaml:1:1  .  cannot read the file: it does not exist\n',
     );
@@ -532,7 +532,7 @@ describe('the names of files', () => {
     );
   });
 
-  test('stay as they are elsewhere', async () => {
+  test('are absolute otherwise', async () => {
     const directory = filesIn({ 'sidecar.yaml': minimal, 'accounts.yaml': 'accounts: 1\n' });
     const path = relative('', join(directory, 'sidecar.yaml'));
     expect(await run(path)).toEqual({

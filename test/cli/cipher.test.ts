@@ -55,7 +55,7 @@ describe('seal', () => {
     ['text', 'hello'],
     ['nothing', ''],
     ['Latin-1', Buffer.from('"é"', 'latin1')],
-  ])('refuses what is not JSON: %s', async (_, input) => {
+  ])('refuses %s, which is not JSON', async (_, input) => {
     expect(await sealText(input)).toEqual({
       code: 1,
       stdout: Buffer.alloc(0),
@@ -103,12 +103,12 @@ describe('the credentials of seal and open', () => {
   const keyFile = file('key', `${key.toString()}\n`);
   const ivFile = file('iv', `${iv.toString()}\r\n`);
 
-  test('come from files, without the newline at the end', async () => {
+  test('are read from files, without the newline at the end', async () => {
     const outcome = await run((io) => seal(io, { keyFile, ivFile, format: 'text', encoding: 'hex' }), '1', {});
     expect(outcome).toEqual({ code: 0, stdout: Buffer.from(sealed), stderr: '' });
   });
 
-  test('come from files rather than from the environment', async () => {
+  test('in files take precedence over the environment', async () => {
     const wrong = { SIDECAR_KEY: 'x'.repeat(32), SIDECAR_IV: 'x'.repeat(16) };
     const outcome = await run((io) => open(io, { keyFile, ivFile, format: 'text' }), sealed, wrong);
     expect(outcome.stdout.toString()).toBe('1');
@@ -137,13 +137,13 @@ describe('the credentials of seal and open', () => {
     });
   });
 
-  test('lose one newline only', async () => {
+  test('lose one newline at most', async () => {
     const twoLines = file('two-lines', `${key.toString()}\n\n`);
     const outcome = await run((io) => open(io, { keyFile: twoLines, ivFile, format: 'text' }), sealed, {});
     expect(outcome).toMatchObject({ code: 1, stderr: 'open: the key must be 32 bytes of UTF-8\n' });
   });
 
-  test('cannot come from a file that is not there', async () => {
+  test('must be in files that exist', async () => {
     const missing = join(directory, 'missing');
     const outcome = await run((io) => seal(io, { keyFile: missing, ivFile, format: 'text', encoding: 'hex' }), '1', {});
     expect(outcome).toMatchObject({ code: 1, stderr: `seal: cannot read ${missing}: ENOENT\n` });

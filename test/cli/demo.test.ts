@@ -33,8 +33,8 @@ function outputs(shell: string, commands: readonly string[]): string[] {
   return stdout.split(`${mark}\n`).slice(0, -1);
 }
 
-describe.each(['bash', 'sh'])('every command that the demo prints, pasted into %s', (shell) => {
-  test('does what the demo promises', async () => {
+describe.each(['bash', 'sh'])('the commands that the demo prints, pasted into %s,', (shell) => {
+  test('do what the demo says', async () => {
     const demo = await startDemo();
     const commands = printedCommands(demo);
     expect(commands).toHaveLength(13);
@@ -59,7 +59,7 @@ describe.each(['bash', 'sh'])('every command that the demo prints, pasted into %
 });
 
 describe('the demo', () => {
-  test('prints lines that fit into a terminal, with comments that no shell takes for commands', async () => {
+  test('prints lines that fit into a terminal, with comments that no shell runs', async () => {
     const lines = printedLines(await startDemo());
     expect(lines.filter((line) => line.length > 80)).toEqual([]);
     const comments = lines.filter((line) => line.startsWith('#'));
@@ -67,19 +67,19 @@ describe('the demo', () => {
     expect(comments.filter((line) => !/^# [\w ,.:]+$/.test(line))).toEqual([]);
   });
 
-  test.each(['SIGINT', 'SIGTERM'] as const)('ends with 0 by %s', async (signal) => {
+  test.each(['SIGINT', 'SIGTERM'] as const)('exits with 0 on %s', async (signal) => {
     const demo = await startDemo();
     expect(await demo.signal(signal).ended()).toEqual({ code: 0, signal: null });
     expect(demo.stderr).toBe('');
   });
 
-  test('works from another directory', async () => {
+  test('runs from another directory', async () => {
     const demo = startCommand(['demo', '--free-ports'], { cwd: '/' });
     await demo.until(() => demo.stdout.includes('aes-encrypt'));
     expect(printedCommands(demo)).toHaveLength(13);
   });
 
-  test('prints the address of the console, and a working token for each role', async () => {
+  test('prints the address of the console and a valid token for each role', async () => {
     const demo = await startDemo();
     const url = /^The console: (http:\/\/127\.0\.0\.1:[0-9]+\/console\/)$/m.exec(demo.stdout)?.[1] ?? '';
     expect((await fetch(url)).status).toBe(200);
@@ -91,7 +91,7 @@ describe('the demo', () => {
     }
   });
 
-  test('follows changes made in the console, and does not change the shipped accounts', async () => {
+  test('follows changes made in the console, and leaves the shipped accounts unchanged', async () => {
     const shipped = readFileSync('config/accounts.yaml', 'utf8');
     const demo = await startDemo();
     const [, root] = /^The console: (.*)\/console\/$/m.exec(demo.stdout) ?? [];

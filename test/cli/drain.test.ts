@@ -47,7 +47,7 @@ const statusOf = async ({ adminUrl }: Serving, path: string): Promise<number> =>
 
 describe('drain', () => {
   test.each(['127.0.0.1', '0.0.0.0', '::'])(
-    'returns at once where nothing is in flight, listening on %s',
+    'returns at once if no request is in flight, with the listener on %s',
     async (host) => {
       const { sidecar, drain } = await running(undefined, {}, host);
       expect(await statusOf(sidecar, '/readyz')).toBe(200);
@@ -58,7 +58,7 @@ describe('drain', () => {
     },
   );
 
-  test('leaves the process serving, with every response closing its connection, until SIGTERM ends it with 0', async () => {
+  test('keeps the process serving, each response closing its connection, until SIGTERM ends it with 0', async () => {
     const { sidecar, drain } = await running();
     const kept = { key: keys.globex, headers: { connection: 'keep-alive' } };
     expect((await send(sidecar, 'GET /x', kept)).headers.connection).toBe('keep-alive');
@@ -88,7 +88,7 @@ describe('drain', () => {
     expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
   });
 
-  test('waits no longer than timeouts.drain, and breaks nothing off', async () => {
+  test('waits no longer than timeouts.drain, and aborts no request', async () => {
     const held: (() => void)[] = [];
     const respond: Respond = (_seen, res) => held.push(() => res.end('at last'));
     const { sidecar, drain } = await running(respond, { timeouts: { drain: '200ms' } });
@@ -99,7 +99,7 @@ describe('drain', () => {
     expect((await response).body).toBe('at last');
   });
 
-  test('a second time waits with the first', async () => {
+  test('waits together with a drain that is already running', async () => {
     const held: (() => void)[] = [];
     const { sidecar, drain } = await running((_seen, res) => held.push(() => res.end()));
     const response = request(sidecar);
@@ -112,7 +112,7 @@ describe('drain', () => {
     expect(sidecar.entries('draining')).toHaveLength(1);
   });
 
-  test('works on a sidecar whose files have become invalid', async () => {
+  test('succeeds on a sidecar whose files have become invalid', async () => {
     const { sidecar, folder, drain } = await running();
     folder.write({ 'accounts.yaml': 'accounts: none\n' });
     await sidecar.untilEntries('configuration is invalid: the current one is kept');
@@ -120,7 +120,7 @@ describe('drain', () => {
     expect(await statusOf(sidecar, '/readyz')).toBe(503);
   });
 
-  test('says in one line that there is no sidecar, and exits with 1', async () => {
+  test('exits with 1 and one line on stderr if no sidecar is running', async () => {
     const port = await freePort();
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { admin: { port } }) });
     const command = startCommand(['drain', '--config', folder.file('sidecar.yaml')]);
@@ -131,7 +131,7 @@ describe('drain', () => {
   test.each([
     ['the file is missing', undefined, '1:1  .  cannot read the file: it does not exist'],
     ['the admin listener is wrong', { admin: { port: 'x' } }, '1:18  admin.port  expected a whole number'],
-  ])('exits with 78 where %s', async (_, contents, problem) => {
+  ])('exits with 78 if %s', async (_, contents, problem) => {
     const folder = new Folder(contents === undefined ? {} : { 'sidecar.yaml': contents });
     const command = startCommand(['drain', '--config', folder.file('sidecar.yaml')]);
     expect(await command.ended()).toEqual({ code: 78, signal: null });
@@ -139,11 +139,11 @@ describe('drain', () => {
   });
 });
 
-describe('the token', () => {
+describe('the drain token', () => {
   const named = (folder: Folder, env: Readonly<Record<string, string>>): string =>
     drainTokenFile(folder.file('sidecar.yaml'), env);
 
-  test('is for its owner alone, replaces one that was left, and follows no link', async () => {
+  test('is readable by its owner only, replaces an old one, and does not follow a link', async () => {
     const folder = new Folder({ 'sidecar.yaml': '', victim: 'precious' });
     const env = { XDG_RUNTIME_DIR: dirname(folder.file('victim')) };
     const file = named(folder, env);
@@ -167,14 +167,14 @@ describe('the token', () => {
     expect(await readDrainToken(file)).toBeUndefined();
   });
 
-  test('is another for another configuration, and in the temporary folder without a runtime folder', () => {
+  test('differs between configurations, and is in the temporary folder if there is no runtime folder', () => {
     expect(drainTokenFile('a.yaml', {})).not.toBe(drainTokenFile('b.yaml', {}));
     expect(drainTokenFile('a.yaml', {})).toBe(drainTokenFile(`${process.cwd()}/a.yaml`, { XDG_RUNTIME_DIR: '' }));
     expect(dirname(drainTokenFile('a.yaml', {}))).toBe(tmpdir());
     expect(dirname(drainTokenFile('a.yaml', { XDG_RUNTIME_DIR: '/run/user/1' }))).toBe('/run/user/1');
   });
 
-  test('that cannot be written is a warning, and no drain is taken', async () => {
+  test('that cannot be written causes a warning, and drains are refused', async () => {
     const { sidecar, drain } = await running(undefined, {}, '127.0.0.1', { XDG_RUNTIME_DIR: '/nonexistent' });
     expect(await sidecar.untilEntries('drain is disabled: its token cannot be written')).toMatchObject([
       { level: 'warn', cause: 'ENOENT' },
@@ -186,7 +186,7 @@ describe('the token', () => {
   });
 });
 
-test('a drain is accepted from this machine only by POST', async () => {
+test('GET /drain is not found and does not drain', async () => {
   const { sidecar } = await running();
   expect(await statusOf(sidecar, '/drain')).toBe(404);
   expect(await statusOf(sidecar, '/readyz')).toBe(200);

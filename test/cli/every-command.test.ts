@@ -106,20 +106,23 @@ async function commandsIn(group = ''): Promise<string[]> {
 const onFile = Object.keys(lines).filter((command) => command !== 'accounts migrate');
 
 describe('each command', () => {
-  test('is tried here', async () => {
+  test('is tested here', async () => {
     expect([...Object.keys(lines), ...silent].toSorted()).toEqual((await commandsIn()).toSorted());
   });
 
   // It runs until a signal ends it.
-  test.each(onFile.filter((command) => command !== 'demo'))('%s has written all when it ends', async (command) => {
-    await expectWhole(command);
-  });
+  test.each(onFile.filter((command) => command !== 'demo'))(
+    '`%s` has written all its output when it ends',
+    async (command) => {
+      await expectWhole(command);
+    },
+  );
 
-  test.each(onFile)('%s fails on a full disk, and says so', async (command) => {
+  test.each(onFile)('`%s` fails on a full disk with the reason', async (command) => {
     await expectFailure(command);
   });
 
-  test.each(onFile)('%s ends quietly if its reader has left', async (command) => {
+  test.each(onFile)('`%s` ends quietly if its reader has left', async (command) => {
     await expectQuiet(command);
   });
 });
@@ -127,7 +130,7 @@ describe('each command', () => {
 describeWithPostgres('on a database', () => {
   const postgres = usePostgres();
 
-  test('accounts migrate does so, too', async () => {
+  test('`accounts migrate` does all three', async () => {
     const folder = folderOf({ postgres: { url: await postgres.createDatabase(), masterKey } });
     await expectWhole('accounts migrate', folder);
     await expectFailure('accounts migrate', folder);

@@ -50,8 +50,8 @@ async function exhaust({ port }: Serving): Promise<Connection[]> {
   return connections;
 }
 
-describeUnless(missingTools('prlimit'), 'a process whose handles are used up', () => {
-  test('without a free handle open connections are answered, further ones ended, and all is well when some leave', async () => {
+describeUnless(missingTools('prlimit'), 'a process without free file handles', () => {
+  test('serves open connections, closes new ones, and recovers when some are closed', async () => {
     const { sidecar } = await serve();
     const early = await openConnection(sidecar.port);
     expect(await ask(early)).toMatch(/^HTTP\/1\.1 200 /);
@@ -69,7 +69,7 @@ describeUnless(missingTools('prlimit'), 'a process whose handles are used up', (
     expect(await ask(early)).toMatch(/^HTTP\/1\.1 200 /);
   });
 
-  test('a request for which no connection to the upstream can be opened is refused, and the next one is not', async () => {
+  test('refuses a request if it cannot connect to the upstream, and serves the next one', async () => {
     const { sidecar } = await serve();
     const [one, other] = [await openConnection(sidecar.port), await openConnection(sidecar.port)];
     expect(await ask(one)).toMatch(/^HTTP\/1\.1 200 /);
@@ -89,7 +89,7 @@ describeUnless(missingTools('prlimit'), 'a process whose handles are used up', (
     }
   });
 
-  test('a reload keeps the running configuration as long as handles are missing, however many', async () => {
+  test('keeps the running configuration on a reload, until enough handles are free', async () => {
     const { sidecar, folder } = await serve();
     const connection = await openConnection(sidecar.port);
     expect(await ask(connection)).toMatch(/^HTTP\/1\.1 200 /);

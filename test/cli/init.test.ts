@@ -4,7 +4,7 @@ import { loadConfig } from '../../src/config/load.ts';
 import { runCommand } from '../support/cli.ts';
 import { Folder } from '../support/folder.ts';
 
-test('init writes a pair of files that is valid, and the schemas that its first lines name', async () => {
+test('init writes a valid pair of files, and the schemas that their first lines name', async () => {
   const folder = new Folder({});
   const { code, stdout } = await runCommand(['init', folder.file('new/one')]);
   expect(code).toBe(0);
@@ -23,7 +23,7 @@ test('init writes a pair of files that is valid, and the schemas that its first 
   expect(statSync(folder.file('new/one/accounts.yaml')).mode & 0o777).toBe(0o600);
 });
 
-test('what init writes works: an account is added and its key issued', async () => {
+test('the files of init work: an account can be added and its key used', async () => {
   const folder = new Folder({});
   await runCommand(['init', folder.path]);
   const config = ['--config', folder.file('sidecar.yaml')];
@@ -33,7 +33,7 @@ test('what init writes works: an account is added and its key issued', async () 
   expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toContain('# The accounts. Do not write keys by hand');
 });
 
-test('each example in its comments is a member that the configuration has', async () => {
+test('every example in the comments of init is a member of the configuration', async () => {
   const folder = new Folder({});
   await runCommand(['init', folder.path]);
   const lines = readFileSync(folder.file('sidecar.yaml'), 'utf8').split('\n');
@@ -49,7 +49,7 @@ test('each example in its comments is a member that the configuration has', asyn
   }
 });
 
-test('init overwrites nothing', async () => {
+test('init refuses to overwrite files', async () => {
   const folder = new Folder({ 'sidecar.yaml': 'mine\n' });
   const { code, stderr } = await runCommand(['init', folder.path]);
   expect({ code, stderr }).toEqual({

@@ -88,7 +88,7 @@ class Pipe {
 /** Lines of more than 300 bytes: together more than the four MiB that wait for a reader. */
 const tooMany = 16_000;
 
-test('lines of a log that is not read for a while wait in bounded memory; lost lines are counted once it is read again', async () => {
+test('if the log is not read for a while, lines wait in bounded memory, and lost lines are counted', async () => {
   const pipe = new Pipe();
   await serveInto(pipe.writer);
   const port = await portIn(() => pipe.text);
@@ -110,7 +110,7 @@ test('lines of a log that is not read for a while wait in bounded memory; lost l
   expect(pipe.entries(lost)).toHaveLength(1);
 });
 
-test('a log whose reader has closed the pipe is dropped, and requests are answered as before', async () => {
+test('if the reader of the log has closed the pipe, lines are dropped and requests are served as before', async () => {
   const pipe = new Pipe();
   await serveInto(pipe.writer);
   const port = await portIn(() => pipe.text);
@@ -119,7 +119,7 @@ test('a log whose reader has closed the pipe is dropped, and requests are answer
   expect((await send({ port }, 'GET /x', { key: keys.globex })).status).toBe(200);
 });
 
-test.skipIf(!mayMount)('a log on a full disk waits until there is room again, and requests are answered', async () => {
+test.skipIf(!mayMount)('if the disk of the log is full, lines wait for space and requests are served', async () => {
   const disk = new Mount({ ballast: 'x'.repeat(32_768) }, 'size=64k');
   const child = await serveInto(openSync(disk.file('log'), 'a'));
   const log = (): string => readFileSync(disk.file('log'), 'utf8');
@@ -139,7 +139,7 @@ test.skipIf(!mayMount)('a log on a full disk waits until there is room again, an
   ).toHaveLength(501);
 });
 
-test.skipIf(!mayMount)('a log on a disk that stays full does not keep the process from ending', async () => {
+test.skipIf(!mayMount)('if the disk of the log stays full, the process still stops', async () => {
   const disk = new Mount({}, 'size=16k');
   const child = await serveInto(openSync(disk.file('log'), 'a'));
   const port = await portIn(() => readFileSync(disk.file('log'), 'utf8'));
@@ -154,7 +154,7 @@ const crashing = `data:text/javascript,${encodeURIComponent(
    if (isMainThread) process.on('SIGUSR2', () => { throw new Error('on demand'); });`,
 )}`;
 
-test.skipIf(!mayMount)('nor from ending when it crashes', async () => {
+test.skipIf(!mayMount)('if the disk of the log stays full, the process still exits after a crash', async () => {
   const disk = new Mount({}, 'size=16k');
   const child = await serveInto(openSync(disk.file('log'), 'a'), ['--import', crashing]);
   const port = await portIn(() => readFileSync(disk.file('log'), 'utf8'));
@@ -165,7 +165,7 @@ test.skipIf(!mayMount)('nor from ending when it crashes', async () => {
   expect(await exited).toEqual([1, null]);
 });
 
-test('a crash is told although more lines wait than may', async () => {
+test('a crash is logged even if more lines wait than may', async () => {
   const pipe = new Pipe();
   const child = await serveInto(pipe.writer, ['--import', crashing]);
   const port = await portIn(() => pipe.text);

@@ -89,7 +89,7 @@ describe('a pipe that is read slowly', () => {
   describeWithPostgres('from a database', () => {
     const postgres = usePostgres();
 
-    test('gets all accounts of it', async () => {
+    test('gets all accounts of the database', async () => {
       const store = {
         postgres: { url: await postgres.createDatabase(), masterKey: Buffer.alloc(32, 1).toString('hex') },
       };
@@ -104,7 +104,7 @@ describe('a pipe that is read slowly', () => {
     });
   });
 
-  test('gets all problems of a configuration on stderr too', async () => {
+  test('gets all problems of a configuration on stderr', async () => {
     const broken = Array.from({ length: 100 }, () => ({ path: 'without a slash' }));
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { routes: broken }) });
     const { code, stderr } = await readSlowly('keys', 'list', 'x', '--config', folder.file('sidecar.yaml'));
@@ -112,7 +112,7 @@ describe('a pipe that is read slowly', () => {
     expect(stderr.split('\n').length - 1).toBe(100);
   });
 
-  test('is not written ahead of: a command holds no more than the buffer of the stream', async () => {
+  test('makes the command wait: it holds no more than the buffer of the stream', async () => {
     const taken: (() => void)[] = [];
     const stream = new Writable({ highWaterMark: 10, write: (_chunk, _encoding, done) => void taken.push(done) });
     const output = new Output(stream);
@@ -132,19 +132,19 @@ describe('a pipe that is read slowly', () => {
   });
 });
 
-describe('a reader that leaves', () => {
+describe('a reader that closes the pipe', () => {
   test.each([
     ['seal', `echo '{"a":1}' | sidecar seal`],
     ['open', `echo '{"a":1}' | sidecar seal | sidecar open`],
     ['check', 'sidecar check'],
     ['help', 'sidecar --help'],
     ['demo', 'sidecar demo --free-ports'],
-  ])('ends %s quietly', async (_, line) => {
+  ])('ends `%s` quietly', async (_, line) => {
     const { stderr } = await shell(`{ ${line}; echo "ended $?" >&2; } | true`);
     expect(stderr).toBe('ended 0\n');
   });
 
-  test('ends a long list quietly, after the lines it wanted', async () => {
+  test('ends a long list quietly, after the lines it has read', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': { accounts } });
     for (const command of ['list', 'list --json', 'export']) {
       const line = `sidecar accounts ${command} --config ${folder.file('sidecar.yaml')} | head -n 2; echo "\${PIPESTATUS[0]}"`;
@@ -157,7 +157,7 @@ describe('a reader that leaves', () => {
 
 describe('a full disk', () => {
   test.each(['--help', '--version', 'check', 'accounts list', 'accounts list --json'])(
-    'is an error of %s, with its reason',
+    'makes `%s` fail with the reason',
     async (command) => {
       const { stdout, stderr } = await shell(`{ sidecar ${command} >/dev/full; } 2>&1; echo "$?" >&2`);
       expect(stdout).toBe('cannot write the output: ENOSPC: no space left on device, write\n');
@@ -165,7 +165,7 @@ describe('a full disk', () => {
     },
   );
 
-  test.runIf(mayMount)('that takes only part of the output is an error too', async () => {
+  test.runIf(mayMount)('that takes part of the output makes the command fail', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': { accounts } });
     const disk = new Mount({ 'list.txt': '' }, 'size=64k');
     const config = folder.file('sidecar.yaml');

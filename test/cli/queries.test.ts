@@ -50,11 +50,11 @@ async function filled(store: object): Promise<Run> {
 
 const sealed = { masterKey: { file: 'master-key' } };
 
-describe('in a file', () => {
+describe('queries on accounts in a file', () => {
   suite(() => filled({ file: 'accounts.yaml', ...sealed }));
 });
 
-describeWithPostgres('in PostgreSQL', () => {
+describeWithPostgres('queries on accounts in PostgreSQL', () => {
   const postgres = usePostgres();
   suite(async () => filled({ postgres: { url: await postgres.createDatabase(), ...sealed } }));
 });
@@ -80,7 +80,7 @@ function suite(open: () => Promise<Run>): void {
     expect(await run(['accounts', 'list', '--filter', 'other'])).toMatchObject({ code: 2, stdout: '' });
   });
 
-  test('a key is found by itself on standard input, or by its hash', async () => {
+  test('a key is found by its text on standard input or by its hash', async () => {
     const run = await open();
     const found = 'account      acme\nid           a2\nenvironment  test\nkind         secret\nstate        valid\n';
     expect(await run(['keys', 'find'], { stdin: `${leaked}\n` })).toEqual({ code: 0, stdout: found, stderr: '' });
@@ -97,7 +97,7 @@ function suite(open: () => Promise<Run>): void {
     expect(await run(['keys', 'find', '--sha256', 'A'.repeat(64)])).toMatchObject({ code: 2 });
   });
 
-  test('keys that are due or expire are listed over all accounts', async () => {
+  test('keys due for rotation or about to expire are listed across accounts', async () => {
     const run = await open();
     expect((await run(['keys', 'due'])).stdout).toBe(`ACCOUNT  ID  ENV   KIND    CREATED     EXPIRES     WHY
 acme     a1  test  secret  2026-11-01  2026-12-01  expiring
@@ -120,7 +120,7 @@ globex   g1  test  secret  2026-05-01  -           due
     expect((await run(['keys', 'due'])).stdout).toBe('No key is due or expiring.\n');
   });
 
-  test('an account is renamed, and its id stays', async () => {
+  test('an account is renamed and keeps its id', async () => {
     const run = await open();
     const renamed = await run(['accounts', 'rename', 'acme', '--name', 'Acme Ltd', '--actor', 'ana']);
     expect(renamed).toMatchObject({ code: 0, stdout: 'acme is now named Acme Ltd.\n' });

@@ -28,7 +28,7 @@ async function untilStatus(sidecar: Serving, key: string, wanted: number, path?:
   await vi.waitUntil(async () => (await status(sidecar, key, path)) === wanted, { timeout: 10_000 });
 }
 
-test('a key that is revoked in accounts.yaml stops working although sidecar.yaml is broken', async () => {
+test('a key that is revoked in accounts.yaml stops working although sidecar.yaml is invalid', async () => {
   const { sidecar, folder } = await start();
   expect(await status(sidecar, keys.globex)).toBe(200);
   folder.replace({ 'sidecar.yaml': 'listen: [\n', 'accounts.yaml': revoked() });
@@ -44,7 +44,7 @@ test('a key that is revoked in accounts.yaml stops working although sidecar.yaml
   expect(reloads('accounts', 'ok')).toBeGreaterThan(0);
 });
 
-test('a route that sidecar.yaml closes is closed although accounts.yaml is broken', async () => {
+test('a route that sidecar.yaml closes is closed although accounts.yaml is invalid', async () => {
   const { sidecar, folder, origin } = await start();
   const open = { routes: [{ path: '/open', keys: ['public'] }] };
   folder.replace({ 'sidecar.yaml': sidecarFile(origin, open) });
@@ -57,7 +57,7 @@ test('a route that sidecar.yaml closes is closed although accounts.yaml is broke
   expect(sidecar.entries('configuration reloaded').at(-1)).toMatchObject({ files: ['sidecar'] });
 });
 
-test('a FIFO in place of sidecar.yaml is a problem, and neither reloading nor SIGTERM waits for it', async () => {
+test('a FIFO in the place of sidecar.yaml is a problem and blocks neither reloads nor SIGTERM', async () => {
   const { sidecar, folder } = await start();
   putFifo(folder, 'sidecar.yaml');
   folder.replace({ 'accounts.yaml': revoked() });
@@ -65,7 +65,7 @@ test('a FIFO in place of sidecar.yaml is a problem, and neither reloading nor SI
   await expectRefusedFifo(sidecar);
 });
 
-test('a FIFO in place of accounts.yaml is a problem, and neither reloading nor SIGTERM waits for it', async () => {
+test('a FIFO in the place of accounts.yaml is a problem and blocks neither reloads nor SIGTERM', async () => {
   const { sidecar, folder, origin } = await start();
   putFifo(folder, 'accounts.yaml');
   folder.replace({ 'sidecar.yaml': sidecarFile(origin, { routes: [{ path: '/open', keys: ['public'] }] }) });

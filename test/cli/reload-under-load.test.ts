@@ -65,7 +65,7 @@ function openedWith({ key, iv }: Version['credentials'], body: string): string |
   }
 }
 
-test('a request that began before a reload ends as it began: with its credentials, at its upstream', async () => {
+test('a request in flight during a reload keeps its credentials and its upstream', async () => {
   const versions: readonly [Version, Version] = [
     { name: 'one', credentials: acmeTest, upstream: await upstreamOf('one') },
     { name: 'two', credentials: acmeLive, upstream: await upstreamOf('two') },
@@ -91,7 +91,7 @@ test('a request that began before a reload ends as it began: with its credential
   expect(openedWith(one.credentials, response.body)).toBe('one key-one');
 });
 
-test('30 reloads under load: no request fails, and none sees parts of two configurations', async () => {
+test('no request fails during 30 reloads under load, and none sees parts of two configurations', async () => {
   const versions: readonly Version[] = [
     { name: 'one', credentials: acmeTest, upstream: await upstreamOf('one') },
     { name: 'two', credentials: acmeLive, upstream: await upstreamOf('two') },

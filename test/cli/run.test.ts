@@ -35,7 +35,7 @@ function commandsIn(help: string): string[] {
 }
 
 describe('the command line', () => {
-  test.each(['--help', '-h'])('shows its commands with %s', async (option) => {
+  test.each(['--help', '-h'])('prints its commands with %s', async (option) => {
     const { code, stdout, stderr } = await outcome(option);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
     expect(stdout).toMatch(/^Usage: sidecar /);
@@ -44,7 +44,7 @@ describe('the command line', () => {
     );
   });
 
-  test('shows the help of each command', async () => {
+  test('prints the help of each command', async () => {
     const commands = commandsIn((await outcome('--help')).stdout).filter((name) => name !== 'help');
     expect(commands.length).toBeGreaterThan(5);
     for (const command of commands) {
@@ -54,7 +54,7 @@ describe('the command line', () => {
     }
   });
 
-  test.each(['--version', '-V'])('says its version with %s', async (option) => {
+  test.each(['--version', '-V'])('prints its version with %s', async (option) => {
     expect(await outcome(option)).toEqual({ code: 0, stdout: '1.2.3\n', stderr: '' });
   });
 
@@ -64,14 +64,14 @@ describe('the command line', () => {
     ['an option without its value', ['check', '--config'], "option '--config <file>' argument missing"],
     ['a value that an option does not have', ['seal', '--encoding', 'utf8'], "argument 'utf8' is invalid"],
     ['too many arguments', ['check', 'sidecar.yaml'], 'too many arguments'],
-  ])('refuses %s as wrong usage', async (_, args, message) => {
+  ])('refuses %s as a usage error', async (_, args, message) => {
     const { code, stdout, stderr } = await outcome(...args);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(stderr).toMatch(/^error: /);
     expect(stderr).toContain(message);
   });
 
-  test('without a command shows its help as wrong usage', async () => {
+  test('prints its help as a usage error if no command is given', async () => {
     const { code, stdout, stderr } = await outcome();
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
     expect(commandsIn(stderr)).toContain('serve');
@@ -79,13 +79,13 @@ describe('the command line', () => {
 });
 
 describe('the process', () => {
-  test('ends with the exit code of its command', async () => {
+  test('exits with the code of its command', async () => {
     expect(await startCommand(['--help']).ended()).toEqual({ code: 0, signal: null });
     expect(await startCommand(['srve']).ended()).toEqual({ code: 2, signal: null });
     expect(await startCommand(['check', '--config', '/nowhere']).ended()).toEqual({ code: 78, signal: null });
   });
 
-  test('says the version of the package', async () => {
+  test('prints the version of the package', async () => {
     const command = startCommand(['--version']);
     await command.ended();
     const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string };

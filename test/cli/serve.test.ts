@@ -58,7 +58,7 @@ function breakOffOnceThere(folder: Folder): string[] {
 const ended = { code: 0, signal: null };
 
 describe('serve', () => {
-  test('logs a line for each listener with the address it has bound', async () => {
+  test('logs a line for each listener with its bound address', async () => {
     const { sidecar } = await serveBefore(await startUpstream());
     const line = (listener: string): object => ({
       level: 'info',
@@ -74,7 +74,7 @@ describe('serve', () => {
     expect(sidecar.stderr).toBe('');
   });
 
-  test('takes config/sidecar.yaml below the working directory, or what SIDECAR_CONFIG names', async () => {
+  test('reads config/sidecar.yaml in the working directory, or the file that SIDECAR_CONFIG names', async () => {
     const folder = new Folder({});
     for (const name of ['config', 'other']) {
       mkdirSync(folder.file(name));
@@ -106,7 +106,7 @@ describe('serve', () => {
     });
   });
 
-  test('does not start on a configuration that is not valid: 78, and all problems on stderr', async () => {
+  test('exits with 78 and all problems on stderr if the configuration is invalid', async () => {
     const folder = new Folder({
       'sidecar.yaml': 'listen: {}\nenvironments: {}\naccounts: { file: accounts.yaml }\nsurplus: 1\n',
       'accounts.yaml': 'accounts:\n  - { id: a b, name: A }\n',
@@ -118,7 +118,7 @@ describe('serve', () => {
     expect(problemsOf(folder)).toHaveLength(3);
   });
 
-  test('does not start if reading the configuration breaks off: 78, and one line on stderr', async () => {
+  test('exits with 78 and one line on stderr if reading the configuration fails unexpectedly', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), break: '' });
     const file = folder.file('sidecar.yaml');
     const sidecar = startCommand(['serve', '--config', file], { nodeOptions: breakOffOnceThere(folder) });
@@ -126,7 +126,7 @@ describe('serve', () => {
     expect(sidecar.stderr).toBe(`${file}:1:1  .  loading failed (TypeError): run "check" for details\n`);
   });
 
-  test('keeps nothing in memory that only other commands, loading, or parts that are off need', async () => {
+  test('loads no module that only other commands, the configuration thread or disabled parts need', async () => {
     const listing = `import { writeSync } from 'node:fs';
       import { isMainThread } from 'node:worker_threads';
       import { registerHooks } from 'node:module';
@@ -151,7 +151,7 @@ describe('serve', () => {
   test.each([
     ['merchants', 'listen'],
     ['admin', 'admin'],
-  ])('does not start where the port for %s is taken: 1, and one line on stderr', async (_, member) => {
+  ])('exits with 1 and one line on stderr if the port for %s is taken', async (_, member) => {
     const taken = createServer();
     await new Promise<void>((resolve) => void taken.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void taken.close());
@@ -165,7 +165,7 @@ describe('serve', () => {
     expect(sidecar.stderr).toBe(`serve: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`);
   });
 
-  test('takes secrets from variables and from files', async () => {
+  test('reads secrets from variables and from files', async () => {
     const upstream = await startUpstream();
     const folder = new Folder({
       'sidecar.yaml': sidecarFile('${CORE}'),
@@ -189,7 +189,7 @@ describe('serve', () => {
 
 describe('a signal', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
-    '%s lets what is in flight end, then the process ends with 0',
+    '%s completes requests in flight, then the process exits with 0',
     async (name) => {
       const held: (() => void)[] = [];
       const upstream = await startUpstream((_seen, res) => held.push(() => res.end('at last')));
@@ -215,7 +215,7 @@ describe('a signal', () => {
     expect(sidecar.entries('request')).toMatchObject([{ status: 499 }]);
   });
 
-  test('that comes while the configuration is read ends it, with 0', async () => {
+  test('while the configuration is read ends the process with 0', async () => {
     const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() });
     const sidecar = startCommand(['serve', '--config', folder.file('sidecar.yaml')], {
       nodeOptions: preloaded(`import { isMainThread } from 'node:worker_threads';
@@ -230,7 +230,7 @@ describe('a signal', () => {
     expect(sidecar.stdout).toBe('');
   });
 
-  test('that comes a second time ends it at once, with 1', async () => {
+  test('that is repeated ends the process at once with 1', async () => {
     const upstream = await startUpstream(() => {});
     // Longer than this test may take.
     const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '1h' } });
@@ -257,7 +257,7 @@ describe('a reload', () => {
     expect(values.get(at)).toBeGreaterThan(before.values.get(at) ?? NaN);
   });
 
-  test('lets a new API key in and a removed one out', async () => {
+  test('accepts a new API key and refuses a removed one', async () => {
     const { sidecar, folder } = await serveBefore(await startUpstream());
     const added = 'sk_test_addedaddedaddedadded';
     expect(await statusWith(sidecar, added)).toBe(401);
@@ -274,7 +274,7 @@ describe('a reload', () => {
     expect([await statusWith(sidecar, added), await statusWith(sidecar, keys.globex)]).toEqual([200, 401]);
   });
 
-  test('by a swap of `..data` takes the new credentials at once and no others', async () => {
+  test('after a swap of `..data` uses the new credentials at once and no others', async () => {
     const { origin } = await startUpstream();
     const version = (credentials: object): Contents => ({
       'sidecar.yaml': sidecarFile(origin),
@@ -291,7 +291,7 @@ describe('a reload', () => {
     expect(opened(acmeLive, await charge(acmeLive))).toBe('{"ok":true}');
   });
 
-  test('of an invalid configuration is logged with all problems and counted, and the current configuration is kept', async () => {
+  test('of an invalid configuration logs and counts all problems, and the current configuration is kept', async () => {
     const { sidecar, folder } = await serveBefore(await startUpstream());
     const before = await samplesOf(sidecar);
     folder.write({ 'accounts.yaml': 'accounts:\n  - { id: a b, name: A }\n  - { id: c, name: C, surplus: 1 }\n' });
@@ -307,7 +307,7 @@ describe('a reload', () => {
     expect(sidecar.entries('configuration is invalid: the current one is kept')).toHaveLength(2);
   });
 
-  test('whose thread breaks off is counted as failed, and the current configuration is kept', async () => {
+  test('whose thread fails unexpectedly is counted as failed, and the current configuration is kept', async () => {
     const { origin } = await startUpstream();
     const folder = new Folder({
       'sidecar.yaml': sidecarFile(origin),
@@ -353,7 +353,7 @@ describe('a reload', () => {
     expect(await statusWith(sidecar, keys.globex)).toBe(200);
   });
 
-  test('changes the level of the log', async () => {
+  test('changes the log level', async () => {
     const upstream = await startUpstream();
     const { sidecar, folder } = await serveBefore(upstream);
     const requests = (): number => sidecar.entries('request').length;
@@ -400,7 +400,7 @@ describe('TLS', () => {
     };
   }
 
-  test('shows a new certificate after a reload, and connections that are open go on', async () => {
+  test('uses a new certificate after a reload, and keeps open connections', async () => {
     const [first, second] = [newCertificate(), newCertificate()];
     const { origin } = await startUpstream();
     const tls = { cert: 'cert.pem', key: 'key.pem' };
@@ -423,7 +423,7 @@ describe('TLS', () => {
     expect(await before.ask()).toBe('HTTP/1.1 200 OK');
   });
 
-  test('a certificate that no listener can use leaves the running one in place', async () => {
+  test('keeps the current certificate if no listener can use the new one', async () => {
     const good = newCertificate();
     const { origin } = await startUpstream();
     const listen = { host: '127.0.0.1', port: 0, tls: { cert: 'cert.pem', key: 'key.pem' } };
@@ -442,7 +442,7 @@ describe('TLS', () => {
     expect(await ask()).toBe('HTTP/1.1 200 OK');
   });
 
-  test('adding a client CA needs a restart, and the log says so', async () => {
+  test('logs that adding a client CA needs a restart', async () => {
     const [server, ca] = [newCertificate(), newCertificate()];
     const { origin } = await startUpstream();
     const listen = { host: '127.0.0.1', port: 0, tls: server };
@@ -458,7 +458,7 @@ describe('TLS', () => {
     expect(await (await connection(sidecar.port)).ask()).toBe('HTTP/1.1 200 OK');
   });
 
-  test('a client that speaks no TLS is no request', async () => {
+  test('counts a client that does not speak TLS as no request', async () => {
     const { origin } = await startUpstream();
     const { sidecar } = await serveBefore(
       { origin },

@@ -11,7 +11,7 @@ const sidecar = resolve(manifest.bin.sidecar);
 /** Without any Node. */
 const env = { PATH: '/usr/bin:/bin' };
 
-test('sidecar runs on the project’s own Node, from any folder, through a link, whatever PATH says', () => {
+test('sidecar runs on the Node of the project from any folder, through a link, whatever PATH is', () => {
   const folder = new Folder({ node: '#!/bin/sh\nexit 9\n' });
   execFileSync('chmod', ['+x', folder.file('node')]);
   symlinkSync(sidecar, folder.file('sidecar'));
@@ -23,14 +23,14 @@ test('sidecar runs on the project’s own Node, from any folder, through a link,
   expect(version).toBe(`${manifest.version}\n`);
 });
 
-test('sidecar hands its exit code and its arguments on', async () => {
+test('sidecar passes on its arguments and its exit code', async () => {
   const child = spawn(sidecar, ['check', '--config', 'a file of two  words'], { env });
   const [stdout, [code]] = await Promise.all([text(child.stdout), once(child, 'exit')]);
   expect(code).toBe(78);
   expect(stdout).toContain('a file of two  words:1:1');
 });
 
-test('sidecar is one process: a signal to its id stops it in good order', async () => {
+test('sidecar is one process, which a signal to its id stops cleanly', async () => {
   const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': 'accounts: []\n' });
   const child = spawn(sidecar, ['serve', '--config', folder.file('sidecar.yaml')], { env });
   let log = '';

@@ -10,7 +10,7 @@ describe('in a terminal of 80 columns', () => {
     ['of accented letters', 'Łódź '.repeat(30), 1],
     ['of one word', 'x'.repeat(200), 1],
     ['of letters that take two cells', '株式会社'.repeat(50), 2],
-  ])('accounts with long names %s fit', async (_, name, cells) => {
+  ])('accounts with names %s fit', async (_, name, cells) => {
     const { run } = await withAcme({ columns: 80 });
     const widest = (text: string): number =>
       Math.max(...lines(text).map((line) => line.length + (cells - 1) * (line.match(/[株式会社]/g) ?? []).length));
@@ -26,7 +26,7 @@ describe('in a terminal of 80 columns', () => {
     expect(widest((await run('accounts list')).stdout)).toBeLessThanOrEqual(80);
   });
 
-  test('accounts with ids that leave no room are listed in blocks', async () => {
+  test('accounts with ids that leave no room are listed as blocks', async () => {
     const { run } = commandLine(undefined, { columns: 80 });
     const id = 'x'.repeat(64);
     await run(`accounts add ${id} --name X`);
@@ -35,7 +35,7 @@ describe('in a terminal of 80 columns', () => {
     );
   });
 
-  test('keys and all about them fit', async () => {
+  test('keys fit with all their columns', async () => {
     const { run, json } = await withAcme({ columns: 80 });
     const { id } = await json<IssuedKeyView>('keys issue acme --environment live --kind public --expires 1s');
     await run(`keys revoke acme ${id}`);
@@ -45,7 +45,7 @@ describe('in a terminal of 80 columns', () => {
     }
   });
 
-  test('an error is wrapped between words on a terminal, and one line in a pipe', async () => {
+  test('an error is wrapped between words, and is one line in a pipe', async () => {
     const { folder, run } = commandLine();
     const unknown = ['accounts', 'show', 'x'.repeat(40), '--config', folder.file('sidecar.yaml')];
     const { stderr } = await runCommand(unknown, { columns: 80 });
@@ -68,7 +68,7 @@ describe('in a terminal of 80 columns', () => {
 });
 
 test.each(['audit list', 'accounts list'])(
-  '%s cuts nothing in a pipe, and in a terminal as much as it must',
+  '%s truncates nothing in a pipe, and no more than it must in a terminal',
   async (command) => {
     const { folder, run } = commandLine();
     const name = 'long '.repeat(30).trim();
@@ -85,14 +85,14 @@ test.each(['audit list', 'accounts list'])(
   },
 );
 
-test('a narrow terminal gets blocks of short lines', async () => {
+test('in a narrow terminal a list becomes blocks of short lines', async () => {
   const { run } = commandLine(undefined, { columns: 20 });
   await run('accounts add acme --name', '株式会社'.repeat(5));
   expect((await run('accounts list')).stdout).toContain('NAME      株式会社株\n          式会社株式\n');
   expect((await run('accounts list')).stdout).toContain('ID        acme\n');
 });
 
-test('the width is that of a real terminal', async () => {
+test('output fits the width of a real terminal', async () => {
   const { folder, run } = commandLine();
   const name = 'long '.repeat(30).trim();
   await run('accounts add acme --name', name);

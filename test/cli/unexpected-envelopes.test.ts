@@ -12,7 +12,7 @@ const masterKey = Buffer.alloc(32, 7).toString('base64');
 
 function describeShow(name: string, accounts: () => Promise<object>): void {
   describe(`encryption show ${name}`, () => {
-    test('shows that an account with disabled encryption still sends envelopes, and when it last did', async () => {
+    test('names an account without encryption that still sends envelopes, and when it last did', async () => {
       const { origin } = await startUpstream();
       const folder = new Folder({
         'accounts.yaml': 'accounts: []\n',

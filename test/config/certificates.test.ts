@@ -15,7 +15,7 @@ const later = createAuthority();
 const end = (pem: string): number => Date.parse(new X509Certificate(pem).validTo);
 const base = configOf('https://core.internal');
 
-test('every certificate of a configuration is told by its member', () => {
+test('every certificate of a configuration is reported with its member', () => {
   const tls = { ...issued, clientCa: authority.cert };
   const operators = { host: '127.0.0.1', port: 0, tokens: [], hosts: [], console: true, tls };
   const environments = base.environments.map((environment) => ({
@@ -33,7 +33,7 @@ test('every certificate of a configuration is told by its member', () => {
   });
 });
 
-test('a chain ends with its first certificate, a bundle of authorities with its last', () => {
+test('a chain expires with its first certificate, a bundle of authorities with its last', () => {
   const several = `${later.cert}\n${authority.cert}`;
   const tls = { cert: several, key: issued.key, clientCa: several };
   expect(end(later.cert)).toBeGreaterThan(end(authority.cert));
@@ -43,7 +43,7 @@ test('a chain ends with its first certificate, a bundle of authorities with its 
   ]);
 });
 
-test('the metric has those of the running configuration', async () => {
+test('the metric reports the certificates of the running configuration', async () => {
   const tls = { ...issued, clientCa: undefined };
   const { sidecar, upstream } = await startGateway({ listen: { host: '127.0.0.1', port: 0, tls } });
   const series = 'envelope_sidecar_certificate_expiry_timestamp_seconds{certificate="listen.tls.cert"}';

@@ -6,7 +6,7 @@ import { generate } from '../../scripts/generate-config-docs.ts';
 
 const generated = await generate();
 
-test.each([...generated.keys()])('%s is as `node scripts/generate-config-docs.ts` writes it', (path) => {
+test.each([...generated.keys()])('%s is what `node scripts/generate-config-docs.ts` writes', (path) => {
   expect(readFileSync(path, 'utf8')).toBe(generated.get(path));
 });
 
@@ -16,11 +16,11 @@ describe.each(['sidecar', 'accounts'])('config/%s.schema.json', (name) => {
   >[0];
   const example: unknown = parse(readFileSync(`config/${name}.yaml`, 'utf8'));
 
-  test('lets the shipped file pass', () => {
+  test('accepts the shipped file', () => {
     expect(z.fromJSONSchema(schema).safeParse(example).error).toBeUndefined();
   });
 
-  test('stops an unknown member', () => {
+  test('rejects an unknown member', () => {
     expect(z.fromJSONSchema(schema).safeParse({ ...(example as object), unknown: 1 }).success).toBe(false);
   });
 
@@ -37,7 +37,7 @@ test.each([
   ['info', true],
   ['loud', false],
   ['5', false],
-])('for an editor the level %s is right: %s', (level, valid) => {
+])('the schema for editors accepts the log level %s: %s', (level, valid) => {
   const schema = JSON.parse(generated.get('config/sidecar.schema.json') ?? '') as Parameters<
     typeof z.fromJSONSchema
   >[0];
@@ -47,7 +47,7 @@ test.each([
   expect(z.fromJSONSchema(schema).safeParse(sidecar).success).toBe(valid);
 });
 
-test('the page names every member of both files', () => {
+test('docs/configuration.md names every member of both files', () => {
   const page = generated.get('docs/configuration.md') ?? '';
   const schemas = ['sidecar', 'accounts'].map((name) => generated.get(`config/${name}.schema.json`) ?? '');
   const members = new Set(schemas.flatMap((schema) => membersOf(JSON.parse(schema))));

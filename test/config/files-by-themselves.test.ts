@@ -41,26 +41,26 @@ const outcomes = ({ sidecar, accounts }: LoadedFiles): unknown => ({
   accounts: outcome(accounts),
 });
 
-describe('a sidecar.yaml that is not valid', () => {
+describe('an invalid sidecar.yaml', () => {
   test.each([
     ['in a member', sidecarFile(upstream, { log: { level: 'loud' } })],
     ['as YAML', '{'],
     ['in its accounts', sidecarFile(upstream, { accounts: { file: 'accounts.yaml', masterKey: 'x' } })],
     ['in the name of the accounts', sidecarFile(upstream, { accounts: {} })],
-  ])('%s does not keep accounts from being read', (_, sidecar) => {
+  ])('%s does not prevent accounts from being loaded', (_, sidecar) => {
     const accounts = accountsFile(globexEntry(), { id: 'new', name: 'New' });
     const loaded = new Running().load({ 'sidecar.yaml': sidecar, 'accounts.yaml': accounts });
     expect(loaded.sidecar.ok).toBe(false);
     expect(outcome(loaded.accounts)).toEqual(['globex', 'new']);
   });
 
-  test('is still watched, as are the accounts', () => {
+  test('is still watched, and so are the accounts', () => {
     const running = new Running();
     const { files } = running.load({ 'sidecar.yaml': '{' });
     expect(files).toEqual([running.folder.file('sidecar.yaml'), running.folder.file('accounts.yaml')]);
   });
 
-  test('and accounts that are not have their problems each', () => {
+  test('has its own problems, besides those of invalid accounts', () => {
     const loaded = new Running().load({ 'sidecar.yaml': '', 'accounts.yaml': broken });
     expect(outcomes(loaded)).toEqual({
       sidecar: ['.  the file is empty'],
@@ -69,8 +69,8 @@ describe('a sidecar.yaml that is not valid', () => {
   });
 });
 
-describe('accounts that are not valid', () => {
-  test('do not keep sidecar.yaml from being read', () => {
+describe('an invalid accounts.yaml', () => {
+  test('does not prevent sidecar.yaml from being loaded', () => {
     const loaded = new Running().load({
       'sidecar.yaml': sidecarFile(upstream, { log: { level: 'warn' } }),
       'accounts.yaml': broken,
@@ -79,7 +79,7 @@ describe('accounts that are not valid', () => {
     expect(loaded.accounts?.ok).toBe(false);
   });
 
-  test('are a problem of the member that names them, if their file is missing', () => {
+  test('that is missing is a problem of the member that names it', () => {
     const running = new Running();
     rmSync(running.folder.file('accounts.yaml'));
     expect(outcomes(running.load({}))).toEqual({
@@ -92,13 +92,13 @@ describe('accounts that are not valid', () => {
 describe('a sidecar.yaml that names another source of accounts', () => {
   const moved = sidecarFile(upstream, { accounts: { file: 'others.yaml' }, log: { level: 'warn' } });
 
-  test('counts together with the accounts it names', () => {
+  test('is applied together with the accounts it names', () => {
     const others = accountsFile({ id: 'other', name: 'Other' });
     const loaded = new Running().load({ 'sidecar.yaml': moved, 'others.yaml': others, 'accounts.yaml': broken });
     expect(outcomes(loaded)).toEqual({ sidecar: 'warn', accounts: ['other'] });
   });
 
-  test('does not count if they are not valid, and those in force are read on', () => {
+  test('is not applied if those are invalid, and the accounts in use are still read', () => {
     const accounts = accountsFile(globexEntry(), { id: 'new', name: 'New' });
     const running = new Running();
     const loaded = running.load({ 'sidecar.yaml': moved, 'others.yaml': broken, 'accounts.yaml': accounts });
@@ -111,15 +111,15 @@ describe('a sidecar.yaml that names another source of accounts', () => {
     );
   });
 
-  test('into a database leaves no accounts of a file', () => {
+  test('is applied without accounts from a file if it names a database', () => {
     const postgres = { url: 'postgres://127.0.0.1/none', masterKey: Buffer.alloc(32, 1).toString('base64') };
     const loaded = new Running().load({ 'sidecar.yaml': sidecarFile(upstream, { accounts: { postgres } }) });
     expect(outcomes(loaded)).toEqual({ sidecar: 'info', accounts: undefined });
   });
 });
 
-describe('a secret in a file of its own belongs to the file that names it', () => {
-  test('the master key to sidecar.yaml', () => {
+describe('a secret in a file of its own', () => {
+  test('belongs to sidecar.yaml if it is the master key', () => {
     const masterKey = Buffer.alloc(32, 7).toString('base64');
     const accounts = { file: 'accounts.yaml', masterKey: { file: 'master' } };
     const running = new Running({ ...valid, 'sidecar.yaml': sidecarFile(upstream, { accounts }), master: masterKey });
@@ -130,7 +130,7 @@ describe('a secret in a file of its own belongs to the file that names it', () =
     });
   });
 
-  test('an API key to accounts.yaml', () => {
+  test('belongs to accounts.yaml if it is an API key', () => {
     const entry = { ...globexEntry(), keys: [{ id: 'k', key: { file: 'secret' }, createdAt: '2026-11-01' }] };
     const running = new Running({ ...valid, 'accounts.yaml': accountsFile(entry), secret: keys.globex });
     const sidecar = sidecarFile(upstream, { log: { level: 'warn' } });
@@ -141,7 +141,7 @@ describe('a secret in a file of its own belongs to the file that names it', () =
   });
 });
 
-test('at the start all problems of both are one list, each once', () => {
+test('at the start the problems of both files are one list without repetitions', () => {
   const folder = new Folder({ 'sidecar.yaml': sidecarFile(upstream, { surplus: 1 }), 'accounts.yaml': broken });
   const loaded = loadConfig(folder.file('sidecar.yaml'), {});
   expect(loaded.ok ? [] : loaded.problems.map(({ path }) => path)).toEqual(['surplus', 'accounts[0].id']);

@@ -14,7 +14,7 @@ import { acmeLive, acmeTest, enabledOf, keys } from '../support/sidecar.ts';
 
 const files = { 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() };
 
-describe('the result of loading in another thread', () => {
+describe('loading in another thread', () => {
   const previous = { ...acmeLive, until: '2036-01-01' };
   const entry = {
     ...acmeEntry,
@@ -24,13 +24,13 @@ describe('the result of loading in another thread', () => {
     },
   };
 
-  test('is what this one would have loaded', async () => {
+  test('returns the configuration that this thread would have loaded', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry, globexEntry(keys.globex)) });
     const file = folder.file('sidecar.yaml');
     expect(await loadInThread({ file, env: {} }, [])).toEqual(loadFiles(file, {}));
   });
 
-  test('are all the problems that this one would have found', async () => {
+  test('returns all problems that this thread would have found', async () => {
     const folder = new Folder({ ...files, 'sidecar.yaml': { surplus: 1 } });
     const file = folder.file('sidecar.yaml');
     const loaded = await loadInThread({ file, env: {} }, []);
@@ -38,7 +38,7 @@ describe('the result of loading in another thread', () => {
     expect(together(loaded)).toEqual(loadConfig(file, {}));
   });
 
-  test('has the given environment variables, and no others', async () => {
+  test('passes on the given environment variables, and no others', async () => {
     const folder = new Folder({ ...files, 'sidecar.yaml': sidecarFile('${HERE}') });
     const file = folder.file('sidecar.yaml');
     const { sidecar } = await loadInThread({ file, env: { HERE: 'http://127.0.0.1:7' } }, []);
@@ -46,7 +46,7 @@ describe('the result of loading in another thread', () => {
     expect((await loadInThread({ file, env: {} }, [])).sidecar.ok).toBe(false);
   });
 
-  test('is a problem if no thread can be started', async () => {
+  test('returns a problem if no thread can be started', async () => {
     const folder = new Folder(files);
     const file = folder.file('sidecar.yaml');
     // A value that cannot be cloned fails in the same way as a system without further threads.
@@ -58,7 +58,7 @@ describe('the result of loading in another thread', () => {
     expect(together(loaded)).toEqual({ ...content, files: ['/watched'] });
   });
 
-  test('is a problem if it takes longer than five minutes', async () => {
+  test('returns a problem if it takes longer than five minutes', async () => {
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
     onTestFinished(() => void vi.useRealTimers());
     const file = new Folder(files).file('sidecar.yaml');
@@ -75,14 +75,14 @@ describe('the result of loading in another thread', () => {
     expect(await loading).toEqual({ sidecar: content, accounts: content, files: ['/watched'] });
   });
 
-  test('is not waited for after the thread was ended', async () => {
+  test('is refused after the thread was ended', async () => {
     const caller = new URL('../../src/config/load-in-thread.ts', import.meta.url).href;
     const thread = new Thread('load-worker', caller, { file: new Folder(files).file('sidecar.yaml'), env: {} });
     await thread.end('over');
     await expect(thread.ask('next')).rejects.toThrow(/^over$/);
   });
 
-  test('is a problem that names memory if there is too little', async () => {
+  test('returns a problem that names memory if there is too little', async () => {
     // Only the parser reads a line break in JSON.
     const accounts = Array.from({ length: 20_000 }, (_, i) => ({ id: `account-${i}`, name: `${'n'.repeat(40)}\n` }));
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
@@ -93,7 +93,7 @@ describe('the result of loading in another thread', () => {
     expect(sidecar.stderr).toContain(`${folder.file('sidecar.yaml')}:1:1  .  there is too little memory to load it\n`);
   });
 
-  test('are at most 100 problems and the number of the rest at a reload, because each is logged while requests are served', async () => {
+  test('returns at most 100 problems and the number of the rest on a reload, because each is logged while requests are served', async () => {
     const accounts = Array.from({ length: 1_000 }, (_, i) => ({ id: `account ${i}`, name: 'A' }));
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const task = { file: folder.file('sidecar.yaml'), env: {} };
@@ -108,7 +108,7 @@ describe('the result of loading in another thread', () => {
     expect(await problemsIn({})).toHaveLength(1_000);
   });
 
-  test('opens envelopes with the current credentials and with previous ones', async () => {
+  test('returns codecs that open envelopes with current and previous credentials', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': accountsFile(entry) });
     const { accounts } = await loadInThread({ file: folder.file('sidecar.yaml'), env: {} }, []);
     const { current, grace } = enabledOf(accounts?.ok === true ? accounts.value[0]?.encryption.test : undefined);
@@ -121,7 +121,7 @@ describe('the result of loading in another thread', () => {
   });
 });
 
-describe('while 10,000 accounts are loaded', () => {
+describe('loading 10,000 accounts in another thread', () => {
   const accounts = Array.from({ length: 10_000 }, (_, i) => {
     const digits = String(i).padStart(16, '0');
     const key = `sk_test_${digits}`;
@@ -133,7 +133,7 @@ describe('while 10,000 accounts are loaded', () => {
     };
   });
 
-  test('this thread keeps responding, and receives the accounts in small groups', async () => {
+  test('lets this thread respond, and transfers the accounts in small groups', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const server = createServer((_req, res) => res.end('answered'));
     await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));

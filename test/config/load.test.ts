@@ -150,11 +150,11 @@ log: { level: silent }
   });
 });
 
-describe('all files that were read or tried are told', () => {
+describe('the files that were read or tried', () => {
   const sidecar = `${minimal}log: { level: { file: level } }\ntimeouts: { idle: { file: idle } }\n`;
   const names = ['sidecar.yaml', 'level', 'idle', 'accounts.yaml'];
 
-  test('when all is well', () => {
+  test('are returned for a valid configuration', () => {
     const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts, level: 'info', idle: '1s' });
     const { ok, files } = loadConfig(join(directory, 'sidecar.yaml'), {});
     expect({ ok, files: [...files].toSorted() }).toEqual({
@@ -163,7 +163,7 @@ describe('all files that were read or tried are told', () => {
     });
   });
 
-  test('when one is missing, so that its coming is seen', () => {
+  test('include a missing one, so that its creation is noticed', () => {
     const directory = filesIn({ 'sidecar.yaml': sidecar, level: 'info' });
     const { ok, files } = loadConfig(join(directory, 'sidecar.yaml'), {});
     expect({ ok, files: [...files].toSorted() }).toEqual({
@@ -172,12 +172,12 @@ describe('all files that were read or tried are told', () => {
     });
   });
 
-  test('as absolute paths', () => {
+  test('are absolute paths', () => {
     expect(loadConfig('config/none.yaml', {}).files).toEqual([resolve('config/none.yaml')]);
   });
 });
 
-describe('boundaries', () => {
+describe('the bounds of a member', () => {
   test.each([
     ['limits: { header: 1023B }', false],
     ['limits: { header: 1024B }', true],
@@ -241,11 +241,11 @@ describe('boundaries', () => {
     ['trustedProxies: [10.0.0/8]', false],
     ['trustedProxies: [10.0.0.0/]', false],
     ['trustedProxies: [localhost]', false],
-  ])('%s: %s', (lines, valid) => {
+  ])('accept %s: %s', (lines, valid) => {
     expect(accepts(`${lines}\n`)).toBe(valid);
   });
 
-  test('listeners share a port on different addresses only, but both may take a free one', () => {
+  test('listeners may not share a port on one address, but both may use port 0', () => {
     const on = (listen: string, admin: string): boolean => {
       const sidecar = `${minimal.replace('{}', listen)}admin: ${admin}\n`;
       const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts });
@@ -273,13 +273,13 @@ describe('hosts', () => {
     ['a.', false],
     ['a/b', false],
     ['""', false],
-  ])('%s: %s', (host, valid) => {
+  ])('a host %s is accepted: %s', (host, valid) => {
     const sidecar = minimal.replace('{ upstream', `{ hosts: [${host}], upstream`);
     const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts });
     expect(loadConfig(join(directory, 'sidecar.yaml'), {}).ok).toBe(valid);
   });
 
-  test('a list of them is not empty', () => {
+  test('a list of hosts may not be empty', () => {
     const sidecar = minimal.replace('{ upstream', '{ hosts: [], upstream');
     const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': noAccounts });
     expect(loadConfig(join(directory, 'sidecar.yaml'), {}).ok).toBe(false);
@@ -303,7 +303,7 @@ describe('upstreams', () => {
     ['{ url: http://core:1 }', 'http://core:1 undefined'],
     ['unix:/run/core.sock', 'http://localhost /run/core.sock'],
     ['{ url: unix:/run/core.sock }', 'http://localhost /run/core.sock'],
-  ])('%s is %s', (written, target) => {
+  ])('%s is parsed as %s', (written, target) => {
     expect(targetOf(written)).toBe(target);
   });
 
@@ -327,12 +327,12 @@ describe('upstreams', () => {
     '{}',
     '[]',
     '3000',
-  ])('%s is none', (written) => {
+  ])('%s is refused', (written) => {
     expect(targetOf(written)).toBeUndefined();
   });
 });
 
-describe('the paths of routes', () => {
+describe('the path of a route', () => {
   test.each([
     ['/', true],
     ['/*', true],
@@ -364,12 +364,12 @@ describe('the paths of routes', () => {
     ['/a?b', false],
     ['/ä', false],
     ['/a\\n', false],
-  ])('%s: %s', (path, valid) => {
+  ])('%s is accepted: %s', (path, valid) => {
     expect(accepts(`routes: [ { path: "${path}" } ]\n`)).toBe(valid);
   });
 });
 
-describe('routes that are the same', () => {
+describe('two routes', () => {
   test.each([
     ['/a', '/a', false],
     ['/a', '/A', false],
@@ -381,7 +381,7 @@ describe('routes that are the same', () => {
     ['/a/:x', '/a/x', true],
     ['/a/:x', '/a/:x/:y', true],
     ['/', '/*', true],
-  ])('%s beside %s: %s', (one, other, valid) => {
+  ])('%s and %s may both be configured: %s', (one, other, valid) => {
     expect(accepts(`routes: [ { path: "${one}" }, { path: "${other}" } ]\n`)).toBe(valid);
   });
 
@@ -392,11 +392,11 @@ describe('routes that are the same', () => {
     ['[HEAD]', '[POST]', true],
     ['[]', '[POST]', false],
     ['[OPTIONS]', '[]', false],
-  ])('%s beside %s: %s', (one, other, valid) => {
+  ])('of one path with the methods %s and %s may both be configured: %s', (one, other, valid) => {
     expect(accepts(`routes: [ { path: /a, methods: ${one} }, { path: /a, methods: ${other} } ]\n`)).toBe(valid);
   });
 
-  test('an upgrade needs GET', () => {
+  test('an upgrade route needs GET', () => {
     const upgrade = (methods: string): boolean =>
       accepts(`routes: [ { path: /a, upgrade: true, methods: ${methods} } ]\n`);
     expect([upgrade('[]'), upgrade('[GET]'), upgrade('[POST]'), upgrade('[HEAD]')]).toEqual([true, true, false, false]);

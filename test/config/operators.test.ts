@@ -43,7 +43,7 @@ describe('the operators’ API', () => {
     expect(operators(lines)).toBeUndefined();
   });
 
-  test('listens on loopback, and knows its token by its hash', () => {
+  test('listens on loopback, and keeps its token as a hash', () => {
     expect(operators(`operators: { token: ${token} }\n`)).toEqual({
       host: '127.0.0.1',
       port: 9091,
@@ -54,7 +54,7 @@ describe('the operators’ API', () => {
     });
   });
 
-  test('reads several tokens, by name, from a file', () => {
+  test('reads several named tokens from a file', () => {
     expect(operators('operators: { token: { file: tokens } }\n')?.tokens).toEqual([
       admin('operators', token),
       admin('night-shift', `${token}-2`),
@@ -104,7 +104,7 @@ describe('the operators’ API', () => {
   test.each([
     ['listen', 'port: 8080'],
     ['admin', 'port: 9090'],
-  ])('has another port than %s', (other, port) => {
+  ])('may not have the port of %s', (other, port) => {
     expect(outcome(`operators: { ${port}, token: ${token} }\n`)).toEqual([
       expect.stringMatching(new RegExp(` {2}operators\\.port {2}the same port as ${other}\\.port: expected another$`)),
     ]);
@@ -118,7 +118,7 @@ describe('the operators’ API', () => {
     ['is one of two under one name', `"${token}\\n${token}2"`],
     ['is there twice', `"a: ${token}\\nb: ${token}"`],
     ['has a name that is none', `"a b: ${token}"`],
-  ])('refuses a token that %s, and does not repeat it', (_, written) => {
+  ])('refuses a token that %s, without repeating it', (_, written) => {
     const problems = outcome(`operators: { token: ${written} }\n`) as string[];
     expect(problems).toEqual([
       expect.stringMatching(
@@ -143,11 +143,11 @@ describe('the master key', () => {
   const bytes = (found: Config['store'] | string[]): string[] =>
     Array.isArray(found) ? found : found.masterKeys.map((key) => key.export().toString('base64'));
 
-  test('is none if none is configured', () => {
+  test('is optional', () => {
     expect(bytes(store(minimal))).toEqual([]);
   });
 
-  test('stands in the file, in another file, or in the environment', () => {
+  test('is read from the file, from another file, or from the environment', () => {
     expect(bytes(store(withKey(masterKey)))).toEqual([masterKey]);
     expect(bytes(store(withKey('{ file: key }')))).toEqual([masterKey]);
     expect(bytes(store(minimal, { SIDECAR_MASTER_KEY: masterKey }))).toEqual([masterKey]);
@@ -155,7 +155,7 @@ describe('the master key', () => {
     expect(bytes(store(withKey(masterKey), { SIDECAR_MASTER_KEY: other }))).toEqual([masterKey]);
   });
 
-  test('is refused if it is invalid, and not repeated', () => {
+  test('is refused if it is invalid, without being repeated', () => {
     const expected = 'expected 32 bytes in base64 or hex; further lines are older keys that still open';
     expect(store(withKey('5ecret'))).toEqual([`accounts.masterKey  ${expected}`]);
     expect(store(minimal, { SIDECAR_MASTER_KEY: '5ecret' })).toEqual([
@@ -165,7 +165,7 @@ describe('the master key', () => {
   });
 });
 
-describe('sealed credentials of the accounts’ file', () => {
+describe('wrapped credentials of the accounts file', () => {
   const env = { SIDECAR_MASTER_KEY: masterKey };
   const vault = new Vault(parseMasterKeys(masterKey) ?? []);
   const aes = 'k'.repeat(32);
@@ -180,7 +180,7 @@ describe('sealed credentials of the accounts’ file', () => {
       .join('')}`;
   const right = [0, 1, 2].map((i) => [sealed(`a${i}`, 'key', aes + i), sealed(`a${i}`, 'iv', 'i'.repeat(16))] as const);
 
-  test('are opened with the master key', () => {
+  test('are unwrapped with the master key', () => {
     const pairs = right.map(([, iv], i) => [sealed(`a${i}`, 'key', `${i}`.repeat(32)), iv] as const);
     const { accounts } = outcome('', { env, accounts: file(...pairs) }) as Config;
     expect(accounts.map(({ encryption }) => enabledOf(encryption.test).current.pack().key.export().toString())).toEqual(
@@ -188,7 +188,7 @@ describe('sealed credentials of the accounts’ file', () => {
     );
   });
 
-  test('are held to the same rules as others once they are opened', () => {
+  test('are validated like others after they are unwrapped', () => {
     expect(outcome('', { env, accounts: file(...right) })).toEqual(
       [0, 1, 2].map((i) =>
         expect.stringMatching(new RegExp(`accounts\\[${i}\\]\\.encryption\\.test\\.key {2}must be 32 bytes of UTF-8$`)),
@@ -210,7 +210,7 @@ describe('sealed credentials of the accounts’ file', () => {
     ]);
   });
 
-  test('that were pasted from elsewhere cost their own account alone', () => {
+  test('that were copied from another account disable only the account they were copied to', () => {
     const [[key, iv]] = [[sealed('a0', 'key', aes), sealed('a0', 'iv', 'i'.repeat(16))]] as const;
     const { accounts } = outcome('', { env, accounts: file([key, iv], [key, iv]) }) as Config;
     expect(accounts.map(({ unopened }) => unopened)).toEqual([

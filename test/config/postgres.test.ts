@@ -20,7 +20,7 @@ function load(accounts: string, env: Env = {}): unknown {
 }
 
 describe('accounts in PostgreSQL', () => {
-  test('have a cache of 10000 keys that is good for 15 minutes without the database', () => {
+  test('default to a cache of 10000 keys that serves 15 minutes without the database', () => {
     expect(load(`{ postgres: { url: "${url}", masterKey: "${masterKey}" } }`)).toEqual({
       kind: 'postgres',
       url,
@@ -30,7 +30,7 @@ describe('accounts in PostgreSQL', () => {
     });
   });
 
-  test('take their settings from the environment and from files', () => {
+  test('read their settings from the environment and from files', () => {
     const settings = '{ url: "${DATABASE_URL}", masterKey: { file: master }, cache: 5, staleFor: 0s }';
     expect(load(`{ postgres: ${settings} }`, { DATABASE_URL: url })).toMatchObject({
       url,
@@ -63,12 +63,12 @@ describe('accounts in PostgreSQL', () => {
       '3:13  accounts.postgres.url  missing: expected postgres://user:password@host:port/database, special characters ' +
         'of the password percent-encoded',
     ],
-  ])('%s is refused', (accounts, problem) => {
+  ])('configured as %s are refused', (accounts, problem) => {
     expect(load(accounts)).toEqual([problem]);
   });
 
   test.each(['mysql://u:hunter2@h/d', 'postgres://u:hunter2@h', 'postgres://u:hunter2@h:port/d', 'hunter2'])(
-    'an address such as %s is refused and not repeated',
+    'configured with the URL %s are refused without repeating it',
     (wrong) => {
       const [problem, ...more] = load(`{ postgres: { url: "${wrong}", masterKey: "${masterKey}" } }`) as string[];
       expect(more).toEqual([]);
@@ -81,7 +81,7 @@ describe('accounts in PostgreSQL', () => {
     ['cache: 0', 'accounts.postgres.cache'],
     ['cache: 10000001', 'accounts.postgres.cache'],
     ['staleFor: 8d', 'accounts.postgres.staleFor'],
-  ])('%s is refused', (setting, path) => {
+  ])('configured with %s are refused', (setting, path) => {
     const problems = load(`{ postgres: { url: "${url}", masterKey: "${masterKey}", ${setting} } }`);
     expect(problems).toEqual([expect.stringContaining(path)]);
   });

@@ -53,8 +53,8 @@ const hasKeys =
 const problemsOf = (loaded: LoadResult): readonly string[] =>
   loaded.ok ? [] : loaded.problems.map(({ path, message }) => `${path} ${message}`);
 
-describe('a change is followed', () => {
-  test('that is written into the file', async () => {
+describe('the configuration is loaded again after', () => {
+  test('a file is written', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     folder.write({ 'accounts.yaml': withKeys(keys.globex) });
@@ -63,7 +63,7 @@ describe('a change is followed', () => {
     await followed.until(hasKeys(2));
   });
 
-  test('that is renamed over the file, each time', async () => {
+  test('a file is renamed over the old one, each time', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     for (const apiKeys of [[keys.globex], [keys.globex, keys.globexPublic], []]) {
@@ -72,7 +72,7 @@ describe('a change is followed', () => {
     }
   });
 
-  test('that swaps `..data`, as Kubernetes does, each time', async () => {
+  test('`..data` is swapped, as Kubernetes does, each time', async () => {
     const folder = new MountedFolder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     for (const apiKeys of [[keys.globex], [keys.globex, keys.globexPublic], []]) {
@@ -81,7 +81,7 @@ describe('a change is followed', () => {
     }
   });
 
-  test('that swaps the `..data` of another folder, as a Secret and a ConfigMap do', async () => {
+  test('`..data` of another folder is swapped, as with a Secret and a ConfigMap', async () => {
     const accounts = new MountedFolder({ 'accounts.yaml': accountsFile() });
     const file = accounts.file('accounts.yaml');
     const folder = new MountedFolder({ 'sidecar.yaml': sidecarFile(upstream, { accounts: { file } }) });
@@ -90,7 +90,7 @@ describe('a change is followed', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('of a file that holds a secret', async () => {
+  test('a file with a secret is written', async () => {
     const [first, second] = [keys.globex, keys.globexPublic];
     const secret = new Folder({ key: `${first}\n` });
     const entry = { ...globexEntry(), keys: [{ id: 'k', key: { file: secret.file('key') }, createdAt: '2026-11-01' }] };
@@ -100,7 +100,7 @@ describe('a change is followed', () => {
     await followed.until((last) => last.ok && last.config.accounts[0]?.keys[0]?.prefix === 'pk_test_');
   });
 
-  test('that removes a file and brings it back', async () => {
+  test('a file is removed and created again', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     unlinkSync(folder.file('accounts.yaml'));
@@ -110,7 +110,7 @@ describe('a change is followed', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('in a file that an earlier change has brought in', async () => {
+  test('a file is written that an earlier change has named', async () => {
     const other = new Folder({ 'accounts.yaml': accountsFile() });
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
@@ -120,7 +120,7 @@ describe('a change is followed', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('that was made after the files were read and before they were watched', async () => {
+  test('a file is changed between the first loading and the start of watching', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml'));
     const { files: read } = loadConfig(folder.file('sidecar.yaml'), {});
@@ -130,7 +130,7 @@ describe('a change is followed', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('of a file that never rests', async () => {
+  test('a file that changes constantly', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     const writing = setInterval(() => folder.replace({ 'accounts.yaml': withKeys(keys.globex) }), 10);
@@ -138,7 +138,7 @@ describe('a change is followed', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('after the folder was replaced by another one, from the next reload on', async () => {
+  test('its folder was replaced and a reload was requested, with every later change', async () => {
     const parent = new Folder({});
     const made = (name: string, apiKeys: readonly string[]): void => {
       mkdirSync(parent.file(name));
@@ -166,7 +166,7 @@ describe('reload', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('while one is under way leads to one more, however often, which sees the last state', async () => {
+  test('requested several times during another one loads once more and sees the last state', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml'));
     followed.reloader.reload();
@@ -180,7 +180,7 @@ describe('reload', () => {
     expect(followed.applied).toHaveLength(3);
   });
 
-  test('gives all problems of an invalid state, and follows on', async () => {
+  test('reports all problems of an invalid state, and continues to watch', async () => {
     const folder = new Folder(files);
     const followed = new Followed(folder.file('sidecar.yaml')).watch();
     folder.write({
@@ -195,7 +195,7 @@ describe('reload', () => {
     await followed.until(hasKeys(1));
   });
 
-  test('after a stop hands nothing over', async () => {
+  test('applies nothing after a stop', async () => {
     const folder = new Folder(files);
     const stopped = new Followed(folder.file('sidecar.yaml'));
     stopped.reloader.reload();
@@ -215,7 +215,7 @@ describe('reload', () => {
   });
 });
 
-test('a folder that goes away while it is watched does no harm', async () => {
+test('a folder that is removed while it is watched is reported, and watched again when it is back', async () => {
   const folder = new Folder(files);
   const followed = new Followed(folder.file('sidecar.yaml')).watch();
   rmSync(folder.path, { recursive: true });

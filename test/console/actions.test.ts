@@ -24,7 +24,7 @@ describeWithChromium('every action of the page, as the merchant finds out', () =
     });
     actions(browser, sidecar);
 
-    test('100,000 accounts are searched, filtered and turned over in pages, in bounded responses', async () => {
+    test('100,000 accounts are searched, filtered and paged through, in bounded responses', async () => {
       await postgres.psql(database, hundredThousand);
       const page = await browser.open(`${sidecar().url}#/accounts`);
       const sizes: Promise<number>[] = [];
@@ -60,7 +60,7 @@ const hundredThousand = `
     FROM generate_series(0, 99999, 25000) AS i;`;
 
 function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
-  test('an account is added, renamed, deactivated and activated', async () => {
+  test('an account is added, renamed, deactivated and activated, and the merchant notices', async () => {
     const { merchant, upstream, url } = sidecar();
     const page = await browser.open(`${url}#/accounts`);
     await signIn(page, 'operator');
@@ -85,7 +85,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await eventually(async () => (await merchant.charge(key)).status).toBe(200);
   });
 
-  test('an API key is issued, rotated with an overlap, and revoked once its id is typed', async () => {
+  test('an API key is issued, rotated with an overlap, and revoked after its id is typed', async () => {
     const { merchant, url } = sidecar();
     const page = await browser.open(`${url}#/accounts`);
     await signIn(page, 'operator');
@@ -128,7 +128,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     expect(await page.evaluate(kept)).not.toMatch(/sk_test_/);
   });
 
-  test('encryption is switched on and off and the credentials replaced, with a grace each time', async () => {
+  test('encryption is enabled and disabled and its credentials are replaced, each with a grace', async () => {
     const { merchant, upstream, url } = sidecar();
     const page = await browser.open(`${url}#/accounts`);
     await signIn(page, 'operator');

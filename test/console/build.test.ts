@@ -20,7 +20,7 @@ test('all files of the page together are at most 120 KB, gzipped', async () => {
   expect(sizes.reduce((sum, size) => sum + size, 0)).toBeLessThanOrEqual(120 * 1_024);
 }, 60_000);
 
-test('texts stand in one file: no screen says anything of its own', () => {
+test('no screen contains text of its own: all text is in one file', () => {
   const saying = globSync('src/console/{screens,ui}/*.tsx').flatMap((file) =>
     [...readFileSync(file, 'utf8').matchAll(/>[ \n]*([A-Za-z][A-Za-z ,.’]+)[ \n]*<\/[a-z]/g)].map(
       ([, text]) => `${file}: ${text}`,

@@ -19,7 +19,7 @@ describeWithChromium('the console', () => {
   const browser = useBrowser();
   const sidecar = useConsole(() => ({ accounts }));
 
-  test('offers each role the actions it may take', async () => {
+  test('offers each role only the actions it may take', async () => {
     const offered = async (operator: Operator): Promise<number[]> => {
       const page = await browser.open(`${sidecar().url}#/accounts/acme`);
       await signIn(page, operator);
@@ -37,7 +37,7 @@ describeWithChromium('the console', () => {
     expect(await offered('merchant')).toEqual([1, 1, 1, 1, 0]);
   });
 
-  test('is the page of one account for its own token: others are neither offered nor allowed', async () => {
+  test('shows a token of one account only that account', async () => {
     const { merchant, url } = sidecar();
     const page = await browser.open(`${url}#/accounts/globex`);
     await signIn(page, 'merchant');
@@ -79,7 +79,7 @@ describeWithChromium('the console', () => {
     expect((await merchant.charge('sk_test_globexxxxxxxxxxxxxxxxx')).status).toBe(200);
   });
 
-  test('two windows that change the same account see each other’s changes, and a late one is refused', async () => {
+  test('shows changes in two windows on one account, and refuses a change based on an old state', async () => {
     const one = await browser.open(`${sidecar().url}#/accounts/globex/keys`);
     await signIn(one, 'operator');
     const other = await browser.open(`${sidecar().url}#/accounts/globex/keys`, { beside: one });
@@ -101,7 +101,7 @@ describeWithChromium('the console', () => {
     await one.getByText('This account is inactive: all its requests are refused.').waitFor();
   });
 
-  test('says that the sidecar cannot be reached, keeps its data, and continues once it is back', async () => {
+  test('reports that the sidecar cannot be reached, keeps its data, and continues when it is back', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/initech`);
     await signIn(page, 'operator');
     await page.getByRole('heading', { name: 'Initech' }).waitFor();
@@ -126,7 +126,7 @@ describeWithChromium('the console', () => {
     expect(await page.getByRole('alert').count()).toBe(0);
   });
 
-  test('says that a change is in force, or stored and not in force yet', async () => {
+  test('shows whether a change is in force, or stored and not in force yet', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/initech`);
     await signIn(page, 'operator');
     const answer = async (inForce: boolean): Promise<void> => {
@@ -151,7 +151,7 @@ describeWithChromium('the console', () => {
   });
 
   test.skipIf(!mayMount)(
-    'offers no change of a file that cannot be written, says why, and refuses a late one plainly',
+    'offers no changes of a file that cannot be written, explains why, and refuses a late one',
     async () => {
       const { configure, url } = sidecar();
       const mount = new Mount({ 'accounts.yaml': accounts }, 'size=64k');
@@ -177,7 +177,7 @@ describeWithChromium('the console', () => {
     },
   );
 
-  test('refuses a wrong token, and says when a session has ended', async () => {
+  test('refuses a wrong token, and reports when a session has ended', async () => {
     const { url, configure } = sidecar();
     const page = await browser.open(url);
     browser.expectComplaint(/401/);

@@ -17,7 +17,7 @@ describeWithChromium('the lists in the console', () => {
     },
   }));
 
-  test('a pasted API key leads to its account, and never leaves the browser', async () => {
+  test('find the account of a pasted API key, which never leaves the browser', async () => {
     const { serving, url } = sidecar();
     const page = await browser.open(url);
     const sent: string[] = [];
@@ -35,7 +35,7 @@ describeWithChromium('the lists in the console', () => {
     await page.getByText('No account has this API key.').waitFor();
   });
 
-  test('the audit trail shows who changed what, for one account or all, and is exported as CSV without formulas', async () => {
+  test('show the audit trail of one account or of all, and export it as CSV without formulas', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/acme`);
     await signIn(page, 'operator');
     await page.getByRole('button', { name: 'Rename' }).click();

@@ -68,7 +68,7 @@ describeWithChromium('every screen', () => {
     await expectAccessible(page, 'a dialog');
   });
 
-  test('is reached by keyboard alone: encryption is switched on, the key copied, the session ended', async () => {
+  test('is usable by keyboard alone: encryption is enabled, the key copied, the session ended', async () => {
     const { merchant, url } = sidecar();
     const page = await browser.open(`${url}#/accounts`);
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);

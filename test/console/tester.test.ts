@@ -23,7 +23,7 @@ describeWithChromium('the tester in the console', () => {
   const browser = useBrowser();
   const sidecar = useConsole(() => ({ accounts: { accounts: [{ id: 'acme', name: 'A' }] } }));
 
-  test('opens a valid envelope in every form it is pasted in, and sends nothing', async () => {
+  test('opens a valid envelope in every form in which it is pasted, and sends nothing', async () => {
     const { page, tester, told, open, envelope, sent } = await openTester();
     for (const [label, short, fault] of [
       ['Key', key, 'The key must be 32 bytes'],
@@ -47,7 +47,7 @@ describeWithChromium('the tester in the console', () => {
     expect(sent.join('\n')).not.toContain(key);
   });
 
-  test('says why an envelope does not open, in the browser and, if asked to, by the sidecar: every slip', async () => {
+  test('explains why an envelope does not open, in the browser and, on request, by the sidecar', async () => {
     const { tester, told, open, envelope } = await openTester();
     await tester.getByLabel('Key', { exact: true }).fill(key);
     await tester.getByLabel('IV', { exact: true }).fill(iv);

@@ -25,7 +25,7 @@ async function firstScreen(page: Page): Promise<number> {
   return Math.round(Math.min(...times));
 }
 
-describeWithChromium('through the page alone', () => {
+describeWithChromium('with the console alone', () => {
   describeWithPostgres('with the accounts in PostgreSQL', () => {
     const postgres = usePostgres();
     const browser = useBrowser();
@@ -33,7 +33,7 @@ describeWithChromium('through the page alone', () => {
       more: { accounts: { postgres: { url: await postgres.createDatabase(), masterKey } } },
     }));
 
-    test('encryption is switched on for a merchant, key and IV are handed over and replaced, the old ones fall out of use, and the grace ends', async () => {
+    test('encryption is enabled for a merchant, credentials are handed over and replaced, the old ones fall out of use, and the grace ends', async () => {
       mkdirSync(pictures, { recursive: true });
       const { merchant, upstream, url } = sidecar();
       const page = await browser.open(url, { width: 1_280, height: 860 });
@@ -150,7 +150,7 @@ describeWithChromium('through the page alone', () => {
 });
 
 describe('docs/console.md', () => {
-  test('shows every picture there is, and no other', () => {
+  test('shows every picture in its folder, and no other', () => {
     const shown = [...readFileSync('docs/console.md', 'utf8').matchAll(/\]\(console\/([^)]+\.png)\)/g)].map(
       ([, file = '']) => file,
     );

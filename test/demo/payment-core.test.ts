@@ -60,7 +60,7 @@ test('an initialized transaction is pending and can be looked up', async () => {
   expect(await call('GET', '/api/v1/transactions/txn_1')).toEqual({ status: 200, body: made.body });
 });
 
-test('a charge succeeds and stands in both lists, the newest first', async () => {
+test('a charge succeeds and is the first entry of both lists', async () => {
   const first = await call('POST', '/api/s2s/charge', payment);
   const second = await call('POST', '/api/s2s/charge', { ...payment, amount: 1 });
   expect(first.body).toMatchObject({ status: 'succeeded', amount: 1500, reference: null });
@@ -69,7 +69,7 @@ test('a charge succeeds and stands in both lists, the newest first', async () =>
   expect(await call('GET', '/api/v1/transactions?page=1')).toEqual(list);
 });
 
-test('a list shows the newest hundred and says that there are more', async () => {
+test('a list shows the newest hundred entries and says that there are more', async () => {
   for (let count = 0; count < 100; count += 1) await call('POST', '/api/s2s/charge', payment);
   expect((await call('GET', '/api/s2s/transactions')).body).toMatchObject({ has_more: false });
   await call('POST', '/api/s2s/charge', payment);
@@ -79,7 +79,7 @@ test('a list shows the newest hundred and says that there are more', async () =>
   expect(body['data']).toMatchObject({ 0: { id: 'txn_101' }, 99: { id: 'txn_2' } });
 });
 
-test('an account sees its own transactions and webhooks only', async () => {
+test('an account sees only its own transactions and webhooks', async () => {
   await call('POST', '/api/s2s/charge', payment);
   await call('POST', '/api/s2s/webhooks', { url: 'https://shop.example/hook' });
   for (const path of ['/api/s2s/transactions', '/api/v1/transactions', '/api/s2s/webhooks']) {
@@ -90,7 +90,7 @@ test('an account sees its own transactions and webhooks only', async () => {
   expect((await call('POST', '/api/s2s/refund', { transaction: 'txn_1' }, 'other')).status).toBe(404);
 });
 
-test('refunds add up to the charge and not beyond it', async () => {
+test('refunds may add up to the charge and no further', async () => {
   await call('POST', '/api/s2s/charge', payment);
   const refund = (amount?: number): Promise<Reply> => call('POST', '/api/s2s/refund', { transaction: 'txn_1', amount });
   expect(codeOf(await refund(1501))).toBe('refund_exceeds_charge');
@@ -111,7 +111,7 @@ test('refunds add up to the charge and not beyond it', async () => {
   expect((await call('GET', '/api/v1/transactions/txn_1')).body).toMatchObject({ amount_refunded: 1500 });
 });
 
-test('a charge that was never made cannot be refunded', async () => {
+test('a charge that does not exist cannot be refunded', async () => {
   await call('POST', '/api/v1/transactions/initialize', payment);
   const pending = await call('POST', '/api/s2s/refund', { transaction: 'txn_1' });
   expect([pending.status, codeOf(pending)]).toEqual([409, 'not_charged']);
@@ -178,7 +178,7 @@ test('a request that names no account is refused', async () => {
   expect([refused.status, codeOf(refused)]).toEqual([403, 'account_missing']);
 });
 
-test('HEAD is answered like GET, without the body', async () => {
+test('HEAD gets the response of GET without the body', async () => {
   const response = await fetch(`http://127.0.0.1:${port}/api/s2s/webhooks`, {
     method: 'HEAD',
     headers: { 'X-Account-Id': 'acme' },
@@ -186,7 +186,7 @@ test('HEAD is answered like GET, without the body', async () => {
   expect([response.status, response.headers.get('content-length')]).toEqual([200, '44']);
 });
 
-test('a page on another origin may initialize a transaction', async () => {
+test('a page of another origin may initialize a transaction', async () => {
   const url = `http://127.0.0.1:${port}/api/v1/transactions/initialize`;
   const preflight = await fetch(url, { method: 'OPTIONS' });
   expect(preflight.status).toBe(204);
@@ -209,12 +209,12 @@ test('each request is one line in the log, with what the core received', async (
   ]);
 });
 
-test('nothing in a request can break the line or steer the terminal', async () => {
+test('no request can break the log line or control the terminal', async () => {
   await call('POST', '/api/s2s/charge', '{\r\n"a": "\u001b[2J\u009b\u202e\u2028x"}');
   expect(lines).toEqual(['400 POST /api/s2s/charge acme { "a": "?[2J?? x"}']);
 });
 
-test('a client that leaves in the middle of its body does no harm', async () => {
+test('a client that disconnects in the middle of its body does no harm', async () => {
   const leaving = connect(port, '127.0.0.1');
   leaving.write(
     'POST /api/s2s/charge HTTP/1.1\r\nHost: core\r\nX-Account-Id: acme\r\nContent-Length: 50\r\n\r\n{"amount"',
@@ -225,7 +225,7 @@ test('a client that leaves in the middle of its body does no harm', async () => 
 });
 
 test.each(['//', '*', 'http://elsewhere.example/api', '/%', '/\u00ff', '/api/v1/transactions/'])(
-  'the target %s is answered like any unknown one',
+  'the target %s gets the response for unknown paths',
   async (target) => {
     const client = connect(port, '127.0.0.1');
     client.end(

@@ -51,7 +51,7 @@ describe('the dashboard', () => {
     await expect(text).toMatchFileSnapshot(resolve(path));
   });
 
-  test('is valid by Grafana’s own types, which reject missing fields, unknown fields and unknown values', () => {
+  test('is valid by the types of Grafana, which reject missing fields, unknown fields and unknown values', () => {
     const shipped = readShipped();
     const broken = [
       (d) => delete d.schemaVersion,
@@ -72,12 +72,12 @@ describe('the dashboard', () => {
     for (const problems of others) expect(problems).not.toEqual([]);
   });
 
-  test('can be told which data source, namespaces, pods and environments', () => {
+  test('has variables for data source, namespaces, pods and environments', () => {
     const { list = [] } = dashboard().templating;
     expect(list.map(({ name }) => name)).toEqual(['datasource', 'namespace', 'pod', 'environment']);
   });
 
-  test('gives every panel a name of its own, a place of its own and an explanation', () => {
+  test('gives every panel its own name, place and explanation', () => {
     const placed = (dashboard().panels ?? []) as readonly Placed[];
     expect(new Set(placed.map(({ id }) => id)).size).toBe(placed.length);
     expect(new Set(placed.map(({ title }) => title)).size).toBe(placed.length);

@@ -98,7 +98,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     return manifests;
   };
 
-  test('conform to the API: all required fields, the right types, no unknown fields', async () => {
+  test('conform to the Kubernetes API: all required fields, the right types, no unknown fields', async () => {
     const folders = [...Object.values(withSidecar), 'deploy/prometheus', 'deploy/grafana'];
     // A component cannot be rendered alone.
     const kustomizations = globSync('deploy/**/kustomization.yaml').filter((file) => !file.includes('/components/'));
@@ -118,13 +118,13 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
   });
 
   describe.each(Object.entries(withSidecar))('%s', (_name, folder) => {
-    test('the sidecar is a native one: it starts before the core and ends after it', () => {
+    test('the sidecar is a native one: it starts before the core and stops after it', () => {
       const { sidecar } = podOf(manifestsIn(folder));
       expect(sidecar.restartPolicy).toBe('Always');
       expect(sidecar.startupProbe?.httpGet?.path).toBe('/readyz');
     });
 
-    test('probes ask the admin listener, and readiness is another question than life', () => {
+    test('the probes ask the admin listener, and readiness and liveness have different paths', () => {
       const { sidecar } = podOf(manifestsIn(folder));
       const { admin } = configOf(manifestsIn(folder));
       const port = sidecar.ports?.find(({ name }) => name === 'envelope-admin');
@@ -135,7 +135,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       expect(sidecar.readinessProbe?.httpGet?.path).toBe('/readyz');
     });
 
-    test('preStop drains the sidecar that runs on the mounted configuration', () => {
+    test('preStop drains the sidecar with the mounted configuration', () => {
       const { sidecar } = podOf(manifestsIn(folder));
       const dockerfile = readFileSync('Dockerfile', 'utf8');
       const [, file = ''] = /^ +SIDECAR_CONFIG=(\S+)/m.exec(dockerfile) ?? [];
@@ -146,17 +146,17 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       expect(sidecar.args ?? sidecar.command).toBeUndefined();
     });
 
-    test('the sidecar has no rights it does not need', () => {
+    test('the sidecar has no privileges it does not need', () => {
       expect(podOf(manifestsIn(folder)).sidecar.securityContext).toEqual(noRights);
     });
 
-    test('the sidecar gets the memory that is reserved for it and is not throttled', () => {
+    test('the sidecar has its memory reserved and no CPU limit', () => {
       const { limits, requests } = podOf(manifestsIn(folder)).sidecar.resources ?? {};
       expect(limits).toEqual({ memory: requests?.['memory'] });
       expect(requests).toHaveProperty('cpu');
     });
 
-    test('configuration and accounts are mounted as whole folders, read-only: single files would never change', () => {
+    test('configuration and accounts are mounted read-only as whole folders, because single files are never updated', () => {
       const { pod, sidecar } = podOf(manifestsIn(folder));
       const mounts = sidecar.volumeMounts ?? [];
       expect(mounts.map(({ mountPath }) => mountPath)).toEqual([
@@ -188,7 +188,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       for (const { upstream } of environments) expect(new URL(upstream.origin).hostname).toBe('127.0.0.1');
     });
 
-    test('the time to end is more than a core may sleep and the sidecar may take', () => {
+    test('the grace period covers the sleep of the core and the time of the sidecar', () => {
       const { pod, cores } = podOf(manifestsIn(folder));
       const drain = configOf(manifestsIn(folder)).timeouts.drain / 1_000;
       // A core of one's own has the sleep that docs/operators/deploy.md asks for.
@@ -198,14 +198,14 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
   });
 
   describe.each(examples)('%s', (name, folder) => {
-    test('the core outlives the last request', () => {
+    test('the core stops after its last request', () => {
       const { cores } = podOf(manifestsIn(folder));
       const drain = configOf(manifestsIn(folder)).timeouts.drain / 1_000;
       expect(cores).toHaveLength(1);
       expect(cores[0]?.lifecycle?.preStop?.sleep?.seconds).toBeGreaterThan(endpointPropagation + drain);
     });
 
-    test('nothing gets past the sidecar: the core opens no port and is probed from within', () => {
+    test('the core opens no port and is probed from within, so that no traffic bypasses the sidecar', () => {
       for (const core of podOf(manifestsIn(folder)).cores) {
         expect(core.ports).toBeUndefined();
         for (const probe of [core.readinessProbe, core.livenessProbe, core.startupProbe]) {
@@ -215,19 +215,19 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       }
     });
 
-    test('the core has no rights it does not need either, and no container has a token for the API', () => {
+    test('the core has no privileges it does not need, and no container has an API token', () => {
       const { pod, cores } = podOf(manifestsIn(folder));
       expect(pod.automountServiceAccountToken).toBe(false);
       for (const { securityContext } of cores) expect(securityContext).toEqual(noRights);
     });
 
-    test('the Service leads to the merchants’ listener only', () => {
+    test('the Service targets only the listener for merchants', () => {
       const { spec } = find(manifestsIn(folder), 'Service') as IService;
       matches(spec?.selector, podOf(manifestsIn(folder)).labels);
       expect(spec?.ports?.map(({ targetPort }) => targetPort)).toEqual([configOf(manifestsIn(folder)).listen.port]);
     });
 
-    test('only the gateway reaches the merchants’ listener, only Prometheus the metrics', () => {
+    test('only the gateway reaches the listener for merchants, and only Prometheus the metrics', () => {
       const { spec } = find(manifestsIn(folder), 'NetworkPolicy', 'payment-core') as INetworkPolicy;
       matches(spec?.podSelector?.matchLabels, podOf(manifestsIn(folder)).labels);
       expect(spec?.policyTypes).toEqual(['Ingress', 'Egress']);
@@ -247,7 +247,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       ]);
     });
 
-    test('a node can be drained, and one pod at a time at most is', () => {
+    test('a node can be drained, and at most one pod is down at a time', () => {
       const { spec } = find(manifestsIn(folder), 'PodDisruptionBudget') as IPodDisruptionBudget;
       const { deployment, labels } = podOf(manifestsIn(folder));
       matches(spec?.selector?.matchLabels, labels);
@@ -287,14 +287,14 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     });
   });
 
-  test('the overlay live brings no Secret and does not answer the test endpoints', () => {
+  test('the overlay live has no Secret and does not serve the test endpoints', () => {
     const manifests = manifestsIn('deploy/overlays/live');
     expect(manifests.map(({ kind }) => kind)).not.toContain('Secret');
     expect(configOf(manifests).cipherTest).toEqual({ environments: [] });
     expect(configOf(manifests).environments.map(({ name }) => name)).toEqual(['live']);
   });
 
-  test('with accounts in PostgreSQL, a Job migrates them as the owner, on the configuration of the sidecars', () => {
+  test('with accounts in PostgreSQL, a Job migrates them as the owner, with the configuration of the sidecars', () => {
     const manifests = manifestsIn('deploy/overlays/live-postgres');
     const config = configOf(manifests);
     expect(config.store).toMatchObject({ kind: 'postgres' });
@@ -325,14 +325,14 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     expect(spec?.egress?.[0]?.ports).toEqual([{ port: 5432 }]);
   });
 
-  test('the autoscaler looks at the sidecar’s own CPU time', () => {
+  test('the autoscaler uses the CPU time of the sidecar alone', () => {
     const manifests = manifestsIn('deploy/overlays/live-postgres');
     const { spec } = find(manifests, 'HorizontalPodAutoscaler') as IHorizontalPodAutoscaler;
     expect(spec?.scaleTargetRef.name).toBe(podOf(manifests).deployment.metadata?.name);
     expect(spec?.metrics?.map(({ containerResource }) => containerResource?.container)).toEqual(['envelope-sidecar']);
   });
 
-  test('the overlay test brings accounts that are valid', () => {
+  test('the overlay test has valid accounts', () => {
     const secret = manifestsIn('deploy/overlays/test').find(({ kind }) => kind === 'Secret');
     expect(secret?.metadata.name).toBe('envelope-sidecar-accounts');
     const folder = mkdtempSync(join(tmpdir(), 'envelope-sidecar-'));

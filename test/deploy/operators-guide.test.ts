@@ -29,7 +29,7 @@ function folder(): string {
 }
 
 describe('the guide for operators', () => {
-  test('names files and folders that are there', () => {
+  test('names only files and folders that exist', () => {
     const named = [...guide.matchAll(/\bdeploy\/[\w./-]*\w/g)].map(([path]) => path);
     expect(named.length).toBeGreaterThan(8);
     expect(named.filter((path) => !existsSync(path))).toEqual([]);
@@ -50,7 +50,7 @@ describe('the guide for operators', () => {
     expect(listed).toEqual([...type.matchAll(/readonly (\w+)\??:/g)].map(([, member]) => member));
   });
 
-  test('describes the image’s build arguments', () => {
+  test('describes the build arguments of the image', () => {
     const dockerfile = readFileSync('Dockerfile', 'utf8');
     const declared = [...dockerfile.matchAll(/^ARG (\w+)(?:=(.*))?$/gm)].map(([, name, value]) => [name, value]);
     const listed = [...guide.matchAll(/^\| `([A-Z_]+)` +\| (?:`(.*?)`)? +\|/gm)].map(([, name, value]) => [
@@ -68,7 +68,7 @@ describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl',
     for (const each of folders) expect(render(each)).not.toEqual([]);
   });
 
-  test('shows where links of alerts become absolute, for the Prometheus Operator', () => {
+  test('shows how links of alerts become absolute with the Prometheus Operator', () => {
     const shipped = linksOf(render('deploy/prometheus'));
     expect(shipped.length).toBeGreaterThan(20);
     for (const link of shipped) expect(link).toMatch(/^docs\/operators\/alerts\.md#envelopesidecar\w+$/);
@@ -84,7 +84,7 @@ describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl',
     expect(linksOf(rendered)).toEqual(shipped.map((link) => link.replace('docs/operators/alerts.md', address)));
   });
 
-  test('adds up the times of a pod’s end as the manifests have them', () => {
+  test('adds up the times of stopping a pod as in the manifests', () => {
     const deployment = render('deploy/overlays/live').find(({ kind }) => kind === 'Deployment') as IDeployment;
     const pod = deployment.spec?.template?.spec;
     const sleep = pod?.containers[0]?.lifecycle?.preStop?.sleep?.seconds ?? 0;
@@ -94,7 +94,7 @@ describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl',
     expect(guide).toContain(`preStop: { sleep: { seconds: ${sleep} } }`);
   });
 
-  test('shows how the sidecar is added to a Deployment of one’s own', () => {
+  test('shows how the sidecar is added to an existing Deployment', () => {
     const own = folder();
     cpSync('test/deploy/own-deployment/deployments.yaml', join(own, 'deployments.yaml'));
     cpSync('deploy/overlays/live/sidecar.yaml', join(own, 'sidecar.yaml'));
@@ -122,14 +122,14 @@ function linksOf(manifests: readonly Manifest[]): string[] {
 
 describeUnless(missingTools('promtool'), 'the guide for operators, with promtool', () => {
   test.each(commands.filter((command) => command.startsWith('promtool ')))(
-    '%s',
+    '`%s` succeeds',
     (command) => {
       expect(execFileSync('bash', ['-c', command], { encoding: 'utf8' })).toContain('SUCCESS');
     },
     120_000,
   );
 
-  test('shows how the links of alerts become absolute without kustomize', () => {
+  test('shows how links of alerts become absolute without kustomize', () => {
     const path = folder();
     const shown = commands.find((command) => command.startsWith('sed ')) ?? '';
     execFileSync('bash', ['-c', shown.replace('>rules.yaml', `>${join(path, 'rules.yaml')}`)]);
@@ -142,7 +142,7 @@ describeUnless(missingTools('promtool'), 'the guide for operators, with promtool
     );
   });
 
-  test('shows a scrape configuration that Prometheus takes', () => {
+  test('shows a scrape configuration that Prometheus accepts', () => {
     const path = folder();
     const shown = blocks('yaml').find((block) => block.startsWith('scrape_configs:')) ?? '';
     // Debian builds Prometheus without the discovery of Kubernetes.

@@ -33,12 +33,12 @@ const parsed = parse(readFileSync(rulesFile, 'utf8')) as RulesFile;
 const rules = parsed.groups.flatMap((group) => group.rules);
 const alerts = rules.filter((rule) => 'alert' in rule);
 
-describeUnless(missingTools('promtool'), 'the rules in Prometheus’s own judgement', () => {
+describeUnless(missingTools('promtool'), 'the rules, checked by promtool,', () => {
   test('are valid', () => {
     expect(execFileSync('promtool', ['check', 'rules', rulesFile], { encoding: 'utf8' })).toContain('SUCCESS');
   });
 
-  test('fire and do not fire as their tests say', () => {
+  test('pass their unit tests', () => {
     expect(testFiles.length).toBeGreaterThan(0);
     const { stdout } = promtool(['test', 'rules', ...testFiles]);
     expect(stdout).not.toContain('FAILED');
@@ -55,7 +55,7 @@ function promtool(args: readonly string[]): { stdout: string } {
 }
 
 describe('the rules', () => {
-  test('use metrics that a sidecar has, and no others', async () => {
+  test('use only metrics that a sidecar has', async () => {
     const sidecar = await startSidecar(configOf('http://127.0.0.1:9'));
     const metrics = await (await fetch(`${sidecar.adminUrl}/metrics`)).text();
     // Those of the operators' API and of a database are there only with these; the page is tested to have them all.
@@ -81,7 +81,7 @@ describe('the rules', () => {
 });
 
 describe.each(alerts.map((alert) => [alert.alert, alert] as const))('%s', (name, { labels, annotations }) => {
-  test('is tested firing and not firing', () => {
+  test('is tested both firing and not firing', () => {
     const expectations = testFiles
       .flatMap((file) => (parse(readFileSync(file, 'utf8')) as TestFile).tests)
       .flatMap(({ alert_rule_test: tests = [] }) => tests)

@@ -21,7 +21,7 @@ const missing = postgresPrograms === undefined ? 'PostgreSQL not found' : missin
 describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
   const postgres = usePostgres();
 
-  test('leads from an empty folder to two sidecars, alerts and a revoked key; the dashboard has data', async () => {
+  test('leads from an empty folder to two sidecars, alerts and a revoked key, and the dashboard has data', async () => {
     const core = createPaymentCore(() => {}).listen(0, '127.0.0.1');
     onTestFinished(() => void core.close());
     await once(core, 'listening');

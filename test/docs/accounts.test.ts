@@ -13,7 +13,7 @@ import { freePort } from '../support/free-port.ts';
 
 const page = readFileSync('docs/accounts.md', 'utf8');
 
-test('the page leads from an empty store to an encrypted charge', async () => {
+test('docs/accounts.md leads from an empty store to an encrypted charge', async () => {
   const seen: string[] = [];
   const core = createPaymentCore((line) => seen.push(line)).listen(0, '127.0.0.1');
   onTestFinished(() => void core.close());
@@ -54,7 +54,7 @@ test('the page leads from an empty store to an encrypted charge', async () => {
   expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toContain('sealed:v1:');
 });
 
-test('the commands that measure a large file work, here on a small one', async () => {
+test('the commands that measure a large file work, tested with a small one', async () => {
   const [, measure = ''] = /^```sh measure\n([\s\S]*?)^```$/m.exec(readFileSync('docs/stores.md', 'utf8')) ?? [];
   expect(measure).toContain('seq 10000');
   const folder = new Folder({

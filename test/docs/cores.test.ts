@@ -26,8 +26,8 @@ async function namesSeen(...[line, sent]: [string, Parameters<typeof send>[2]]):
   return Object.keys(firstSeen(upstream).headers).filter((name) => name !== 'connection');
 }
 
-describe('the page for authors of cores', () => {
-  test('lists all headers that a core gets of a client that sends none', async () => {
+describe('the page for authors of payment cores', () => {
+  test('lists all headers that a core gets for a request without headers of its own', async () => {
     expect((await namesSeen('GET /', { key: keys.globex })).toSorted()).toEqual(given.toSorted());
   });
 
@@ -55,7 +55,7 @@ describe('the page for authors of cores', () => {
     expect(loaded).toMatchObject({ config: { environments: [{ upstream: { forwardsAuthorization: true } }] } });
   });
 
-  test('lists headers that a core does not get, and these it does not get', async () => {
+  test('lists headers that a core does not get, and they are not sent', async () => {
     expect(withheld.length).toBeGreaterThan(15);
     for (const name of withheld.filter((each) => !['Authorization', 'Connection'].includes(each))) {
       expect(await namesSeen('GET /', { key: keys.globex, headers: { [name]: 'x' } })).not.toContain(

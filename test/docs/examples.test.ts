@@ -33,11 +33,11 @@ const runFile = promisify(execFile);
 describe('docs/operators-api.md', () => {
   const page = 'docs/operators-api.md';
 
-  test.each(blocks(page, 'yaml'))('shows a configuration that is valid: %.60j', (shown) => {
+  test.each(blocks(page, 'yaml'))('shows a valid configuration: %.60j', (shown) => {
     expect(load(shown)).toMatchObject({ ok: true });
   });
 
-  test('shows a request that makes one API key, however often it is sent', async () => {
+  test('shows a request that creates one API key, however often it is sent', async () => {
     const { ask, url, file } = await startApi();
     await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
     const [command = '', ...others] = blocks(page, 'sh');
@@ -70,7 +70,7 @@ describe('docs/stores.md', () => {
   });
 });
 
-test('docs/postgresql.md shows a configuration that is valid', () => {
+test('docs/postgresql.md shows a valid configuration', () => {
   const [shown = '', ...others] = blocks('docs/postgresql.md', 'yaml');
   expect(others).toEqual([]);
   const [, database = ''] = /# (postgres:\S+)/.exec(shown) ?? [];

@@ -8,16 +8,16 @@ const accepted = new Set(['0BSD', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause', 
 
 const packages = [...runTimePackages()];
 
-test('docs/licences.md is as `node scripts/generate-licences.ts` writes it', async () => {
+test('docs/licences.md is what `node scripts/generate-licences.ts` writes', async () => {
   expect(readFileSync('docs/licences.md', 'utf8')).toBe(await generate());
 });
 
-test('every package at run time has a licence that is accepted', () => {
+test('every run-time package has an accepted licence', () => {
   expect(packages.length).toBeGreaterThan(20);
   expect(packages.filter(([, { license }]) => !accepted.has(license ?? ''))).toEqual([]);
 });
 
-test('every installed package agrees with the lock file', () => {
+test('every installed package is the one in the lock file', () => {
   const installed = packages.map(([folder]) => {
     const { name, version, license } = JSON.parse(readFileSync(`${folder}/package.json`, 'utf8')) as Record<
       string,
@@ -30,7 +30,7 @@ test('every installed package agrees with the lock file', () => {
   );
 });
 
-test('docs/dependencies.md has a line for every package that package.json names', () => {
+test('docs/dependencies.md has a line for every package in package.json', () => {
   const { dependencies, devDependencies } = JSON.parse(readFileSync('package.json', 'utf8')) as Record<string, object>;
   const [, atRunTime = '', forDevelopment = ''] = readFileSync('docs/dependencies.md', 'utf8').split(/^## /m);
   const rows = (section: string): string[] =>

@@ -50,8 +50,8 @@ function broken(page: string, target: string): string | undefined {
   return anchorsOf(readFileSync(file, 'utf8')).has(anchor) ? undefined : `${page}: ${target}: no such heading`;
 }
 
-describe('the pages', () => {
-  test('have links that lead somewhere', () => {
+describe('the documentation', () => {
+  test('has no broken links', () => {
     const links = pages.flatMap((page) =>
       relativeLinks(readFileSync(page, 'utf8')).map((target) => ({ page, target })),
     );
@@ -61,7 +61,7 @@ describe('the pages', () => {
     );
   });
 
-  test('can each be reached from the README', () => {
+  test('can be reached from the README, each page of it', () => {
     const reached = new Set(['README.md']);
     for (const page of reached) {
       for (const target of relativeLinks(readFileSync(page, 'utf8'))) {
@@ -73,14 +73,14 @@ describe('the pages', () => {
   });
 });
 
-describe('the checks themselves', () => {
-  test('find links, not what stands in code', () => {
+describe('the check of links', () => {
+  test('finds links, but not in code', () => {
     const page =
       '[a](a.md) ![b](<b c.png>) `[x](x.md)` [d]: d.md\n```\n[x](x.md)\n```\n[e](e.md#f "title") [g](https://x)\n[h]: h.md\n';
     expect(relativeLinks(page)).toEqual(['a.md', 'e.md#f', 'h.md']);
   });
 
-  test('make anchors of headings', () => {
+  test('makes anchors of headings', () => {
     const page =
       '# A `b_c` page\n## On, off & "why"?\n## A `b_c` page\n```\n# x\n```\n### [Link](x.md) · 2\n<a id="own"></a>\n';
     expect([...anchorsOf(page)]).toEqual(['a-b_c-page', 'on-off--why', 'a-b_c-page-1', 'link--2', 'own']);
@@ -91,7 +91,7 @@ describe('the checks themselves', () => {
     ['a heading that is not there', 'README.md', 'docs/security.md#missing'],
     ['a file outside', 'README.md', '../x.md'],
     ['an anchor of something else', 'README.md', 'package.json#x'],
-  ])('object to %s', (_, page, target) => {
+  ])('reports %s', (_, page, target) => {
     expect(broken(page, target)).toContain(target);
   });
 });

@@ -8,14 +8,14 @@ import { memoryBound, workedExamples } from '../support/memory-bound.ts';
 const guide = readFileSync('docs/operators/capacity.md', 'utf8');
 const examples = workedExamples(guide);
 
-test('the memory that the guide for operators works out is the sum of its terms', () => {
+test('the memory in the guide for operators is the sum of its terms', () => {
   expect(examples).toHaveLength(3);
   for (const { mebibytes, ...terms } of examples) {
     expect(Math.ceil(memoryBound(terms) / 1_048_576)).toBe(mebibytes);
   }
 });
 
-test('its first example has the default limits', () => {
+test('the first example has the default limits', () => {
   const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() });
   const loaded = loadConfig(folder.file('sidecar.yaml'), {});
   if (!loaded.ok) throw new Error('the configuration does not load');
@@ -23,11 +23,11 @@ test('its first example has the default limits', () => {
   expect(examples[0]).toMatchObject({ requestBody, buffered, header, inFlight, connections });
 });
 
-test('its second example fits the smallest container it names', () => {
+test('the second example fits the smallest container that the guide names', () => {
   expect(examples[1]?.mebibytes).toBeLessThan(128);
 });
 
-test.each(['base', 'overlays/test', 'overlays/live'])('its third example is deploy/%s, and fits its pod', (folder) => {
+test.each(['base', 'overlays/test', 'overlays/live'])('the third example is deploy/%s, and fits its pod', (folder) => {
   const { limits } = parse(readFileSync(`deploy/${folder}/sidecar.yaml`, 'utf8')) as { limits: unknown };
   expect(limits).toEqual({ buffered: '16MiB', inFlight: 64, connections: 1_024 });
   expect(examples[2]).toMatchObject({ buffered: 16 * 1_048_576, inFlight: 64, connections: 1_024 });
@@ -36,7 +36,7 @@ test.each(['base', 'overlays/test', 'overlays/live'])('its third example is depl
   expect(examples[2]?.mebibytes).toBeLessThan(Number(pod));
 });
 
-test('what may wait for the reader of the log is as the guide has it', () => {
+test('the guide has the size of the queue of log lines', () => {
   expect(readFileSync('src/telemetry/log-output.ts', 'utf8')).toContain('mostWaiting = 4 * 1_048_576;');
   expect(readFileSync('docs/operators/monitor.md', 'utf8')).toContain('4 MiB of lines');
   expect(guide).toContain('| 4 MiB ');

@@ -44,7 +44,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
     return api;
   }
 
-  test('the page’s backend switches encryption on and off for one merchant, and shows the secret once', async () => {
+  test('the backend of the page enables and disables encryption for one merchant, and shows the secret once', async () => {
     const { url, ask } = await withMerchants();
     const printed = await run([functions, ...uses].join('\n'), url);
     expect(printed).toEqual([
@@ -58,7 +58,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
     expect(new Set(actors.map(({ actor }) => actor))).toEqual(new Set(['token:dashboard', 'token:dashboard-acme']));
   });
 
-  test('each of its functions works, and none for another merchant', async () => {
+  test('each function works for the own merchant and for no other', async () => {
     const { url } = await withMerchants();
     const calls = `
     const mine = settings('acme');
@@ -78,7 +78,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
   });
 });
 
-test('the codes that the page explains are the API’s', () => {
+test('the codes that the page explains are those of the API', () => {
   const [, list = ''] = /^Messages for error codes:$([^]*)/m.exec(page) ?? [];
   const codes = [...list.matchAll(/^- (`.*?): /gm)].flatMap(
     ([, names = '']) => names.match(/(?<=`)[a-z]+_?[a-z]+\*?(?=`)/g) ?? [],

@@ -88,7 +88,7 @@ describe('docs/metrics.md', () => {
     expect(page.map(({ name }) => name).toSorted()).toEqual(own.map(({ name }) => name).toSorted());
   });
 
-  test.each(page)('names the type and the labels of $name', ({ name, type, labels }) => {
+  test.each(page)('has the type and the labels of $name', ({ name, type, labels }) => {
     const metric = registry.getSingleMetric(name) as unknown as { type: string; labelNames: string[] };
     expect(type).toBe(metric.type);
     expect([...labels.keys()]).toEqual(metric.labelNames);
@@ -146,7 +146,7 @@ describe('docs/metrics.md', () => {
     expect(described('api_keys', 'kind')).toEqual(keyKinds);
   });
 
-  test('names every method that is not other', async () => {
+  test('names every method that is not counted as other', async () => {
     const line = { request_id: 'r', environment: 'test', route: '/x', status: 200 } as const;
     for (const method of METHODS) metrics.request({ ...line, method }, undefined);
     const values = await valuesOf('envelope_sidecar_requests_total', 'method');
@@ -154,15 +154,15 @@ describe('docs/metrics.md', () => {
     expect(values).toContain('other');
   });
 
-  test.each(page)('has a query with $name itself in it', ({ name, query }) => {
+  test.each(page)('has a query with $name in it', ({ name, query }) => {
     expect(query).toContain(name);
   });
 });
 
 const missingPromtool = spawnSync('promtool', ['--version']).error === undefined ? undefined : 'there is no promtool';
 
-describeUnless(missingPromtool, 'every metric, whatever the configuration', () => {
-  test('is accepted by promtool', async () => {
+describeUnless(missingPromtool, 'the metrics of every configuration', () => {
+  test('are accepted by promtool', async () => {
     const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], {
       input: await registry.metrics(),
       encoding: 'utf8',
@@ -171,8 +171,8 @@ describeUnless(missingPromtool, 'every metric, whatever the configuration', () =
   });
 });
 
-describeUnless(missingPromtool, 'every query of docs/metrics.md', () => {
-  test('is one that Prometheus can parse', () => {
+describeUnless(missingPromtool, 'the queries of docs/metrics.md', () => {
+  test('can be parsed by Prometheus', () => {
     const folder = mkdtempSync(join(tmpdir(), 'queries-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const file = join(folder, 'rules.yaml');

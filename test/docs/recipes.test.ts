@@ -11,7 +11,7 @@ function referencesIn(markdown: string): (readonly [path: string, name: string |
 test.each([
   ['docs/recipes.md', 40],
   ['CONTRIBUTING.md', 15],
-])('every file that %s names exists and contains the name that it is given for', (page, least) => {
+])('every file that %s names exists and contains the name in brackets', (page, least) => {
   const references = referencesIn(readFileSync(page, 'utf8'));
   expect(references.length).toBeGreaterThan(least);
   const wrong = references.filter(
@@ -33,7 +33,7 @@ test('there is a recipe for each common addition', () => {
   ]);
 });
 
-test('a missing file and a missing name are found', () => {
+test('a missing file and a missing name are detected', () => {
   expect(referencesIn('In `src/a.ts` (`b`), `docs/c.md`\n   (`d`) and `src/e/` (f).')).toEqual([
     ['src/a.ts', 'b'],
     ['docs/c.md', 'd'],

@@ -21,7 +21,7 @@ function commandsOf(section: string): string {
   return code.join('');
 }
 
-test('the runbook names files of deploy/ that are there, and shows a copy of a file that works', async () => {
+test('the runbook names only files of deploy/ that exist, and shows a working copy', async () => {
   const named = [...page.matchAll(/\bdeploy\/[\w./-]*\w/g)].map(([path]) => path);
   expect(named.filter((path) => !existsSync(path))).toEqual([]);
   const [copy = ''] = /^cp accounts\.yaml\.backup .*$/m.exec(page) ?? [];

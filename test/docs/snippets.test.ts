@@ -74,7 +74,7 @@ describe('README.md', () => {
     expect(response).toMatchObject({ status: 400, code: 'envelope_required' });
   });
 
-  test('shows a whole configuration that is valid', () => {
+  test('shows a complete and valid configuration', () => {
     const [sidecar = '', ...others] = blocks('README.md', 'yaml');
     expect(others).toEqual([]);
     const folder = new Folder({ 'sidecar.yaml': sidecar, 'accounts.yaml': 'accounts: []\n' });
@@ -91,7 +91,7 @@ describe('docs/merchants.md', () => {
     expect([sh.length, js.length]).toEqual([4, 1]);
   });
 
-  test('shows the values of the demo', async () => {
+  test('uses the values of the demo', async () => {
     const { env } = await startDemo();
     const [shown = ''] = blocks('docs/merchants.md', 'sh');
     const exported = [...shown.matchAll(/^export (\w+)=(\S+)$/gm)].map(([, name = '', value = '']) => [name, value]);
@@ -107,7 +107,7 @@ describe('docs/merchants.md', () => {
   });
 
   test.each([...sh.map((code) => ['sh', code] as const), ...js.map((code) => ['js', code] as const)])(
-    'shows what works, in %s: %.40j',
+    'shows code that works, in %s: %.40j',
     async (language, code) => {
       const { env } = await startDemo();
       const printed = await run(code, language, env);
@@ -140,7 +140,7 @@ describe('docs/merchants.md', () => {
     },
   );
 
-  test('shows JavaScript that does not act on a 2xx that came unsealed', async () => {
+  test('shows JavaScript that rejects a 2xx response that is not sealed', async () => {
     const { sidecar } = await startGateway({ accounts: [{ ...acmeWith(encryptionOf(acmeTest)), encryption: {} }] });
     const [functions = ''] = js[0]?.split('console.log') ?? [];
     const env = { BASE: `http://127.0.0.1:${sidecar.port}`, API_KEY: keys.acme, KEY: acmeTest.key, IV: acmeTest.iv };

@@ -111,14 +111,14 @@ describeUnless(await missingEngine(), 'the built image', () => {
     expect(text).not.toMatch(/\.tgz|"distribution"/);
   });
 
-  test('gives the bill out with the command in docs/operators/image.md', () => {
+  test('prints the bill with the command in docs/operators/image.md', () => {
     const [command = ''] =
       /^docker run .* >sbom\.cdx\.json$/m.exec(readFileSync('docs/operators/image.md', 'utf8')) ?? [];
     const here = command.replace(/ envelope-sidecar:\S+/, ` ${image.name}`).replace(/ >sbom\.cdx\.json$/, '');
     expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' }).trimEnd()).toBe(text.trimEnd());
   });
 
-  test('adds only compiled code with what V8 made of it, the licence and the bill besides, and changes nothing of its base', () => {
+  test('adds only compiled code, its V8 cache, the licence and the bill, and changes nothing of its base', () => {
     const own = [
       'LICENSE',
       'bin/sidecar',
@@ -145,20 +145,20 @@ describeUnless(await missingEngine(), 'the built image', () => {
     expect([...base.keys()].filter((file) => !files.has(file))).toEqual([]);
   });
 
-  test('leaves out what packages ship for those who develop them', () => {
+  test('omits the files of packages that only their developers need', () => {
     expect(
       [...files.keys()].filter((file) => /^app\/(?!dist\/).*(?:\.[cm]?ts|\.map|\/node_modules\/\..*)$/.test(file)),
     ).toEqual([]);
   });
 
-  test('adds files that only root can change', () => {
+  test('adds only files that root alone can change', () => {
     const others = [...files].filter(
       ([file, what]) => file.startsWith('app/') && !/^(?:l|-r[w-][x-]r-[x-]r-[x-] 0\/0 )/.test(what),
     );
     expect(others).toEqual([]);
   });
 
-  test('keeps the text of every licence that came with a package', () => {
+  test('keeps the licence text of every package that has one', () => {
     const licences = [...runTimePackages().keys()].flatMap((folder) =>
       filesBelow(folder)
         .filter((file) => /(?:^|\/)(?:(?:un)?licen[cs]e|copying|notice)[^/]*$|^readme[^/]*$/i.test(file))
@@ -169,7 +169,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
     expect(licences.filter((file) => !files.has(file))).toEqual([]);
   });
 
-  test('asks Node for no dump of its memory and for no debugger', () => {
+  test('disables core dumps and the debugger of Node', () => {
     const asks =
       /heap-?snapshot|heap-?prof|process\.report|--report|--inspect|node:inspector|abort-on-uncaught|NODE_OPTIONS/i;
     expect('node --heapsnapshot-signal=SIGUSR2').toMatch(asks);

@@ -125,7 +125,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     });
   });
 
-  test('serves the mounted configuration, without a shell, as a user given by number', async () => {
+  test('serves the mounted configuration without a shell, as a user given by number', async () => {
     const { Config: settings } = await imageConfig();
     expect(settings.User).toMatch(/^[1-9]\d*:[1-9]\d*$/);
     const [node, ...flags] = [settings.Entrypoint].flat();
@@ -134,7 +134,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(settings.Cmd).toEqual(['serve']);
   });
 
-  test('runs as an unprivileged user that can write to /tmp only, for the drain token', async () => {
+  test('runs as an unprivileged user that can write only to /tmp, for the drain token', async () => {
     expect(await evaluate('[process.getuid(), process.getgid()]')).toEqual([65_532, 65_532]);
     const status = await evaluate('fs.readFileSync("/proc/1/status", "utf8")');
     expect(status).toMatch(/^CapEff:\s+0+$/m);
@@ -145,7 +145,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(output).toContain('EROFS');
   });
 
-  test('starts from what V8 has compiled when the image was built', async () => {
+  test('starts from the code that V8 compiled when the image was built', async () => {
     const command = 'NODE_DEBUG_NATIVE=COMPILE_CACHE exec "$@"';
     const { Config: settings } = await imageConfig();
     expect(settings.Env).toContain('NODE_COMPILE_CACHE=/app/compile-cache');
@@ -161,7 +161,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     });
   });
 
-  test('checks a configuration from outside a cluster with the command in docs/operators/image.md', () => {
+  test('checks a configuration outside a cluster with the command in docs/operators/image.md', () => {
     const [command = ''] = /^docker run .* check$/m.exec(readFileSync('docs/operators/image.md', 'utf8')) ?? [];
     const here = command.replace(/ envelope-sidecar:\S+/, ` ${image.name}`);
     expect(execFileSync('bash', ['-c', here], { encoding: 'utf8' })).toMatch(/^OK/);
@@ -174,7 +174,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(JSON.parse(opened(credentials, response))).toMatchObject(seen);
   });
 
-  test('answers probes and serves metrics', async () => {
+  test('responds to probes and serves metrics', async () => {
     await charge();
     expect((await admin('/livez')).status).toBe(200);
     expect((await admin('/readyz')).status).toBe(200);
@@ -183,7 +183,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(metrics).toContain(`node="${process.version}"`);
   });
 
-  test('follows a change of a mounted file', async () => {
+  test('applies a change of a mounted file', async () => {
     expect((await charge({ apiKey: addedKey })).status).toBe(401);
     accounts.write({ 'accounts.yaml': accountsFile(key, addedKey) });
     await expect.poll(async () => (await charge({ apiKey: addedKey })).status, { timeout: 20_000 }).toBe(200);
@@ -207,21 +207,21 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(state).toMatchObject({ Status: 'exited', ExitCode: 0 });
   });
 
-  test('is taken out of service by the command for preStop, and serves on until then', async () => {
+  test('is drained by the command for preStop, and serves until it is stopped', async () => {
     const drained = await start(container());
     expect(await drained.exec(['sidecar', 'drain'])).toMatchObject({ exitCode: 0 });
     expect((await admin('/readyz', drained)).status).toBe(503);
     expect((await charge({ of: drained })).status).toBe(200);
   });
 
-  test('runs over a base that has no shell and keeps Node elsewhere', async () => {
+  test('runs on a base without a shell and with Node at another path', async () => {
     const started = await start(container(buildShelllessImage(image)));
     await expect(started.exec(['sh', '-c', 'true'])).resolves.not.toMatchObject({ exitCode: 0 });
     expect((await charge({ of: started })).status).toBe(200);
     expect(await started.exec(['sidecar', 'check'])).toMatchObject({ exitCode: 0 });
   }, 120_000);
 
-  test('runs the example deployment: the stand-in core on loopback, reached through the sidecar alone', async () => {
+  test('runs the example deployment, in which the core on loopback is reached through the sidecar alone', async () => {
     const file = (name: string): Record<string, string> => ({
       [name]: readFileSync(`deploy/overlays/test/${name}`, 'utf8'),
     });
@@ -246,7 +246,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     expect(JSON.parse(opened(demoCredentials, response))).toMatchObject({ object: 'transaction', amount: 1000 });
   });
 
-  test('bears load, large bodies and a reload within 128 MiB', async () => {
+  test('handles load, large bodies and a reload within 128 MiB', async () => {
     // As docs/operators/capacity.md has it for a container of that size.
     const small = new MountedFolder({ 'sidecar.yaml': `${sidecarFile}limits: { buffered: 8MiB, inFlight: 32 }\n` });
     onTestFinished(() => small.remove());

@@ -41,7 +41,7 @@ describeUnless(
   await missingEngine(),
   'the image, with the limits that docs/operators/capacity.md works out for 128 MiB',
   () => {
-    test('stays within them with every limit reached at once, reloads, and serves when all is over', async () => {
+    test('stays within them with every limit reached at once, reloads, and serves afterwards', async () => {
       const [, example] = workedExamples(readFileSync('docs/operators/capacity.md', 'utf8'));
       if (example === undefined) throw new Error('there is no such example');
       const { requestBody, buffered, header, inFlight, connections } = example;

@@ -58,7 +58,7 @@ test.each([
   ['1ms', 1],
   ['1000ms', 1000],
   ['1001ms', undefined],
-])('within bounds, %j is %j', (written, milliseconds) => {
+])('with bounds, the duration %j is %j', (written, milliseconds) => {
   expect(read(within(duration, 1, 1000, 'from 1ms to 1s'), written)).toBe(milliseconds);
 });
 
@@ -101,7 +101,7 @@ test.each([
   expect(read(instant, written)).toBeUndefined();
 });
 
-test('one of several texts is exactly one of them', () => {
+test('an enumeration accepts only its values', () => {
   const kind = oneOf(['GET', 'POST']);
   expect(['GET', 'POST', 'get', 'GETPOST', 'GET|POST', '', ' GET'].map((written) => read(kind, written))).toEqual([
     'GET',
@@ -111,6 +111,6 @@ test('one of several texts is exactly one of them', () => {
   expect([kind.expected, oneOf(['live']).expected]).toEqual(['one of GET, POST', 'live']);
 });
 
-test('a text is not empty', () => {
+test('a text may not be empty', () => {
   expect([read(text, ' a '), read(text, '')]).toEqual([' a ', undefined]);
 });

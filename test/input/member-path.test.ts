@@ -9,7 +9,7 @@ test.each([
   [['x-y_z', 'sha256', '<<'], 'x-y_z.sha256.?'],
   [['a.b', 'a b', '', '1'], '?.?.?.?'],
   [['a'.repeat(20), 'a'.repeat(21), 'a1234'], `${'a'.repeat(20)}.?.?`],
-])('the path %j is written %s', (path, written) => {
+])('the path %j is written as %s', (path, written) => {
   expect(formatPath(path)).toBe(written);
 });
 
@@ -34,7 +34,7 @@ test.each(['p', 'pxyz', 'limitation', 'tim'])('no known name is near %j', (name)
   expect(unknownMember(name, known)).toBe(`unknown member "${name}": expected ${all}`);
 });
 
-test('a message repeats a name only if it looks like one', () => {
+test('a message repeats a name only if it looks like the name of a member', () => {
   expect(unknownMember('workers', known)).toMatch(/^unknown member "workers": /);
   expect(unknownMember('sk_test_0123456789abcdef', known)).toMatch(/^unknown member: /);
 });

@@ -29,7 +29,7 @@ test('valid input is returned with its defaults', () => {
   });
 });
 
-test('invalid members are left out, and all others returned', () => {
+test('invalid members are omitted, and all others returned', () => {
   const { right, wrong } = check(
     '{ name: 5, list: [ { wait: 1, on: true }, 7, { wait: 2s }, { on: false, off: 1 } ] }',
   );
@@ -43,7 +43,7 @@ test('invalid members are left out, and all others returned', () => {
   expect(right).toEqual({ list: [{ on: true }, undefined, { wait: 2000 }, { on: false, wait: 1000 }] });
 });
 
-describe('of several ways to write a value, the one that was meant is spoken of', () => {
+describe('a value that may be written in several ways', () => {
   test.each([
     ['5', 'way: expected a text or members with "url"'],
     ['[]', 'way: expected a text or members with "url"'],
@@ -54,7 +54,7 @@ describe('of several ways to write a value, the one that was meant is spoken of'
     ['{ url: a, wiat: 1s }', 'way.wiat: unknown member "wiat": did you mean "wait"?'],
     ['{ url: a, wait: 1 }', 'way.wait: expected a duration such as 250ms, 30s, 5m, 12h or 7d'],
     ['{ wait: 1s }', 'way.url: missing: expected text'],
-  ])('%s', (written, problem) => {
+  ])('is reported by the way that was meant: %s', (written, problem) => {
     expect(check(`way: ${written}`)).toEqual({ right: expect.anything(), wrong: [problem] });
   });
 });

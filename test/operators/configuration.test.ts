@@ -99,11 +99,11 @@ function tellingOf(secret: string): string[] {
   return [secret, bytes.toString('base64').replace(/=+$/, ''), bytes.toString('hex')];
 }
 
-describe('the configuration that a viewer may see', () => {
+describe('the configuration in the API', () => {
   test.each([
     ['with a file', whole],
     ['with a database', database],
-  ])('has no secret in it, %s', (_name, file) => {
+  ])('contains no secret, %s', (_name, file) => {
     const config = load(file, files, env);
     const { members, text } = told(config);
     const hashes = config.operators?.tokens.map(({ hash }) => hash) ?? [];
@@ -114,7 +114,7 @@ describe('the configuration that a viewer may see', () => {
     for (const { secret, value } of members) if (secret) expect(['***', null]).toContain(value);
   });
 
-  test('shows nothing of a database URL whose password was not percent-encoded', () => {
+  test('contains nothing of a database URL whose password was not percent-encoded', () => {
     for (const url of ['postgres://me:12/secret@127.0.0.1/accounts', 'postgres://me:12/secret%40h/accounts']) {
       const { text } = told(load({ ...database, accounts: { postgres: { url, masterKey: '${MASTER}' } } }, files, env));
       expect(text).toContain('"value":"postgres://…"');
@@ -157,7 +157,7 @@ describe('the configuration that a viewer may see', () => {
     expect(row('environments.test.upstream.key')).toEqual({ ...secret, value: null, source: null });
   });
 
-  test('names the source of tokens that stand in one text, and of a master key that the file does not name', () => {
+  test('names the source of tokens that are in one text, and of a master key that is not in the file', () => {
     const file = { ...whole, operators: { port: 0, token: { file: 'token' } }, accounts: { file: 'accounts.yaml' } };
     const tokens = `ana: ${secrets.token}\nbob: ${secrets.tokenInFile}\n`;
     const { members, text } = told(load(file, { ...files, token: tokens }, { SIDECAR_MASTER_KEY: secrets.masterKey }));
@@ -205,7 +205,7 @@ describe('the configuration that a viewer may see', () => {
     expect(needsRestart(config, changed)).toEqual(['listen', 'listen.tls', 'admin', 'operators', 'limits.header']);
   });
 
-  test('is not for a token of one account', async () => {
+  test('is refused for a token of one account', async () => {
     const merchant = { ...dashboard, account: 'acme' };
     const { ask } = await startApi({ operators: operatorsOf([merchant]) });
     expectProblem(await ask('GET /configuration'), 403, 'forbidden');

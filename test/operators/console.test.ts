@@ -62,7 +62,7 @@ async function start(clock = () => now) {
 }
 
 describe('the page', () => {
-  test('is served whole without a token, with the policy, and is not cached', async () => {
+  test('is served in full without a token, with the content security policy, and is not cached', async () => {
     const { at } = await start();
     const page = await at('GET /console/');
     expect(page.status).toBe(200);
@@ -90,13 +90,13 @@ describe('the page', () => {
     expect(body).not.toMatch(/<style|style=|<script(?![^>]*\bsrc=)|\bon[a-z]+=/);
   });
 
-  test('is found without the slash', async () => {
+  test('redirects to the path with the slash', async () => {
     const { at } = await start();
     expect(await at('GET /console')).toMatchObject({ status: 302, headers: { location: '/console/' } });
   });
 
   test.each(['/console/none', '/console/assets/', '/console/..%2f..%2fpackage.json', '/console/%2e%2e/main.js'])(
-    'there is nothing at %s',
+    'has nothing at %s',
     async (path) => {
       const { status, body } = await (await start()).at(`GET ${path}`);
       expect([400, 403, 404]).toContain(status);
@@ -104,7 +104,7 @@ describe('the page', () => {
     },
   );
 
-  test('is off when the configuration says so, at once', async () => {
+  test('is off as soon as a reload says so', async () => {
     const { api, at, signIn } = await start();
     const cookie = await signIn();
     api.sidecar.app.apply({ ...api.config, operators: { ...operatorsOf([dashboard]), console: false } });
@@ -114,7 +114,7 @@ describe('the page', () => {
     expect((await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } })).status).toBe(401);
   });
 
-  test('answers to no other host', async () => {
+  test('is served for no other host', async () => {
     const { at } = await start();
     for (const line of ['GET /console/', 'GET /console/session']) {
       expect((await at(line, { headers: { host: 'rebound.example' } })).status).toBe(421);
@@ -123,7 +123,7 @@ describe('the page', () => {
 });
 
 describe('a session', () => {
-  test('is exchanged for a token, and the API accepts its cookie', async () => {
+  test('is created with a token, and the API accepts its cookie', async () => {
     const { port, at } = await start();
     const { status, headers, body } = await at(session, { headers: ownPage, body: { token } });
     expect(status).toBe(200);
@@ -149,7 +149,7 @@ describe('a session', () => {
     expect((await at('GET /console/session', { headers: { ...ownPage, cookie } })).body).toBe(body);
   });
 
-  test('has a cookie that only TLS carries, on a listener with TLS', async () => {
+  test('has a Secure cookie on a listener with TLS', async () => {
     const authority = createAuthority();
     const { cert, key } = authority.issue('DNS:localhost');
     const api = await startApi({ operators: { ...operatorsOf([dashboard]), tls: { cert, key, clientCa: undefined } } });
@@ -168,7 +168,7 @@ describe('a session', () => {
     ]);
   });
 
-  test('is not given for a wrong token', async () => {
+  test('is refused for a wrong token', async () => {
     const { at } = await start();
     for (const wrong of [`${token}x`, token.slice(1), `${token} `, 'Bearer']) {
       const { status, headers } = await at(session, { headers: ownPage, body: { token: wrong } });
@@ -191,7 +191,7 @@ describe('a session', () => {
     expect((await at('GET /console/session', { headers: { ...ownPage, cookie } })).status).toBe(204);
   });
 
-  test('ends by sign-out, and no other with it', async () => {
+  test('ends on sign-out, and no other with it', async () => {
     const { at, signIn } = await start();
     const [cookie, other] = [await signIn(), await signIn()];
     const out = await at('DELETE /console/session', { headers: { ...ownPage, cookie } });
@@ -202,7 +202,7 @@ describe('a session', () => {
     expect([await status(cookie), await status(other)]).toEqual([401, 200]);
   });
 
-  test('ends with its token, and follows its role', async () => {
+  test('ends with its token, and follows the role of its token', async () => {
     const { api, at, signIn } = await start();
     const cookie = await signIn();
     const status = async (line: string) =>
@@ -222,7 +222,7 @@ describe('a session', () => {
     expect(await status('GET /api/v1/accounts')).toBe(401);
   });
 
-  test('begins and is over in the log, under the name of the token and without it', async () => {
+  test('is logged at its beginning and end, with the name of the token and without the token', async () => {
     const { api, signIn } = await start();
     const cookie = await signIn();
     expect(api.sidecar.log).toContainEqual(
@@ -233,7 +233,7 @@ describe('a session', () => {
     expect(text).not.toContain(cookie.split('=')[1]);
   });
 
-  test('beyond a hundred of one token ends the oldest of it, and none of another token', () => {
+  test('beyond a hundred of one token ends the oldest of that token, and none of others', () => {
     const sessions = new Sessions(() => now);
     const other = admin('other', 'another-token-of-a-test-0123456789-0123456789');
     const kept = sessions.begin(other).id;
@@ -244,7 +244,7 @@ describe('a session', () => {
   });
 });
 
-describe('a request that another site’s page has sent', () => {
+describe('a request from a page of another site', () => {
   const foreign: readonly [string, Readonly<Record<string, string>>][] = [
     ['says so', { 'sec-fetch-site': 'cross-site' }],
     ['is of a sibling’s page', { 'sec-fetch-site': 'same-site' }],
@@ -254,7 +254,7 @@ describe('a request that another site’s page has sent', () => {
     ['says so, whatever the origin', { 'sec-fetch-site': 'cross-site', origin: 'http://127.0.0.1' }],
   ];
 
-  test.each(foreign)('%s: its cookie does not count', async (_name, headers) => {
+  test.each(foreign)('%s: its cookie is ignored', async (_name, headers) => {
     const { api, at, signIn } = await start();
     const cookie = await signIn();
     for (const line of ['GET /api/v1/accounts', 'POST /api/v1/accounts']) {
@@ -271,14 +271,14 @@ describe('a request that another site’s page has sent', () => {
     expect(api.file()).toBe('accounts: []\n');
   });
 
-  test('a change without either header does not count, a read does', async () => {
+  test('without either header is refused for a change and accepted for a read', async () => {
     const { at, signIn } = await start();
     const cookie = await signIn();
     expect((await at('POST /api/v1/accounts', { headers: { cookie }, body: { id: 'a', name: 'A' } })).status).toBe(401);
     expect((await at('GET /api/v1/accounts', { headers: { cookie } })).status).toBe(200);
   });
 
-  test('without Sec-Fetch-Site the Origin must be that of the page', async () => {
+  test('without Sec-Fetch-Site is accepted if the Origin is that of the page', async () => {
     const { port, at, signIn } = await start();
     const cookie = await signIn();
     const asked = { body: { id: 'a', name: 'A' } };
@@ -288,7 +288,7 @@ describe('a request that another site’s page has sent', () => {
     expect((await from(`http://127.0.0.1:${port}`)).status).toBe(201);
   });
 
-  test('a token in Authorization counts whatever the page, and no cookie helps a wrong one', async () => {
+  test('is accepted with a token in Authorization, and no cookie helps a wrong token', async () => {
     const { at, signIn } = await start();
     const cookie = await signIn();
     const with_ = (authorization: string) =>

@@ -25,7 +25,7 @@ async function start(): Promise<{ folder: Folder; sidecar: Serving; url: string 
   return { folder, sidecar, url: `http://127.0.0.1:${String(port)}/api/v1` };
 }
 
-test('a change is in force when the response says so, although sidecar.yaml is broken', async () => {
+test('a change is in force when the response says so, although sidecar.yaml is invalid', async () => {
   const { folder, sidecar, url } = await start();
   folder.replace({ 'sidecar.yaml': '{' });
   expect((await send(sidecar, 'GET /', { key: keys.globex })).status).toBe(200);
@@ -33,7 +33,7 @@ test('a change is in force when the response says so, although sidecar.yaml is b
   expectPlainRefusal(await send(sidecar, 'GET /', { key: keys.globex }), 'invalid_api_key');
 });
 
-test('a change is not in force if accounts.yaml is broken by hand before the sidecar reads it', async () => {
+test('a change is not in force if accounts.yaml is made invalid by hand before the sidecar reads it', async () => {
   const { folder, sidecar, url } = await start();
   const watcher = watch(folder.path, (_event, name) => {
     if (name !== 'accounts.yaml') return;
@@ -53,7 +53,7 @@ test('a change is not in force in a sidecar that does not see it', async () => {
 describeWithPostgres('with accounts in a database', () => {
   const postgres = usePostgres();
 
-  test('a change is in force when the response says so, and not in a sidecar that does not hear of changes', async () => {
+  test('a change is in force when the response says so, and not in a sidecar that gets no notifications', async () => {
     const direct = await postgres.createDatabase();
     const { origin } = await startUpstream();
     const operations = new Operations({ store: openStore(direct), vault, clock: Date.now, audit: () => {} });

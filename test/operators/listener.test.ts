@@ -14,7 +14,7 @@ import { openConnection } from '../support/connection.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
 
-describe('the Host of a request', () => {
+describe('a request to the operators’ API with the Host', () => {
   test.each([
     '127.0.0.1',
     '127.0.0.1:9091',
@@ -26,7 +26,7 @@ describe('the Host of a request', () => {
     'sidecar.internal',
     'Sidecar.Internal:443',
     '[fe80::1]:80',
-  ])('%s is answered', (host) => {
+  ])('%s gets a response', (host) => {
     expect(isKnownHost([host], ['sidecar.internal'])).toBe(true);
   });
 
@@ -53,11 +53,11 @@ describe('the Host of a request', () => {
     'localhost/evil.example',
     'sidecar.internal.evil.example',
     'other.sidecar.internal',
-  ])('%j is not', (host) => {
+  ])('%j is refused', (host) => {
     expect(isKnownHost(host === undefined ? undefined : [host], ['sidecar.internal'])).toBe(false);
   });
 
-  test('is looked at before the token, on every path', async () => {
+  test('of a stranger is refused before its token is checked, on every path', async () => {
     const { sidecar } = await startApi();
     const port = sidecar.app.addresses.operators?.port ?? 0;
     for (const path of ['/api/v1/accounts', '/api/v1/openapi.json', '/', '/console/']) {
@@ -72,7 +72,7 @@ describe('the Host of a request', () => {
     }
   });
 
-  test('is needed, and may not stand twice', async () => {
+  test('missing or repeated is refused', async () => {
     const { sidecar } = await startApi();
     const port = sidecar.app.addresses.operators?.port ?? 0;
     const head = `GET /api/v1/accounts HTTP/1.0\r\nAuthorization: Bearer ${token}\r\n`;
@@ -81,7 +81,7 @@ describe('the Host of a request', () => {
     expect(await exchange(port, twice)).toMatch(/^HTTP\/1\.1 421 /);
   });
 
-  test('may be a name of the configuration, whatever a reload makes of it', async () => {
+  test('of a configured name is accepted, and a reload changes these names', async () => {
     const { sidecar, config } = await startApi();
     const port = sidecar.app.addresses.operators?.port ?? 0;
     const request = `GET /api/v1/accounts HTTP/1.1\r\nHost: ops.internal\r\nAuthorization: Bearer ${token}\r\nConnection: close\r\n\r\n`;
@@ -91,16 +91,16 @@ describe('the Host of a request', () => {
   });
 });
 
-describe('a token is compared in whole', () => {
+describe('a token', () => {
   const hash = hashOf(token);
 
-  test.each(Array.from(hash, (_, i) => i))('a hash that differs in digit %i alone is another', (i) => {
+  test.each(Array.from(hash, (_, i) => i))('is refused if its hash differs in digit %i alone', (i) => {
     const other = `${hash.slice(0, i)}${hash[i] === '0' ? '1' : '0'}${hash.slice(i + 1)}`;
     expect(findToken(`Bearer ${token}`, [{ ...dashboard, hash: other }])).toBeUndefined();
     expect(findToken(`Bearer ${token}`, [{ ...dashboard, hash: other }, dashboard])).toBe(dashboard);
   });
 
-  test('wherever it stands among others', () => {
+  test('is accepted wherever it is among others', () => {
     const others = ['a', 'b'].map((name) => admin(name, name));
     expect(findToken(`Bearer ${token}`, [dashboard, ...others])).toBe(dashboard);
     expect(findToken(`Bearer ${token}`, [...others, dashboard])).toBe(dashboard);
@@ -140,7 +140,7 @@ async function startListener(
   return { listener, port: (listener.address() as AddressInfo).port };
 }
 
-test('an internal error is logged, and not in the response', async () => {
+test('an internal error is logged and not in the response', async () => {
   const log: string[] = [];
   const { port } = await startListener(
     { show: () => Promise.reject(new TypeError('cannot read /var/lib/secret of undefined')) },
@@ -152,7 +152,7 @@ test('an internal error is logged, and not in the response', async () => {
   expect(log.join('')).toContain(String(response.body['request_id']));
 });
 
-test('a client that reads nothing of its response for a minute is disconnected', async () => {
+test('a client that does not read its response for a minute is disconnected', async () => {
   const account = { id: 'acme', name: 'x'.repeat(32 << 20), active: true, keys: [], encryption: {} };
   const { listener, port } = await startListener({ show: () => Promise.resolve(account) as never });
   expect(listener.timeout).toBe(60_000);
@@ -179,7 +179,7 @@ describe('a request', () => {
   const ids = async (api: TestApi): Promise<unknown> =>
     ((await api.ask('GET /accounts')).body['accounts'] as { id: string }[]).map(({ id }) => id);
 
-  test('that is sent before the response to the one before is not carried out, and the connection ends', async () => {
+  test('that is pipelined is not carried out, and the connection ends', async () => {
     const api = await startApi();
     const port = api.sidecar.app.addresses.operators?.port ?? 0;
     const both = ['first', 'second'].map((id) => `${head(id)}${JSON.stringify({ id, name: id })}`);
@@ -187,7 +187,7 @@ describe('a request', () => {
     expect(await ids(api)).toEqual(['first']);
   });
 
-  test('whose body has two lengths, or one that is no number, is refused', async () => {
+  test('with two lengths, or a length that is not a number, is refused', async () => {
     const api = await startApi();
     const port = api.sidecar.app.addresses.operators?.port ?? 0;
     for (const more of ['Transfer-Encoding: chunked\r\n', 'Content-Length: 1\r\n', 'Content-Length: 0x1\r\n']) {
@@ -203,7 +203,7 @@ describe('a request', () => {
     expect((await ask('POST /accounts', { body: body(16_384) })).status).toBe(201);
   });
 
-  test('with a body of another type is refused, which a form of another page could send', async () => {
+  test('with a body of another type, as a form of another page could send, is refused', async () => {
     const api = await startApi();
     const body = '{"id":"acme","name":"Acme"}';
     for (const type of [
@@ -222,7 +222,7 @@ describe('a request', () => {
 describe('a stalled connection', () => {
   const seconds = 8_000;
 
-  test('is ended in seconds while TLS is not agreed on', { timeout: 2 * seconds }, async () => {
+  test('is closed in seconds during the TLS handshake', { timeout: 2 * seconds }, async () => {
     const { cert, key } = createAuthority().issue('DNS:localhost');
     const { sidecar } = await startApi({
       operators: operatorsOf([dashboard], { tls: { cert, key, clientCa: undefined } }),
@@ -233,14 +233,14 @@ describe('a stalled connection', () => {
     await Promise.all([Buffer.alloc(0), half].map((bytes) => expectEnd(connect(port, '127.0.0.1'), bytes, seconds)));
   });
 
-  test('is ended in seconds while its head is not whole', { timeout: 2 * seconds }, async () => {
+  test('is closed in seconds if its head is incomplete', { timeout: 2 * seconds }, async () => {
     const { sidecar } = await startApi();
     const port = sidecar.app.addresses.operators?.port ?? 0;
     const heads = ['', 'GET /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nX-More: '];
     await Promise.all(heads.map((head) => expectEnd(connect(port, '127.0.0.1'), Buffer.from(head), seconds)));
   });
 
-  test('is one of a hundred at most', async () => {
+  test('counts towards a maximum of a hundred', async () => {
     const { sidecar, ask } = await startApi();
     const port = sidecar.app.addresses.operators?.port ?? 0;
     const sockets = Array.from({ length: 110 }, () => connect(port, '127.0.0.1').on('error', () => {}));

@@ -10,7 +10,7 @@ const actor = 'user:test';
 describeWithPostgres('a row that cannot be read', () => {
   const postgres = usePostgres();
 
-  test('is named by the list, which has the rest, and costs the pages of its own account alone', async () => {
+  test('is named by the list, which has all other accounts, and breaks the pages of its own account alone', async () => {
     const database = await postgres.createDatabase();
     const operations = new Operations({ store: openStore(database), vault, clock: Date.now, audit: () => {} });
     const issue = { environment: 'test', kind: 'secret', lifetime: undefined } as const;

@@ -33,13 +33,13 @@ const operations = Object.entries(committed.paths).flatMap(([path, methods]) =>
   })),
 );
 
-test('the description that is served is the one that is committed', async () => {
+test('the served description is the committed one', async () => {
   const { ask } = await startApi();
   expect((await ask('GET /openapi.json')).body).toEqual(committed);
   expect(committed.openapi).toBe('3.1.0');
 });
 
-test('the description passes the rules that Redocly recommends', { timeout: 60_000 }, () => {
+test('the description follows the rules that Redocly recommends', { timeout: 60_000 }, () => {
   const { status, stdout } = spawnSync('redocly', ['lint', '--extends=recommended', 'docs/openapi.json'], {
     env: { ...process.env, REDOCLY_TELEMETRY: 'off', REDOCLY_SUPPRESS_UPDATE_NOTICE: 'true' },
     encoding: 'utf8',
@@ -48,19 +48,19 @@ test('the description passes the rules that Redocly recommends', { timeout: 60_0
   expect(status).toBe(0);
 });
 
-test('every operation is described, once', () => {
+test('every operation is described once', () => {
   expect(operations.map(({ operationId }) => operationId).toSorted()).toEqual(
     endpoints.map(({ operation }) => operation).toSorted(),
   );
 });
 
-test.each(operations)('$method $path names the parameters of its path', ({ path, parameters }) => {
+test.each(operations)('$method $path describes the parameters of its path', ({ path, parameters }) => {
   const inPath = parameters.filter((each) => each.in === 'path');
   expect(inPath.map(({ name }) => `{${name}}`)).toEqual(path.match(/\{\w+\}/g) ?? []);
   expect(inPath.every(({ required }) => required)).toBe(true);
 });
 
-test('what makes a secret takes an Idempotency-Key, nothing else does', () => {
+test('only operations that create a secret accept an Idempotency-Key', () => {
   const taking = operations.filter(({ parameters }) => parameters.some(({ name }) => name === 'Idempotency-Key'));
   expect(taking.map(({ operationId }) => operationId).toSorted()).toEqual([
     'enable_encryption',
@@ -69,7 +69,7 @@ test('what makes a secret takes an Idempotency-Key, nothing else does', () => {
   ]);
 });
 
-test('every reference leads to a part of it', () => {
+test('every reference resolves', () => {
   const references = [...JSON.stringify(committed).matchAll(/"\$ref":"#\/([^"]+)"/g)].map(([, path = '']) => path);
   expect(references.length).toBeGreaterThan(20);
   for (const path of references) {
@@ -82,7 +82,7 @@ test('every reference leads to a part of it', () => {
 describeWithPostgres('all operations', () => {
   const postgres = usePostgres();
 
-  test('have responses with the members that are described, and no others', async () => {
+  test('have responses with the described members, and no others', async () => {
     const { ask } = await startApi({ store: storeAt(await postgres.createDatabase()) });
     const body = { environment: 'test', kind: 'secret' };
     const steps: [line: string, operation: string, body?: object][] = [
@@ -136,7 +136,7 @@ describeWithPostgres('all operations', () => {
     expect(new Set(steps.map(([, operation]) => operation)).size).toBe(endpoints.length);
   });
 
-  test('are carried out by a client that is generated from the description and compiles strictly', async () => {
+  test('work with a client that is generated from the description and compiles strictly', async () => {
     // Imports of packages are resolved from here.
     const folder = mkdtempSync(join('node_modules', '.client-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));

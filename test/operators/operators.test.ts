@@ -19,7 +19,7 @@ async function withAcme(): Promise<TestApi> {
 }
 
 describe('the operations', () => {
-  test('add, show, list and switch accounts', async () => {
+  test('add, show, list, activate and deactivate accounts', async () => {
     const { ask } = await startApi();
     const added = await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
     expect(added).toMatchObject({ status: 201, body: { id: 'acme', name: 'Acme', active: true, keys: [] } });
@@ -105,7 +105,7 @@ describe('an Idempotency-Key', () => {
   const headers = { 'idempotency-key': 'order-1' };
   const body = { environment: 'test', kind: 'secret' };
 
-  test('lets a repeat make nothing, and leaves its secret out', async () => {
+  test('makes a repeat change nothing, and omits the secret from its response', async () => {
     const { ask } = await withAcme();
     for (const [line, sent, secrets] of [
       ['POST /accounts/acme/keys', body, ['key']],
@@ -124,7 +124,7 @@ describe('an Idempotency-Key', () => {
     expect(keys).toHaveLength(1);
   });
 
-  test('holds for rotations', async () => {
+  test('applies to rotations', async () => {
     const { ask } = await withAcme();
     const { id } = (await ask('POST /accounts/acme/keys', { body })).body;
     const line = `POST /accounts/acme/keys/${String(id)}/rotate`;
@@ -132,7 +132,7 @@ describe('an Idempotency-Key', () => {
     expect((await ask(line, { headers })).body).toEqual({ ...first.body, key: undefined, secret_shown: true });
   });
 
-  test('holds for requests at the same time', async () => {
+  test('applies to concurrent requests', async () => {
     const { ask } = await withAcme();
     const responses = await Promise.all(
       Array.from({ length: 4 }, () => ask('POST /accounts/acme/keys', { body, headers })),
@@ -141,7 +141,7 @@ describe('an Idempotency-Key', () => {
     expect(new Set(responses.map((response) => response.body['id'])).size).toBe(1);
   });
 
-  test('is not for another request', async () => {
+  test('is refused with another request', async () => {
     const { ask } = await withAcme();
     await ask('POST /accounts/acme/keys', { body, headers });
     const other = await ask('POST /accounts/acme/keys', { body: { ...body, environment: 'live' }, headers });
@@ -153,14 +153,14 @@ describe('an Idempotency-Key', () => {
     expect(same.body).toMatchObject({ secret_shown: true });
   });
 
-  test('of a request that was refused may be used again', async () => {
+  test('may be used again if its request was refused', async () => {
     const { ask } = await startApi();
     expectProblem(await ask('POST /accounts/acme/keys', { body, headers }), 404, 'account_unknown');
     await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });
     expect((await ask('POST /accounts/acme/keys', { body, headers })).body).toMatchObject({ secret_shown: false });
   });
 
-  test.each([[''], ['x'.repeat(256)], ['a b']])('%j is none', async (key) => {
+  test.each([[''], ['x'.repeat(256)], ['a b']])('may not be %j', async (key) => {
     const { ask } = await withAcme();
     const response = await ask('POST /accounts/acme/keys', { body, headers: { 'idempotency-key': key } });
     expect(expectProblem(response, 400, 'invalid_request')).toBe(
@@ -170,7 +170,7 @@ describe('an Idempotency-Key', () => {
     expect((await ask('POST /accounts/acme/keys', { body, headers: longest })).status).toBe(201);
   });
 
-  test('is remembered when the configuration is loaded again, and the store is the same', async () => {
+  test('is remembered after a reload with the same store', async () => {
     const { ask, sidecar, config } = await withAcme();
     await ask('POST /accounts/acme/keys', { body, headers });
     sidecar.app.apply({ ...config });
@@ -242,14 +242,14 @@ describe('refusals', () => {
       ],
     ],
     ['GET /accounts?limit=1&limit=2', undefined, [['limit', 'expected a number from 1 to 1000']]],
-  ])('every wrong member of %s %j, by name', async (line, body, errors) => {
+  ])('name every invalid member of %s %j', async (line, body, errors) => {
     const { ask } = await withAcme();
     const response = await ask(line, { body });
     expectProblem(response, 400, 'invalid_request');
     expect(response.body['errors']).toEqual(errors.map(([path, message]) => ({ path, message })));
   });
 
-  test('nothing that was sent is repeated', async () => {
+  test('repeat nothing that was sent', async () => {
     const { ask, sidecar } = await withAcme();
     const secret = 'sk_live_5ecretSecretSecret';
     for (const asked of [
@@ -264,7 +264,7 @@ describe('refusals', () => {
     expect(JSON.stringify(sidecar.log)).not.toContain('5ecret');
   });
 
-  test.skipIf(!mayMount)('what the store cannot do', async () => {
+  test.skipIf(!mayMount)('report that the store cannot be written', async () => {
     const mount = new Mount({ 'accounts.yaml': 'accounts: []\n' }, 'size=64k');
     const { ask } = await startApi({ store: { kind: 'file', file: mount.file('accounts.yaml'), masterKeys: [] } });
     mount.protect();
@@ -273,7 +273,7 @@ describe('refusals', () => {
     expect((await ask('GET /accounts')).status).toBe(200);
   });
 
-  test('a change that the store refuses', async () => {
+  test('report that the store refuses a change', async () => {
     const { ask, folder } = await startApi();
     folder.write({ 'accounts.yaml': 'accounts: {}\n' });
     expect(expectProblem(await ask('GET /accounts'), 500, 'store_invalid')).toContain('accounts  expected a list');
@@ -290,7 +290,7 @@ describe('a token', () => {
     ['a shorter one', token.slice(0, -1)],
     ['one in another case', token.toUpperCase()],
     ['its hash', hashOf(token)],
-  ])('%s opens nothing', async (_, sent) => {
+  ])('%s is refused', async (_, sent) => {
     const { ask, sidecar } = await startApi();
     for (const line of ['GET /accounts', 'POST /accounts', 'GET /openapi.json', 'GET /nothing']) {
       const response = await ask(line, { token: sent });
@@ -300,7 +300,7 @@ describe('a token', () => {
     expect(JSON.stringify(sidecar.log)).not.toContain(token.slice(0, -1));
   });
 
-  test('may be one of several, and is known by its name', async () => {
+  test('may be one of several, and is logged by its name', async () => {
     const other = 'second-token-of-a-test-0123456789';
     const tokens = [dashboard, admin('night-shift', other)];
     const operators = operatorsOf(tokens);
@@ -317,7 +317,7 @@ describe('a token', () => {
     expect((await ask('GET /accounts', { token: other })).status).toBe(200);
   });
 
-  test('is sent as a bearer token, in any case of the scheme', async () => {
+  test('is a bearer token, and the scheme may have any case', async () => {
     const { url } = await startApi();
     const status = async (authorization: string): Promise<number> =>
       (await fetch(`${url}/accounts`, { headers: { authorization } })).status;
@@ -336,7 +336,7 @@ test('without a token there is no listener', async () => {
   ]);
 });
 
-test('with TLS it speaks nothing else, and may demand certificates', async () => {
+test('with TLS the listener refuses plain HTTP, and may require client certificates', async () => {
   const authority = createAuthority();
   const { cert, key } = authority.issue('DNS:localhost');
   const operators = operatorsOf([dashboard], { tls: { cert, key, clientCa: authority.cert } });
@@ -360,7 +360,7 @@ test('with TLS it speaks nothing else, and may demand certificates', async () =>
   await expect(fetch(`http://127.0.0.1:${port}/api/v1/accounts`)).rejects.toThrow('fetch failed');
 });
 
-test('every request has a line in the log and a count, and nothing in them grows with what clients send', async () => {
+test('every request is logged and counted, and nothing in the series grows with what clients send', async () => {
   const { ask, url, sidecar } = await startApi();
   await ask('POST /accounts', { body: { id: 'acme', name: 'Acme' }, headers: { 'x-request-id': 'mine.1' } });
   await ask('GET /accounts/other');
@@ -385,14 +385,14 @@ test('every request has a line in the log and a count, and nothing in them grows
   expect(url).toContain('/api/v1');
 });
 
-test('answers are not to be kept', async () => {
+test('responses may not be cached', async () => {
   const { ask } = await withAcme();
   for (const line of ['GET /accounts', 'GET /nothing']) {
     expect((await ask(line)).headers.get('cache-control')).toBe('no-store');
   }
 });
 
-test('another store of a new configuration is taken over', async () => {
+test('a new configuration with another store is used', async () => {
   const { ask, sidecar, config, folder, file } = await startApi();
   folder.write({ 'others.yaml': 'accounts: [{ id: other, name: Other }]\n' });
   const masterKeys = parseMasterKeys('00'.repeat(32)) ?? [];
@@ -402,7 +402,7 @@ test('another store of a new configuration is taken over', async () => {
   expect(file()).toBe('accounts: []\n');
 });
 
-test('a change waits for one that is under way elsewhere', async () => {
+test('a change waits for one that is being made elsewhere', async () => {
   const { ask, folder, file } = await startApi();
   const release = await lockFile(folder.file('accounts.yaml'), 0);
   const added = ask('POST /accounts', { body: { id: 'acme', name: 'Acme' } });

@@ -249,7 +249,7 @@ async function deviations(api: TestApi, credentialsOf: (name: string) => Sent): 
   return found;
 }
 
-describe('each operation of docs/openapi.json does for each kind of token what its row says, and no more', () => {
+describe('each operation of docs/openapi.json allows each kind of token what its row says, and no more,', () => {
   test('with accounts in a file', { timeout: 60_000 }, async () => {
     expect(operations.map(({ name }) => name).toSorted()).toEqual(Object.keys(rows).toSorted());
     expect(await deviations(await inFile(), bearer)).toEqual([]);
@@ -268,7 +268,7 @@ describe('each operation of docs/openapi.json does for each kind of token what i
     });
   });
 
-  test('and nothing for a request without a token, or with a wrong one', async () => {
+  test('and refuses a request without a valid token', async () => {
     const api = await inFile();
     const before = await stateOf(api);
     const ada = tokenOf('ada');
@@ -296,7 +296,7 @@ describe('each operation of docs/openapi.json does for each kind of token what i
     expect(await stateOf(api)).toBe(before);
   });
 
-  test('and nothing by a method that it does not have', async () => {
+  test('and refuses methods that it does not have', async () => {
     const api = await inFile();
     const before = await stateOf(api);
     for (const [path, methods] of Object.entries(described)) {
@@ -360,7 +360,7 @@ describe('a token of one account', () => {
     expect(await stateOf(api)).toBe(before);
   });
 
-  test('has idempotency keys of its own, which no other token takes or repeats', async () => {
+  test('has its own idempotency keys, which no other token can use or repeat', async () => {
     const api = await inFile();
     const issue = async (name: string, account: string): Promise<readonly [number, boolean]> => {
       const headers = { ...bearer(name), 'idempotency-key': 'click-1' };
@@ -376,7 +376,7 @@ describe('a token of one account', () => {
     expect(await issue('otto', 'globex')).toEqual([422, false]);
   });
 
-  test('lists its own account alone', async () => {
+  test('lists only its own account', async () => {
     const { ask } = await inFile();
     const ids = async (query: string, name = 'acme-shop'): Promise<unknown> =>
       ((await ask(`GET /accounts${query}`, { token: tokenOf(name) })).body['accounts'] as { id: string }[]).map(
@@ -390,7 +390,7 @@ describe('a token of one account', () => {
   });
 });
 
-test('a token learns that it may not before anything else of its request is looked at', async () => {
+test('is refused an operation before anything else of its request is checked', async () => {
   const { ask } = await inFile();
   const token = tokenOf('vera');
   expectProblem(await ask('POST /accounts', { token, body: '{' }), 403, 'forbidden');
@@ -402,7 +402,7 @@ test.each(tokens)('the session has the name, role and account of $name', async (
   expect((await ask('GET /session', { token: tokenOf(name) })).body).toEqual({ name, role, account: account ?? null });
 });
 
-test('a role that a new configuration takes away is gone with the next request', async () => {
+test('a role that a new configuration removes is refused from the next request on', async () => {
   const { ask, sidecar, config } = await inFile();
   const body = { id: 'new', name: 'New' };
   sidecar.app.apply({ ...config, operators: operatorsOf([operator('otto', 'viewer')]) });

@@ -8,7 +8,7 @@ describe('the link of a problem', () => {
     ['https://docs.example/sidecar/errors.html', 'https://docs.example/sidecar/accounts.html#account_unknown'],
     ['https://docs.example/errors/', 'https://docs.example/accounts/#account_unknown'],
     ['https://docs.example/', 'https://docs.example/accounts/#account_unknown'],
-  ])('with documentation %s is %s', async (documentation, type) => {
+  ])('is relative to the documentation %s: %s', async (documentation, type) => {
     const { ask } = await startApi({ documentation });
     expect((await ask('GET /accounts/nobody')).body).toMatchObject({ code: 'account_unknown', type });
   });

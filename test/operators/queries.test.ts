@@ -52,7 +52,7 @@ test('accounts are searched and filtered, page by page', async () => {
   }
 });
 
-test('keys that are due or expire are listed over all accounts, those of one account together', async () => {
+test('keys due for rotation or about to expire are listed across accounts and for one account', async () => {
   const { ask } = await withAccounts();
   const due = async (query: string, asked = {}): Promise<unknown> => {
     const { keys, next } = (await ask(`GET /keys/due?${query}`, asked)).body as {
@@ -78,7 +78,7 @@ test('a key is found by its hash, and only in the account of the token', async (
   expectProblem(await ask(`GET /keys/find?sha256=${'A'.repeat(64)}`), 400, 'invalid_request');
 });
 
-test('an account gets another name', async () => {
+test('an account is renamed', async () => {
   const { ask, file, sidecar } = await withAccounts();
   const rename = (name: string) => ask('POST /accounts/acme/rename', { body: { name } });
   expect(await rename('Acme Ltd')).toMatchObject({ status: 200, body: { id: 'acme', name: 'Acme Ltd' } });
@@ -110,7 +110,7 @@ test('a running grace is listed, moved and ended', async () => {
   expectProblem(await ask(`POST ${path}/grace/end`), 409, 'grace_not_running');
 });
 
-test('recent refusals are shown, of the account of the token alone', async () => {
+test('recent refusals are listed, for the account of the token alone', async () => {
   const other = { ...acme, id: 'globex', keys: acme.keys.slice(0, 0), encryption: {} };
   const tokens = [dashboard, { ...dashboard, name: 'globex', account: 'globex', hash: hashOf(own.token) }];
   const { ask, sidecar } = await startApi({
@@ -143,7 +143,7 @@ test('recent refusals are shown, of the account of the token alone', async () =>
   expectProblem(await ask('GET /failures', own), 403, 'forbidden');
 });
 
-test('the trail is listed page by page, of the account of the token alone', async () => {
+test('the audit trail is listed page by page, for the account of the token alone', async () => {
   const { ask } = await withAccounts();
   for (const name of ['1', '2', '3']) await ask('POST /accounts/acme/rename', { body: { name } });
   await ask('POST /accounts/globex/activate');
@@ -165,7 +165,7 @@ test('the trail is listed page by page, of the account of the token alone', asyn
   expectProblem(await ask('GET /audit?after=x'), 400, 'invalid_request');
 });
 
-test('the overview shows the configuration in force, the use of the limits, what expires soon, and the last hour', async () => {
+test('the overview shows the running configuration, the use of the limits, what expires soon, and the last hour', async () => {
   const { ask, sidecar, config } = await startApi({ accounts: [acme] });
   await fetch(`${sidecar.url}/api/v1/x`, { headers: { authorization: 'Bearer sk_test_0123456789abcdef' } });
   const overview = async (): Promise<Record<string, unknown>> => (await ask('GET /overview')).body;

@@ -34,7 +34,7 @@ describe('the built sidecar', () => {
     return command;
   };
 
-  test('finds its threads, the console, and the packages that are loaded only if they are configured', async () => {
+  test('contains its threads, the console, and the packages that are loaded only if they are configured', async () => {
     const listener = { host: '127.0.0.1', port: 0 };
     const config = new Folder({
       'sidecar.yaml': {
@@ -63,14 +63,14 @@ describe('the built sidecar', () => {
     expect(sidecar.stderr).toBe('');
   });
 
-  test('finds the files that are shipped with it', async () => {
+  test('finds the files shipped with it', async () => {
     const target = join(new Folder({}).path, 'new');
     expect(await run(['init', target]).ended()).toEqual({ code: 0, signal: null });
     expect(readdirSync(target)).toContain('sidecar.schema.json');
     expect(await run(['check', '--config', join(target, 'sidecar.yaml')]).ended()).toMatchObject({ code: 0 });
   });
 
-  test('loads no package at a start that does not need one, no TLS, and no parser into the main thread', () => {
+  test('loads at the start no package that it does not need, no TLS, and no parser into the main thread', () => {
     const loaded = new Set<string>();
     const follow = (name: string): void => {
       if (loaded.has(name)) return;
@@ -100,13 +100,13 @@ describe('the built sidecar', () => {
     );
   });
 
-  test('has source maps, for stack traces that name the sources', () => {
+  test('has source maps, so that stack traces name the sources', () => {
     for (const file of ['main.js', 'serve.js', 'load-worker.js', 'worker.js', 'demo/serve-core.js']) {
       expect(existsSync(join(folder, `${file}.map`))).toBe(true);
     }
   });
 
-  test('leaves a compile cache that others may read', async () => {
+  test('creates a compile cache that other users may read', async () => {
     const cache = join(folder, 'compile-cache');
     await bakeCompileCache({ program: join(folder, 'main.js'), flags: shippedFlags('.') }, cache);
     const files = globSync('*/*', { cwd: cache });

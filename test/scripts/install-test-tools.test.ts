@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 /** Of Debian's essential packages: always there. */
 const essential = ['prlimit'];
 
-test('every program that tests are skipped without is installed for them', () => {
+test('every program that a test may be skipped for is installed for the tests', () => {
   const scripts = ['.ci/run', 'scripts/install-test-tools.sh'].map((file) => readFileSync(file, 'utf8')).join('');
   const lists = [...scripts.matchAll(/^(?:packages|tools)=\(([^)]*)\)$/gm)].map(([, list = '']) => list);
   expect(lists).toHaveLength(2);

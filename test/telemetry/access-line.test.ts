@@ -68,7 +68,7 @@ describe('an access line', () => {
     expect(envelope_ms).toBeGreaterThan(0);
   });
 
-  test('of plain traffic has no envelope', async () => {
+  test('of plain traffic has no field envelope', async () => {
     const { sidecar } = await startGateway();
     expect(await lineOf(sidecar, 'POST /api/v1/refunds', { key: keys.globex, body: '{"amount":1}' })).toEqual({
       level: 'info',
@@ -100,7 +100,7 @@ describe('an access line', () => {
     expect(forbidden).toMatchObject({ status: 403, code: 'key_not_permitted', account: 'globex' });
   });
 
-  test('of bytes that are not HTTP says so', async () => {
+  test('of bytes that are not HTTP has a status and a code, and no method', async () => {
     const { sidecar } = await startGateway();
     await (await openConnection(sidecar.port)).send('no HTTP\r\n\r\n').untilEnded();
     expect(await accessLines(sidecar, 1)).toEqual([
@@ -122,30 +122,33 @@ describe('an access line', () => {
     ['length', 'abcd'],
     ['padding', encrypted(acmeTest, Buffer.alloc(16, 0xff), '-nopad').toString('hex')],
     ['not_json', noJson],
-  ])('tells why an envelope did not open, which the response in live does not: %s', async (reason, data) => {
-    const { sidecar } = await startGateway();
-    const line = await lineOf(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: JSON.stringify({ data }) });
-    expect(line).toMatchObject({ status: 400, code: 'decryption_failed', reason });
-  });
+  ])(
+    'has the reason %s if an envelope did not open, which the response in live does not have',
+    async (reason, data) => {
+      const { sidecar } = await startGateway();
+      const line = await lineOf(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: JSON.stringify({ data }) });
+      expect(line).toMatchObject({ status: 400, code: 'decryption_failed', reason });
+    },
+  );
 
   test.each([
     ['envelope_required', '{}'],
     ['envelope_malformed', '{"data":1}'],
-  ])('of %s has no reason beside it', async (code, body) => {
+  ])('of %s has no reason', async (code, body) => {
     const { sidecar } = await startGateway();
     const line = await lineOf(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body });
     expect(line).toMatchObject({ status: 400, code });
     expect(line).not.toHaveProperty('reason');
   });
 
-  test('of an upstream that fails has the error by its code', async () => {
+  test('of an upstream failure has the error and its code', async () => {
     const { sidecar, upstream } = await startGateway();
     upstream.server.close();
     const line = await lineOf(sidecar, 'GET /x', { key: keys.globex });
     expect(line).toMatchObject({ status: 502, code: 'upstream_unavailable', upstream_error: 'ECONNREFUSED' });
   });
 
-  test('of a client that leaves has the status 499 and no code', async () => {
+  test('of a client that disconnects has the status 499 and no code', async () => {
     const { sidecar, upstream } = await startGateway({ respond: () => {} });
     const client = await openConnection(sidecar.port);
     client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
@@ -156,7 +159,7 @@ describe('an access line', () => {
     expect(line).not.toHaveProperty('code');
   });
 
-  test('of a response that the upstream breaks off has the status it began with', async () => {
+  test('of a response that the upstream aborts has the status it began with', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.end('HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n1234');
     });
@@ -167,7 +170,7 @@ describe('an access line', () => {
     expect(line).toHaveProperty('upstream_error');
   });
 
-  test('of a request that the end of a drain breaks off has no status of a response', async () => {
+  test('of a request aborted at the end of a drain has no response status', async () => {
     const { sidecar, upstream } = await startGateway({ respond: () => {}, timeouts: { drain: 1 } });
     const response = wholeOrNot(send(sidecar, 'GET /x', { key: keys.globex }));
     await vi.waitUntil(() => upstream.heads() === 1);
@@ -196,7 +199,7 @@ describe('the trace id', () => {
   test.each([
     ['of the version in use', `00-${id}-00f067aa0ba902b7-01`],
     ['of a later version with more behind it', `01-${id}-00f067aa0ba902b7-01-more`],
-  ])('%s is on the line, and the header goes to the upstream as it is', async (_, traceparent) => {
+  ])('is taken from a header %s, which is forwarded unchanged', async (_, traceparent) => {
     const { sidecar, upstream } = await startGateway();
     const headers = { traceparent, tracestate: 'vendor=1' };
     expect(await lineOf(sidecar, 'GET /x', { key: keys.globex, headers })).toMatchObject({ trace_id: id });
@@ -211,7 +214,7 @@ describe('the trace id', () => {
     ['is cut short', `00-${id}-00f067aa0ba902b7`],
     ['has characters behind its flags', `00-${id}-00f067aa0ba902b7-01more`],
     ['is something else', 'secret-canary'],
-  ])('is not taken from a header that %s, which goes on all the same', async (_, traceparent) => {
+  ])('is not taken from a header that %s, which is forwarded nonetheless', async (_, traceparent) => {
     const { sidecar, upstream } = await startGateway();
     const line = await lineOf(sidecar, 'GET /x', { key: keys.globex, headers: { traceparent } });
     expect(line).not.toHaveProperty('trace_id');
@@ -219,12 +222,12 @@ describe('the trace id', () => {
   });
 });
 
-test('its members are the documented ones, and no others', () => {
+test('the access line has the documented members, and no others', () => {
   const reply = { request: { raw: {}, stats: {}, reported: [] } } as unknown as Reply;
   expect(Object.keys(accessLine(reply)).toSorted()).toEqual(allowed.toSorted());
 });
 
-test('the log has nothing of what clients and the upstream send: no path, query, header, body or key', async () => {
+test('the log contains no path, query, header, body or key of clients and upstreams', async () => {
   const canaries = new Set<string>();
   const canary = (name: string): string => {
     canaries.add(`canary${name}`);
@@ -294,7 +297,7 @@ describe('the level of an access line', () => {
     ['warn' as const, ['warn', 'error']],
     ['error' as const, ['error']],
     ['silent' as const, []],
-  ])('is warn for a refusal and error for a 5xx status: with log.level %s there are %j', async (level, expected) => {
+  ])('is warn for a refusal and error for a 5xx status: log.level %s writes %j', async (level, expected) => {
     const { sidecar, upstream } = await startGateway({ log: { level } });
     const closed = new Promise((resolve) => void upstream.server.once('close', resolve));
     await send(sidecar, 'GET /x', { key: keys.globex });
@@ -312,7 +315,7 @@ describe('the level of an access line', () => {
   });
 });
 
-describe('at the level debug there is a line that explains each decision', () => {
+describe('with log.level debug, a line explains each decision:', () => {
   async function decisionOf(line: string, sent: Sent, more: Parameters<typeof startGateway>[0] = {}): Promise<object> {
     const { sidecar } = await startGateway({ log: { level: 'debug' }, ...more });
     await send(sidecar, line, sent);
@@ -320,7 +323,7 @@ describe('at the level debug there is a line that explains each decision', () =>
     return sidecar.log.find(({ msg }) => msg === 'decision') ?? {};
   }
 
-  test('names the route, its permissions and the API key', async () => {
+  test('it names the route, its permissions and the API key', async () => {
     const [, s2s] = routes;
     expect(await decisionOf('POST /api/s2s/secret-path?secret=query', { key: keys.acme, body: '{}' })).toEqual({
       level: 'debug',
@@ -334,7 +337,7 @@ describe('at the level debug there is a line that explains each decision', () =>
     });
   });
 
-  test('which routes have the path, but not the method', async () => {
+  test('it names the routes that have the path but not the method', async () => {
     const [initialize] = routes;
     const decision = await decisionOf('GET /api/v1/transactions/initialize', { key: keys.globex });
     expect(decision).toMatchObject({ match: 'method_not_allowed', routes: [initialize], encrypts: false });
@@ -344,13 +347,13 @@ describe('at the level debug there is a line that explains each decision', () =>
     ['body_too_large', { name: 'requestBody', limit: 5 }, { requestBody: 5 }],
     ['overloaded', { name: 'buffered', limit: 6, used: 0 }, { requestBody: 5_000, buffered: 6 }],
     ['overloaded', { name: 'inFlight', limit: 0, used: 0 }, { inFlight: 0 }],
-  ])('which limit refused it: %s by %j', async (_, limit, limits) => {
+  ])('it names the exceeded limit: %s by %j', async (_, limit, limits) => {
     const sent = { key: keys.acme, body: envelopeOf(acmeTest, '{}') };
     expect(await decisionOf('POST /api/s2s/x', sent, { limits })).toMatchObject({ limit });
   });
 });
 
-test('at the level info there is no line that explains', async () => {
+test('with log.level info, no line explains decisions', async () => {
   const { sidecar } = await startGateway();
   await lineOf(sidecar, 'GET /x', {});
   expect(sidecar.log.filter(({ msg }) => msg === 'decision')).toEqual([]);

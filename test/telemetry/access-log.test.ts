@@ -75,7 +75,7 @@ describe('an access line', () => {
     );
   });
 
-  test('of a 5xx status too', () => {
+  test('of a 5xx status is so, too', () => {
     fc.assert(
       fc.property(accessLines, fc.integer({ min: 500, max: 599 }), (line, status) => {
         const { own, pino } = written({ ...line, status }, 'error', 0);
@@ -84,7 +84,7 @@ describe('an access line', () => {
     );
   });
 
-  test('has the time at which it was written, in each millisecond', () => {
+  test('has the time at which it was written, to the millisecond', () => {
     const lines: string[] = [];
     const log = new AccessLog(createLogger('info', { write: (line: string) => void lines.push(line) }));
     const [line] = fc.sample(accessLines, 1);

@@ -17,7 +17,7 @@ async function linesOf(before: readonly Account[], after: readonly Account[]): P
 
 const msg = 'account changed';
 
-test('each change of an account is a line, without a secret', async () => {
+test('each change of an account is logged as a line without secrets', async () => {
   const [first, second] = acme.keys;
   if (first === undefined || second === undefined) throw new Error('acme has keys');
   const added = apiKey('sk_test_newnewnewnewnewnew');
@@ -43,7 +43,7 @@ test('each change of an account is a line, without a secret', async () => {
   ]);
 });
 
-test('the log names a change of the encryption by its effect on merchants', async () => {
+test('a change of encryption is named by its effect on merchants', async () => {
   const on = encryptionOf(acmeTest);
   const grace = { previous: undefined, until: 1_000 };
   const ending = { kind: 'ending', previous: codecOf(acmeTest), until: 1_000 } as const;
@@ -65,7 +65,7 @@ test('the log names a change of the encryption by its effect on merchants', asyn
   }
 });
 
-test('accounts that are read again without a change are no line', async () => {
+test('accounts that were read again without a change are not logged', async () => {
   const again = { ...acme, encryption: { test: encryptionOf(acmeTest), live: encryptionOf(acmeLive) } };
   expect(await linesOf([acme, globex], [again, { ...globex }])).toEqual([]);
 });
@@ -73,7 +73,7 @@ test('accounts that are read again without a change are no line', async () => {
 test.each([
   [100, 0],
   [101, 1],
-])('of %i changes at once %i are counted only', async (changed, counted) => {
+])('of %i simultaneous changes, %i are only counted', async (changed, counted) => {
   const accounts = Array.from({ length: changed }, (_, i) => ({ ...globex, id: `a${i}` }));
   const lines = await linesOf([], accounts);
   expect(lines.slice(0, 100)).toEqual(

@@ -69,8 +69,8 @@ async function stopped({ adminUrl }: Serving): Promise<void> {
 
 const ids = (command: Command): unknown[] => command.entries('request').map((entry) => entry['request_id']);
 
-describe('at the end every line is there', () => {
-  test('that was written until then, in order', async () => {
+describe('when the process ends, the log has every line', () => {
+  test('written until then, in order', async () => {
     const sidecar = await serve();
     await sendMany(sidecar, 500, 'the-last');
     expect(await sidecar.signal('SIGTERM').ended()).toEqual({ code: 0, signal: null });
@@ -81,7 +81,7 @@ describe('at the end every line is there', () => {
     expect(sidecar.stderr).toBe('');
   });
 
-  test('also for a slow reader', async () => {
+  test('even if its reader is slow', async () => {
     const sidecar = await serve();
     await withStalledReader(sidecar);
     sidecar.signal('SIGTERM');
@@ -92,8 +92,8 @@ describe('at the end every line is there', () => {
   });
 });
 
-describe('a reader of the log that takes nothing', () => {
-  test('does not keep the process from ending', async () => {
+describe('a reader of the log that reads nothing', () => {
+  test('does not prevent the process from exiting', async () => {
     const sidecar = await serve();
     await withStalledReader(sidecar);
     const exited = once(sidecar.process, 'exit');
@@ -101,7 +101,7 @@ describe('a reader of the log that takes nothing', () => {
     expect(await exited).toEqual([0, null]);
   });
 
-  test('does not keep it from crashing', async () => {
+  test('does not prevent it from exiting after a crash', async () => {
     const sidecar = await serve(beside(`process.on('SIGUSR2', () => { throw new Error('on demand'); });`));
     await withStalledReader(sidecar);
     const exited = once(sidecar.process, 'exit');
@@ -109,13 +109,13 @@ describe('a reader of the log that takes nothing', () => {
     expect(await exited).toEqual([1, null]);
   });
 
-  test('does not keep requests waiting', async () => {
+  test('does not delay requests', async () => {
     const sidecar = await serve();
     await withStalledReader(sidecar);
     expect((await send(sidecar, 'GET /x', { key: keys.globex })).status).toBe(200);
   });
 
-  test('and has gone does not end the process', async () => {
+  test('and closes the pipe does not end the process', async () => {
     const sidecar = await serve();
     sidecar.process.stdout?.destroy();
     for (let i = 0; i < 3; i += 1) {
@@ -132,7 +132,7 @@ describe('a crash logs its stack and exits with 1', () => {
   test.each([
     ['an uncaught exception', `throw new TypeError('it broke');`],
     ['an unhandled rejection', `Promise.reject(new TypeError('it broke'));`],
-  ])('%s', async (_, code) => {
+  ])('after %s', async (_, code) => {
     const sidecar = await serve(beside(`process.on('SIGUSR2', function crashing() { ${code} });`));
     await sendMany(sidecar, 10, 'the-last');
     expect(await sidecar.signal('SIGUSR2').ended()).toEqual({ code: 1, signal: null });
@@ -149,7 +149,7 @@ describe('a crash logs its stack and exits with 1', () => {
     expect(ids(sidecar)).toHaveLength(10);
   });
 
-  test('whatever the level is, and before it serves, too', async () => {
+  test('at every log level, and before the process serves', async () => {
     const folder = new Folder({
       'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { log: { level: 'silent' } }),
       'accounts.yaml': accountsFile(),
@@ -164,7 +164,7 @@ describe('a crash logs its stack and exits with 1', () => {
   test.each([
     ['a text', `'it broke'`, 'it broke'],
     ['null', 'null', 'null'],
-  ])('%s that is thrown in place of an error', async (_, thrown, message) => {
+  ])('after %s was thrown instead of an error', async (_, thrown, message) => {
     const sidecar = await serve(beside(`process.on('SIGUSR2', () => { throw ${thrown}; });`));
     expect(await sidecar.signal('SIGUSR2').ended()).toEqual({ code: 1, signal: null });
     expect(sidecar.log.at(-1)).toMatchObject({ level: 'fatal', err: { message }, msg: 'crash' });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createLogger } from '../../src/telemetry/logger.ts';
 
-test('of an error the log has code, message and stack, and nothing that a library put on it', () => {
+test('an error is logged with code, message and stack, and without members added by a library', () => {
   const lines: string[] = [];
   const log = createLogger('info', { write: (line) => void lines.push(line) });
   const error = Object.assign(new Error('refused'), { code: 'ECONNREFUSED', address: '10.0.0.1', input: 'sk_live_x' });

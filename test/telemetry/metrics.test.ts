@@ -56,7 +56,7 @@ const envelopeDuration = (operation: string): string =>
   `envelope_sidecar_envelope_duration_seconds_count{operation="${operation}"}`;
 const s2s = '/api/s2s/*';
 
-test('every metric is there from the start, with its type', async () => {
+test('every metric is exposed from the start, with its type', async () => {
   const { sidecar } = await startGateway();
   const { declared } = await samplesOf(sidecar);
   expect(Object.fromEntries([...declared].map(([name, { type }]) => [name, type]))).toMatchObject({
@@ -81,8 +81,8 @@ test('every metric is there from the start, with its type', async () => {
   });
 });
 
-describe('one request counts once', () => {
-  test('passed through', async () => {
+describe('one request is counted once', () => {
+  test('if it is passed through', async () => {
     const { sidecar } = await startGateway();
     const counts = requests('test', 'GET', 'unlisted', 200);
     expect(await changedBy(sidecar, 'GET /api/v1/transactions', { key: keys.globex }, counts)).toEqual({
@@ -92,7 +92,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('with an envelope', async () => {
+  test('if it has an envelope', async () => {
     const { sidecar } = await startGateway();
     const counts = requests('test', 'POST', s2s, 200);
     const sent = { key: keys.acme, body: envelopeOf(acmeTest, '{"amount":1}') };
@@ -107,7 +107,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('with an envelope that does not open', async () => {
+  test('if its envelope does not open', async () => {
     const { sidecar } = await startGateway();
     const counts = requests('test', 'POST', s2s, 400);
     const sent = { key: keys.acme, body: JSON.stringify({ data: encrypted(acmeTest, 'no JSON').toString('hex') }) };
@@ -121,7 +121,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('of an account during a grace, by the credentials of the response', async () => {
+  test('during a grace, by the credentials of the response', async () => {
     const grace = { previous: codecOf(acmeLive), until: Infinity };
     const { sidecar } = await startGateway({ accounts: [acmeWith(encryptionOf(acmeTest, { grace }))] });
     const answeredWith = (credentials: string): string =>
@@ -140,7 +140,7 @@ describe('one request counts once', () => {
     }
   });
 
-  test('with a response that cannot be sealed', async () => {
+  test('if its response cannot be sealed', async () => {
     const { sidecar } = await startGateway({
       respond: (_seen, res) => res.writeHead(200, { 'Content-Encoding': 'unknown' }).end('x'),
     });
@@ -152,7 +152,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('refused for its key', async () => {
+  test('if its key is refused', async () => {
     const { sidecar } = await startGateway();
     const counts = requests('test', 'DELETE', 'unlisted', 401);
     expect(await changedBy(sidecar, 'DELETE /api/v1/transactions', {}, counts)).toEqual({
@@ -162,7 +162,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('refused before there is a route: for its path, or for its host', async () => {
+  test('if its path or its host has no route', async () => {
     const { sidecar } = await startGateway({ serves: 'both' });
     const ambiguous = requests('none', 'GET', 'none', 400);
     expect(await changedBy(sidecar, 'GET //x', {}, ambiguous)).toEqual({
@@ -178,7 +178,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('that is no HTTP', async () => {
+  test('if it is not HTTP', async () => {
     const { sidecar } = await startGateway();
     const before = await samplesOf(sidecar);
     await (await openConnection(sidecar.port)).send('no HTTP\r\n\r\n').untilEnded();
@@ -199,7 +199,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('whose upstream cannot be reached', async () => {
+  test('if its upstream cannot be reached', async () => {
     const { sidecar, upstream } = await startGateway();
     upstream.server.close();
     const counts = requests('test', 'GET', 'unlisted', 502);
@@ -211,7 +211,7 @@ describe('one request counts once', () => {
     });
   });
 
-  test('whose upstream takes too long: the slowest answers must not be missing among the durations', async () => {
+  test('if its upstream takes too long, and the time is observed in the duration', async () => {
     const { sidecar } = await startGateway({ respond: () => {}, timeouts: { upstream: 50 } });
     const counts = requests('test', 'GET', 'unlisted', 504);
     const before = await samplesOf(sidecar);
@@ -225,7 +225,7 @@ describe('one request counts once', () => {
     expect(changes(before, await samplesOf(sidecar))[sum]).toBeGreaterThanOrEqual(0.05);
   });
 
-  test('whose client leaves, as 499', async () => {
+  test('as 499 if its client disconnects', async () => {
     const { sidecar, upstream } = await startGateway({ respond: () => {} });
     const client = await openConnection(sidecar.port);
     client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
@@ -236,7 +236,7 @@ describe('one request counts once', () => {
   });
 });
 
-describe('overhead', () => {
+describe('the overhead', () => {
   /** The overhead of one request, in seconds, and its whole duration. */
   async function measured(sidecar: TestSidecar, route: string): Promise<{ overhead: number; whole: number }> {
     await untilSample(sidecar, overhead('test', route), 1);
@@ -250,7 +250,7 @@ describe('overhead', () => {
   test.each([
     ['sealed', 'GET /api/s2s/x', keys.acme, s2s],
     ['plain', 'GET /x', keys.globex, 'unlisted'],
-  ])('does not count waiting for the upstream: %s', async (_, line, key, route) => {
+  ])('excludes the wait for the upstream: %s', async (_, line, key, route) => {
     const { sidecar } = await startGateway({ respond: (_seen, res) => setTimeout(() => res.end('{}'), wait) });
     await send(sidecar, line, { key });
     const { overhead: own, whole } = await measured(sidecar, route);
@@ -264,7 +264,7 @@ describe('overhead', () => {
     ['passed through', '/x', keys.globex, '{}', 'unlisted'],
     ['looked at, then passed through', '/x', keys.acme, '{}', 'unlisted'],
     ['that is refused', '/api/s2s/x', keys.acme, '{}', s2s],
-  ])("does not count waiting for the client's body: %s", async (_, path, key, body, route) => {
+  ])('excludes the wait for the body of the client: %s', async (_, path, key, body, route) => {
     const { sidecar } = await startGateway();
     const client = await openConnection(sidecar.port);
     client.send(
@@ -282,7 +282,7 @@ describe('overhead', () => {
   test.each([
     ['the upstream does not respond', 'GET /x', { respond: () => {}, timeouts: { upstream: wait } }],
     ['the body does not come', 'POST /api/s2s/x', { timeouts: { request: wait } }],
-  ])('does not count a wait that ends with its timeout: %s', async (_, line, setting) => {
+  ])('excludes a wait that ends with a timeout: %s', async (_, line, setting) => {
     const { sidecar } = await startGateway(setting);
     const client = await openConnection(sidecar.port);
     const body = line.startsWith('POST') ? 'Content-Length: 10\r\n' : '';
@@ -296,7 +296,7 @@ describe('overhead', () => {
   });
 });
 
-test('the metrics show each limit and how much of it is used', async () => {
+test('the metrics show each limit and its use', async () => {
   const responses: ServerResponse[] = [];
   const limits = { connections: 100, inFlight: 10, buffered: 1_048_576 };
   const { sidecar } = await startGateway({ respond: (_seen, res) => responses.push(res), limits });
@@ -319,7 +319,7 @@ test('the metrics show each limit and how much of it is used', async () => {
   await untilSample(sidecar, used('buffered'), 0);
 });
 
-test('requests in flight are those whose response is not complete', async () => {
+test('a request is in flight until its response is complete', async () => {
   const responses: ServerResponse[] = [];
   const { sidecar } = await startGateway({ respond: (_seen, res) => responses.push(res) });
   const inFlight = 'envelope_sidecar_requests_in_flight';
@@ -340,7 +340,7 @@ test('an unusual method is counted as other', async () => {
   await untilSample(sidecar, requests('test', 'other', 'unlisted', 200), 1);
 });
 
-test('a route is known by its configured pattern, whatever a request makes of it', async () => {
+test('a route is labelled with its configured pattern, whatever the request is', async () => {
   const { sidecar } = await startGateway({ routes: [...routes, route('/Orders/:id')] });
   for (const path of ['/Orders/1', '/orders/2', '/ORDERS/3/']) await send(sidecar, `GET ${path}`, { key: keys.globex });
   await untilSample(sidecar, requests('test', 'GET', '/Orders/:id', 200), 3);
@@ -359,7 +359,7 @@ describe('reloads', () => {
     successful(file),
   ];
 
-  test('count by file and outcome; the last one says whether it succeeded, and only success moves the time', async () => {
+  test('are counted by file and outcome; the last outcome is exposed, and only success changes the time', async () => {
     let now = 1_000_000;
     const { sidecar } = await startGateway({ clock: () => now });
     const counted = async (file: string): Promise<unknown> => {
@@ -408,7 +408,7 @@ test('accounts, API keys and credentials are counted at each scrape, with every 
   expect(of('credentials{environment="live",rotation="current"}')).toBe(1);
 });
 
-test('rotation becomes due by the clock alone', async () => {
+test('rotation becomes due as time passes', async () => {
   let now = 0;
   const { sidecar } = await startGateway({ clock: () => now });
   now = 180 * 86_400_000;
@@ -417,7 +417,7 @@ test('rotation becomes due by the clock alone', async () => {
   expect([values.get(`${key}"current"}`), values.get(`${key}"due"}`)]).toEqual([0, 1]);
 });
 
-test('the build is told', async () => {
+test('the version of the build is exposed', async () => {
   const { sidecar } = await startGateway();
   const { values } = await samplesOf(sidecar);
   expect(values.get(`envelope_sidecar_build_info{node="${process.version}",version="0.0.0"}`)).toBe(1);
@@ -469,7 +469,7 @@ test('1,000 odd paths, methods, hosts and keys add no series', async () => {
 const missingPromtool = spawnSync('promtool', ['--version']).error === undefined ? undefined : 'there is no promtool';
 
 describeUnless(missingPromtool, 'promtool', () => {
-  test('has nothing to object', async () => {
+  test('accepts the metrics', async () => {
     const { sidecar } = await startGateway();
     await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '1') });
     await untilSample(sidecar, requests('test', 'POST', s2s, 200), 1);
@@ -480,7 +480,7 @@ describeUnless(missingPromtool, 'promtool', () => {
   });
 });
 
-test('a scrape by another client than the merchants leaves no trace in the traffic', async () => {
+test('a scrape by another client than the merchants does not change the metrics of traffic', async () => {
   const { sidecar } = await startGateway();
   const before = await samplesOf(sidecar);
   for (let i = 0; i < 3; i += 1) await scrape(sidecar);

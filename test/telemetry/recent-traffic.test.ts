@@ -48,8 +48,8 @@ class Traffic {
   }
 }
 
-describe('activity', () => {
-  test('has all that is known of a refusal, newest first', () => {
+describe('the recent activity', () => {
+  test('has every field of a refusal, newest first', () => {
     const traffic = new Traffic();
     traffic.refuse('acme', 'decryption_failed', { request_id: 'one', reason: 'padding', environment: 'test' });
     traffic.now += 5;
@@ -79,7 +79,7 @@ describe('activity', () => {
     expect(traffic.recent.refusals.latest('nobody')).toEqual([]);
   });
 
-  test('has no request that was let in, and none of an unknown key', () => {
+  test('has no request that succeeded, and none with an unknown key', () => {
     const traffic = new Traffic();
     traffic.respond('acme');
     traffic.refuse(undefined, 'invalid_api_key');
@@ -87,7 +87,7 @@ describe('activity', () => {
     expect(traffic.recent.refusals.latest()).toEqual([]);
   });
 
-  test('keeps the last 50 of an account, which displaces no others', () => {
+  test('keeps the last 50 refusals of an account, which displace no others', () => {
     const traffic = new Traffic();
     traffic.refuse('globex');
     for (let i = 1; i <= 51; i++) traffic.refuse('acme', 'decryption_failed', { request_id: String(i) });
@@ -97,7 +97,7 @@ describe('activity', () => {
     expect(traffic.recent.refusals.latest('globex')).toHaveLength(1);
   });
 
-  test('keeps the last 1,000 of all, and counts each account anew whose refusals have gone', () => {
+  test('keeps the last 1,000 refusals of all accounts, and at most 50 of an account whose old ones were displaced', () => {
     const traffic = new Traffic();
     for (let i = 0; i < 1_001; i++) traffic.refuse(`account-${Math.floor(i / 50)}`);
     expect(traffic.recent.refusals.latest()).toHaveLength(1_000);
@@ -108,8 +108,8 @@ describe('activity', () => {
   });
 });
 
-describe('failures', () => {
-  test('lists accounts by their refusals in an environment, most first, with their other requests', () => {
+describe('the accounts with failures', () => {
+  test('are sorted by their refusals in an environment, with their other requests', () => {
     const traffic = new Traffic();
     traffic.respond('acme', true);
     traffic.respond('initech');
@@ -125,7 +125,7 @@ describe('failures', () => {
     ]);
   });
 
-  test('names 20 at most', () => {
+  test('are at most 20', () => {
     const traffic = new Traffic();
     for (let i = 0; i < 21; i++) for (let n = 0; n <= i; n++) traffic.refuse(`account-${i}`);
     const named = traffic.recent.failures();
@@ -137,8 +137,8 @@ describe('failures', () => {
     ['nine minutes later', 9 * minute, 1],
     ['ten minutes later', 10 * minute, 0],
     ['a day later', 1_440 * minute, 0],
-    ['when the clock was put back by half a minute', -31_000, 1],
-    ['when the clock was put back by a day', -1_440 * minute, 0],
+    ['when the clock was set back by half a minute', -31_000, 1],
+    ['when the clock was set back by a day', -1_440 * minute, 0],
   ])('are those of the last ten minutes: %s', (_, later, count) => {
     const traffic = new Traffic();
     traffic.refuse('acme');
@@ -146,7 +146,7 @@ describe('failures', () => {
     expect(traffic.recent.failures()).toHaveLength(count);
   });
 
-  test('counts at most 10,000 accounts at a time, and others once these are idle', () => {
+  test('are counted for at most 10,000 at a time, and others replace idle ones', () => {
     const traffic = new Traffic();
     for (let i = 0; i < 10_000; i++) traffic.respond(`account-${i}`);
     traffic.refuse('late');
@@ -191,7 +191,7 @@ describe('the last hour', () => {
     [59, 1],
     [60, 0],
     [61, 0],
-  ])('%d minutes later has %d', (later, count) => {
+  ])('%d minutes later counts %d', (later, count) => {
     const traffic = new Traffic();
     traffic.respond('acme');
     traffic.now += later * minute;
@@ -199,7 +199,7 @@ describe('the last hour', () => {
   });
 });
 
-describe('the part of the accounts whose envelopes all fail', () => {
+describe('the share of accounts whose envelopes all fail', () => {
   test('counts those that sent envelopes in that environment', () => {
     const traffic = new Traffic();
     expect(traffic.recent.failingRatio('live')).toBe(0);
@@ -216,7 +216,7 @@ describe('the part of the accounts whose envelopes all fail', () => {
   });
 });
 
-describe('the report to the log', () => {
+describe('the report in the log', () => {
   function reported(traffic: Traffic): Record<string, unknown>[] {
     const lines: string[] = [];
     traffic.recent.report(createLogger('info', { write: (line: string) => void lines.push(line) }));
@@ -229,7 +229,7 @@ describe('the report to the log', () => {
     expect(reported(traffic)).toEqual([]);
   });
 
-  test('names the accounts, and is a warning when all envelopes of one fail', () => {
+  test('names the accounts, and is a warning if all envelopes of one fail', () => {
     const traffic = new Traffic();
     traffic.refuse('acme', 'key_not_permitted');
     expect(reported(traffic)).toMatchObject([{ level: 'info', failures: [{ account: 'acme', refusals: 1 }] }]);
@@ -251,7 +251,7 @@ test('a sidecar records which envelopes opened and which did not', async () => {
   await vi.waitFor(async () => expect(await failing()).toBe('0'));
 });
 
-test('envelopes of an account that does not encrypt are counted for ten minutes, and named in the log', () => {
+test('envelopes of an account without encryption are counted for ten minutes and named in the log', () => {
   const traffic = new Traffic();
   for (const account of ['acme', 'globex', 'acme']) {
     traffic.recent.add({ ...some, account, api_key: 'k', environment: 'live' }, false, true, traffic.now);
@@ -276,8 +276,8 @@ test('envelopes of an account that does not encrypt are counted for ten minutes,
   expect(traffic.recent.unexpectedEnvelopes('acme', 'live')).toBe(0);
 });
 
-describe('uses of a grace', () => {
-  test('are remembered by API key, with the last one, the latest first', () => {
+describe('the uses of a grace', () => {
+  test('are listed by API key with the last use, latest first', () => {
     const { graceUses } = new RecentTraffic(() => begin);
     graceUses.add('acme', 'test', 'a', begin);
     graceUses.add('acme', 'live', 'b', begin + 1);
@@ -291,7 +291,7 @@ describe('uses of a grace', () => {
     expect(graceUses.latest().map(({ apiKey }) => apiKey)).toEqual(['a', 'c', 'b']);
   });
 
-  test('are 1,000 at most: the key whose last use is the oldest goes', () => {
+  test('are at most 1,000: the key whose last use is the oldest is dropped', () => {
     const { graceUses } = new RecentTraffic(() => begin);
     for (let i = 0; i < 1_000; i += 1) graceUses.add('acme', 'test', `k${i}`, begin + i);
     graceUses.add('acme', 'test', 'k0', begin + 2_000);

@@ -66,7 +66,7 @@ describe('the trace of a request', () => {
     expect(firstSeen(setting.upstream).headers['traceparent']).toBe(`00-${client?.traceId}-${client?.spanId}-01`);
   });
 
-  test('has no path, no query, no body, no key and no header', async () => {
+  test('has no path, query, body, key or header', async () => {
     const setting = await traced(1);
     const headers = { 'X-Custom': 'canary-header', traceparent: traceparent('01'), tracestate: 'canary=state' };
     const body = envelopeOf(acmeTest, '{"card":"canary-body"}');
@@ -81,7 +81,7 @@ describe('the trace of a request', () => {
     }
   });
 
-  test('has the code of a refusal; a 5xx is an error', async () => {
+  test('has the code of a refusal, and a 5xx is an error', async () => {
     const refused = await traced(1);
     await send(refused.sidecar, charge, {});
     await vi.waitUntil(() => refused.sidecar.accessLines().length === 1);
@@ -127,22 +127,25 @@ describe("a client's trace", () => {
   });
 
   test.each([
-    ['of a stranger does not count, sampled', 0, [], '01', false],
-    ['of a stranger does not count, not sampled', 1, [], '00', true],
-    ['of a trusted proxy counts, sampled', 0, ['127.0.0.1'], '01', true],
-    ['of a trusted proxy counts, not sampled', 1, ['127.0.0.1'], '00', false],
-  ] as const)('the decision %s', async (_, sample, trustedProxies, flags, expected) => {
-    const setting = await traced(sample, { trustedProxies });
-    await send(setting.sidecar, 'GET /x', { key: keys.globex, headers: { traceparent: traceparent(flags) } });
-    await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
-    const { server } = await spansOf(setting);
-    expect(server !== undefined).toBe(expected);
-    const seen = firstSeen(setting.upstream).headers['traceparent'];
-    expect(seen).toMatch(new RegExp(`^00-${traceId}-[0-9a-f]{16}-${expected ? '01' : '00'}$`));
-  });
+    ['sampled by a stranger', 0, [], '01', false],
+    ['not sampled by a stranger', 1, [], '00', true],
+    ['sampled by a trusted proxy', 0, ['127.0.0.1'], '01', true],
+    ['not sampled by a trusted proxy', 1, ['127.0.0.1'], '00', false],
+  ] as const)(
+    'keeps its sampling decision if a trusted proxy made it: %s',
+    async (_, sample, trustedProxies, flags, expected) => {
+      const setting = await traced(sample, { trustedProxies });
+      await send(setting.sidecar, 'GET /x', { key: keys.globex, headers: { traceparent: traceparent(flags) } });
+      await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
+      const { server } = await spansOf(setting);
+      expect(server !== undefined).toBe(expected);
+      const seen = firstSeen(setting.upstream).headers['traceparent'];
+      expect(seen).toMatch(new RegExp(`^00-${traceId}-[0-9a-f]{16}-${expected ? '01' : '00'}$`));
+    },
+  );
 });
 
-test('without a sample there is a traceparent all the same, and nothing is delivered', async () => {
+test('without a sample the upstream gets a traceparent, and nothing is exported', async () => {
   const setting = await traced(0);
   await send(setting.sidecar, 'GET /x', { key: keys.globex });
   await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
@@ -152,13 +155,13 @@ test('without a sample there is a traceparent all the same, and nothing is deliv
   expect([id, flags]).toEqual([line?.['trace_id'], '00']);
 });
 
-test('without tracing there is none', async () => {
+test('without tracing the upstream gets no traceparent', async () => {
   const { sidecar, upstream } = await startGateway();
   await send(sidecar, 'GET /x', { key: keys.globex });
   expect(firstSeen(upstream).headers).not.toHaveProperty('traceparent');
 });
 
-test('a receiver that cannot be reached fails no request, and is logged once', async () => {
+test('a collector that cannot be reached fails no request, and is logged once', async () => {
   const setting = await startGateway({ tracing: { otlp: 'http://127.0.0.1:1', sample: 1 } });
   expect((await send(setting.sidecar, 'GET /x', { key: keys.globex })).status).toBe(200);
   await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
@@ -166,7 +169,7 @@ test('a receiver that cannot be reached fails no request, and is logged once', a
   expect(setting.sidecar.log.filter(({ msg }) => msg === 'traces cannot be delivered')).toHaveLength(1);
 });
 
-test('a reload begins and ends it', async () => {
+test('a reload enables and disables tracing', async () => {
   const receiver = await startOtlpReceiver();
   const { sidecar, upstream } = await startGateway();
   const { origin } = upstream;

@@ -11,7 +11,7 @@ describeWithPostgres('a short run', () => {
   const cases: Readonly<Record<string, number>> = { envelope: 2_000, request: 400, response: 500 };
 
   test.each(runners)(
-    'of $name finds nothing, and does what it is there for',
+    'of $name finds nothing, and covers what it must',
     async ({ name, run }) => {
       const report = await run(cases[name] ?? 0, 1);
       expect(report.failure).toBeUndefined();
@@ -38,7 +38,7 @@ describe('runPart', () => {
     };
   }
 
-  test('runs as many cases as it is told', async () => {
+  test('runs as many cases as requested', async () => {
     let run = 0;
     const report = await runPart(
       partOf(() => (run += 1)),
@@ -49,7 +49,7 @@ describe('runPart', () => {
     expect(report).toMatchObject({ cases: 100, failure: undefined });
   });
 
-  test('shows the smallest case that fails', async () => {
+  test('prints the smallest case that fails', async () => {
     const report = await runPart(
       partOf((one) => ensure(one <= 20, 'is small', one)),
       100,
@@ -58,7 +58,7 @@ describe('runPart', () => {
     expect(report.failure).toBe('Violation: is small\n  21\n21');
   });
 
-  test('says so if a failure does not recur alone', async () => {
+  test('reports a failure that does not recur alone', async () => {
     const report = await runPart(
       partOf((one, alone) => ensure(alone || one <= 20, 'is small', one)),
       100,
@@ -68,7 +68,7 @@ describe('runPart', () => {
   });
 });
 
-test('an unknown part is an error of usage', () => {
+test('an unknown part is a usage error', () => {
   const main = fileURLToPath(new URL('../../trials/fuzz/main.ts', import.meta.url));
   const { status, stderr } = spawnSync(process.execPath, [main, '--part', 'nothing'], { encoding: 'utf8' });
   expect(status).toBe(2);

@@ -6,13 +6,13 @@ import { root } from '../../trials/mutants/copy.ts';
 import { mutantsOf, mutated } from '../../trials/mutants/mutant.ts';
 import { tryMutants, verdict } from '../../trials/mutants/mutants.ts';
 
-test('every mutant still fits the sources: its text stands once in its file', () => {
+test('the text of every mutant is in its file exactly once', () => {
   const sources = new Map([...new Set(all.map(({ file }) => file))].map((file) => [file, sourceOf(file)]));
   const stale = all.filter((mutant) => mutated(sources.get(mutant.file) ?? '', mutant) === undefined);
   expect(stale.map(({ file, text }) => ({ file, text }))).toEqual([]);
 });
 
-test('a mutant that a test notices is killed, one that changes nothing survives', async () => {
+test('a mutant that a test detects is killed, and one without effect survives', async () => {
   const mutants = mutantsOf(
     'src/envelope/sole-member.ts',
     ['test/envelope/sole-member.test.ts'],

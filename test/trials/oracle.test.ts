@@ -17,7 +17,7 @@ function timesAround(centre: number, count: number, source: Random): number[] {
   return Array.from({ length: count }, () => centre + source.below(1_000));
 }
 
-test('a measurement takes a time for each request, whose responses do not differ', async () => {
+test('a measurement takes a time for each request, and all responses are equal', async () => {
   const sidecar = await startLiveSidecar();
   onTestFinished(() => sidecar.stop());
   const times = await measure(sidecar.port, 20, random());
@@ -43,7 +43,7 @@ test('a measurement takes a time for each request, whose responses do not differ
   ]);
 });
 
-test.each(classNames)('an envelope of the class "%s" is what its name says', (name) => {
+test.each(classNames)('an envelope of the class "%s" has the property that its name says', (name) => {
   const { utf8, padding, blocks } = classes[name];
   const source = random();
   for (let i = 0; i < 200; i += 1) {
@@ -57,7 +57,7 @@ test.each(classNames)('an envelope of the class "%s" is what its name says', (na
 });
 
 describe('the difference of two samples', () => {
-  test('is told by who is larger how often', () => {
+  test('is the share of pairs in which the first is larger, minus the share in which the second is', () => {
     // Of nine pairs four are larger, three smaller and two equal.
     const { delta, shift } = differenceOf([1, 4, 6], [2, 4, 4], random());
     expect(delta).toBeCloseTo(1 / 9, 10);
@@ -72,7 +72,7 @@ describe('the difference of two samples', () => {
     expect(differenceOf(first, second, random()).delta).toBe(delta);
   });
 
-  test('is an accident or not, by the test of Mann and Whitney', () => {
+  test('is significant or not by the Mann-Whitney test', () => {
     // Two samples of ten without ties, and without a correction for continuity.
     const first = [11, 12, 13, 14, 15, 16, 17, 3.5, 4.5, 5.5];
     const second = [1, 2, 3, 4, 5, 6, 7, 8, 18, 19];
@@ -83,7 +83,7 @@ describe('the difference of two samples', () => {
     expect(p).toBeCloseTo(2 * upperTail(z), 5);
   });
 
-  test('lies within its intervals, and is found if there is one', () => {
+  test('lies within its confidence intervals, and is found if there is one', () => {
     const source = random();
     const [x, y] = [timesAround(50_100, 2_000, source), timesAround(50_000, 2_000, source)];
     const found = differenceOf(x, y, source);
@@ -100,7 +100,7 @@ describe('the difference of two samples', () => {
     expect(isApart(differenceOf(timesAround(50_000, 2_000, source), y, source))).toBe(false);
   });
 
-  test('that could be seen is known', () => {
+  test('has a known smallest detectable size', () => {
     expect(detectableDelta(10_000, 10_000)).toBeCloseTo(0.0373, 4);
     // As above: a shift of 100 in 1,000 makes a delta of 0.19.
     expect(shiftFor(timesAround(0, 20_000, random()), 0.19)).toBeGreaterThan(90);
@@ -142,7 +142,7 @@ describe('the judgement', () => {
   });
 });
 
-test('random numbers come again with their seed, and order is random', () => {
+test('random numbers repeat with their seed, and the order is random', () => {
   const numbers = (seed: number): number[] => {
     const source = new Random(seed);
     return Array.from({ length: 100_000 }, () => source.below(10));

@@ -3,7 +3,7 @@ import { describeWithPostgres } from '../support/postgres.ts';
 import { runRaces } from '../../trials/races/races.ts';
 
 describeWithPostgres('races', () => {
-  test('of 200 charges that race against the end of their connections none is seen twice, and each is answered', async () => {
+  test('of 200 charges with the end of their connections: none is seen twice, and each gets a response', async () => {
     const { problems, tables } = await runRaces(200, onTestFinished);
     expect(problems).toEqual([]);
     const together =

@@ -7,7 +7,7 @@ const more = 32 * 1_048_576;
 /** Other tests run at the same time, on the same cores. */
 const longestTime = 10_000;
 
-test('three seconds of every attack at once: merchants are served, and the memory is enough', async () => {
+test('every attack at once for three seconds: merchants are served within the memory limit', async () => {
   const { problems, tables } = await runResources(3, onTestFinished, { program, more, longestTime });
   expect(problems).toEqual([]);
   const requests = tables[0]?.slice(1).map((line) => Number(line[1])) ?? [];

@@ -13,17 +13,17 @@ describe('the growth of a series', () => {
     expect(trend((at) => Math.min(at, 40)).growth).toBe(0);
   });
 
-  test('is not moved by single peaks, and is seen through noise', () => {
+  test('ignores single peaks and noise', () => {
     expect(trend((at) => (at % 7 === 0 ? 5_000 : 1_000)).growth).toBe(0);
     expect(trend((at) => 1_000 + at + (at % 3) * 10).growth).toBeCloseTo(50, -1);
   });
 
-  test('is that under load: neither the point before nor the one after it count', () => {
+  test('excludes the points before and after the load', () => {
     const { start, end, growth } = trend((at) => (at === 0 || at === 101 ? 0 : 500));
     expect([start, end, growth]).toEqual([0, 0, 0]);
   });
 
-  test('may be as large as is allowed for its median', () => {
+  test('has a limit that depends on the median', () => {
     expect(trend(() => 1_000)).toEqual({
       name: 'heap',
       start: 1_000,

@@ -14,35 +14,35 @@ describe('a file is read', () => {
     expect(new Files().read(join(folder, 'link'))).toBe('text');
   });
 
-  test('when it is empty', () => {
+  test('if it is empty', () => {
     expect(readRegularFile(join(filesIn({ file: '' }), 'file'))).toHaveLength(0);
   });
 });
 
-describe('refused without being read, so that reading cannot block, is', () => {
+describe('a file is refused without being read, so that nothing blocks,', () => {
   function expectRefused(path: string, reason: string): void {
     const message = `cannot read the file: it is ${reason}`;
     expect(() => readRegularFile(path)).toThrow(new WrongValue(message));
     expect(() => new Files().read(path)).toThrow(new WrongValue(message));
   }
 
-  test('a FIFO', () => {
+  test('if it is a FIFO', () => {
     const path = join(filesIn({}), 'fifo');
     execFileSync('mkfifo', [path]);
     expectRefused(path, 'not a regular file');
   });
 
-  test('a device that never ends, and a link to it', () => {
+  test('if it is an endless device, or a link to one', () => {
     const link = join(filesIn({}), 'link');
     symlinkSync('/dev/zero', link);
     expectRefused('/dev/zero', 'not a regular file');
     expectRefused(link, 'not a regular file');
   });
 
-  test('a directory', () => expectRefused(filesIn({}), 'a directory'));
+  test('if it is a directory', () => expectRefused(filesIn({}), 'a directory'));
 });
 
-test('a missing file is the error of the system, with its code', () => {
+test('a missing file is reported with the error of the operating system', () => {
   const path = join(filesIn({}), 'none');
   expect(() => readRegularFile(path)).toThrow(expect.objectContaining({ code: 'ENOENT' }));
   expect(() => new Files().read(path)).toThrow(new WrongValue('cannot read the file: it does not exist'));

@@ -42,7 +42,7 @@ tracing: { sample: 0.25, otlp: http://collector:4318 }
 empty: {}
 `;
 
-test('reads what people write as the parser does', () => {
+test('reads hand-written files as the parser does', () => {
   const value = simpleYaml(configuration);
   expect(value).toMatchObject({
     listen: { host: '127.0.0.1', port: 8_080 },
@@ -57,13 +57,13 @@ test('reads what people write as the parser does', () => {
   expect(parseFully(configuration)).toMatchObject({ value, problems: [] });
 });
 
-test.each([undefined, 2, '\n'.repeat(3)])('reads JSON as the parser does, with %j between', (space) => {
+test.each([undefined, 2, '\n'.repeat(3)])('reads JSON as the parser does, indented by %j', (space) => {
   const text = `${JSON.stringify(simpleYaml(configuration), undefined, space)}\n`;
   expect(simpleYaml(text)).toEqual(simpleYaml(configuration));
   expect(parseFully(text)).toMatchObject({ value: simpleYaml(configuration), problems: [] });
 });
 
-test('reads files that the sidecar wrote as the parser does', () => {
+test('reads files written by the sidecar as the parser does', () => {
   const value = simpleYaml(account);
   expect(value).toMatchObject({
     accounts: [
@@ -185,7 +185,7 @@ const lines = fc.array(
   { maxLength: 6 },
 );
 
-test('never reads anything else than the parser', () => {
+test('never reads a generated text differently from the parser', () => {
   fc.assert(
     fc.property(lines, (all) => {
       const text = all.join('\n');
@@ -198,7 +198,7 @@ test('never reads anything else than the parser', () => {
   );
 });
 
-test('never reads anything else in braces than the parser', () => {
+test('never reads generated braces differently from the parser', () => {
   const texts = fc.oneof(
     flow,
     flow.map((value) => `a: ${value}`),

@@ -8,7 +8,7 @@ function place(text: string, path: (string | number)[], part: 'name' | 'value' =
   return `${line}:${col}`;
 }
 
-test('values are those of YAML 1.2, whatever version the text asks for', () => {
+test('values are those of YAML 1.2, whichever version the text declares', () => {
   const members = 'a: on\nb: 2026-11-01\nc: 0o17\nd: 0x1F\ne: 017\nf: 1_000\ng: ~\nh: True\ni: 12:30:45\n';
   const value = {
     a: 'on',
@@ -25,7 +25,7 @@ test('values are those of YAML 1.2, whatever version the text asks for', () => {
   expect(parseYaml(`%YAML 1.1\n---\n${members}`)).toMatchObject({ value, problems: [] });
 });
 
-test('there are no merge keys, and names are text', () => {
+test('merge keys are not supported, and names are text', () => {
   expect(parseYaml('a: &a { x: 1 }\nb: { <<: *a }\n1: y\ntrue: z\n').value).toEqual({
     a: { x: 1 },
     b: { '<<': { x: 1 } },
@@ -34,14 +34,14 @@ test('there are no merge keys, and names are text', () => {
   });
 });
 
-test('a name like that of a prototype is a member like others', () => {
+test('a name of a prototype is a member like any other', () => {
   expect(Object.keys(parseYaml('__proto__: { a: 1 }\nconstructor: 2\n').value as object)).toEqual([
     '__proto__',
     'constructor',
   ]);
 });
 
-describe('places', () => {
+describe('the position', () => {
   const text = 'a:\n  - x: 1\n    y: { z: [p, q] }\n  - "s"\nb:\nc: &c\n  d: 1\ne: *c\n';
 
   test.each([
@@ -62,17 +62,17 @@ describe('places', () => {
     [['a', 0, 'y', 'none'], '3:5'],
     [['a', 7], '1:1'],
     [['b', 'none', 'none'], '5:1'],
-  ])('of %j, which is missing: its parent at %s', (path, parent) => {
+  ])('of %j, which is missing, is that of its parent, %s', (path, parent) => {
     expect(place(text, path)).toBe(parent);
   });
 
-  test('are right after a byte order mark and with CRLF', () => {
+  test('is right after a byte order mark and with CRLF', () => {
     expect(parseYaml('\ufeffa: 1\r\n').value).toEqual({ a: 1 });
     expect(place('a: 1\r\nb:\r\n  c: 2\r\n', ['b', 'c'])).toBe('3:6');
   });
 });
 
-test('members that stand twice are found at any depth, each with its path', () => {
+test('repeated members are found at any depth, each with its path', () => {
   const { problems, value } = parseYaml('a: [ { b: 1, b: 2, b: 3 } ]\n"a": 4\n');
   expect(problems.map(({ path, offset }) => [path, offset])).toEqual([
     [['a', 0, 'b'], 13],
@@ -83,7 +83,7 @@ test('members that stand twice are found at any depth, each with its path', () =
 });
 
 test.each(['a: [1', 'a: "b', 'a: {b: 1}}', '? [x]\n: 1', 'a: b: c', '\ta: 1', 'a: @b', 'a: %b', '- '.repeat(5000)])(
-  'a text that is no YAML has problems and no value: %j',
+  'invalid YAML has problems and no value: %j',
   (text) => {
     const { problems, value } = parseYaml(text.slice(0, 10_000));
     expect({ broken: problems.length > 0, value }).toEqual({ broken: true, value: undefined });

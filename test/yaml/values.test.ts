@@ -45,18 +45,18 @@ describe('references', () => {
     ['a\n\n', 'a\n'],
     [' a ', ' a '],
     ['\n', 'expected text'],
-  ])('one newline at the end of the file %j is dropped, and nothing else', (content, expected) => {
+  ])('one newline at the end of the file %j is removed, and nothing else', (content, expected) => {
     expect(read(valuesOf({ content }).value(text), { file: 'content' })).toBe(expected);
   });
 
-  test('stand for any kind of text', () => {
+  test('may be used for any kind of value', () => {
     const { value } = valuesOf({ wait: '1m\n' });
     expect(read(value(oneOf(['1m', '30s'])), '${WAIT}')).toBe('30s');
     expect(read(value(oneOf(['1m', '30s'])), { file: 'wait' })).toBe('1m');
     expect(read(value(oneOf(['1m'])), '${WAIT}')).toBe('expected 1m');
   });
 
-  test('make known which files were read or tried', () => {
+  test('report which files were read or tried', () => {
     const directory = filesIn({ here: 'a' });
     const files = new Files();
     const { value, pem } = valuesIn({ directory, files }, env);
@@ -91,7 +91,7 @@ describe('numbers', () => {
     expect(read(value(size), written)).toBe(expected);
   });
 
-  test('are no text, but would be in quotes', () => {
+  test('in quotes are not numbers', () => {
     expect(read(value(text), 42)).toBe('expected text: put it in quotes');
     expect(read(value(text), false)).toBe('expected text: put it in quotes');
     expect(read(value(duration), 30)).toBe('expected a duration such as 250ms, 30s, 5m, 12h or 7d');

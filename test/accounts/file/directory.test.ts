@@ -20,15 +20,15 @@ test.each([
   ['a', one, 0],
   ['b', one, 1],
   ['c', two, 0],
-])('the key %s is found by its hash, with its account', (id, holder, index) => {
+])('the hash of key %s finds the key and its account', (id, holder, index) => {
   expect(directory.find(hashOf(id))).toEqual({ account: holder, key: holder.keys[index] });
 });
 
-test.each([[hashOf('d')], [''], ['__proto__'], ['a']])('nothing is found by %j', (hash) => {
+test.each([[hashOf('d')], [''], ['__proto__'], ['a']])('the hash %j finds nothing', (hash) => {
   expect(directory.find(hash)).toBeUndefined();
 });
 
-test('an account whose credentials do not open is unavailable, and not one that does not encrypt', () => {
+test('an account whose credentials cannot be unwrapped is unavailable; other accounts are found', () => {
   const shut: Account = { ...account('shut', [key('d')]), unopened: 'the sealed key does not open' };
   const others = memoryDirectory([one, shut]);
   expect(others.find(hashOf('d'))).toBe('unavailable');

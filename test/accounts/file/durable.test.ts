@@ -21,7 +21,7 @@ vi.mock('node:fs', async (load) => {
   };
 });
 
-test('a file and its companion are on the disk before they replace others, and their names after', () => {
+test('a file and its companion are synced before they are renamed, and their folder after', () => {
   const folder = new Folder({ file: 'old' });
   const path = folder.file('file');
   replaceFile(path, 'new', versionOf(path), () => {}, { path: folder.file('beside'), text: 'x' });

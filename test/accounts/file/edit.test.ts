@@ -68,8 +68,8 @@ accounts: # in the order in which they came
 # The end.
 `;
 
-describe('only what differs is written', () => {
-  test('a switch changes its word', () => {
+describe('a change rewrites only the members that differ', () => {
+  test('deactivating an account changes one word', () => {
     const text = file.replace('acme   # aligned', 'acme # aligned').replace('name:   "Acme', 'name: "Acme');
     const tidy = text.replace('cdef,   createdAt', 'cdef, createdAt');
     expect(diff(tidy, changed(tidy, 'acme', deactivated))).toEqual([
@@ -78,13 +78,13 @@ describe('only what differs is written', () => {
     ]);
   });
 
-  test('a member that is not written yet comes last', () => {
+  test('a member that was absent is added as the last one', () => {
     expect(changed(file, 'globex', deactivated)).toBe(
       file.replace('{id: globex,  name:   Globex}', '{ id: globex, name: Globex, active: false }'),
     );
   });
 
-  test('a new account is written after the last, with an empty line between if others have one', () => {
+  test('a new account is added after the last one, with an empty line between if others have one', () => {
     const added = `  - {id: globex,  name:   Globex}
 
   - id: new
@@ -97,7 +97,7 @@ describe('only what differs is written', () => {
     expect(changed(dense, 'c', unchanged)).toBe(`${dense}\n- id: c\n  name: Account c\n  active: true\n  keys: []\n`);
   });
 
-  test('a key gets its end, in the style it is written in', () => {
+  test('revoking a key adds revokedAt in the style of that key, flow or block', () => {
     const text = changed(file, 'acme', (account) => revokeKey(revokeKey(account, 'a-1', now), 'a-2', now));
     expect(text).toContain(
       '- { id: a-1, key: sk_test_0123456789abcdef, createdAt: 2026-11-01, revokedAt: 2026-11-21T10:00:00Z } # old\n',
@@ -107,14 +107,14 @@ describe('only what differs is written', () => {
     );
   });
 
-  test('references stay, comments too', () => {
+  test('references and comments stay', () => {
     const text = changed(file, 'acme', (account) => revokeKey(account, 'a-1', now));
     expect(text).toContain('key: "${AES}", iv: 0123456789abcdef } # from the environment\n    # Nothing in live.\n');
     expect(text).not.toContain('kkkk');
     expect(commentsOf(text)).toEqual(commentsOf(file));
   });
 
-  test('credentials that are replaced take the place of a reference', () => {
+  test('new credentials replace a reference', () => {
     const options = { encoding: undefined, grace: 1_000, replace: true };
     const text = changed(file, 'acme', (account) => enableEncryption(account, 'test', options, now, clear).account);
     expect(text).not.toContain('"${AES}"');
@@ -123,37 +123,37 @@ describe('only what differs is written', () => {
     expect(off).toContain('test: { enabled: false } # from the environment');
   });
 
-  test('all other accounts and all around them stay as they are to the byte', () => {
+  test('other accounts and the text around them stay byte for byte', () => {
     const [head = '', ...items] = file.split('  # The second.');
     expect(changed(file, 'globex', deactivated).startsWith(head)).toBe(true);
     expect(changed(file, 'acme', deactivated).endsWith(`\n\n  # The second.${items.join('')}`)).toBe(true);
   });
 });
 
-describe('other ways to write a file', () => {
+describe('a change keeps the layout of the file', () => {
   test.each([
     ['accounts: []\n', 'accounts:\n  - id: new\n    name: Account new\n    active: true\n    keys: []\n'],
     [
       '# Ours.\naccounts: [] # none yet\n',
       '# Ours.\naccounts:\n  - id: new\n    name: Account new\n    active: true\n    keys: []\n  # none yet\n',
     ],
-  ])('an empty list grows in lines: %j', (text, expected) => {
+  ])('an empty list grows in block style: %j', (text, expected) => {
     expect(changed(text, 'new', unchanged)).toBe(expected);
   });
 
-  test('a list in brackets is continued in brackets', () => {
+  test('a list in brackets grows in brackets', () => {
     expect(changed('{ "accounts": [{ "id": "a", "name": "A" }] }', 'b', unchanged)).toBe(
       '{ "accounts": [ { "id": "a", "name": "A" }, { id: b, name: Account b, active: true, keys: [] } ] }\n',
     );
   });
 
-  test('lines that end in carriage return and newline keep these endings', () => {
+  test('CRLF line endings stay CRLF', () => {
     const text = changed(file.replaceAll('\n', '\r\n'), 'new', unchanged);
     expect(text.replaceAll('\r\n', '')).not.toMatch(/[\r\n]/);
     expect(commentsOf(text.replaceAll('\r', ''))).toEqual(commentsOf(file));
   });
 
-  test('keeps anchors and aliases', () => {
+  test('anchors and aliases stay', () => {
     const text = `accounts:
   - { id: a, name: &name Same }
   - { id: b, name: *name }
@@ -171,13 +171,13 @@ describe('other ways to write a file', () => {
     ['a date', '2026-11-01'],
     ['spaces at both ends', '  x  '],
     ['other alphabets', 'Łódź 東京 ☂ 😀'],
-  ])('a name may hold %s', (_, name) => {
+  ])('a name with %s is written so that it reads back', (_, name) => {
     const text = changed(file, 'new', (account) => ({ ...account, name }));
     expect(read(text).at(-1)?.name).toBe(name);
   });
 });
 
-test('however a file is written, a change keeps its comments and all other accounts', () => {
+test('a change of a generated file keeps its comments and all other accounts', () => {
   fc.assert(
     fc.property(fileOf(), fc.nat(3), fc.constantFrom('off', 'key', 'revoke', 'encrypt'), (text, target, what) => {
       const accounts = read(text);
@@ -260,7 +260,7 @@ function fileOf(): fc.Arbitrary<string> {
 describe('a long list', () => {
   const text = `# Our accounts.\naccounts:\n${Array.from({ length: 500 }, (_, i) => `  # No. ${i}.\n  - id: a${i}\n    name: A\n`).join('')}`;
 
-  test.each(['a0', 'a1', 'a250', 'a499', 'new'])('is parsed only around a change of %s', (id) => {
+  test.each(['a0', 'a1', 'a250', 'a499', 'new'])('is parsed only around account %s when that account changes', (id) => {
     const before = read(text);
     const account = before.find((each) => each.id === id) ?? newAccount(undefined, id, 'New');
     const { text: whole, part, accounts } = changedText(text, before, [{ ...account, name: 'Changed' }]);
@@ -279,7 +279,7 @@ describe('a long list', () => {
     ['anchors', text.replace('name: A', 'name: &name A').replace(/A\n$/, '*name\n')],
     ['other line ends', text.replaceAll('\n', '\r\n')],
     ['items that begin on the next line', text.replace('- id: a0', '-\n    id: a0')],
-  ])('with %s is parsed whole', (_, odd) => {
+  ])('is parsed in full if it has %s', (_, odd) => {
     const before = read(odd);
     const { text: whole, part } = changedText(odd, before, before.slice(0, 1).map(deactivated));
     expect(part).toBe(whole);

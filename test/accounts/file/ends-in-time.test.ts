@@ -30,7 +30,7 @@ const accounts = accountsFile(
   entry('inactive', { active: false }),
 );
 
-test('what an account loaded on the other thread accepts ends in the running sidecar at its time, to the millisecond', async () => {
+test('a grace and a key loaded by the other thread end in the running sidecar at the exact millisecond', async () => {
   const { origin, seen } = await startUpstream();
   const bodiesFrom = (index: number): readonly string[] => seen.slice(index).map(({ body }) => body);
   const folder = new Folder({ 'sidecar.yaml': sidecarFile(origin), 'accounts.yaml': accounts });

@@ -21,7 +21,7 @@ vi.mock('node:fs', async (load) => {
   };
 });
 
-test('a new file next to the accounts is not open to other users before it has the mode of the accounts', async () => {
+test('a new file is opened with mode 600 and only then gets the mode of the accounts file', async () => {
   const umask = process.umask(0);
   onTestFinished(() => void process.umask(umask));
   const folder = new Folder({ 'accounts.yaml': 'accounts: []' });

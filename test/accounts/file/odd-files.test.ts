@@ -48,24 +48,27 @@ test.each([
   ['accounts.audit.jsonl', 'fifo', 'store_invalid'],
   ['accounts.audit.jsonl', 'folder', 'store_invalid'],
   ['accounts.audit.jsonl', 'link', 'store_invalid'],
-] as const)('%s that is a %s is named, and neither blocks nor changes anything', async (name, kind, code) => {
-  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
-  const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
-  rmSync(folder.file(name), { force: true });
-  kinds[kind](folder.file(name));
-  const refused = { code, message: expect.stringContaining(name) as unknown };
-  await expect(add(store, 'a')).rejects.toMatchObject(refused);
-  if (name === 'accounts.yaml') await expect(store.read('a')).rejects.toMatchObject(refused);
-  else expect(await store.read('a')).toBeUndefined();
-  if (name === 'accounts.audit.jsonl')
-    await expect(store.events({})[Symbol.asyncIterator]().next()).rejects.toMatchObject(refused);
-  rmSync(folder.file(name), { recursive: true });
-  if (name === 'accounts.yaml') folder.write({ 'accounts.yaml': 'accounts: []\n' });
-  await add(store, 'a');
-  expect((await store.read('a'))?.id).toBe('a');
-});
+] as const)(
+  '%s replaced by a %s is named in the error, does not block, and is left unchanged',
+  async (name, kind, code) => {
+    const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+    const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
+    rmSync(folder.file(name), { force: true });
+    kinds[kind](folder.file(name));
+    const refused = { code, message: expect.stringContaining(name) as unknown };
+    await expect(add(store, 'a')).rejects.toMatchObject(refused);
+    if (name === 'accounts.yaml') await expect(store.read('a')).rejects.toMatchObject(refused);
+    else expect(await store.read('a')).toBeUndefined();
+    if (name === 'accounts.audit.jsonl')
+      await expect(store.events({})[Symbol.asyncIterator]().next()).rejects.toMatchObject(refused);
+    rmSync(folder.file(name), { recursive: true });
+    if (name === 'accounts.yaml') folder.write({ 'accounts.yaml': 'accounts: []\n' });
+    await add(store, 'a');
+    expect((await store.read('a'))?.id).toBe('a');
+  },
+);
 
-test.each(['fifo', 'garbage', 'link'] as const)('a %s with the name of the new file is removed', async (kind) => {
+test.each(['fifo', 'garbage', 'link'] as const)('a %s in the place of the temporary file is removed', async (kind) => {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   kinds[kind](folder.file('.accounts.yaml.new'));
   const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });

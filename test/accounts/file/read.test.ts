@@ -40,19 +40,19 @@ function bytesOf({ key, iv }: PackedCodec): { key: string; iv: string } {
   return { key: key.export().toString(), iv: Buffer.from(iv).toString() };
 }
 
-test('an account is active, and has neither keys nor encryption, if the file says nothing of them', () => {
+test('an account defaults to active, without keys or encryption', () => {
   expect(acme('')).toEqual({ id: 'acme', name: 'Acme', active: true, keys: [], encryption: {} });
   expect(acme('    active: false\n').active).toBe(false);
 });
 
-test('a file may hold no accounts', () => {
+test('a file may contain no accounts', () => {
   expect(read('accounts: []')).toEqual({ accounts: [], problems: [] });
 });
 
 describe('API keys', () => {
   const key = 'sk_live_0123456789abcdef';
 
-  test('are kept as prefix and hash, however they are written', () => {
+  test('are kept as prefix and hash, whether written as text or as prefix and hash', () => {
     const { keys } = acme(`    keys:
       - { id: a, key: ${key}, createdAt: 2026-11-01 }
       - { id: b, prefix: pk_test_, sha256: ${hashOf('x')}, createdAt: 2026-11-01T01:00:00+01:00, expiresAt: 2027-01-01, revokedAt: 2026-12-01 }
@@ -71,7 +71,7 @@ describe('API keys', () => {
     ]);
   });
 
-  test('are found to be the same whether in the clear or as a hash', () => {
+  test('count as duplicates if one is written as text and the other as its hash', () => {
     const keys = [`key: ${key}`, `prefix: sk_live_, sha256: ${hashOf(key)}`].map(
       (written, i) => `      - { id: k${i}, ${written}, createdAt: 2026-11-01 }\n`,
     );
@@ -80,7 +80,7 @@ describe('API keys', () => {
     ]);
   });
 
-  test('need a prefix with a hash, which has 64 digits', () => {
+  test('need both a prefix and a hash of 64 hex digits', () => {
     const keys = (written: string): string[] =>
       problemsOf(`accounts: [ { id: a, name: A, keys: [ { id: k, ${written}, createdAt: 2026-11-01 } ] } ]`);
     expect(keys(`sha256: ${hashOf(key)}`)).toEqual(['accounts[0].keys[0].prefix']);
@@ -89,7 +89,7 @@ describe('API keys', () => {
     expect(keys(`prefix: sk_live_, sha256: ${hashOf(key).slice(1)}`)).toEqual(['accounts[0].keys[0].sha256']);
   });
 
-  test('have ids that are unique over all accounts', () => {
+  test('have ids that are unique across all accounts', () => {
     const account = (id: string, last: string): string =>
       `  - { id: ${id}, name: A, keys: [ { id: same, key: sk_test_0123456789abcde${last}, createdAt: 2026-11-01 } ] }\n`;
     expect(problemsOf(`accounts:\n${account('a', '1')}${account('b', '2')}`)).toEqual(['accounts[1].keys[0].id']);
@@ -101,19 +101,19 @@ describe('API keys', () => {
     ['a'.repeat(200), []],
     ['a'.repeat(201), ['accounts[0].keys[0].key']],
     ['aaaaaaaaaaaaaaa.', ['accounts[0].keys[0].key']],
-  ])('have 16 to 200 characters of their own: %s', (rest, problems) => {
+  ])('need 16 to 200 characters after the prefix: %s', (rest, problems) => {
     const key = `{ id: k, key: pk_live_${rest}, createdAt: 2026-11-01 }`;
     expect(problemsOf(`accounts: [ { id: a, name: A, keys: [ ${key} ] } ]`)).toEqual(problems);
   });
 });
 
-test('no two accounts have the same id', () => {
+test('two accounts with one id are refused', () => {
   expect(problemsOf('accounts: [ { id: a, name: A }, { id: b, name: B }, { id: a, name: C } ]')).toEqual([
     'accounts[2].id',
   ]);
 });
 
-describe('ids and names', () => {
+describe('the rules for ids and names', () => {
   test.each([
     ['id', 'a', []],
     ['id', 'a'.repeat(64), []],
@@ -135,7 +135,7 @@ describe('ids and names', () => {
     ['name', String.raw`a\tb`, ['accounts[0].name']],
     ['name', String.raw`a\u007f`, ['accounts[0].name']],
     ['name', String.raw`a\u0085`, ['accounts[0].name']],
-  ])('the %s "%s" has the problems %j', (member, text, problems) => {
+  ])('for the %s "%s" report the problems %j', (member, text, problems) => {
     const other = member === 'id' ? 'name: A' : 'id: a';
     expect(problemsOf(`accounts: [ { ${other}, ${member}: "${text}" } ]`)).toEqual(problems);
   });
@@ -152,11 +152,11 @@ describe('encryption', () => {
     expect(bytesOf(enabledOf(encryption.test).current.pack())).toEqual({ key: aes, iv });
   });
 
-  test('may be disabled with its credentials still there', () => {
+  test('may be disabled while its credentials are still in the file', () => {
     expect(acme(`    encryption: { live: { enabled: false, key: ${aes}, iv: ${iv} } }\n`).encryption).toEqual({});
   });
 
-  test('takes base64', () => {
+  test('accepts base64 as encoding', () => {
     const [key64, iv64] = [aes, iv].map((text) => Buffer.from(text).toString('base64'));
     const written = `enabled: true, format: base64, key: "${key64}", iv: "${iv64}", encoding: base64, createdAt: 2026-11-01`;
     const { encryption } = acme(`    encryption: { live: { ${written} } }\n`);
@@ -165,20 +165,20 @@ describe('encryption', () => {
     expect(bytesOf(enabledOf(encryption.live).current.pack())).toEqual({ key: aes, iv });
   });
 
-  test('takes references, and cuts a longer IV', () => {
+  test('accepts references, and truncates a longer IV', () => {
     const lines = '    encryption: { test: { enabled: true, key: "${KEY}", iv: "${IV}" } }\n';
     const { encryption } = acme(lines, { KEY: aes, IV: `${iv}QRSTUVWX` });
     expect(bytesOf(enabledOf(encryption.test).current.pack())).toEqual({ key: aes, iv });
   });
 
-  test('has a grace with the previous credentials', () => {
+  test('with a grace accepts the previous credentials', () => {
     const previous = `previous: { key: ${otherAes}, iv: ${iv}, until: 2026-12-01T00:00:00Z }`;
     const { grace } = enabledOf(acme(`    encryption: { test: { ${enabled}, ${previous} } }\n`).encryption.test);
     expect(grace?.until).toBe(Date.parse('2026-12-01T00:00:00Z'));
     expect(grace?.previous && bytesOf(grace.previous.pack())).toEqual({ key: otherAes, iv });
   });
 
-  test('has a grace with plaintext if there are no previous credentials', () => {
+  test('with a grace accepts plaintext if there are no previous credentials', () => {
     const { encryption } = acme(`    encryption: { test: { ${enabled}, previous: { until: 2020-01-01 } } }\n`);
     expect(enabledOf(encryption.test).grace).toEqual({
       previous: undefined,
@@ -202,7 +202,7 @@ describe('encryption', () => {
     );
   });
 
-  test('differs between test and live, whatever the IVs are', () => {
+  test('must have different keys in test and live, whatever the IVs are', () => {
     const live = (key: string): string => `enabled: true, key: ${key}, iv: PONMLKJIHGFEDCBA`;
     const both = (key: string, more = ''): string[] =>
       problemsOf(

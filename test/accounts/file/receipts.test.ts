@@ -15,7 +15,7 @@ function text(folder: Folder): string {
 
 const one = 'accounts:\n  - { id: a, name: A }\n';
 
-describe('a file remembers idempotency keys', () => {
+describe('receipts of idempotency keys on a file', () => {
   const beside = '.accounts.yaml.receipts';
   const ask = (folder: Folder, i: number | string): Promise<unknown> =>
     storeOn(folder).change([], () => ({ accounts: [], events: [], result: i, receipt: String(i) }), {
@@ -23,7 +23,7 @@ describe('a file remembers idempotency keys', () => {
       request: '',
     });
 
-  test('next to it, with the same mode, and changes nothing else', async () => {
+  test('are kept in a file beside the accounts with the same mode, and nothing else changes', async () => {
     const folder = new Folder({ 'accounts.yaml': one });
     chmodSync(folder.file('accounts.yaml'), 0o640);
     expect(await ask(folder, 0)).toEqual({ outcome: 'changed', result: 0 });
@@ -33,7 +33,7 @@ describe('a file remembers idempotency keys', () => {
     expect(readdirSync(folder.path).toSorted()).toEqual(['.accounts.yaml.lock', beside, 'accounts.yaml']);
   });
 
-  test('the last thousand of them', async () => {
+  test('are limited to the last thousand', async () => {
     const kept = Array.from({ length: 1_000 }, (_, i) => [String(i), { request: '', receipt: String(i) }]);
     const folder = new Folder({ 'accounts.yaml': one, [beside]: kept });
     expect(await ask(folder, 0)).toEqual({ outcome: 'repeated', receipt: '0' });
@@ -42,7 +42,7 @@ describe('a file remembers idempotency keys', () => {
     expect(await ask(folder, 0)).toEqual({ outcome: 'changed', result: 0 });
   });
 
-  test('of each account: the tokens of one that has many displace their own', async () => {
+  test('are limited per account: tokens of an account with many receipts displace only their own', async () => {
     const kept = ['first', 'acme 0', ...Array.from({ length: 998 }, (_, i) => `globex ${i}`)];
     const folder = new Folder({
       'accounts.yaml': one,
@@ -57,7 +57,7 @@ describe('a file remembers idempotency keys', () => {
     expect(await ask(folder, 'globex 0')).toEqual({ outcome: 'changed', result: 'globex 0' });
   });
 
-  test.each(['{', '7'])('and changes nothing if another process has written %j over them', async (written) => {
+  test.each(['{', '7'])('that another process replaced with %j are refused, and nothing changes', async (written) => {
     const folder = new Folder({ 'accounts.yaml': one, [beside]: written });
     await expect(ask(folder, 0)).rejects.toMatchObject({
       code: 'store_invalid',
@@ -66,7 +66,7 @@ describe('a file remembers idempotency keys', () => {
     expect(text(folder)).toBe(one);
   });
 
-  test.skipIf(!mayMount)('and makes no change that there is no room to remember', async () => {
+  test.skipIf(!mayMount)('that do not fit on the disk prevent the change', async () => {
     const folder = new Mount({ 'accounts.yaml': one }, 'size=64k');
     const add = (receipt: string): Promise<unknown> =>
       storeOn(folder).change(

@@ -21,8 +21,8 @@ const lockModule = fileURLToPath(new URL('../../../src/accounts/file/lock.ts', i
 const isRoot = process.getuid?.() === 0;
 const agree = (): void => {};
 
-describe('a file that is replaced', () => {
-  test('has the new text, and no other file is left', () => {
+describe('replacing a file', () => {
+  test('writes the new text and leaves no other file', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
     expect(replaceFile(path, 'new', versionOf(path), agree)).toBe(true);
@@ -37,35 +37,32 @@ describe('a file that is replaced', () => {
     expect(statSync(path).mode & 0o7777).toBe(mode);
   });
 
-  test.each([0o600, 0o640])(
-    'is at no time open to others while it is replaced, its companion and its lock neither: %o',
-    async (mode) => {
-      const umask = process.umask(0);
-      onTestFinished(() => void process.umask(umask));
-      const folder = new Folder({ file: 'old' });
-      const path = folder.file('file');
-      chmodSync(path, mode);
-      const release = await lockFile(path, 0);
-      const modes = (): number[] => readdirSync(folder.path).map((name) => statSync(folder.file(name)).mode & 0o777);
-      const seen: number[][] = [];
-      replaceFile(path, 'new', versionOf(path), () => void seen.push(modes()), {
-        path: folder.file('more'),
-        text: 'x',
-      });
-      release();
-      // The lock, the two new files and the old one; then the lock and the two.
-      expect([...seen, modes()]).toEqual([Array(4).fill(mode), Array(3).fill(mode)]);
-    },
-  );
+  test.each([0o600, 0o640])('never opens the file, its companion or its lock to other users: %o', async (mode) => {
+    const umask = process.umask(0);
+    onTestFinished(() => void process.umask(umask));
+    const folder = new Folder({ file: 'old' });
+    const path = folder.file('file');
+    chmodSync(path, mode);
+    const release = await lockFile(path, 0);
+    const modes = (): number[] => readdirSync(folder.path).map((name) => statSync(folder.file(name)).mode & 0o777);
+    const seen: number[][] = [];
+    replaceFile(path, 'new', versionOf(path), () => void seen.push(modes()), {
+      path: folder.file('more'),
+      text: 'x',
+    });
+    release();
+    // The lock, the two new files and the old one; then the lock and the two.
+    expect([...seen, modes()]).toEqual([Array(4).fill(mode), Array(3).fill(mode)]);
+  });
 
-  test.skipIf(!isRoot)('keeps its owner, no matter which user rewrites it', () => {
+  test.skipIf(!isRoot)('keeps its owner, whichever user rewrites it', () => {
     const path = new Folder({ file: 'old' }).file('file');
     chownSync(path, 12_345, 23_456);
     replaceFile(path, 'new', versionOf(path), agree);
     expect(statSync(path)).toMatchObject({ uid: 12_345, gid: 23_456 });
   });
 
-  test('stays as it is if it has changed since the text was made', () => {
+  test('is refused if the file has changed since the text was made', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
     const version = versionOf(path);
@@ -75,7 +72,7 @@ describe('a file that is replaced', () => {
     expect(readdirSync(folder.path)).toEqual(['file']);
   });
 
-  test('is another version after any change, of the same length and time as well', () => {
+  test('is detected by the version even if length and modification time are the same', () => {
     const path = new Folder({ file: 'old' }).file('file');
     // A whole second: other times cannot be set again to the nanosecond.
     utimesSync(path, 1_000_000_000, 1_000_000_000);
@@ -85,7 +82,7 @@ describe('a file that is replaced', () => {
     expect(versionOf(path)).not.toBe(version);
   });
 
-  test('stays as it is if the new text is refused', () => {
+  test('changes nothing if the check of the new text fails', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
     const refuse = (written: string): void => {
@@ -97,7 +94,7 @@ describe('a file that is replaced', () => {
     expect(readdirSync(folder.path)).toEqual(['file']);
   });
 
-  test('replaces a second file with it, which may be new', () => {
+  test('replaces a companion file too, which may be new', () => {
     const folder = new Folder({ file: 'old' });
     const path = folder.file('file');
     chmodSync(path, 0o640);
@@ -116,7 +113,7 @@ describe('a file that is replaced', () => {
     expect(readdirSync(folder.path).toSorted()).toEqual(['beside', 'file']);
   });
 
-  test('is replaced although a killed process has left its files', () => {
+  test('works although a killed process has left its temporary files', () => {
     const folder = new Folder({ file: 'old', '.file.new': 'half' });
     chmodSync(folder.file('.file.new'), 0o400);
     replaceFile(folder.file('file'), 'new', versionOf(folder.file('file')), agree);
@@ -124,7 +121,7 @@ describe('a file that is replaced', () => {
     expect(readdirSync(folder.path)).toEqual(['file']);
   });
 
-  test('is whole at any moment, however often its writer is killed', async () => {
+  test('leaves a complete file at any moment, however often the writer is killed', async () => {
     const path = new Folder({ file: 'line 0\n'.repeat(20_000) }).file('file');
     let versions = 0;
     for (let round = 0; round < 25; round++) {
@@ -162,7 +159,7 @@ function lockAsOther(path: string): void {
 }
 
 describe('the lock of a file', () => {
-  test('is held by one at a time, and waited for', async () => {
+  test('is exclusive, and the next caller waits for it', async () => {
     const path = new Folder({ file: '' }).file('file');
     const release = await lockFile(path, 0);
     await expect(lockFile(path, 0)).rejects.toMatchObject({ code: 'store_locked' });
@@ -171,7 +168,7 @@ describe('the lock of a file', () => {
     (await next)();
   });
 
-  test('holds between processes', async () => {
+  test('is exclusive between processes', async () => {
     const path = new Folder({ file: '' }).file('file');
     const child = spawn(process.execPath, [writer, path], { stdio: ['ignore', 'pipe', 'inherit'] });
     onTestFinished(() => void child.kill('SIGKILL'));
@@ -184,13 +181,13 @@ describe('the lock of a file', () => {
     (await lockFile(path, 10_000))();
   });
 
-  test('is not held by a file that lies there', async () => {
+  test('is free if only the lock file exists', async () => {
     const folder = new Folder({ file: '', '.file.lock': '' });
     (await lockFile(folder.file('file'), 0))();
     expect(existsSync(folder.file('.file.lock'))).toBe(true);
   });
 
-  test.skipIf(!isRoot)('may be taken by each user who may write the file', async () => {
+  test.skipIf(!isRoot)('can be taken by every user who may write the file', async () => {
     const folder = new Folder({ file: '' });
     chmodSync(folder.path, 0o777);
     chmodSync(folder.file('file'), 0o660);
@@ -205,7 +202,7 @@ describe('the lock of a file', () => {
   });
 
   test.skipIf(!isRoot)(
-    'is not left behind with the wrong owner by a user who cannot give it to the owner of the file',
+    'leaves no lock file with the wrong owner if the user cannot give it to the owner of the file',
     () => {
       const folder = new Folder({ file: '' });
       chmodSync(folder.path, 0o777);

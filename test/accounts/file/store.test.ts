@@ -55,8 +55,8 @@ const added = `${one}  - id: b\n    name: b\n    active: true\n    keys: []\n`;
 
 describeStore('a file', makeStorage);
 
-describe('a file', () => {
-  test('that a symbolic link leads to is rewritten, and the link stays', async () => {
+describe('the file store', () => {
+  test('rewrites the target of a symbolic link and keeps the link', async () => {
     const folder = new Folder({});
     mkdirSync(folder.file('data'));
     writeFileSync(folder.file('data/real.yaml'), one);
@@ -66,7 +66,7 @@ describe('a file', () => {
     expect(readFileSync(folder.file('data/real.yaml'), 'utf8')).toBe(added);
   });
 
-  test('has its references read relative to its own path, and not changed', async () => {
+  test('reads references relative to its own path and keeps them', async () => {
     const reference = `accounts:
   - id: a
     name: A
@@ -82,7 +82,7 @@ describe('a file', () => {
     expect(text(folder)).toBe(reference + added.slice(one.length));
   });
 
-  test('that was changed by hand between two operations is read again, and so are files that it refers to', async () => {
+  test('reads the file and its references again after a change by hand', async () => {
     const key = '\n    encryption: { test: { enabled: true, key: { file: aes }, iv: 0123456789abcdef } }\n';
     const plain = 'accounts:\n  - id: a\n    name: A\n';
     const folder = new Folder({ 'accounts.yaml': plain, aes: 'k'.repeat(32) });
@@ -97,7 +97,7 @@ describe('a file', () => {
     expect((await store.read('a'))?.encryption.test?.credentials?.key).toBe('l'.repeat(32));
   });
 
-  test('has the same accounts after a change as a new reader finds', async () => {
+  test('has the same accounts after a change as a new reader', async () => {
     const folder = new Folder({ 'accounts.yaml': 'accounts:\n  - id: a\n    name: A\n  - id: b\n    name: B\n' });
     const store = storeOn(folder);
     await add(store, 'c');
@@ -107,7 +107,7 @@ describe('a file', () => {
     expect(await accounts(store)).toMatchObject([{ active: true }, { active: false }, { name: 'c' }]);
   });
 
-  test('that was changed by hand meanwhile is read again, and decided on again', async () => {
+  test('reads the file again and repeats the decision if it is changed by hand meanwhile', async () => {
     const folder = new Folder({ 'accounts.yaml': one });
     const store = storeOn(folder);
     let times = 0;
@@ -120,7 +120,7 @@ describe('a file', () => {
     expect(await events(store)).toEqual([eventOf('b')]);
   });
 
-  test('that is changed by hand again and again is left alone in the end', async () => {
+  test('gives up if the file is changed by hand again and again', async () => {
     const folder = new Folder({ 'accounts.yaml': one });
     const store = storeOn(folder);
     let times = 0;
@@ -144,7 +144,7 @@ describe('a file', () => {
       'encryption.live.previous.key  missing',
     ],
     ['has a sealed text and no master key', sealedFile(), 'sealed: set accounts.masterKey'],
-  ])('that %s is neither read nor changed', async (_, content, message) => {
+  ])('neither reads nor changes a file that %s', async (_, content, message) => {
     const folder = new Folder({ 'accounts.yaml': content });
     const refused = { code: 'store_invalid', message: expect.stringContaining(message) as string };
     const store = storeOn(folder);
@@ -154,7 +154,7 @@ describe('a file', () => {
     expect(text(folder)).toBe(content);
   });
 
-  test('that is not there is unavailable', async () => {
+  test('is unavailable if the file does not exist', async () => {
     const store = storeOn(new Folder({}));
     const missing = {
       code: 'store_unavailable',
@@ -164,7 +164,7 @@ describe('a file', () => {
     await expect(add(store, 'b')).rejects.toMatchObject(missing);
   });
 
-  test('is not changed if the change would reach others through an alias', async () => {
+  test('refuses a change that would affect other accounts through an alias', async () => {
     const content = `accounts:
   - { id: a, name: A, encryption: { test: &test { enabled: true, key: &k ${'k'.repeat(32)}, iv: ${'i'.repeat(16)} } } }
   - { id: b, name: B, encryption: { test: *test } }
@@ -192,7 +192,7 @@ describe('a file', () => {
     expect(await events(store)).toEqual([]);
   });
 
-  test.skipIf(!mayMount)('on a read-only file system is read, and says why it cannot be changed', async () => {
+  test.skipIf(!mayMount)('reads a read-only file system, and says why it cannot change it', async () => {
     const folder = new Mount({ 'accounts.yaml': one }, 'size=64k');
     folder.protect();
     const store = storeOn(folder);
@@ -203,7 +203,7 @@ describe('a file', () => {
     });
   });
 
-  test.skipIf(!mayMount)('on a full disk stays whole and as it is, and is changed once there is room', async () => {
+  test.skipIf(!mayMount)('leaves the file unchanged on a full disk, and changes it after space is freed', async () => {
     const folder = new Mount({ 'accounts.yaml': one, ballast: 'x'.repeat(8_192) }, 'size=64k');
     const store = storeOn(folder);
     await deactivate(store, 'a');
@@ -222,7 +222,7 @@ describe('a file', () => {
     expect((await store.read('b'))?.id).toBe('b');
   });
 
-  test.skipIf(!mayMount)('on a disk without room for the lock stays as it is', async () => {
+  test.skipIf(!mayMount)('leaves the file unchanged if the disk has no room for the lock', async () => {
     const folder = new Mount({ 'accounts.yaml': one }, 'size=64k,nr_inodes=2');
     await expect(add(storeOn(folder), 'b')).rejects.toMatchObject({ code: 'disk_full' });
     expect(text(folder)).toBe(one);
@@ -231,7 +231,7 @@ describe('a file', () => {
   test.skipIf(!mayMount).each([
     ['the file', (folder: Folder) => chmodSync(folder.file('accounts.yaml'), 0o444)],
     ['its folder', (folder: Folder) => chmodSync(folder.path, 0o755)],
-  ])('is not changed by a user who may not write %s', async (_, protect) => {
+  ])('changes nothing if the user may not write %s', async (_, protect) => {
     const folder = new Folder({ 'accounts.yaml': one });
     chmodSync(folder.path, 0o777);
     chmodSync(folder.file('accounts.yaml'), 0o666);
@@ -262,7 +262,7 @@ describe('a file', () => {
   });
 });
 
-test('a change waits for another one, in this process or in another', async () => {
+test('a change waits for another one, in the same process and in another', async () => {
   const folder = new Folder({ 'accounts.yaml': one });
   const release = await lockFile(folder.file('accounts.yaml'), 0);
   const change = add(storeOn(folder), 'b');

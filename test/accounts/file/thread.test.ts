@@ -24,7 +24,7 @@ function operationsOn(folder: Folder, audit: (event: AuditEvent) => void = () =>
   return thread.operations;
 }
 
-test.skipIf(!mayMount)('what a file refuses is refused in the same words', async () => {
+test.skipIf(!mayMount)('the thread reports refusals of the file with the same code and message', async () => {
   const folder = new Mount({ 'accounts.yaml': one }, 'size=64k');
   const audit = vi.fn<(event: AuditEvent) => void>();
   const operations = operationsOn(folder, audit);
@@ -38,7 +38,7 @@ test.skipIf(!mayMount)('what a file refuses is refused in the same words', async
   expect(audit).not.toHaveBeenCalled();
 });
 
-test('operations are carried out one at a time, in the order of the calls', async () => {
+test('operations run one at a time, in the order of the calls', async () => {
   const folder = new Folder({ 'accounts.yaml': one });
   const trail: (string | undefined)[] = [];
   const operations = operationsOn(folder, ({ account }) => trail.push(account));
@@ -49,7 +49,7 @@ test('operations are carried out one at a time, in the order of the calls', asyn
   expect(readFileSync(folder.file('accounts.yaml'), 'utf8').match(/(?<=id: )\w+/g)).toEqual(['a', ...ids]);
 });
 
-test('an operation that ends the thread rejects, and the next one has another thread', async () => {
+test('an operation that ends the thread rejects, and the next one starts a new thread', async () => {
   const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
   const broken = operations.eventsPage(1, null as never, undefined);
   const next = operations.show('a');
@@ -57,7 +57,7 @@ test('an operation that ends the thread rejects, and the next one has another th
   expect((await next).id).toBe('a');
 });
 
-test('an operation that comes just when the idle thread is ended has another one', async () => {
+test('an operation that arrives while the idle thread is being ended starts a new one', async () => {
   const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
@@ -66,7 +66,7 @@ test('an operation that comes just when the idle thread is ended has another one
   expect((await operations.show('a')).id).toBe('a');
 });
 
-test('the thread that is kept gets no more listeners with each operation', async () => {
+test('the idle thread gains no listeners with each operation', async () => {
   const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
   const warned = vi.fn<(warning: Error) => void>();
   process.on('warning', warned);

@@ -21,7 +21,7 @@ function trail() {
   return { of, path, read, text: () => readFileSync(path, 'utf8') };
 }
 
-test('an event is a line of JSON, in a file with the mode of the accounts', () => {
+test('an event is one line of JSON, in a file with the mode of the accounts file', () => {
   const { of, path, text } = trail();
   of.append([event('a')]);
   expect(text()).toBe(
@@ -30,7 +30,7 @@ test('an event is a line of JSON, in a file with the mode of the accounts', () =
   expect(statSync(path).mode & 0o7777).toBe(0o640);
 });
 
-test('lines that were appended can be removed again, and no others are', async () => {
+test('appended lines can be removed again without touching others', async () => {
   const { of, read } = trail();
   of.append([event('a')]);
   of.append([event('b'), event('c')])();
@@ -38,7 +38,7 @@ test('lines that were appended can be removed again, and no others are', async (
   expect(await read()).toEqual(['a', 'd']);
 });
 
-test('a line that was cut off, or written by hand, costs itself alone and is named', async () => {
+test('a truncated or hand-written line is skipped and reported; all others are read', async () => {
   const { of, path, read } = trail();
   of.append([event('a')]);
   appendFileSync(path, '{"at":"1970');

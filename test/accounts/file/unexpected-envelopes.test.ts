@@ -12,7 +12,7 @@ function start() {
   return { folder, path, failed, open: () => new UnexpectedEnvelopesFile(path, failed) };
 }
 
-test('the last envelope of each account and environment is kept, whichever sidecar saw it', async () => {
+test('the latest envelope of each account and environment is kept, across sidecars', async () => {
   const { path, open, failed } = start();
   const [one, other] = [open(), open()];
   one.unexpected('acme', 'test', 2_000);
@@ -26,7 +26,7 @@ test('the last envelope of each account and environment is kept, whichever sidec
   expect(failed).not.toHaveBeenCalled();
 });
 
-test('it can be read by those who may read the accounts’ file, and no other file is left', async () => {
+test('the notes have the mode of the accounts file, and no other file is left', async () => {
   const { folder, path, open } = start();
   chmodSync(path, 0o640);
   const recorder = open();
@@ -36,7 +36,7 @@ test('it can be read by those who may read the accounts’ file, and no other fi
   expect(readFileSync(folder.file(notes), 'utf8')).toBe('{"acme test":1}');
 });
 
-test('a link in the place of the new file is not followed', async () => {
+test('a symbolic link in the place of the temporary file is not followed', async () => {
   const { folder, path, open, failed } = start();
   folder.write({ victim: 'precious' });
   chmodSync(folder.file('victim'), 0o600);
@@ -52,7 +52,7 @@ test('a link in the place of the new file is not followed', async () => {
   expect(failed).not.toHaveBeenCalled();
 });
 
-test('a note that cannot be written is logged once, and written later', async () => {
+test('a failed write is logged once and retried', async () => {
   const { folder, path, open, failed } = start();
   mkdirSync(folder.file(notes));
   const recorder = open();
@@ -65,7 +65,7 @@ test('a note that cannot be written is logged once, and written later', async ()
   expect(lastUnexpectedEnvelope(path, 'acme', 'test')).toBe(1);
 });
 
-test('garbage in its place counts as no notes, and is replaced', async () => {
+test('invalid notes count as none and are replaced', async () => {
   const { folder, path, open, failed } = start();
   folder.write({ [notes]: '{"acme test":' });
   expect(lastUnexpectedEnvelope(path, 'acme', 'test')).toBeUndefined();

@@ -18,7 +18,7 @@ function codecIn(encoding: Encoding): unknown {
 describeWithPostgres('the directory in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  test('finds a key with its account, and says of others that there is none', async () => {
+  test('finds a key with its account, and reports unknown keys as such', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
     const { directory, monitor } = await openDirectory(url);
@@ -36,7 +36,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(monitor.lookups).toEqual(['found', 'unknown']);
   });
 
-  test('looks a key up once for any number of concurrent requests, and then serves it from the cache', async () => {
+  test('looks a key up once for any number of concurrent requests, then serves it from the cache', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const { directory, monitor } = await openDirectory(url);
@@ -47,7 +47,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(monitor.queries - before).toBe(1);
   });
 
-  test('reports each change of an account that it had read, once, however many keys the account has', async () => {
+  test('reports each change of a cached account once, however many keys it has', async () => {
     const url = await postgres.createDatabase();
     const names = ['one', 'two'];
     const keys = names.map((name) => storedKey(keyNamed(name)));
@@ -75,7 +75,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     }, oneSecond);
   });
 
-  test('hears of every kind of change by hand within a second', async () => {
+  test('is notified of every kind of change by SQL within a second', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('globex'));
     const { directory } = await openDirectory(url);
@@ -107,7 +107,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     }
   });
 
-  test('hears of a new key that was asked for before', async () => {
+  test('finds a new key that was looked up before it existed', async () => {
     const url = await postgres.createDatabase();
     const { directory, monitor } = await openDirectory(url);
     const hash = hashOf(keyNamed('acme'));
@@ -121,7 +121,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     );
   });
 
-  test('hears of more accounts in one statement than one notification can name', async () => {
+  test('is notified of more accounts in one statement than one notification can name', async () => {
     const url = await postgres.createDatabase();
     const ids = Array.from({ length: 450 }, (_, i) => `${'long-'.repeat(11)}${i}`);
     await put(openStore(url), ...ids.map((id) => storedAccount(id, { keys: [] })), storedAccount('zz'));
@@ -133,7 +133,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     }, oneSecond);
   });
 
-  test('hears that a table was emptied', async () => {
+  test('is notified when a table is emptied', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const { directory } = await openDirectory(url);
@@ -142,7 +142,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await vi.waitFor(async () => expect(await directory.find(hashOf(keyNamed('acme')))).toBeUndefined(), oneSecond);
   });
 
-  test('does not keep a key that was read just before it changed', async () => {
+  test('does not cache a key that changed while it was read', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
@@ -158,7 +158,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: false } });
   });
 
-  test('reports no failure if it is closed while a key is read', async () => {
+  test('reports no failure if it is closed while a key is being read', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const { directory, monitor } = await openDirectory(proxy.url);
@@ -169,7 +169,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(monitor.failures).toEqual([]);
   });
 
-  test('reads a key again for a caller that asks after its change was heard', async () => {
+  test('reads a key again for a caller that asks after its change was notified', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
@@ -192,7 +192,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(await after).toMatchObject({ account: { active: false } });
   });
 
-  test('drops all accounts that one read of its connection names at once, and reports each', async () => {
+  test('drops all accounts named in one read of its connection at once, and reports each', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('last'));
     const { directory } = await openDirectory(url);
@@ -215,7 +215,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: true } });
   });
 
-  test('is not notified of uses, and reads nothing again for them', async () => {
+  test('is not notified of recorded uses, and reads nothing again for them', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('other'));
     const { directory, monitor } = await openDirectory(url);
@@ -231,7 +231,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(monitor.lookups.at(-1)).toBe('cached');
   });
 
-  test('holds no more keys than it may, and known ones do not go for unknown ones', async () => {
+  test('caches no more keys than configured, and unknown keys do not evict known ones', async () => {
     const url = await postgres.createDatabase();
     const names = ['a', 'b', 'c', 'd'];
     await put(openStore(url), ...names.map((name) => storedAccount(name)));
@@ -244,7 +244,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(monitor.lookups).toEqual(['cached', 'cached', 'cached', 'found']);
   });
 
-  test('asks the database at most 200 times a second, however many keys are guessed', async () => {
+  test('queries the database at most 200 times a second, however many keys are guessed', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const { directory, monitor } = await openDirectory(url);
@@ -264,7 +264,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(directory.state.unknown).toBeLessThanOrEqual(100);
   });
 
-  test('refuses an account whose credentials do not unwrap, logs the reason once, and serves the others', async () => {
+  test('refuses an account whose credentials cannot be unwrapped, logs the reason once, and serves the others', async () => {
     const url = await postgres.createDatabase();
     const broken = storedAccount('broken', { encryption: { test: storedEncryption('elsewhere', 'test') } });
     await put(openStore(url), broken, storedAccount('acme'));
@@ -277,7 +277,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
   });
 
-  test('keeps both credentials of a grace', async () => {
+  test('returns both credentials of a grace', async () => {
     const url = await postgres.createDatabase();
     const until = Date.parse('2030-01-01T00:00:00.001Z');
     const { key, iv } = storedEncryption('acme', 'test').credentials;
@@ -291,7 +291,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     expect(grace?.previous?.pack().key.export().toString()).toBe('acme-test'.padEnd(32, 'k'));
   });
 
-  test('says that the tables are missing', async () => {
+  test('names the missing tables', async () => {
     const url = await postgres.createDatabase();
     await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
     const { directory, monitor } = await openDirectory(url);

@@ -42,7 +42,7 @@ describeWithPostgres('migrations', () => {
     return url;
   }
 
-  test('make all tables, and nothing when they are there', async () => {
+  test('create all tables once, and nothing if they exist', async () => {
     const url = await emptyDatabase();
     expect(await migrate(url)).toEqual(all);
     await put(openStore(url), storedAccount('acme'));
@@ -50,13 +50,13 @@ describeWithPostgres('migrations', () => {
     expect(await openStore(url).read('acme')).toEqual(storedAccount('acme'));
   });
 
-  test('are carried out once if several begin at the same time', async () => {
+  test('run once if several processes start them at the same time', async () => {
     const url = await emptyDatabase();
     const done = await Promise.all([migrate(url), migrate(url), migrate(url)]);
     expect(done.flat()).toEqual(all);
   });
 
-  test('leave nothing behind if they fail', async () => {
+  test('that fail leave nothing behind', async () => {
     const url = await emptyDatabase();
     // The last thing that is made stands in the way.
     await postgres.psql(
@@ -70,14 +70,14 @@ describeWithPostgres('migrations', () => {
     expect(await postgres.psql(url, tables)).toBe('0');
   });
 
-  test('touch nothing outside of their schema', async () => {
+  test('touch nothing outside their schema', async () => {
     const url = await emptyDatabase();
     await migrate(url);
     const outside = `SELECT count(*) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'public'`;
     expect(await postgres.psql(url, outside)).toBe('0');
   });
 
-  test('of a later version are ones that this version works on, as during a rollout and after a rollback', async () => {
+  test('of a later version do not stop this version, during a rollout and after a rollback', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const { directory } = await openDirectory(url);
@@ -107,7 +107,7 @@ describeWithPostgres('migrations', () => {
     expect(await migrate(url)).toEqual([]);
   });
 
-  test('of this version are named while they are missing, and keep the accounts of the version before', async () => {
+  test('of this version that are missing are named, and the accounts of the version before stay', async () => {
     const url = await emptyDatabase();
     const [last] = all.slice(-1);
     const before = { dir: folder, schema: 'envelope_sidecar', createSchema: true, migrationsTable: 'migrations' };
@@ -120,7 +120,7 @@ describeWithPostgres('migrations', () => {
     expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
   });
 
-  test('create no index for searches, but the one of docs/postgresql.md serves them', async () => {
+  test('create no index for searches; the one in docs/postgresql.md serves them', async () => {
     const url = await postgres.createDatabase();
     const rows = `SELECT 'merchant-' || i, 'Store ' || md5(i::text), true FROM generate_series(1, 10000) AS i`;
     await postgres.psql(url, `INSERT INTO envelope_sidecar.accounts ${rows}; ANALYZE envelope_sidecar.accounts`);

@@ -41,7 +41,7 @@ const odd = [
   ['half the previous credentials', 'UPDATE encryption SET previous_key = NULL', 'previous_key of its encryption'],
 ] as const;
 
-describeWithPostgres('a row that cannot be used', () => {
+describeWithPostgres('an invalid row', () => {
   const postgres = usePostgres();
 
   async function databaseWith(statement: string): Promise<string> {
@@ -59,7 +59,7 @@ describeWithPostgres('a row that cannot be used', () => {
     return url;
   }
 
-  test.each(odd)('costs its account alone: %s', async (_, statement, name) => {
+  test.each(odd)('affects only its account: %s', async (_, statement, name) => {
     const url = await databaseWith(statement);
     const refusal = { code: 'store_invalid', message: expect.stringContaining(`account odd: the ${name}`) as unknown };
     const store = openStore(url);
@@ -76,14 +76,14 @@ describeWithPostgres('a row that cannot be used', () => {
     expect(monitor.failures).toEqual([refusal.message]);
   });
 
-  test('is refused by an import that has it too, which adds the rest', async () => {
+  test('is refused by an import that has the same account; the import adds the rest', async () => {
     const store = openStore(await databaseWith(`UPDATE api_keys SET created_at = 'infinity'`));
     const importer = new Importer({ store, vault, clock, audit: () => {} }, vault, 'user:test');
     const outcomes = await importer.add(['new', 'odd', 'other'].map((id) => storedAccount(id)));
     expect(outcomes).toMatchObject(['added', { code: 'store_invalid' }, 'added']);
   });
 
-  test('is not one whose key expires at infinity: that one does not expire, and stays as it is', async () => {
+  test('is not one whose key expires at infinity: that key does not expire', async () => {
     const url = await databaseWith(`UPDATE api_keys SET expires_at = 'infinity'`);
     const store = openStore(url);
     expect((await store.read('odd'))?.keys[0]?.expiresAt).toBeUndefined();

@@ -2,7 +2,7 @@ import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { describeOperations } from '../operations-suite.ts';
 import { openStore } from './fixtures.ts';
 
-describeWithPostgres('what operators do', () => {
+describeWithPostgres('operations on PostgreSQL', () => {
   const postgres = usePostgres();
 
   describeOperations('in PostgreSQL', async () => {

@@ -9,10 +9,10 @@ const globex = hashOf(keyNamed('globex'));
 /** Long enough for the longest pause between two attempts to connect. */
 const patience = { timeout: 15_000, interval: 10 };
 
-describeWithPostgres('the directory while its database is away', () => {
+describeWithPostgres('the directory during a database outage', () => {
   const postgres = usePostgres();
 
-  test('keeps accepting known keys and calls others unavailable, until the server is back', async () => {
+  test('keeps accepting known keys and reports others as unavailable until the server is back', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'), storedAccount('globex'));
@@ -34,7 +34,7 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(monitor.lookups).not.toContain('unknown');
   });
 
-  test('reads everything anew after the connection was lost, because changes went unheard', async () => {
+  test('reads everything again after a lost connection, because it may have missed changes', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
@@ -56,7 +56,7 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(monitor.lookups).toEqual(['found', 'found']);
   });
 
-  test('has a key that was deleted while it was away stay deleted in the next outage', async () => {
+  test('does not restore a key in the next outage that was deleted in the last one', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
@@ -74,7 +74,7 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(await directory.find(acme)).toBe('unavailable');
   });
 
-  test('keeps accepting known keys for the configured time and not a millisecond longer', async () => {
+  test('keeps accepting known keys for exactly the configured time', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
@@ -104,7 +104,7 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
   });
 
-  test('notices a connection on which nothing comes any more', async () => {
+  test('notices a connection that delivers nothing any more', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
@@ -118,7 +118,7 @@ describeWithPostgres('the directory while its database is away', () => {
     await vi.waitFor(() => expect(directory.state.connected).toBe(true), patience);
   });
 
-  test('does without a connection on which notifications do not arrive, and says why', async () => {
+  test('works without notifications if they do not arrive, and logs the reason', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
@@ -130,7 +130,7 @@ describeWithPostgres('the directory while its database is away', () => {
     await vi.waitFor(async () => expect(await directory.find(acme)).toMatchObject({ account: {} }), patience);
   });
 
-  test('starts without its database and finds its way to it later', async () => {
+  test('starts without its database and connects later', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
@@ -143,7 +143,7 @@ describeWithPostgres('the directory while its database is away', () => {
     expect(monitor.lookups).not.toContain('unknown');
   });
 
-  test('starts although a certificate that the URL names is missing, and says so', async () => {
+  test('starts although the certificate named in the URL is missing, and logs it', async () => {
     const proxy = await postgres.proxy(await postgres.createDatabase());
     const { directory, monitor } = await openDirectory(`${proxy.url}?sslmode=verify-full&sslrootcert=/nowhere/ca.crt`);
     expect(await directory.find(acme)).toBe('unavailable');

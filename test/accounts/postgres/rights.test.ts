@@ -24,7 +24,7 @@ function grantsTo(role: string): string {
 
 const event = { at: 0, actor: 'user:test', action: 'account_added', account: 'acme', details: {} } as const;
 
-describeWithPostgres('the rights that the documentation names', () => {
+describeWithPostgres('the database roles in the documentation', () => {
   const postgres = usePostgres();
 
   async function databaseFor(role: string): Promise<{ readonly url: string; readonly owner: string }> {
@@ -34,7 +34,7 @@ describeWithPostgres('the rights that the documentation names', () => {
     return { owner, url: owner.replace('user=postgres', `user=${role}`) };
   }
 
-  test('are enough to make every change, and not enough to touch the trail or the tables', async () => {
+  test('let operators make every change, but neither edit the trail nor alter tables', async () => {
     const { url, owner } = await databaseFor('sidecar_operator');
     const store = openStore(url);
     const decision = { accounts: [storedAccount('acme')], events: [event], result: 1, receipt: '{}' };
@@ -58,7 +58,7 @@ describeWithPostgres('the rights that the documentation names', () => {
     expect(await postgres.psql(owner, 'SELECT count(*) FROM envelope_sidecar.audit')).toBe('2');
   });
 
-  test('are enough to serve merchants, and not enough to change an account', async () => {
+  test('let sidecars serve merchants, but not change accounts', async () => {
     const { url, owner } = await databaseFor('sidecar');
     await put(openStore(owner), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
     const { monitor } = await openDirectory(url);

@@ -42,7 +42,7 @@ async function newMerchant(operations: Operations): Promise<{ readonly key: stri
 describeWithPostgres('two sidecars on one database', () => {
   const postgres = usePostgres();
 
-  test('see within a second that a key was issued, encryption enabled and replaced, the account stopped, the key revoked', async () => {
+  test('see a new key, new encryption, a deactivated account and a revoked key within a second', async () => {
     const url = await postgres.createDatabase();
     const sidecars = await startSidecars(url, 2);
     const operations = operationsOn(url);
@@ -82,7 +82,7 @@ describeWithPostgres('two sidecars on one database', () => {
     });
   });
 
-  test('accept the keys they know while the database is down, and ask others to try again', async () => {
+  test('accept known keys while the database is down, and refuse others with 503', async () => {
     const url = await postgres.createDatabase();
     const sidecars = await startSidecars(url, 2);
     const [first] = sidecars;
@@ -124,7 +124,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     return sidecar;
   }
 
-  test('measures look-ups and shows the numbers of accounts, keys and credentials', async () => {
+  test('measures look-ups and exposes the numbers of accounts, keys and credentials', async () => {
     const url = await postgres.createDatabase();
     const operations = operationsOn(url);
     const { key } = await newMerchant(operations);
@@ -148,13 +148,13 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     });
   });
 
-  test('has no such metrics if the accounts are in a file', async () => {
+  test('lacks these metrics if the accounts are in a file', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     expect(await scrape(sidecar)).not.toMatch(/accounts_(?:lookups|cached|connected|age|query)/);
   });
 
-  test('records the last use of a key and of a grace at its end at the latest', async () => {
+  test('records the last use of a key and of a grace when it stops, at the latest', async () => {
     const url = await postgres.createDatabase();
     const operations = operationsOn(url);
     const { key, id } = await newMerchant(operations);
@@ -174,7 +174,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
   test.each([
     ['an envelope', true],
     ['plaintext', false],
-  ])('after encryption was disabled with a grace, %s counts as use of the old credentials: %s', async (kind, isUse) => {
+  ])('after encryption was disabled with a grace, counts %s as use of the old credentials: %s', async (kind, isUse) => {
     const url = await postgres.createDatabase();
     const operations = operationsOn(url);
     const { key } = await newMerchant(operations);
@@ -203,7 +203,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     expect((await openStore(url).read('acme'))?.keys[0]?.lastUsedAt).toBeUndefined();
   });
 
-  test('keeps its connection if a new configuration has the same database, and uses another database at once', async () => {
+  test('keeps its connection on a reload with the same database, and switches to another one at once', async () => {
     const url = await postgres.createDatabase();
     const { key } = await newMerchant(operationsOn(url));
     const proxy = await postgres.proxy(url);
@@ -223,7 +223,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     await vi.waitFor(() => expect(proxy.open).toBe(0), patience);
   });
 
-  test('whose look-ups hang serves the keys that it holds whatever guesses do, and refuses no good key for its address', async () => {
+  test('serves cached keys and good keys during hanging look-ups, whatever guesses do', async () => {
     const url = await postgres.createDatabase();
     const [held, fresh] = [keyNamed('held'), keyNamed('fresh')];
     await put(openStore(url), storedAccount('acme', { keys: [storedKey(held), storedKey(fresh)] }));
@@ -277,7 +277,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     expect(await statusOf(held)).toBe(200);
   });
 
-  test('takes accounts of a file and of a database in turn', async () => {
+  test('switches between accounts in a file and in a database', async () => {
     const url = await postgres.createDatabase();
     const { key } = await newMerchant(operationsOn(url));
     const upstream = await startUpstream();
@@ -291,7 +291,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
   });
 });
 
-describeWithPostgres('a master key that is wrong', () => {
+describeWithPostgres('a wrong master key', () => {
   const postgres = usePostgres();
   const otherKey = createSecretKey(Buffer.alloc(32, 99));
   const enable = { encoding: undefined, grace: undefined, replace: false };
@@ -310,7 +310,7 @@ describeWithPostgres('a master key that is wrong', () => {
       .filter(({ msg }) => String(msg).includes('with the master key'))
       .map(({ level, msg, tried, failed }) => [level, msg, tried, failed]);
 
-  test('for all sealed credentials keeps it from being ready, until a reload brings the right one', async () => {
+  test('for all wrapped credentials makes the sidecar not ready until a reload brings the right one', async () => {
     const url = await postgres.createDatabase();
     await encryptingIn(url, 'acme', vault);
     const store = settings(url, { masterKeys: [otherKey] });
@@ -325,7 +325,7 @@ describeWithPostgres('a master key that is wrong', () => {
     expect(await scrape(sidecar)).toContain(`${failing} 0\n`);
   });
 
-  test('for some of them is an error and a metric, and it is ready', async () => {
+  test('for some of them is logged as an error and counted; the sidecar is ready', async () => {
     const url = await postgres.createDatabase();
     await encryptingIn(url, 'acme', vault);
     await encryptingIn(url, 'globex', new Vault([otherKey]));
@@ -335,7 +335,7 @@ describeWithPostgres('a master key that is wrong', () => {
     expect(await scrape(sidecar)).toContain(`${failing} 0.5\n`);
   });
 
-  test('is not assumed for a row that cannot be read: that is an error and a metric, and the sidecar is ready', async () => {
+  test('is not assumed because of an unreadable row: that is logged and counted, and the sidecar is ready', async () => {
     const url = await postgres.createDatabase();
     await encryptingIn(url, 'acme', vault);
     const odd = `previous_key = key, previous_iv = iv, previous_format = format, previous_until = 'infinity'`;
@@ -346,7 +346,7 @@ describeWithPostgres('a master key that is wrong', () => {
     expect(await scrape(sidecar)).toContain(`${failing} 1\n`);
   });
 
-  test('in a reload is an error, and the sidecar stays ready', async () => {
+  test('after a reload is logged as an error, and the sidecar stays ready', async () => {
     const url = await postgres.createDatabase();
     await encryptingIn(url, 'acme', vault);
     const config = configOf('http://127.0.0.1:1', { accounts: [], store: settings(url) });
@@ -357,7 +357,7 @@ describeWithPostgres('a master key that is wrong', () => {
     expect(await isReady(sidecar)).toBe(true);
   });
 
-  test('cannot be detected if no credentials are wrapped: it is ready', async () => {
+  test('cannot be detected if no credentials are wrapped: the sidecar is ready', async () => {
     const url = await postgres.createDatabase();
     const store = settings(url, { masterKeys: [otherKey] });
     expect(await isReady(await startSidecar(configOf('http://127.0.0.1:1', { accounts: [], store })))).toBe(true);

@@ -88,7 +88,7 @@ function withTexts(change: (text: string) => string): (account: StoredAccount) =
   };
 }
 
-describeWithPostgres('as any store', () => {
+describeWithPostgres('the store in PostgreSQL, like any store', () => {
   const postgres = usePostgres();
 
   describeStore('PostgreSQL', async () => {

@@ -70,7 +70,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await store.read('acme')).toEqual(after);
   });
 
-  test('lists many accounts in the order of the bytes of their ids, from behind any of them', async () => {
+  test('lists many accounts sorted by the bytes of their ids, starting after any of them', async () => {
     const store = openStore(await postgres.createDatabase());
     const ids = ['B', 'a', '_x', '.x', '-x', 'Z9', ...Array.from({ length: 1_200 }, (_, i) => `n${i}`)];
     await put(store, ...ids.map((id) => storedAccount(id, { keys: [] })));
@@ -80,7 +80,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await all(store.list(sorted.at(-1)))).toEqual([]);
   });
 
-  test('keeps changes to one account from each other, whichever connection they come through', async () => {
+  test('serializes changes to one account across connections', async () => {
     const url = await postgres.createDatabase();
     const stores = [openStore(url), openStore(url)];
     await put(openStore(url), storedAccount('acme', { keys: [] }));
@@ -94,7 +94,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect((await openStore(url).read('acme'))?.keys).toHaveLength(20);
   });
 
-  test('decides again if two add the same account at the same time, so that one sees the other', async () => {
+  test('repeats the decision if two add the same account at the same time, so that the second sees the first', async () => {
     const url = await postgres.createDatabase();
     const seen: boolean[] = [];
     const add = (store: PostgresStore): Promise<unknown> =>
@@ -107,7 +107,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(seen.filter((each) => each)).toHaveLength(7);
   });
 
-  test('does not block others that change the same accounts in another order', async () => {
+  test('does not deadlock if changes name the same accounts in different order', async () => {
     const url = await postgres.createDatabase();
     const ids = Array.from({ length: 30 }, (_, i) => `a${i}`);
     await put(openStore(url), ...ids.map((id) => storedAccount(id, { keys: [] })));
@@ -145,7 +145,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await store.read('acme')).toBeUndefined();
   });
 
-  test('keeps a trail together with the change', async () => {
+  test('records a change in the audit table', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const decide = () => ({ accounts: [storedAccount('acme')], events: [event], result: undefined });
@@ -157,7 +157,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(trail).toBe('1793491200.123000|user:test|account_added|acme|{"overlap_ms": 1, "environment": "test"}');
   });
 
-  test('carries out a request once, and gives its receipt to those who repeat it', async () => {
+  test('makes a requested change once, and returns its receipt to repeats', async () => {
     const url = await postgres.createDatabase();
     let decided = 0;
     const request = (store: PostgresStore, digest = 'aa') =>
@@ -181,7 +181,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await postgres.psql(url, `SELECT * FROM envelope_sidecar.receipts`)).not.toContain('secret');
   });
 
-  test('keeps no receipt of refused changes, and forgets old ones', async () => {
+  test('keeps no receipts of refused changes, and deletes old ones', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const once = { key: 'once', request: 'aa' };
@@ -199,7 +199,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.receipts`)).toBe('1');
   });
 
-  test('rewrites all accounts, all or none, and counts those that were different', async () => {
+  test('rewrites all accounts or none, and counts the changed ones', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, ...Array.from({ length: 1_100 }, (_, i) => storedAccount(`a${i}`)));
@@ -218,7 +218,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.audit`)).toBe('1');
   });
 
-  test('lets no change come between while all accounts are rewritten', async () => {
+  test('allows no other change while all accounts are rewritten', async () => {
     const url = await postgres.createDatabase();
     const [one, other] = [openStore(url), openStore(url)];
     await put(one, ...Array.from({ length: 600 }, (_, i) => storedAccount(`a${i}`, { keys: [] })));
@@ -237,7 +237,7 @@ describeWithPostgres('the store in PostgreSQL', () => {
     expect(names.filter((end) => end === '!')).toHaveLength(550);
   });
 
-  test('takes neither credentials in the clear nor an account without a name', async () => {
+  test('accepts neither credentials in the clear nor an account without a name', async () => {
     const store = openStore(await postgres.createDatabase());
     const credentials = { key: 'k'.repeat(32), iv: 'i'.repeat(16), format: 'text', createdAt: undefined } as const;
     const clear = storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test', { credentials }) } });
@@ -246,13 +246,13 @@ describeWithPostgres('the store in PostgreSQL', () => {
   });
 });
 
-describeWithPostgres('the store when its database fails', () => {
+describeWithPostgres('the store in PostgreSQL during a failure of the database', () => {
   const postgres = usePostgres();
   const add = (store: PostgresStore) =>
     store.change(['acme'], () => ({ accounts: [storedAccount('acme')], events: [event], result: 'done' }));
 
   test.each(['BEGIN', 'FOR UPDATE', 'INSERT INTO envelope_sidecar.accounts', 'INSERT INTO envelope_sidecar.audit'])(
-    'changes nothing where the database vanishes before %s',
+    'changes nothing if the connection is lost before %s',
     async (statement) => {
       const url = await postgres.createDatabase();
       const proxy = await postgres.proxy(url);
@@ -268,7 +268,7 @@ describeWithPostgres('the store when its database fails', () => {
     },
   );
 
-  test('finds out that the commit took place whose response was lost', async () => {
+  test('recognises a commit whose response was lost', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);
@@ -282,7 +282,7 @@ describeWithPostgres('the store when its database fails', () => {
     expect(await openStore(url).read('acme')).toMatchObject({ id: 'acme' });
   });
 
-  test('does not use a connection again on which the commit was not answered', async () => {
+  test('does not reuse a connection whose commit got no response', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const store = openStore(`${proxy.url}?query_timeout=2000`);
@@ -301,7 +301,7 @@ describeWithPostgres('the store when its database fails', () => {
     expect(await add(store)).toEqual({ outcome: 'changed', result: 'done' });
   });
 
-  test('finds out that the commit never arrived', async () => {
+  test('recognises that a commit never arrived', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);
@@ -315,7 +315,7 @@ describeWithPostgres('the store when its database fails', () => {
     expect(await openStore(url).read('acme')).toBeUndefined();
   });
 
-  test('says that the outcome of the commit is unknown if no connection can be made to ask', async () => {
+  test('reports an unknown outcome of a commit if it cannot reconnect to ask', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     const store = openStore(proxy.url);
@@ -328,7 +328,7 @@ describeWithPostgres('the store when its database fails', () => {
     });
   });
 
-  test('leaves all or nothing of a change during which the server crashes', async () => {
+  test('applies a change fully or not at all if the server crashes', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const accounts = Array.from({ length: 500 }, (_, i) => storedAccount(`a${i}`));

@@ -10,7 +10,7 @@ import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey, v
 const now = Date.parse('2026-11-01T12:00:00.000Z');
 const halfAYear = 180 * 86_400_000;
 
-describeWithPostgres('the numbers operators watch', () => {
+describeWithPostgres('the tally in PostgreSQL', () => {
   const postgres = usePostgres();
 
   function keeperAt(url: string, clock: () => number, stopwatch = clock): TallyKeeper {
@@ -19,7 +19,7 @@ describeWithPostgres('the numbers operators watch', () => {
     return new TallyKeeper(() => pool, clock, stopwatch);
   }
 
-  test('are the same as those of a file with the same accounts', async () => {
+  test('equals that of a file with the same accounts', async () => {
     const encryption = (id: string, environment: 'test' | 'live', createdAt: number | undefined) => {
       const stored = storedEncryption(id, environment);
       return {
@@ -72,13 +72,13 @@ describeWithPostgres('the numbers operators watch', () => {
     expect(inFile.accounts.get('none')).toBe(2);
   });
 
-  test('are zero if there are no accounts', async () => {
+  test('is zero without accounts', async () => {
     const keeper = keeperAt(await postgres.createDatabase(), () => now);
     await keeper.refresh();
     expect(keeper.latest()).toEqual(tallyOf([], now));
   });
 
-  test('are counted again when they are old, and stay while the database is away', async () => {
+  test('is counted again when it is old, and kept while the database is unreachable', async () => {
     const url = await postgres.createDatabase();
     const proxy = await postgres.proxy(url);
     let [time, wallClock] = [0, now];

@@ -8,7 +8,7 @@ const noon = Date.parse('2026-11-01T12:00:00.000Z');
 const minute = 60_000;
 const key = storedKey(keyNamed('acme')).id;
 
-describeWithPostgres('what records when keys were last used', () => {
+describeWithPostgres('the recorder of uses', () => {
   const postgres = usePostgres();
 
   function recorderAt(url: string): UseRecorder {
@@ -17,7 +17,7 @@ describeWithPostgres('what records when keys were last used', () => {
     return new UseRecorder(() => pool);
   }
 
-  test('writes each key down once, with its last use', async () => {
+  test('writes each key once, with its last use', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'), storedAccount('globex'));
@@ -30,7 +30,7 @@ describeWithPostgres('what records when keys were last used', () => {
     expect((await store.read('globex'))?.keys[0]?.lastUsedAt).toBeUndefined();
   });
 
-  test('writes a key down at most once a minute, whichever sidecar it was used at', async () => {
+  test('writes a key at most once a minute, across sidecars', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'));
@@ -44,7 +44,7 @@ describeWithPostgres('what records when keys were last used', () => {
     expect(seen).toEqual([noon, noon, noon + minute, noon + minute]);
   });
 
-  test('records the use of a grace, for that grace only', async () => {
+  test('records the use of a grace for that grace only', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const graceUntil = (until: number) =>
@@ -71,7 +71,7 @@ describeWithPostgres('what records when keys were last used', () => {
     expect(await lastUsed()).toBe(noon - 3);
   });
 
-  test('writes the first use in a grace down within a second or two, later ones with the rest', async () => {
+  test('writes the first use in a grace early, and later ones with the rest', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const previous = { credentials: undefined, until: noon, lastUsedAt: undefined };
@@ -88,7 +88,7 @@ describeWithPostgres('what records when keys were last used', () => {
     expect(await lastUsed()).toBe(noon - minute);
   });
 
-  test('keeps uses that it could not write, and the later of two', async () => {
+  test('keeps uses that it could not write, and of two the later one', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     await put(store, storedAccount('acme'), storedAccount('globex'));
@@ -105,7 +105,7 @@ describeWithPostgres('what records when keys were last used', () => {
     expect((await store.read('globex'))?.keys[0]?.lastUsedAt).toBe(noon);
   });
 
-  test('writes many keys at once', async () => {
+  test('writes 2,500 keys with one call', async () => {
     const url = await postgres.createDatabase();
     const store = openStore(url);
     const keys = Array.from({ length: 2_500 }, (_, i) => storedKey(keyNamed(`k${i}`)));

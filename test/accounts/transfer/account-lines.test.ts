@@ -29,7 +29,7 @@ async function csv(text: string): Promise<AccountLine[]> {
 }
 
 describe('NDJSON', () => {
-  test('has one account a line, as it stands in the accounts’ file', async () => {
+  test('has one account per line, with the members of the accounts file', async () => {
     const acme = {
       id: 'acme',
       name: 'Acme',
@@ -51,7 +51,7 @@ describe('NDJSON', () => {
     expect(others).toEqual([]);
   });
 
-  test('names everything that is wrong with a line, and reads on', async () => {
+  test('reports every problem of a line, and reads on', async () => {
     const lines = await ndjson(
       '{',
       { id: 'a b', nam: 'A', keys: [{ id: 'k', sha256: 'x', createdAt: 1 }] },
@@ -78,7 +78,7 @@ describe('NDJSON', () => {
     ]);
   });
 
-  test('does not follow references', async () => {
+  test('does not resolve references', async () => {
     const keys = (written: unknown): object => ({ id: 'a', name: 'A', keys: [{ id: 'k', key: written, createdAt }] });
     expect((await ndjson(keys({ file: '/etc/passwd' }), keys('${HOME}'))).map(({ problems }) => problems)).toEqual([
       ['keys[0].key  expected the value itself, not a reference to a file'],
@@ -86,7 +86,7 @@ describe('NDJSON', () => {
     ]);
   });
 
-  test('never repeats a secret', async () => {
+  test('never repeats a secret in a problem', async () => {
     const secret = 'sk_live_5ecretSecretSecret!';
     const lines = await ndjson(
       { id: secret, name: secret, keys: [{ id: secret, key: secret, sha256: secret, createdAt: secret }] },
@@ -98,7 +98,7 @@ describe('NDJSON', () => {
 });
 
 describe('CSV', () => {
-  test('names members by their paths in its first line', async () => {
+  test('names members by their paths in the first line', async () => {
     const [line] = await csv(
       `id,name,active,keys.0.id,keys.0.key,keys.0.createdAt,encryption.test.enabled,encryption.test.key,encryption.test.iv
 acme,"Acme, Inc.",false,a,${key},${createdAt},true,${aes},${iv}`,
@@ -115,12 +115,12 @@ acme,"Acme, Inc.",false,a,${key},${createdAt},true,${aes},${iv}`,
     });
   });
 
-  test('leaves a member out if its cell is empty', async () => {
+  test('omits a member whose cell is empty', async () => {
     const [line] = await csv(`id,name,keys.0.id,keys.0.key,keys.0.createdAt\nacme,Acme,,,`);
     expect(line?.account?.keys).toEqual([]);
   });
 
-  test('reports the mistakes of a line, and reads on', async () => {
+  test('reports the problems of a line, and reads on', async () => {
     const lines = await csv(`id,name,active\na,A,perhaps\nb,B\nc,"C\nd",true\ne,E,true\nf,F,"x"y`);
     expect(lines.map(({ line, problems }) => [line, problems])).toEqual([
       [2, ['active  expected true or false']],
@@ -132,7 +132,7 @@ acme,"Acme, Inc.",false,a,${key},${createdAt},true,${aes},${iv}`,
   });
 
   test.each(['__proto__.polluted', 'keys.__proto__.polluted', 'id name', 'encryption..key', ''])(
-    'does not take %j for the path of a member',
+    'does not accept %j as the path of a member',
     async (path) => {
       const lines = await csv(`id,${path},name\na,yes,A`);
       expect(lines).toEqual([
@@ -145,26 +145,26 @@ acme,"Acme, Inc.",false,a,${key},${createdAt},true,${aes},${iv}`,
     ['name,id,name', 3, 1],
     ['id,encryption.live.key,encryption.live.key.x', 3, 2],
     ['id,encryption.live.key.x.y,keys.0.id,encryption.live.key', 4, 2],
-  ])('takes no two columns for one member, or one inside the other: %s', async (header, column, other) => {
+  ])('refuses two columns for one member, and a column inside another: %s', async (header, column, other) => {
     const lines = await csv(`${header}\n${header.replaceAll(/[^,]+/g, '5ecret')}`);
     const problem = `.  column ${column}: names the same member as column ${other}, or one inside the other`;
     expect(lines).toEqual([{ line: 1, account: undefined, problems: [problem] }]);
   });
 
-  test('takes members for two whose names begin alike', async () => {
+  test('distinguishes members whose names begin alike', async () => {
     const [line] = await csv(`id,name,nam,name1\na,A,,`);
     expect(line).toMatchObject({ problems: [], account: { id: 'a', name: 'A' } });
   });
 
   test.each(['keys.0.id,keys.length', 'keys.0.id,keys.x', 'keys.00.id', 'keys.0.id,keys.00.id', 'keys.1000.id'])(
-    'takes only indexes for the items of a list: %s',
+    'accepts only indexes for the items of a list: %s',
     async (header) => {
       const [line] = await csv(`id,name,${header}\na,A,${header.replaceAll(/[^,]+/g, '5ecret')}`);
       expect(line).toEqual({ line: 2, account: undefined, problems: ['keys  expected a list'] });
     },
   );
 
-  test('takes items of a list in any order', async () => {
+  test('accepts the items of a list in any order', async () => {
     const [line] = await csv(
       `id,name,keys.1.id,keys.1.key,keys.1.createdAt,keys.0.id,keys.0.key,keys.0.createdAt
 a,A,second,${key},${createdAt},first,${key}2,${createdAt}`,
@@ -172,14 +172,14 @@ a,A,second,${key},${createdAt},first,${key}2,${createdAt}`,
     expect(line?.account?.keys.map(({ id }) => id)).toEqual(['first', 'second']);
   });
 
-  test('does not take a path for one that goes deeper than any member', async () => {
+  test('refuses a path that is deeper than any member', async () => {
     const path = Array.from({ length: 7 }, () => 'a').join('.');
     const [line] = await csv(`id,${path}\na,5ecret`);
     expect(line?.problems).toEqual(['.  column 2: expected the path of a member']);
   });
 
   test.each(['constructor.polluted', 'keys.constructor.polluted', 'keys.0.toString'])(
-    'takes %s for a member like any other, that is unknown',
+    'reports %s as an unknown member',
     async (path) => {
       const [line] = await csv(`id,name,${path}\na,A,yes`);
       expect(line?.account).toBeUndefined();

@@ -14,7 +14,7 @@ async function cells(text: string): Promise<(readonly string[] | undefined)[]> {
   return (await records(text)).map((record) => ('cells' in record ? record.cells : undefined));
 }
 
-describe('cells', () => {
+describe('the cells of a record', () => {
   test.each([
     ['a,b,c', ['a', 'b', 'c']],
     ['a', ['a']],
@@ -25,37 +25,37 @@ describe('cells', () => {
     ['"a,b",c', ['a,b', 'c']],
     ['"say ""hi""",""""', ['say "hi"', '"']],
     ['"",""', ['', '']],
-  ])('of %s', async (text, expected) => {
+  ])('are split and unquoted: %s', async (text, expected) => {
     expect(await cells(text)).toEqual([expected]);
   });
 
-  test('in quotes may span lines', async () => {
+  test('may span lines if they are quoted', async () => {
     expect(await records('"a\nb\n",c\nd,e')).toEqual([
       { line: 1, cells: ['a\nb\n', 'c'] },
       { line: 4, cells: ['d', 'e'] },
     ]);
   });
 
-  test.each(['a"b"', '"a"b', '"a" ,b', 'a,"b"c'])('may not hold a quote as %s does', async (text) => {
+  test.each(['a"b"', '"a"b', '"a" ,b', 'a,"b"c'])('may not contain a quote as in %s', async (text) => {
     expect(await cells(text)).toEqual([undefined]);
   });
 });
 
-test('empty lines are no records', async () => {
+test('empty lines are skipped', async () => {
   expect(await records('\na\n\nb\n')).toEqual([
     { line: 2, cells: ['a'] },
     { line: 4, cells: ['b'] },
   ]);
 });
 
-test('a quote that is never closed is reported at its beginning', async () => {
+test('an unclosed quote is reported at the line of the opening quote', async () => {
   expect(await records('a\n"b\nc')).toEqual([
     { line: 1, cells: ['a'] },
     { line: 2, problem: 'not CSV: a quote is missing, or is inside a cell without quotes', isLast: true },
   ]);
 });
 
-describe('limits', () => {
+describe('the limits', () => {
   const problems = async (text: string): Promise<(string | undefined)[]> =>
     (await records(text)).map((record) => ('problem' in record ? record.problem : undefined));
 
@@ -66,11 +66,11 @@ describe('limits', () => {
     ['a cell of 16,385 characters', `,${'x'.repeat(16_385)}`, 'cell 2 is longer than 16384 characters'],
     ['a cell in quotes of 16,384 characters', `"${'x'.repeat(16_383)}"""`, undefined],
     ['a cell in quotes of 16,385 characters', `"${'x'.repeat(16_384)}"""`, 'cell 1 is longer than 16384 characters'],
-  ])('of %s', async (_, text, problem) => {
+  ])('apply to %s', async (_, text, problem) => {
     expect(await problems(`a\n${text}\nb`)).toEqual([undefined, problem, undefined]);
   });
 
-  test('end a record of many lines that is too long, and with it what would be read of its rest', async () => {
+  test('end a record that spans too many lines, and what follows of it', async () => {
     const lines = `${'x'.repeat(1_023)}\n`.repeat(256);
     expect(await problems(`a\n"${lines.slice(1, -1)}"\nb`)).toHaveLength(3);
     expect(await records(`a\n"${lines.slice(0, -1)}"\nb`)).toEqual([

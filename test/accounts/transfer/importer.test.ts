@@ -9,7 +9,7 @@ const vaultOf = (byte: string): Vault => new Vault(parseMasterKeys(byte.repeat(3
 const now = Date.parse('2026-11-01');
 
 test.each(['test', 'live'] as const)(
-  'an account whose %s credentials do not open is refused by itself, and the others are added',
+  'an import refuses an account whose %s credentials cannot be unwrapped, and adds the others',
   async (environment) => {
     const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
     const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
@@ -28,7 +28,7 @@ test.each(['test', 'live'] as const)(
   },
 );
 
-test('an account with one AES key in both environments is refused', async () => {
+test('an import refuses an account with one AES key in both environments', async () => {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
   const options = { store, vault: new Vault([]), clock: () => now, audit: () => {} };
