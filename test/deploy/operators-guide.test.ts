@@ -43,8 +43,8 @@ describe('the guide for operators', () => {
   });
 
   test('lists the members of an access line', () => {
-    const [, table = ''] = /^## Logs$([^]*?)^## /m.exec(guide) ?? [];
-    const listed = [...table.matchAll(/^\| `(\w+)` /gm)].map(([, member]) => member);
+    const [, list = ''] = /^## Logs$([^]*?)^## /m.exec(guide) ?? [];
+    const listed = [...list.matchAll(/^- `(\w+)`/gm)].map(([, member]) => member);
     const type =
       /interface AccessLine \{([^]*?)^\}/m.exec(readFileSync('src/telemetry/access-log.ts', 'utf8'))?.[1] ?? '';
     expect(listed).toEqual([...type.matchAll(/readonly (\w+)\??:/g)].map(([, member]) => member));

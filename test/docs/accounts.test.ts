@@ -84,7 +84,7 @@ test('the page lists every command, and no others', async () => {
       return names.filter((name) => name !== 'help').map((name) => `${group} ${name}`);
     }),
   );
-  const rows = [...page.matchAll(/^\| `(?:accounts|keys|encryption) .*?\|/gm)].map(([row]) => row);
+  const rows = [...page.matchAll(/^- `(?:accounts|keys|encryption) .*?: /gm)].map(([row]) => row);
   const listed = rows.flatMap((row) =>
     [...row.matchAll(/`((?:accounts|keys|encryption) [a-z]+)/g)].map(([, name = '']) => name),
   );
@@ -92,7 +92,7 @@ test('the page lists every command, and no others', async () => {
 });
 
 test('the page lists every error of the API with its status, and no others', () => {
-  const rows = [...page.matchAll(/^\| <a id="(\w+)"><\/a>`(\w+)` *\| (\d+) /gm)];
+  const rows = [...page.matchAll(/^- <a id="(\w+)"><\/a>`(\w+)` \((\d+)\): /gm)];
   for (const [, anchor, code] of rows) expect(anchor).toBe(code);
   expect(Object.fromEntries(rows.map(([, , code, status]) => [code, Number(status)]))).toEqual(
     Object.fromEntries(Object.entries(problems).map(([code, { status }]) => [code, status])),

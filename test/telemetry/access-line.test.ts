@@ -12,7 +12,7 @@ import { startByteUpstream } from '../support/byte-upstream.ts';
 const allowed = [
   ...(/^## Logs$([\s\S]*?)^## /m
     .exec(readFileSync('docs/operators/monitor.md', 'utf8'))?.[1]
-    ?.matchAll(/^\| `(\w+)`/gm) ?? []),
+    ?.matchAll(/^- `(\w+)`/gm) ?? []),
 ].map(([, member = '']) => member);
 const ofEveryLine = ['level', 'time', 'msg'];
 
