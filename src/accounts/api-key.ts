@@ -26,9 +26,17 @@ export interface ApiKey {
   readonly revokedAt: number | undefined;
 }
 
+export const keyStates = ['valid', 'expired', 'revoked'] as const;
+
+/** Whether a key may be used. @param now epoch milliseconds */
+export function stateOf({ expiresAt = Infinity, revokedAt }: ApiKey, now: number): (typeof keyStates)[number] {
+  if (revokedAt !== undefined) return 'revoked';
+  return now < expiresAt ? 'valid' : 'expired';
+}
+
 /** Whether a key has neither expired nor been revoked. @param now epoch milliseconds */
-export function isValidKey({ expiresAt = Infinity, revokedAt }: ApiKey, now: number): boolean {
-  return now < expiresAt && revokedAt === undefined;
+export function isValidKey(key: ApiKey, now: number): boolean {
+  return stateOf(key, now) === 'valid';
 }
 
 const wellFormed = /^[ps]k_(?:test|live)_[A-Za-z0-9_-]{16,200}$/;

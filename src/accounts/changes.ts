@@ -1,11 +1,11 @@
 import { generateCredentials, sameCredentials } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
-import { environmentNames, environmentOf, hashOf, kindOf, prefixOf } from './api-key.ts';
+import { environmentNames, environmentOf, hashOf, kindOf, prefixOf, stateOf } from './api-key.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { isInGrace } from './conditions.ts';
 import { rfc3339 } from '../input/kinds.ts';
-import { maxGrace } from './durations.ts';
+import { maxGrace } from './kinds.ts';
 import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { openCredentials } from './open-account.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, StoredPrevious } from './store.ts';
@@ -73,11 +73,10 @@ export function rotateKey(
   now: number,
 ): Issued & { readonly oldEndsAt: number } {
   const key = keyOf(account, keyId);
-  const { prefix, createdAt, expiresAt, revokedAt } = key;
-  if (revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is revoked: issue a new one`);
-  if (expiresAt !== undefined && now >= expiresAt) {
-    throw new AccountsError('key_expired', `key ${keyId} has expired: issue a new one`);
-  }
+  const { prefix, createdAt, expiresAt } = key;
+  const state = stateOf(key, now);
+  if (state === 'revoked') throw new AccountsError('key_revoked', `key ${keyId} is revoked: issue a new one`);
+  if (state === 'expired') throw new AccountsError('key_expired', `key ${keyId} has expired: issue a new one`);
   const id = successorId(keyId);
   if (account.keys.some((each) => each.id === id)) {
     throw new AccountsError('key_rotated', `key ${keyId} was already rotated: its successor is ${id}`);

@@ -1,8 +1,13 @@
-import { environmentNames, isValidKey } from './api-key.ts';
-import type { Condition, Selection, StoredAccount, StoredEncryption, StoredKey } from './store.ts';
-import { expiryNotice, rotationAge } from './tally.ts';
+import { environmentNames, isValidKey, type ApiKey } from './api-key.ts';
+import type { Condition, Selection, StoredAccount, StoredEncryption } from './store.ts';
 
 const day = 86_400_000;
+
+/** The age from which rotation is advised: six months of 30 days, in milliseconds. */
+export const rotationAge = 180 * day;
+
+/** How long before its end an API key counts as expiring, in milliseconds. */
+export const expiryNotice = 30 * day;
 
 /** How long a key that is not used may be idle before it counts as unused, in milliseconds. */
 export const idleTime = 30 * day;
@@ -17,14 +22,24 @@ export const accountFilters = [
 ] as const satisfies readonly Condition[];
 export type AccountFilter = (typeof accountFilters)[number];
 
-/** Why a valid key needs attention. `due`: it is as old as `rotationAge`. `expiring`: it ends within `expiryNotice`. */
+/** Whether credentials or a key of this age are due for rotation. Times in epoch milliseconds. */
+export function isDue(createdAt: number, now: number): boolean {
+  return now - createdAt >= rotationAge;
+}
+
+/** Whether a key ends soon. @param now epoch milliseconds */
+export function isExpiring({ expiresAt = Infinity }: ApiKey, now: number): boolean {
+  return expiresAt <= now + expiryNotice;
+}
+
+/** Why a valid key needs attention. */
 export const keyWarnings = ['due', 'expiring'] as const;
 export type KeyWarning = (typeof keyWarnings)[number];
 
 /** The reasons why a key needs attention; none if it is no longer valid. @param now epoch milliseconds */
-export function warningsOf(key: StoredKey, now: number): KeyWarning[] {
+export function warningsOf(key: ApiKey, now: number): KeyWarning[] {
   if (!isValidKey(key, now)) return [];
-  const holds = { due: isOld(key.createdAt, now), expiring: (key.expiresAt ?? Infinity) <= now + expiryNotice };
+  const holds = { due: isDue(key.createdAt, now), expiring: isExpiring(key, now) };
   return keyWarnings.filter((warning) => holds[warning]);
 }
 
@@ -39,7 +54,7 @@ const applies: Readonly<Record<Condition, (account: StoredAccount, now: number) 
   encrypting: (account) => encryptionsOf(account).some(({ enabled }) => enabled),
   due: (account, now) =>
     account.keys.some((key) => warningsOf(key, now).includes('due')) ||
-    encryptionsOf(account).some(({ enabled, credentials }) => enabled && isOld(credentials?.createdAt ?? now, now)),
+    encryptionsOf(account).some(({ enabled, credentials }) => enabled && isDue(credentials?.createdAt ?? now, now)),
   expiring: ({ keys }, now) => keys.some((key) => warningsOf(key, now).includes('expiring')),
   unused: ({ keys }, now) =>
     keys.some((key) => isValidKey(key, now) && (key.lastUsedAt ?? key.createdAt) <= now - idleTime),
@@ -56,8 +71,4 @@ export function isSelected(account: StoredAccount, selection: Selection | undefi
   const { search = '', anyOf, now } = selection;
   const isFound = [account.id, account.name].some((text) => text.toLowerCase().includes(search.toLowerCase()));
   return isFound && (anyOf?.some((condition) => applies[condition](account, now)) ?? true);
-}
-
-function isOld(createdAt: number, now: number): boolean {
-  return now - createdAt >= rotationAge;
 }

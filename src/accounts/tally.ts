@@ -9,12 +9,7 @@ import {
   type KeyKind,
   type KeyPrefix,
 } from './api-key.ts';
-
-/** The age from which rotation is advised: six months of 30 days, in milliseconds. */
-export const rotationAge = 180 * 86_400_000;
-
-/** How long before its end an API key counts as expiring, in milliseconds. */
-export const expiryNotice = 30 * 86_400_000;
+import { isDue, isExpiring } from './conditions.ts';
 
 const rotations = ['current', 'due'] as const;
 export type Rotation = (typeof rotations)[number];
@@ -40,10 +35,10 @@ export interface Tally {
 
 /** Counts by their labels; a missing one is 0. */
 export interface Counts {
-  readonly accounts: ReadonlyMap<EncryptionLabel, number>;
-  readonly apiKeys: ReadonlyMap<`${KeyPrefix} ${Rotation}`, number>;
-  readonly expiring: ReadonlyMap<KeyPrefix, ExpiringKeys>;
-  readonly credentials: ReadonlyMap<`${EnvironmentName} ${Rotation}`, number>;
+  readonly accounts: Map<EncryptionLabel, number>;
+  readonly apiKeys: Map<`${KeyPrefix} ${Rotation}`, number>;
+  readonly expiring: Map<KeyPrefix, ExpiringKeys>;
+  readonly credentials: Map<`${EnvironmentName} ${Rotation}`, number>;
 }
 
 const noKeys: ExpiringKeys = { count: 0, next: Infinity };
@@ -75,12 +70,7 @@ export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Coun
  *   unknown age count as current.
  */
 export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
-  const counts = {
-    accounts: new Map<EncryptionLabel, number>(),
-    apiKeys: new Map<`${KeyPrefix} ${Rotation}`, number>(),
-    expiring: new Map<KeyPrefix, ExpiringKeys>(),
-    credentials: new Map<`${EnvironmentName} ${Rotation}`, number>(),
-  };
+  const counts: Counts = { accounts: new Map(), apiKeys: new Map(), expiring: new Map(), credentials: new Map() };
   for (const { keys, encryption } of accounts) {
     add(counts.accounts, encryptionLabel(encryption.test?.kind === 'on', encryption.live?.kind === 'on'));
     for (const key of keys) {
@@ -88,8 +78,8 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
       const { prefix, createdAt, expiresAt = Infinity } = key;
       add(counts.apiKeys, `${prefix} ${rotationOf(createdAt, now)}`);
       const { count, next } = counts.expiring.get(prefix) ?? noKeys;
-      const isExpiring = expiresAt <= now + expiryNotice;
-      counts.expiring.set(prefix, { count: count + Number(isExpiring), next: Math.min(next, expiresAt) });
+      const more = isExpiring(key, now) ? 1 : 0;
+      counts.expiring.set(prefix, { count: count + more, next: Math.min(next, expiresAt) });
     }
     for (const environment of environmentNames) {
       const encrypts = encryption[environment];
@@ -107,7 +97,7 @@ export function encryptionLabel(test: boolean, live: boolean): EncryptionLabel {
 }
 
 function rotationOf(createdAt: number, now: number): Rotation {
-  return now - createdAt >= rotationAge ? 'due' : 'current';
+  return isDue(createdAt, now) ? 'due' : 'current';
 }
 
 function add<L>(counts: Map<L, number>, label: L): void {

@@ -1,7 +1,15 @@
 import { z } from 'zod';
 import { formatNames } from '../envelope/credentials.ts';
 import { encodings } from '../envelope/encoding.ts';
-import { environmentNames, environmentOf, keyKinds, kindOf, type EnvironmentName } from './api-key.ts';
+import {
+  environmentNames,
+  environmentOf,
+  keyKinds,
+  keyStates,
+  kindOf,
+  stateOf,
+  type EnvironmentName,
+} from './api-key.ts';
 import { isInGrace, keyWarnings, warningsOf } from './conditions.ts';
 import { rfc3339 } from '../input/kinds.ts';
 import { auditActions, type AuditEvent, type StoredAccount, type StoredEncryption, type StoredKey } from './store.ts';
@@ -21,7 +29,7 @@ export const keyView = z
     account: z.string().describe('The id of its account.'),
     environment: z.enum(environmentNames),
     kind: z.enum(keyKinds),
-    state: z.enum(['valid', 'expired', 'revoked']),
+    state: z.enum(keyStates),
     warnings: z
       .array(z.enum(keyWarnings))
       .describe('`due`: older than 180 days, so it should be rotated. `expiring`: it expires within 30 days.'),
@@ -137,7 +145,7 @@ export function viewKey(account: string, key: StoredKey, { now, recordsUse }: Vi
     account,
     environment: environmentOf(prefix),
     kind: kindOf(prefix),
-    state: revokedAt !== undefined ? 'revoked' : now >= (expiresAt ?? Infinity) ? 'expired' : 'valid',
+    state: stateOf(key, now),
     warnings: warningsOf(key, now),
     created_at: rfc3339(createdAt),
     expires_at: dateOrNull(expiresAt),

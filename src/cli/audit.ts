@@ -1,4 +1,4 @@
-import { identifier } from '../accounts/file/schema.ts';
+import { identifier } from '../accounts/kinds.ts';
 import { instant } from '../input/kinds.ts';
 import { readAs } from './options.ts';
 import type { AddStoreCommand } from './store-command.ts';

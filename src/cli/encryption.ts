@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { grace } from '../accounts/durations.ts';
+import { grace } from '../accounts/kinds.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnabledView, EncryptionView, ShownEncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';

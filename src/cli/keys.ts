@@ -1,10 +1,9 @@
 import { text } from 'node:stream/consumers';
 import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { lifetime, overlap, usualOverlap } from '../accounts/durations.ts';
+import { lifetime, overlap, sha256, usualOverlap } from '../accounts/kinds.ts';
 import { hashOf, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
 import { existing } from '../accounts/changes.ts';
-import { sha256 } from '../accounts/file/schema.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
 import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
 import { CommandFailed } from './command-failed.ts';

@@ -1,5 +1,5 @@
 import { Argument, InvalidArgumentError, Option } from 'commander';
-import { identifier } from '../accounts/file/schema.ts';
+import { identifier } from '../accounts/kinds.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { WrongValue, type Kind } from '../input/kinds.ts';
 import { defaultConfig, type CliIo } from './io.ts';

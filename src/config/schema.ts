@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { environmentNames, keyKinds } from '../accounts/api-key.ts';
 import { duration, oneOf, size, text, within } from '../input/kinds.ts';
 import type { Values } from '../yaml/values.ts';
-import { identifier } from '../accounts/file/schema.ts';
+import { identifier } from '../accounts/kinds.ts';
 import { httpMethods, logLevels, operatorRoles, reportableCodes } from './choices.ts';
 import { environmentSchema } from './environment-schema.ts';
 import {

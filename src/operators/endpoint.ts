@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { identifier } from '../accounts/file/schema.ts';
+import { identifier } from '../accounts/kinds.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { ChangeRequest } from '../accounts/operations.ts';
 import type { PlainOperations } from '../accounts/plain-operations.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { identifier } from '../accounts/file/schema.ts';
+import { identifier } from '../accounts/kinds.ts';
 import type { Kind } from '../input/kinds.ts';
 import { textValue } from '../input/text-value.ts';
 

@@ -29,12 +29,8 @@ export const accountsMutants: readonly Mutant[] = [
       "if (false) throw new AccountsError('account_exists'",
       'an account is not added over another',
     ],
-    ['if (revokedAt !== undefined) throw', 'if (false) throw', 'a revoked key is not rotated'],
-    [
-      'if (expiresAt !== undefined && now >= expiresAt) {',
-      'if (expiresAt !== undefined && now > expiresAt) {',
-      'a key is not rotated from the moment it expires',
-    ],
+    ["if (state === 'revoked') throw", 'if (false) throw', 'a revoked key is not rotated'],
+    ["if (state === 'expired') throw", 'if (false) throw', 'an expired key is not rotated'],
     ['if (account.keys.some((each) => each.id === id)) {', 'if (false) {', 'a key has one successor'],
     [
       'Math.min(now + overlap, expiresAt ?? Infinity)',
@@ -151,8 +147,8 @@ export const accountsMutants: readonly Mutant[] = [
     'src/accounts/api-key.ts',
     ['test/gateway/admission.test.ts'],
     [
-      ['now < expiresAt && ', 'now <= expiresAt && ', 'a key is refused from its expiry on'],
-      [' && revokedAt === undefined', '', 'a revoked key is refused'],
+      ['now < expiresAt ?', 'now <= expiresAt ?', 'a key is refused from its expiry on'],
+      ['if (revokedAt !== undefined) return', 'if (false) return', 'a revoked key is refused'],
     ],
   ),
   ...mutantsOf(
@@ -166,7 +162,7 @@ export const accountsMutants: readonly Mutant[] = [
       ],
       ['if (!isValidKey(key, now)) return [];\n', '', 'a key that is not valid needs no attention'],
       ['now - createdAt >= rotationAge', 'now - createdAt > rotationAge', 'a key is due at its rotation age'],
-      ['<= now + expiryNotice };', '< now + expiryNotice };', 'a key is expiring from its notice on'],
+      ['<= now + expiryNotice;', '< now + expiryNotice;', 'a key is expiring from its notice on'],
     ],
   ),
   ...mutantsOf(
@@ -174,16 +170,8 @@ export const accountsMutants: readonly Mutant[] = [
     ['test/accounts/tally.test.ts'],
     [
       ['if (!isValidKey(key, now)) continue;\n', '', 'keys that are not valid are not counted'],
-      [
-        'expiresAt <= now + expiryNotice',
-        'expiresAt < now + expiryNotice',
-        'expiring keys are counted from their notice on',
-      ],
-      [
-        'now - createdAt >= rotationAge',
-        'now - createdAt > rotationAge',
-        'keys are counted as due from their rotation age on',
-      ],
+      ['isExpiring(key, now) ? 1 : 0', '1', 'only keys that end soon are counted as expiring'],
+      ["isDue(createdAt, now) ? 'due' : 'current'", "'current'", 'old keys are counted as due'],
     ],
   ),
   ...mutantsOf(

@@ -1,39 +1,10 @@
 import { z } from 'zod';
 import { formatNames } from '../../envelope/credentials.ts';
 import { encodings } from '../../envelope/encoding.ts';
-import { instant, oneOf, text, type Kind } from '../../input/kinds.ts';
+import { instant, oneOf, text } from '../../input/kinds.ts';
 import type { Values } from '../../yaml/values.ts';
-import { isWellFormed, keyPrefixes } from '../api-key.ts';
-
-/** The ids of accounts and API keys, which are sent in headers and logged. Not `.` and `..`, which paths read as folders. */
-export const identifier: Kind<string> = {
-  name: 'id',
-  expected: '1 to 64 letters, digits, ".", "_" or "-"',
-  pattern: /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/,
-  read: (text) => text,
-};
-
-export const accountName: Kind<string> = {
-  name: 'text',
-  expected: '1 to 200 characters without control characters',
-  pattern: /./,
-  read: (text) => (/^\P{Cc}{1,200}$/u.test(text) ? text : undefined),
-};
-
-const apiKey: Kind<string> = {
-  name: 'API key',
-  expected: 'pk_test_, pk_live_, sk_test_ or sk_live_ and 16 to 200 letters, digits, "_" or "-"',
-  pattern: /^[ps]k_(?:test|live)_/,
-  read: (text) => (isWellFormed(text) ? text : undefined),
-};
-
-/** A hash as it is written. */
-export const sha256: Kind<string> = {
-  name: 'SHA-256',
-  expected: '64 hex digits in lower case',
-  pattern: /^[0-9a-f]{64}$/,
-  read: (text) => text,
-};
+import { keyPrefixes } from '../api-key.ts';
+import { accountName, apiKey, identifier, sha256 } from '../kinds.ts';
 
 /** The accounts' file as written. Its documentation is generated from the descriptions. */
 export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;

@@ -1,6 +1,7 @@
-import { idleTime } from '../conditions.ts';
+import { expiryNotice, idleTime, rotationAge } from '../conditions.ts';
 import type { Condition, Selection } from '../store.ts';
-import { expiryNotice, rotationAge } from '../tally.ts';
+
+// The rules of ../conditions.ts in SQL.
 
 /** The accounts `a` of a selection, as a condition and its values. @param first the number of its first parameter */
 export function conditionsOf(
@@ -16,28 +17,36 @@ export function conditionsOf(
   };
 }
 
-/**
- * `applies` of ../conditions.ts in SQL. Uses sets instead of a look-up for each account, because most queries select
- * few rows of many.
- */
+/** Uses sets instead of a look-up for each account, because most queries select few rows of many. */
 const sql: Readonly<Record<Condition, (now: number) => string>> = {
   inactive: () => 'NOT a.active',
   encrypting: () => 'a.account_id IN (SELECT account_id FROM envelope_sidecar.encryption WHERE enabled)',
   due: (now) => `a.account_id IN (
-    SELECT account_id FROM envelope_sidecar.api_keys WHERE ${valid(now)} AND created_at <= ${time(now - rotationAge)}
+    SELECT account_id FROM envelope_sidecar.api_keys WHERE ${isValid(now)} AND ${isDue(now)}
     UNION ALL
-    SELECT account_id FROM envelope_sidecar.encryption WHERE enabled AND created_at <= ${time(now - rotationAge)})`,
+    SELECT account_id FROM envelope_sidecar.encryption WHERE enabled AND ${isDue(now)})`,
   expiring: (now) => `a.account_id IN (
-    SELECT account_id FROM envelope_sidecar.api_keys WHERE ${valid(now)} AND expires_at <= ${time(now + expiryNotice)})`,
+    SELECT account_id FROM envelope_sidecar.api_keys WHERE ${isValid(now)} AND ${isExpiring(now)})`,
   unused: (now) => `a.account_id IN (
     SELECT account_id FROM envelope_sidecar.api_keys LEFT JOIN envelope_sidecar.key_uses USING (key_id)
-    WHERE ${valid(now)} AND coalesce(used_at, created_at) <= ${time(now - idleTime)})`,
+    WHERE ${isValid(now)} AND coalesce(used_at, created_at) <= ${time(now - idleTime)})`,
   in_grace: (now) => `a.account_id IN (
     SELECT account_id FROM envelope_sidecar.encryption WHERE previous_until > ${time(now)})`,
 };
 
-function valid(now: number): string {
+/** `isValidKey` of a row of api_keys. */
+export function isValid(now: number): string {
   return `revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${time(now)})`;
+}
+
+/** `isDue` of a row of api_keys or encryption. */
+export function isDue(now: number): string {
+  return `created_at <= ${time(now - rotationAge)}`;
+}
+
+/** Whether a valid key of a row of api_keys expires soon. */
+export function isExpiring(now: number): string {
+  return `expires_at <= ${time(now + expiryNotice)}`;
 }
 
 function time(milliseconds: number): string {

@@ -1,14 +1,7 @@
 import type { Pool } from 'pg';
 import type { EnvironmentName, KeyPrefix } from '../api-key.ts';
-import {
-  encryptionLabel,
-  expiryNotice,
-  rotationAge,
-  tallyOfCounts,
-  type ExpiringKeys,
-  type Rotation,
-  type Tally,
-} from '../tally.ts';
+import { encryptionLabel, tallyOfCounts, type ExpiringKeys, type Rotation, type Tally } from '../tally.ts';
+import { isDue, isExpiring, isValid } from './conditions.ts';
 import { query } from './transaction.ts';
 
 /** The least time between two counts. Milliseconds. */
@@ -54,19 +47,12 @@ export class TallyKeeper {
 
   async #count(now: number): Promise<Tally> {
     const pool = await this.#pool();
-    const [at, rotated, expiring] = [now, now - rotationAge, now + expiryNotice].map((time) =>
-      new Date(time).toISOString(),
-    );
     const accounts = await query<{ test: boolean; live: boolean; count: number }>(pool, countAccounts);
-    const apiKeys = await query<{ prefix: KeyPrefix; rotation: Rotation; count: number }>(pool, countKeys, [
-      at,
-      rotated,
-    ]);
-    const ending = await query<{ prefix: KeyPrefix } & ExpiringKeys>(pool, countExpiring, [at, expiring]);
+    const apiKeys = await query<{ prefix: KeyPrefix; rotation: Rotation; count: number }>(pool, countKeys(now));
+    const ending = await query<{ prefix: KeyPrefix } & ExpiringKeys>(pool, countExpiring(now));
     const credentials = await query<{ environment: EnvironmentName; rotation: Rotation; count: number }>(
       pool,
-      countCredentials,
-      [rotated],
+      countCredentials(now),
     );
     return tallyOfCounts({
       accounts: new Map(accounts.map(({ test, live, count }) => [encryptionLabel(test, live), count])),
@@ -93,22 +79,20 @@ const countAccounts = `
   UNION ALL
   SELECT false, false, (SELECT count(*) FROM envelope_sidecar.accounts) - coalesce(sum(count), 0)::float FROM encrypting`;
 
-/** Valid keys. $1: now. $2: keys created after this time are current. */
-const countKeys = `
-  SELECT prefix, CASE WHEN created_at > $2 THEN 'current' ELSE 'due' END AS rotation, count(*)::float AS count
-  FROM envelope_sidecar.api_keys
-  WHERE coalesce(expires_at, 'infinity') > $1 AND revoked_at IS NULL
-  GROUP BY 1, 2`;
+const rotation = (now: number): string => `CASE WHEN ${isDue(now)} THEN 'due' ELSE 'current' END AS rotation`;
 
-/** Valid keys that expire. $1: now. $2: keys that end before this time count as expiring. */
-const countExpiring = `
-  SELECT prefix, (count(*) FILTER (WHERE expires_at <= $2))::float AS count,
+/** Valid keys. */
+const countKeys = (now: number): string => `
+  SELECT prefix, ${rotation(now)}, count(*)::float AS count
+  FROM envelope_sidecar.api_keys WHERE ${isValid(now)} GROUP BY 1, 2`;
+
+/** Valid keys that expire, and how many of them soon. */
+const countExpiring = (now: number): string => `
+  SELECT prefix, (count(*) FILTER (WHERE ${isExpiring(now)}))::float AS count,
     (extract(epoch FROM min(expires_at)) * 1000)::float AS next
-  FROM envelope_sidecar.api_keys
-  WHERE expires_at > $1 AND expires_at < 'infinity' AND coalesce(revoked_at, 'infinity') > $1
-  GROUP BY 1`;
+  FROM envelope_sidecar.api_keys WHERE ${isValid(now)} AND expires_at < 'infinity' GROUP BY 1`;
 
-/** $1: credentials created after this time are current. */
-const countCredentials = `
-  SELECT environment, CASE WHEN created_at <= $1 THEN 'due' ELSE 'current' END AS rotation, count(*)::float AS count
+/** Credentials of unknown age count as current. */
+const countCredentials = (now: number): string => `
+  SELECT environment, ${rotation(now)}, count(*)::float AS count
   FROM envelope_sidecar.encryption WHERE enabled GROUP BY 1, 2`;

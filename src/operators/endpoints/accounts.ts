@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { accountFilters } from '../../accounts/conditions.ts';
-import { accountName, identifier } from '../../accounts/file/schema.ts';
+import { accountName, identifier } from '../../accounts/kinds.ts';
 import { oneOf } from '../../input/kinds.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { grace } from '../../accounts/durations.ts';
+import { grace } from '../../accounts/kinds.ts';
 import { encodings } from '../../envelope/encoding.ts';
 import { instant, oneOf } from '../../input/kinds.ts';
 import { textValue } from '../../input/text-value.ts';

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { keyKinds } from '../../accounts/api-key.ts';
-import { lifetime, overlap, usualOverlap } from '../../accounts/durations.ts';
-import { sha256 } from '../../accounts/file/schema.ts';
+import { lifetime, overlap, sha256, usualOverlap } from '../../accounts/kinds.ts';
 import { oneOf } from '../../input/kinds.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';

@@ -1,0 +1,47 @@
+import { duration, within, type Kind } from '../input/kinds.ts';
+import { isWellFormed } from './api-key.ts';
+
+/** The ids of accounts and API keys, which are sent in headers and logged. Not `.` and `..`, which paths read as folders. */
+export const identifier: Kind<string> = {
+  name: 'id',
+  expected: '1 to 64 letters, digits, ".", "_" or "-"',
+  pattern: /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/,
+  read: (text) => text,
+};
+
+export const accountName: Kind<string> = {
+  name: 'text',
+  expected: '1 to 200 characters without control characters',
+  pattern: /./,
+  read: (text) => (/^\P{Cc}{1,200}$/u.test(text) ? text : undefined),
+};
+
+export const apiKey: Kind<string> = {
+  name: 'API key',
+  expected: 'pk_test_, pk_live_, sk_test_ or sk_live_ and 16 to 200 letters, digits, "_" or "-"',
+  pattern: /^[ps]k_(?:test|live)_/,
+  read: (text) => (isWellFormed(text) ? text : undefined),
+};
+
+/** A hash as it is written. */
+export const sha256: Kind<string> = {
+  name: 'SHA-256',
+  expected: '64 hex digits in lower case',
+  pattern: /^[0-9a-f]{64}$/,
+  read: (text) => text,
+};
+
+// The durations that operators may choose. The upper bounds catch a wrong unit.
+
+const day = 86_400_000;
+
+/** How long an API key lives. */
+export const lifetime = within(duration, 1_000, 3_650 * day, 'from 1s to 3650d');
+/** How long the old key stays valid after its successor is issued. */
+export const overlap = within(duration, 0, 365 * day, 'up to 365d');
+/** The overlap if none is given. */
+export const usualOverlap = '7d';
+/** The longest grace, in milliseconds. */
+export const maxGrace = 365 * day;
+/** How long the previous credentials, or plaintext, are accepted besides the new credentials. */
+export const grace = within(duration, 1_000, maxGrace, 'from 1s to 365d');
