@@ -37,7 +37,7 @@ routes:
       - POST
       - "GET" # too
     keys: []
-  - { path: /api/:id/x, envelope: true, keys: [public, secret] }
+  - { path: /api/:id/x, envelope: true, keys: [public, secret,] }
 tracing: { sample: 0.25, otlp: http://collector:4318 }
 empty: {}
 `;
@@ -97,7 +97,7 @@ describe('leaves to the parser', () => {
     ['a: {b: c}# d', 'a comment without a space before it'],
     ['a: {b: c, b: c}', 'a name that stands twice in braces'],
     ['a: {b: c,\n  d: e}', 'braces on two lines'],
-    ['a: {b: c,}', 'a comma at the end'],
+    ['a: {b: c,,}', 'two commas'],
     ['a: {b}', 'a name alone in braces'],
     ['a: {b:c}', 'a colon without a space behind it'],
     ['a: [b: c]', 'a mapping in brackets'],
@@ -157,7 +157,7 @@ const flow = fc
   .tuple(
     fc.constantFrom('{', '{ ', '['),
     fc.array(mostly(inFlow, odd()), { maxLength: 3 }),
-    fc.constantFrom('}', ' }', ']'),
+    fc.constantFrom('}', ' }', ']', ',}', ', ]'),
   )
   .map(([opening, parts, closing]) => `${opening}${parts.join(', ')}${closing}`);
 

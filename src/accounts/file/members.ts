@@ -1,5 +1,5 @@
 import { stringify } from 'yaml';
-import { isPlainScalar } from '../../yaml/simple-scalar.ts';
+import { isPlainScalar } from '../../yaml/simple.ts';
 import { environmentNames } from '../api-key.ts';
 import { rfc3339 } from '../../input/kinds.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
