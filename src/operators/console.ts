@@ -60,8 +60,6 @@ export interface ConsoleDependencies {
   readonly clock: () => number;
   /** Whether the listener speaks TLS. */
   readonly secure: boolean;
-  /** Sets the actor that has signed in, for the log. */
-  readonly noteToken: (request: FastifyRequest, token: OperatorsToken) => void;
 }
 
 /** The operators' page: its files, and sessions that are opened with a token and carried by a cookie. */
@@ -112,7 +110,7 @@ export class Console {
       const { token: sent } = readInput(signIn, {}, request.body) as z.output<typeof signIn>;
       const token = findToken(`Bearer ${sent}`, this.#dependencies.state().tokens);
       if (token === undefined) throw new ApiProblem('unauthorized', 'This is not a token of this sidecar.');
-      this.#dependencies.noteToken(request, token);
+      request.token = token;
       const { id, expiresAt } = this.#sessions.begin(token);
       this.#setCookie(request, reply, id, new Date(expiresAt));
       return this.#viewOf({ token, expiresAt });
@@ -132,11 +130,11 @@ export class Console {
 
   #expectOwnPage({ method, headers }: FastifyRequest): void {
     if (isFromOwnPage(method, headers, this.#dependencies.secure)) return;
-    throw new ApiProblem('forbidden', 'Only the console itself signs in and out.');
+    throw new ApiProblem('forbidden', 'Only the console may sign in and out.');
   }
 
-  #idOf(request: FastifyRequest): string | undefined {
-    return request.cookies[this.#cookieOf(request)];
+  #idOf(request: FastifyRequest): string {
+    return request.cookies[this.#cookieOf(request)] ?? '';
   }
 
   #setCookie(request: FastifyRequest, reply: FastifyReply, value: string, expires: Date): void {

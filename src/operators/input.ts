@@ -24,7 +24,7 @@ export function readInput(schema: z.ZodObject, path: Members, sent: unknown): Me
     const input = validate({ value: { ...sent, ...path }, report }, schema);
     if (wrong.length === 0) return input as Members;
   }
-  throw new ApiProblem('invalid_request', 'Something is not as this endpoint expects it: "errors" says what.', wrong);
+  throw new ApiProblem('invalid_request', 'The request is invalid: "errors" lists every problem.', wrong);
 }
 
 /**

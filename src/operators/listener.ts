@@ -56,33 +56,26 @@ export interface OperatorsDependencies {
   readonly tls: TlsOptions | undefined;
 }
 
-/** The facts of a request for its log line. */
-interface Note {
-  token: OperatorsToken | undefined;
-  account: string | undefined;
-  code: ProblemCode | undefined;
-}
-
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** The name of a route, for the log and the metrics. */
     readonly operation?: string;
+  }
+  /** The facts of a request for its log line. */
+  interface FastifyRequest {
+    token: OperatorsToken | undefined;
+    account: string | undefined;
+    code: ProblemCode | undefined;
   }
 }
 
 /** The listener of the operators' API, not opened yet. */
 export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<Server> {
   const { state, log, count, clock, tls } = dependencies;
-  const notes = new WeakMap<FastifyRequest, Note>();
-  const noteOf = (request: FastifyRequest): Note => {
-    const note = notes.get(request) ?? { token: undefined, account: undefined, code: undefined };
-    notes.set(request, note);
-    return note;
-  };
   const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
     const problem = problemOf(error);
     if (problem.code === 'internal_error') log.error({ err: error, request_id: request.id }, 'operation failed');
-    noteOf(request).code = problem.code;
+    request.code = problem.code;
     return sendProblem(reply, problem, state().problemsPage);
   };
 
@@ -95,10 +88,10 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   });
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) =>
-    fail(request, reply, new ApiProblem('not_found', 'There is nothing at this path with this method.')),
+    fail(request, reply, new ApiProblem('not_found', 'No endpoint has this path and method.')),
   );
-  const noteToken = (request: FastifyRequest, token: OperatorsToken): void => void (noteOf(request).token = token);
-  const console = new Console({ state, log, clock, secure: tls !== undefined, noteToken });
+  for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
+  const console = new Console({ state, log, clock, secure: tls !== undefined });
   // Before the hooks that look for the session's cookie.
   await app.register(fastifyCookie);
   app.addHook('onRequest', async (request, reply) => {
@@ -111,17 +104,17 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     const token = authorization === undefined ? console.tokenOf(request) : findToken(authorization, tokens);
     if (token === undefined && !isOfConsole(request.routeOptions.url))
       throw new ApiProblem('unauthorized', 'Send a token as "Authorization: Bearer <token>".');
-    noteOf(request).token = token;
+    request.token = token;
   });
   app.addHook('onResponse', async (request, reply) => {
     const { operation = 'none' } = request.routeOptions.config;
     count(operation, reply.statusCode);
-    const { token, ...note } = noteOf(request);
-    const line = { request_id: request.id, operation, status: reply.statusCode, token: token?.name, ...note };
+    const { id, token, account, code } = request;
+    const line = { request_id: id, operation, status: reply.statusCode, token: token?.name, account, code };
     log.info({ ...line, duration_ms: Math.round(reply.elapsedTime * 1_000) / 1_000 }, 'operator request');
   });
 
-  for (const endpoint of endpoints) app.route(routeOf(endpoint, noteOf, state));
+  for (const endpoint of endpoints) app.route(routeOf(endpoint, state));
   app.get(`${apiRoot}/openapi.json`, { config: { operation: 'describe_api' } }, async () => openApi());
   await console.serve(app);
   await app.ready();
@@ -152,7 +145,7 @@ interface Account {
   readonly account?: string;
 }
 
-function routeOf(endpoint: Endpoint, noteOf: (request: FastifyRequest) => Note, parts: () => Parts): RouteOptions {
+function routeOf(endpoint: Endpoint, parts: () => Parts): RouteOptions {
   return {
     method: endpoint.method,
     url: apiRoot + endpoint.path.replaceAll(/\{(\w+)\}/g, ':$1'),
@@ -161,40 +154,34 @@ function routeOf(endpoint: Endpoint, noteOf: (request: FastifyRequest) => Note, 
     onRequest: async (request) => {
       const { account: inPath } = request.params as Account;
       const { account: inQuery } = request.query as Account;
-      checkPermission(endpoint, signedIn(noteOf(request)), { inPath, inQuery });
+      checkPermission(endpoint, signedIn(request), { inPath, inQuery });
     },
     handler: async (request, reply) => {
-      const result = await carryOut(endpoint, request, noteOf(request), parts());
+      const result = await carryOut(endpoint, request, parts());
       void reply.code(endpoint.response.status);
       return result;
     },
   };
 }
 
-async function carryOut(
-  endpoint: Endpoint,
-  { params, query, body, headers }: FastifyRequest,
-  note: Note,
-  parts: Parts,
-): Promise<object> {
-  const input = readInput(
-    endpoint.input,
-    params as Readonly<Record<string, unknown>>,
-    endpoint.method === 'GET' ? query : (body ?? {}),
-  );
-  note.account = (input['account'] ?? input['id']) as string | undefined;
-  const token = signedIn(note);
+async function carryOut(endpoint: Endpoint, request: FastifyRequest, parts: Parts): Promise<object> {
+  const { params, query, body, headers } = request;
+  const sent = endpoint.method === 'GET' ? query : (body ?? {});
+  const input = readInput(endpoint.input, params as Readonly<Record<string, unknown>>, sent);
+  const account = (input['account'] ?? input['id']) as string | undefined;
+  request.account = account;
+  const token = signedIn(request);
   const idempotencyKey = endpoint.makesSecret
     ? readIdempotencyKey(headers['idempotency-key'], endpoint.operation, input, token.account)
     : undefined;
   const caller: Caller = { actor: `token:${token.name}`, idempotencyKey, token };
   const result = await endpoint.run(parts, input as never, caller);
   if (endpoint.role === 'viewer') return result;
-  return { ...result, in_force: await parts.isServed(note.account ?? '') };
+  return { ...result, in_force: await parts.isServed(account ?? '') };
 }
 
 /** The token of a request. Requests without one have been refused. */
-function signedIn({ token }: Note): OperatorsToken {
+function signedIn({ token }: FastifyRequest): OperatorsToken {
   if (token === undefined) throw new Error('a request without a token');
   return token;
 }
@@ -210,13 +197,13 @@ function problemOf(error: unknown): ApiProblem {
   if (error instanceof AccountsError) return new ApiProblem(error.code, sentence(error.message));
   const { code = '', statusCode = 500 } = error as { code?: string; statusCode?: number };
   if (code === 'FST_ERR_CTP_BODY_TOO_LARGE') {
-    return new ApiProblem('body_too_large', `A body has at most ${bodyLimit} bytes here.`);
+    return new ApiProblem('body_too_large', `A body may have at most ${bodyLimit} bytes.`);
   }
   if (code === 'FST_ERR_CTP_INVALID_MEDIA_TYPE') {
     return new ApiProblem('unsupported_media_type', 'Send the body as application/json.');
   }
   if (statusCode < 500) return new ApiProblem('malformed_body', 'The request or its body cannot be read.');
-  return new ApiProblem('internal_error', 'The log says more, under the id of this request.');
+  return new ApiProblem('internal_error', 'The log has the cause, under the id of this request.');
 }
 
 function sentence(text: string): string {

@@ -1,40 +1,17 @@
 import { z } from 'zod';
 import type { Endpoint } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
-import { problems } from './problems.ts';
+import { problemDocument } from './problems.ts';
 import { views } from './views.ts';
 
 type Json = Readonly<Record<string, unknown>>;
-
-const problemSchema = {
-  type: 'object',
-  description: 'A problem document (RFC 9457).',
-  properties: {
-    type: { type: 'string' },
-    title: { type: 'string' },
-    status: { type: 'integer' },
-    detail: { type: 'string' },
-    code: { type: 'string', enum: Object.keys(problems), description: 'What programs should look at.' },
-    request_id: { type: 'string' },
-    errors: {
-      type: 'array',
-      description: 'What is wrong with which member, with `invalid_request`.',
-      items: {
-        type: 'object',
-        properties: { path: { type: 'string' }, message: { type: 'string' } },
-        required: ['path', 'message'],
-      },
-    },
-  },
-  required: ['type', 'title', 'status', 'detail', 'code', 'request_id'],
-};
 
 const idempotencyKey = {
   name: 'Idempotency-Key',
   in: 'header',
   description:
-    'A repeat of the request under the same key makes nothing new. It returns the same object without its secret ' +
-    'and with `secret_shown: true`.',
+    'A repeated request with the same key creates nothing. Its response has the same object without the secret, ' +
+    'and `secret_shown: true`.',
   schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[\\x21-\\x7E]*$' },
 };
 
@@ -57,7 +34,7 @@ export function openApi(): Json {
     paths,
     components: {
       securitySchemes: { token: { type: 'http', scheme: 'bearer' } },
-      schemas: { ...viewSchemas(), Problem: problemSchema },
+      schemas: viewSchemas(),
       responses: {
         Problem: {
           description: 'The request was refused or failed.',
@@ -110,7 +87,7 @@ function operation({ path, method, operation, summary, input, response, makesSec
 
 function viewSchemas(): Json {
   const registry = z.registry<{ id: string }>();
-  for (const [id, view] of Object.entries(views)) registry.add(view, { id });
+  for (const [id, view] of Object.entries({ ...views, Problem: problemDocument })) registry.add(view, { id });
   const { schemas } = z.toJSONSchema(registry, { io: 'input', uri: referenceTo });
   return Object.fromEntries(
     Object.entries(schemas).map(([id, { $schema: _schema, $id: _id, ...schema }]) => [id, schema]),

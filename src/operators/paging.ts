@@ -12,7 +12,7 @@ export const searchText: Kind<string> = {
 };
 
 /** The start of a page. */
-export const after = textValue(identifier).optional().describe('Begins behind the account with this id.');
+export const after = textValue(identifier).optional().describe('Starts after the account with this id.');
 
 /** The most items of a page. */
 const maxPageSize = 1_000;
@@ -28,4 +28,4 @@ export const pageSize = z
   })
   .prefault('100')
   .meta({ type: 'integer', minimum: 1, maximum: maxPageSize, default: 100 })
-  .describe(`Items on a page, from 1 to ${maxPageSize}.`);
+  .describe(`Items per page, from 1 to ${maxPageSize}.`);

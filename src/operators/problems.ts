@@ -1,3 +1,4 @@
+import { z } from 'zod';
 import type { AccountsErrorCode } from '../accounts/accounts-error.ts';
 
 interface Row {
@@ -47,19 +48,29 @@ const table = {
 export type ProblemCode = keyof typeof table;
 export const problems: Readonly<Record<ProblemCode, Row>> = table;
 
-/** A problem of one member of a request. */
-export interface MemberProblem {
-  /** The path of the member, such as `keys[0].id`; `.` is the whole input. */
-  readonly path: string;
-  readonly message: string;
-}
+/** A problem of one member of a request: its path, such as `keys[0].id`, or `.` for the whole input. */
+const memberProblem = z.object({ path: z.string(), message: z.string() });
+export type MemberProblem = z.output<typeof memberProblem>;
+
+/** The body of a problem (RFC 9457). */
+export const problemDocument = z
+  .object({
+    type: z.string(),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string(),
+    code: z.enum(Object.keys(table) as ProblemCode[]).describe('For programs to distinguish problems.'),
+    request_id: z.string(),
+    errors: z.array(memberProblem).optional().describe('With `invalid_request`: every problem and its member.'),
+  })
+  .describe('A problem document (RFC 9457).');
 
 /** Ends a request with a problem document (RFC 9457). The message is its `detail`. */
 export class ApiProblem extends Error {
   readonly code: ProblemCode;
-  readonly members: readonly MemberProblem[] | undefined;
+  readonly members: MemberProblem[] | undefined;
 
-  constructor(code: ProblemCode, detail: string, members?: readonly MemberProblem[]) {
+  constructor(code: ProblemCode, detail: string, members?: MemberProblem[]) {
     super(detail);
     this.code = code;
     this.members = members;
@@ -79,7 +90,11 @@ export function problemsPageOf(documentation: string | undefined): string {
 }
 
 /** The body of a problem. @param page explains the codes */
-export function problemBody({ code, message, members }: ApiProblem, page: string, requestId: string): object {
+export function problemBody(
+  { code, message, members }: ApiProblem,
+  page: string,
+  requestId: string,
+): z.output<typeof problemDocument> {
   const { status, title } = problems[code];
   return {
     type: `${page}#${code}`,
@@ -88,6 +103,6 @@ export function problemBody({ code, message, members }: ApiProblem, page: string
     detail: message,
     code,
     request_id: requestId,
-    errors: members,
+    ...(members && { errors: members }),
   };
 }

@@ -52,15 +52,14 @@ export class Sessions {
    *
    * @param tokens the tokens of the running configuration
    */
-  find(id: string | undefined, tokens: readonly OperatorsToken[]): OpenSession | undefined {
-    if (id === undefined) return undefined;
+  find(id: string, tokens: readonly OperatorsToken[]): OpenSession | undefined {
     const session = this.#sessions.get(hashOf(id));
     if (session === undefined || session.expiresAt <= this.#clock()) return undefined;
     const token = tokens.find(({ hash }) => hash === session.tokenHash);
     return token && { token, expiresAt: session.expiresAt };
   }
 
-  end(id: string | undefined): void {
-    if (id !== undefined) this.#sessions.delete(hashOf(id));
+  end(id: string): void {
+    this.#sessions.delete(hashOf(id));
   }
 }

@@ -10,11 +10,8 @@ import { ApiProblem } from './problems.ts';
  * Finds the token that a request carries. Its hash is compared with the whole hash of every token, so that the time
  * reveals nothing about a guess.
  */
-export function findToken(
-  authorization: string | undefined,
-  tokens: readonly OperatorsToken[],
-): OperatorsToken | undefined {
-  const sent = bearerToken(authorization ?? '');
+export function findToken(authorization: string, tokens: readonly OperatorsToken[]): OperatorsToken | undefined {
+  const sent = bearerToken(authorization);
   if (sent === undefined) return undefined;
   const given = Buffer.from(hashOf(sent));
   let found: OperatorsToken | undefined;
@@ -36,12 +33,15 @@ export function checkPermission(
 ): void {
   // Roles are in the order of their permissions.
   if (operatorRoles.indexOf(token.role) < operatorRoles.indexOf(role)) {
-    throw new ApiProblem('forbidden', `The role of this token is ${token.role}; this needs the role ${role}.`);
+    throw new ApiProblem(
+      'forbidden',
+      `The role of this token is ${token.role}; this operation needs the role ${role}.`,
+    );
   }
   if (token.account === undefined) return;
   // The account of the query counts only if the endpoint reads the query. Otherwise a token could name its own account
   // and reach another.
   const own = accountToken === 'own' ? (account.inQuery ?? token.account) : undefined;
   if ((account.inPath ?? own) === token.account) return;
-  throw new ApiProblem('forbidden', `This token is for account ${token.account} alone.`);
+  throw new ApiProblem('forbidden', `This token is for account ${token.account} only.`);
 }

@@ -27,14 +27,14 @@ const page = {
   next: z.string().nullable().describe('`after` of the next page; null on the last one.'),
   unreadable: z
     .array(z.string())
-    .describe('What is wrong with accounts of this page that are left out because the database holds odd values.'),
+    .describe('Why accounts are left out of this page: the values in the database are invalid.'),
 };
 
 /** The members of every response to a change. */
 const change = {
   in_force: z
     .boolean()
-    .describe('Whether this sidecar works by the account as it is stored now. The response waits 2 seconds for it.'),
+    .describe('Whether this sidecar has applied the change. The response waits up to 2 seconds for this.'),
 };
 
 /** The responses, by their names in the API's description. */
@@ -52,14 +52,14 @@ export const views = {
       ready: z.boolean(),
       configuration: z.object({
         ...file,
-        needs_restart: z.array(z.string()).describe('Members that have changed and cannot change while it runs.'),
+        needs_restart: z.array(z.string()).describe('Members that have changed but take effect only after a restart.'),
       }),
       accounts_file: z.object(file).nullable().describe('Null if the accounts are in a database.'),
       database: z
         .object({ connected: z.boolean(), keys_cached: z.int() })
         .nullable()
         .describe('Null if the accounts are in a file.'),
-      master_keys: z.int().describe('How many master keys are configured.'),
+      master_keys: z.int().describe('The number of configured master keys.'),
       certificates: z.array(z.object({ certificate: z.string(), expires_at: time })),
       limits: z.object({ connections: limit, in_flight: limit, buffered: limit.describe('Bytes of bodies.') }),
       counts: z
@@ -78,18 +78,18 @@ export const views = {
             time,
             requests: z.int(),
             refusals: z.record(z.string(), z.int()).describe('By code.'),
-            unopened: z.int().describe('Envelopes that did not open, and bodies in place of one.'),
+            unopened: z.int().describe('Envelopes that did not open, and bodies that are not envelopes.'),
           }),
         )
-        .describe('By minute, the oldest first; the last one is not over yet.'),
+        .describe('By minute, oldest first. The last minute is incomplete.'),
     })
-    .describe('How this sidecar is at the moment.'),
+    .describe('The current state of this sidecar.'),
   Configuration: z
     .object({
       members: z.array(
         z.object({
-          member: z.string().describe('Its name, as in `limits.requestBody`.'),
-          value: z.string().nullable().describe('As sidecar.yaml would have it; null if it is not set.'),
+          member: z.string().describe('Its name, such as `limits.requestBody`.'),
+          value: z.string().nullable().describe('As written in sidecar.yaml; null if it is not set.'),
           secret: z.boolean().describe('Whether the value is a secret, which is not shown.'),
           source: z
             .string()
@@ -97,13 +97,13 @@ export const views = {
             .describe(
               'Where the value comes from: `inline`, `file PATH` or `variable NAME`; null if it is the default.',
             ),
-          needs_restart: z.boolean().describe('Whether a change takes a restart.'),
+          needs_restart: z.boolean().describe('Whether a change takes effect only after a restart.'),
         }),
       ),
     })
     .describe('The configuration in force, without secrets.'),
   Diagnosis: z
-    .object({ cause: z.string().nullable().describe('Null: it opens.') })
+    .object({ cause: z.string().nullable().describe('Null if it opens.') })
     .describe('Why an envelope does not open, for the caller that sent the key.'),
   Account: accountView,
   ChangedAccount: accountView.extend(change).describe('The account after a change.'),
@@ -112,11 +112,9 @@ export const views = {
     .describe('A page of accounts, in the order of their ids.'),
   Key: keyView,
   ChangedKey: keyView.extend(change).describe('The API key after a change.'),
-  Keys: z.object({ keys: z.array(keyView) }).describe('All keys of an account, in the order in which they were made.'),
-  DueKeys: z
-    .object({ keys: z.array(keyView), ...page })
-    .describe('Keys with warnings, in the order of the ids of their accounts.'),
-  IssuedKey: issuedKeyView.extend(change).describe('A key that was just made.'),
+  Keys: z.object({ keys: z.array(keyView) }).describe('All keys of an account, oldest first.'),
+  DueKeys: z.object({ keys: z.array(keyView), ...page }).describe('Keys with warnings, in the order of account ids.'),
+  IssuedKey: issuedKeyView.extend(change).describe('A new API key.'),
   Encryption: encryptionView,
   ShownEncryption: shownEncryptionView
     .extend({
@@ -127,11 +125,13 @@ export const views = {
             'account does not encrypt.',
         ),
     })
-    .describe('How an account encrypts in one environment, and whether it sends envelopes in spite of it. No secret.'),
+    .describe(
+      'How an account encrypts in one environment, and whether it sends envelopes although it does not encrypt. No secret.',
+    ),
   ChangedEncryption: encryptionView.extend(change).describe('How an account encrypts after a change.'),
   Graces: z.object({ graces: z.array(encryptionView), ...page }).describe('Encryption with a running grace.'),
-  EnabledEncryption: enabledView.extend(change).describe('Credentials that were just made.'),
-  Events: z.object({ events: z.array(auditEventView), ...page }).describe('Changes, the oldest first.'),
+  EnabledEncryption: enabledView.extend(change).describe('New credentials.'),
+  Events: z.object({ events: z.array(auditEventView), ...page }).describe('Changes, oldest first.'),
   Activity: z
     .object({
       refusals: z.array(
@@ -141,7 +141,7 @@ export const views = {
           account: z.string(),
           environment: z.enum(environmentNames),
           key: z.string().describe('The id of the API key.'),
-          route: z.string().describe('As the configuration has it, or `unlisted`.'),
+          route: z.string().describe('As configured, or `unlisted`.'),
           code: z.enum(Object.keys(refusals) as RefusalCode[]).describe('As in docs/errors.md.'),
           reason: z.string().nullable().describe('Why an envelope did not open.'),
         }),
@@ -155,10 +155,10 @@ export const views = {
             last_used_at: time,
           }),
         )
-        .describe('API keys whose requests were let in by a grace only, the latest use first.'),
+        .describe('API keys whose requests were accepted only because of a grace, latest use first.'),
     })
     .describe(
-      'Refusals since the start, newest first: 50 of each account and 1,000 in all at most. API keys that need a grace: 1,000 at most.',
+      'Refusals since the start, newest first: at most 50 of each account and 1,000 in all. API keys that need a grace: at most 1,000.',
     ),
   Failures: z
     .object({
@@ -169,7 +169,7 @@ export const views = {
           requests: z.int(),
           refusals: z.int(),
           opened: z.int().describe('Envelopes that opened.'),
-          unopened: z.int().describe('Envelopes that did not open, and bodies in place of one.'),
+          unopened: z.int().describe('Envelopes that did not open, and bodies that are not envelopes.'),
         }),
       ),
     })

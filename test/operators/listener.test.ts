@@ -105,7 +105,7 @@ describe('a token', () => {
     expect(findToken(`Bearer ${token}`, [dashboard, ...others])).toBe(dashboard);
     expect(findToken(`Bearer ${token}`, [...others, dashboard])).toBe(dashboard);
     expect(findToken('Bearer ', [...others, dashboard])).toBeUndefined();
-    expect(findToken(undefined, [{ ...dashboard, hash: hashOf('') }])).toBeUndefined();
+    expect(findToken('', [{ ...dashboard, hash: hashOf('') }])).toBeUndefined();
   });
 });
 
@@ -147,7 +147,7 @@ test('an internal error is logged and not in the response', async () => {
     (line) => void log.push(line),
   );
   const response = await ask(`http://127.0.0.1:${port}/api/v1`, 'GET /accounts/acme');
-  expect(expectProblem(response, 500, 'internal_error')).toBe('The log says more, under the id of this request.');
+  expect(expectProblem(response, 500, 'internal_error')).toBe('The log has the cause, under the id of this request.');
   expect(JSON.stringify(response.body)).not.toMatch(/secret|TypeError|undefined|\.ts/);
   expect(log.join('')).toContain(String(response.body['request_id']));
 });

@@ -236,7 +236,7 @@ async function deviations(api: TestApi, credentialsOf: (name: string) => Sent): 
     const { status, text } = await send(api, method, target, credentialsOf(token.name), body);
     if (status !== 403 || !text.includes('"code":"forbidden"')) found.push(`${title}: ${status} ${text}`);
     // Whether there is such an account is not told.
-    const told = text.replaceAll(`for account ${token.account ?? ''} alone`, '');
+    const told = text.replaceAll(`for account ${token.account ?? ''} only`, '');
     if (/acme|globex|none/.test(told)) found.push(`${title} tells ${text}`);
   }
   if ((await stateOf(api)) !== before) found.push('what was refused has changed something');

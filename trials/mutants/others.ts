@@ -23,7 +23,7 @@ export const otherMutants: readonly Mutant[] = [
     ['test/operators/listener.test.ts'],
     [
       [
-        "return new ApiProblem('internal_error', 'The log says more, under the id of this request.');",
+        "return new ApiProblem('internal_error', 'The log has the cause, under the id of this request.');",
         "return new ApiProblem('internal_error', String(error));",
         "an internal message does not leave with the operators' 500",
       ],

@@ -7,7 +7,7 @@ import { pageSize } from '../paging.ts';
 
 const place: Kind<TrailPosition> = {
   name: 'place',
-  expected: '`next` of the page before',
+  expected: '`next` of the previous page',
   pattern: /^[0-9]{1,15}~[0-9]{1,9}$/,
   read: (text) => {
     const [at, skip] = text.split('~').map(Number);
@@ -20,13 +20,13 @@ export const auditEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/audit',
     operation: 'list_events',
-    summary: 'List who changed what and when, page by page, the oldest event first',
+    summary: 'List who changed what and when, page by page, oldest first',
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({
       account: account.optional(),
-      since: textValue(instant).optional().describe('From then on.'),
-      after: textValue(place).optional().describe('`next` of the page before.'),
+      since: textValue(instant).optional().describe('Only events from this time on.'),
+      after: textValue(place).optional().describe('`next` of the previous page.'),
       limit: pageSize,
     }),
     response: { status: 200, view: 'Events' },

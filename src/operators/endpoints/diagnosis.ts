@@ -14,8 +14,8 @@ export const diagnosisEndpoints: readonly Endpoint[] = [
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({
-      key: text.describe('As the merchant was given it.'),
-      iv: text.describe('As the merchant was given it.'),
+      key: text.describe('As the merchant received it.'),
+      iv: text.describe('As the merchant received it.'),
       data: text.describe('The ciphertext, in hex or base64.'),
     }),
     response: { status: 200, view: 'Diagnosis' },

@@ -11,7 +11,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/graces',
     operation: 'list_graces',
-    summary: 'List where a grace is running, with when it was last used',
+    summary: 'List the running graces, with their last uses',
     role: 'viewer',
     accountToken: 'own',
     input: z.strictObject({ after, limit: pageSize }),
@@ -38,7 +38,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/enable',
     operation: 'enable_encryption',
-    summary: 'Make a key and an IV and show them, once; others stop at once',
+    summary: 'Create a key and an IV and show them once; without a grace, earlier ones stop at once',
     role: 'operator',
     input: z.strictObject({
       account,
@@ -58,7 +58,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/disable',
     operation: 'disable_encryption',
-    summary: 'End encryption: plaintext in both directions; the key and the IV are forgotten',
+    summary: 'Disable encryption: plaintext in both directions; the key and the IV are deleted',
     role: 'operator',
     input: z.strictObject({
       account,
@@ -75,7 +75,7 @@ export const encryptionEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/encryption/{environment}/grace',
     operation: 'change_grace',
-    summary: 'Put the end of a running grace to another time',
+    summary: 'Change the end of a running grace',
     role: 'operator',
     input: z.strictObject({
       account,

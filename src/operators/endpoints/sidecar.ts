@@ -4,7 +4,7 @@ import { configurationOf } from '../configuration.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { overviewOf } from '../overview.ts';
 
-/** This sidecar: the token that it knows, its configuration, and its own traffic, without that of other sidecars. */
+/** The session, the configuration and the traffic of this sidecar. Other sidecars are not included. */
 export const sidecarEndpoints: readonly Endpoint[] = [
   endpoint({
     method: 'GET',
@@ -21,7 +21,7 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/configuration',
     operation: 'show_configuration',
-    summary: 'Show the configuration in force, without secrets, and what needs a restart',
+    summary: 'Show the configuration in force, without secrets, and which members need a restart',
     role: 'viewer',
     input: z.strictObject({}),
     response: { status: 200, view: 'Configuration' },
@@ -31,7 +31,7 @@ export const sidecarEndpoints: readonly Endpoint[] = [
     method: 'GET',
     path: '/overview',
     operation: 'show_overview',
-    summary: 'Show how this sidecar is: what is in force, limits, what is due, the last hour by minute',
+    summary: 'Show the state of this sidecar: files in force, limits, due rotations, the last hour by minute',
     role: 'viewer',
     input: z.strictObject({}),
     response: { status: 200, view: 'Overview' },
