@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 
 /** `path`, or `path` (`name that the file contains`). */
-const reference = /`((?:src|test|docs|scripts)\/[^`\s]*)`(?:\s+\(`([^`]+)`\))?/g;
+const reference = /`((?:src|test|trials|docs|scripts)\/[^`\s]*)`(?:\s+\(`([^`]+)`\))?/g;
 
 function referencesIn(markdown: string): (readonly [path: string, name: string | undefined])[] {
   return [...markdown.matchAll(reference)].map(([, path = '', name]) => [path, name] as const);
@@ -10,7 +10,7 @@ function referencesIn(markdown: string): (readonly [path: string, name: string |
 
 test.each([
   ['docs/recipes.md', 40],
-  ['CONTRIBUTING.md', 15],
+  ['CONTRIBUTING.md', 30],
 ])('every file that %s names exists and contains the name in brackets', (page, least) => {
   const references = referencesIn(readFileSync(page, 'utf8'));
   expect(references.length).toBeGreaterThan(least);
@@ -31,6 +31,23 @@ test('there is a recipe for each common addition', () => {
     'A limit',
     'A metric',
   ]);
+});
+
+test('CONTRIBUTING.md says what to touch first for each recipe, with files that the recipe names', () => {
+  const [, additions = ''] = readFileSync('CONTRIBUTING.md', 'utf8').split(
+    '\nWhat must I touch first to add something?',
+  );
+  const lines = [...additions.matchAll(/^- (an? [^:]*): (.*)$/gm)];
+  const recipes = readFileSync('docs/recipes.md', 'utf8').split(/^## /m).slice(1);
+  expect(lines).toHaveLength(recipes.length);
+  for (const [, addition = '', files = ''] of lines) {
+    const recipe = recipes.find((each) => each.toLowerCase().startsWith(addition.toLowerCase())) ?? '';
+    const named = new Set(referencesIn(recipe).map(([path]) => path));
+    expect({ addition, missing: referencesIn(files).filter(([path]) => !named.has(path)) }).toEqual({
+      addition,
+      missing: [],
+    });
+  }
 });
 
 test('a missing file and a missing name are detected', () => {
