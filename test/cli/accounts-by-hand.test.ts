@@ -9,10 +9,10 @@ import { startServe, type Serving } from '../support/command.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { jumpingClock } from '../support/jumping-clock.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { masterKey, newDatabase, newFile, type NewStore } from '../support/stores.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const run = promisify(execFile);
-const masterKey = Buffer.alloc(32, 7).toString('base64');
 const patience = { timeout: 20_000, interval: 20 };
 const wanted = { environment: 'test', kind: 'secret' };
 
@@ -111,10 +111,10 @@ describe('an accounts file that is edited by hand while the API changes it', () 
   });
 });
 
-/** A grace, and a sidecar whose clock is put forward beyond its end, and back. */
-function describeClock(name: string, accounts: () => Promise<object>): void {
-  test(`a clock that is put back before the end of a grace opens it again, until it is ended, ${name}`, async () => {
-    const setup = await start(await folderOf(await accounts()), jumpingClock(2, -2));
+/** Replaces credentials with a grace, and moves the clock of the sidecar beyond the end of the grace and back. */
+function testMovedClock(newStore: NewStore): void {
+  test('a grace is in force again if the clock is set back before its end, until it is ended', async () => {
+    const setup = await start(await folderOf(await newStore()), jumpingClock(2, -2));
     const { folder, sidecar, api } = setup;
     await api('POST /accounts', { id: 'acme', name: 'Acme' });
     const { key } = (await api('POST /accounts/acme/keys', wanted)).body;
@@ -143,11 +143,11 @@ function describeClock(name: string, accounts: () => Promise<object>): void {
   });
 }
 
-describeClock('on a file', async () => ({ file: 'accounts.yaml', masterKey }));
+testMovedClock(newFile);
 
 describeWithPostgres('accounts in PostgreSQL', () => {
   const postgres = usePostgres();
-  describeClock('on a database', async () => ({ postgres: { url: await postgres.createDatabase(), masterKey } }));
+  testMovedClock(newDatabase(postgres));
 
   test('that are changed with SQL while the API changes them keep both changes', async () => {
     const url = await postgres.createDatabase();

@@ -1,13 +1,13 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { expect, test, vi } from 'vitest';
 import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
-import { runCommand } from '../support/cli.ts';
 import { envelopeOf, opened, send, type Response } from '../support/client.ts';
 import { startServe, type Serving } from '../support/command.ts';
+import { commandsOn } from '../support/command-line.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** Two sidecars side by side on one accounts' file, and the commands on it. */
+/** Two sidecars side by side on one accounts file, and the commands on it. */
 async function start(prepare: (folder: Folder) => void = () => {}) {
   const upstream = await startUpstream();
   const folder = new Folder({
@@ -16,13 +16,8 @@ async function start(prepare: (folder: Folder) => void = () => {}) {
   });
   prepare(folder);
   const config = folder.file('sidecar.yaml');
-  const run = async <T>(line: string): Promise<T> => {
-    const { code, stdout, stderr } = await runCommand([...line.split(' '), '--json', '--config', config]);
-    if (code !== 0) throw new Error(stderr);
-    return JSON.parse(stdout) as T;
-  };
   const sidecars = [await startServe(config), await startServe(config)] as const;
-  return { folder, run, sidecars };
+  return { folder, run: commandsOn(config).json, sidecars };
 }
 
 const line = 'POST /api/s2s/charge';

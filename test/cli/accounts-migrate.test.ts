@@ -5,6 +5,7 @@ import { send } from '../support/client.ts';
 import { startCommand, startServe, type Command } from '../support/command.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { startUpstream } from '../support/upstream.ts';
+import { masterKey } from '../support/stores.ts';
 
 describeWithPostgres('accounts migrate', () => {
   const postgres = usePostgres();
@@ -26,9 +27,7 @@ describeWithPostgres('accounts migrate', () => {
     return join(filesIn({ 'sidecar.yaml': JSON.stringify(config), 'accounts.yaml': 'accounts: []' }), 'sidecar.yaml');
   }
 
-  function inDatabase(url: string): object {
-    return { postgres: { url, masterKey: Buffer.alloc(32, 7).toString('base64') } };
-  }
+  const inDatabase = (url: string): object => ({ postgres: { url, masterKey } });
 
   async function run(config: string, ...args: readonly string[]): Promise<Command & { readonly code: number | null }> {
     const command = startCommand([...args, '--config', config]);

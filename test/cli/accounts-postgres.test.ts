@@ -1,11 +1,10 @@
 import { expect, test } from 'vitest';
 import type { EnabledView, EncryptionView, IssuedKeyView, KeyView } from '../../src/accounts/views.ts';
 import { runCommand, type Ended } from '../support/cli.ts';
+import { commandsOn } from '../support/command-line.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
-
-const masterKey = Buffer.alloc(32, 1).toString('base64');
-const otherMasterKey = Buffer.alloc(32, 2).toString('base64');
+import { masterKey, otherMasterKey } from '../support/stores.ts';
 
 describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   const postgres = usePostgres();
@@ -21,16 +20,9 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
       }),
       'master-key': masterKey,
     });
-    const on =
-      (config: string) =>
-      (...args: readonly string[]): Promise<Ended> =>
-        runCommand([...args, '--config', folder.file(config)]);
-    const json = async <T>(line: string): Promise<T> => {
-      const { code, stdout, stderr } = await on('database.yaml')(...line.split(' '), '--json');
-      if (code !== 0) throw new Error(stderr);
-      return JSON.parse(stdout) as T;
-    };
-    return { url, folder, file: on('file.yaml'), database: on('database.yaml'), json };
+    const file = commandsOn(folder.file('file.yaml')).run;
+    const { run: database, json } = commandsOn(folder.file('database.yaml'));
+    return { url, folder, file, database, json };
   }
 
   test('manage keys and encryption, and show when keys and graces were last used', async () => {
@@ -39,16 +31,14 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     const { key, id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
     expect(key).toMatch(/^sk_test_/);
     expect(await json<KeyView[]>('keys list acme')).toMatchObject([{ id, state: 'valid', last_used_at: null }]);
-    expect((await database('keys', 'list', 'acme')).stdout).toContain('LAST USED');
+    expect((await database('keys list acme')).stdout).toContain('LAST USED');
     await json('encryption enable acme --environment test');
     await json('encryption enable acme --environment test --replace --grace 1h');
     expect((await json<EncryptionView>('encryption show acme --environment test')).previous?.last_used_at).toBeNull();
-    expect((await database('encryption', 'show', 'acme', '--environment', 'test')).stdout).toContain(
-      'last used     never\n',
-    );
+    expect((await database('encryption show acme --environment test')).stdout).toContain('last used     never\n');
     await json(`keys revoke acme ${id}`);
-    expect((await database('keys', 'revoke', 'acme', id)).stderr).toContain('(key_revoked)');
-    for (const line of (await database('keys', 'list', 'acme')).stdout.split('\n')) {
+    expect((await database('keys revoke acme', id)).stderr).toContain('(key_revoked)');
+    for (const line of (await database('keys list acme')).stdout.split('\n')) {
       expect(line.length).toBeLessThanOrEqual(80);
     }
   });
@@ -65,19 +55,18 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
       },
       { id: 'globex', name: 'Globex' },
     ]);
-    const copy = async (): Promise<string> =>
-      (await file('accounts', 'copy', '--to', folder.file('database.yaml'))).stdout;
+    const copy = async (): Promise<string> => (await file('accounts copy --to', folder.file('database.yaml'))).stdout;
     expect(await copy()).toBe('2 added, 0 already present, 0 refused.\n');
     expect(await copy()).toBe('0 added, 2 already present, 0 refused.\n');
     expect(await postgres.psql(url, 'SELECT * FROM envelope_sidecar.encryption')).not.toContain(aes);
-    await database('accounts', 'deactivate', 'acme');
-    const refused = await file('accounts', 'copy', '--to', folder.file('database.yaml'));
+    await database('accounts deactivate acme');
+    const refused = await file('accounts copy --to', folder.file('database.yaml'));
     expect(refused.stderr).toContain('acme  account acme already exists and differs\n');
     const back = await storeAndCommands();
-    expect((await database('accounts', 'copy', '--to', back.folder.file('file.yaml'))).stdout).toBe(
+    expect((await database('accounts copy --to', back.folder.file('file.yaml'))).stdout).toBe(
       '2 added, 0 already present, 0 refused.\n',
     );
-    expect((await back.file('accounts', 'export')).stdout).toContain(aes);
+    expect((await back.file('accounts export')).stdout).toContain(aes);
   });
 
   test('import thousands of accounts, and name the invalid one', async () => {
@@ -91,13 +80,13 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     lines[3_000] = JSON.stringify({ ...line(3_000), keys: (line(7) as { keys: object[] }).keys });
     folder.write({ 'lines.ndjson': lines.join('\n') });
     const file = folder.file('lines.ndjson');
-    const { stdout, stderr } = await database('accounts', 'import', file);
+    const { stdout, stderr } = await database('accounts import', file);
     expect(stdout).toBe('4999 added, 0 already present, 1 refused.\n');
     expect(stderr).toContain(`${file}:3001  `);
     lines[3_000] = JSON.stringify(line(3_000));
     folder.write({ 'lines.ndjson': lines.join('\n') });
-    expect((await database('accounts', 'import', file)).stdout).toBe('1 added, 4999 already present, 0 refused.\n');
-    expect((await database('accounts', 'export')).stdout.split('\n')).toHaveLength(5_001);
+    expect((await database('accounts import', file)).stdout).toBe('1 added, 4999 already present, 0 refused.\n');
+    expect((await database('accounts export')).stdout.split('\n')).toHaveLength(5_001);
   });
 
   test('wrap the database with another master key', async () => {
@@ -105,7 +94,7 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
     await json('accounts add acme --name Acme');
     await json<EnabledView>('encryption enable acme --environment live');
     folder.write({ 'new-key': otherMasterKey });
-    const rekey = (): Promise<Ended> => database('accounts', 'rekey', '--new-master-key-file', folder.file('new-key'));
+    const rekey = (): Promise<Ended> => database('accounts rekey --new-master-key-file', folder.file('new-key'));
     const early = await rekey();
     expect(early).toMatchObject({ code: 78, stderr: expect.stringContaining('(master_key_not_configured)') as string });
     folder.write({ 'master-key': `${otherMasterKey}\n${masterKey}` });
@@ -127,13 +116,13 @@ describeWithPostgres('the commands on accounts in PostgreSQL', () => {
       [`accounts copy --to ${other.folder.file('database.yaml')}`, false],
       ['accounts show globex', false],
     ] as const) {
-      const { code, stdout, stderr } = await database(...line.split(' '));
+      const { code, stdout, stderr } = await database(line);
       expect(code).toBe(78);
       expect(stderr).toMatch(/account globex: the created_at of key key_\w+ cannot be used \(store_invalid\)\n/);
       expect(['acme', 'initech'].map((id) => stdout.includes(id))).toEqual([isListed, isListed]);
       expect(stdout).not.toContain('globex');
     }
-    expect((await other.database('accounts', 'list')).stdout).toMatch(/^acme .*\ninitech /m);
+    expect((await other.database('accounts list')).stdout).toMatch(/^acme .*\ninitech /m);
   });
 
   test('report a database that does not respond', async () => {

@@ -5,8 +5,8 @@ import { startCommand, startServe, type Serving } from '../support/command.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { startUpstream } from '../support/upstream.ts';
+import { masterKey } from '../support/stores.ts';
 
-const masterKey = Buffer.alloc(32, 7).toString('base64');
 const patience = { timeout: 20_000, interval: 20 };
 
 /** Two processes on one store. Operators use the first one unless a test says otherwise; merchants use both. */

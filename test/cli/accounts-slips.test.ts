@@ -1,13 +1,13 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { hashOf } from '../../src/accounts/api-key.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
 import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
-import { runCommand, type Ended } from '../support/cli.ts';
+import type { Ended } from '../support/cli.ts';
 import { startCommand, type Command } from '../support/command.ts';
+import { commandsOn } from '../support/command-line.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
-import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { describeOnEachStore, masterKey } from '../support/stores.ts';
 
-const masterKey = Buffer.alloc(32, 7).toString('base64');
 const vault = new Vault(parseMasterKeys(masterKey) ?? []);
 
 /** An account as `accounts export` writes it. */
@@ -17,24 +17,21 @@ interface Exported {
   readonly encryption?: { readonly test?: { readonly enabled: boolean; readonly key?: string } };
 }
 
-/** What operators do to one store at the same time, each in a process of its own. */
-function describeSlips(name: string, accounts: () => Promise<object>): void {
+// Each command runs in a process of its own.
+describeOnEachStore('two operators', (newStore) => {
   async function storeWithAcme() {
     const folder = new Folder({
       'accounts.yaml': 'accounts: []\n',
-      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await accounts() }),
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await newStore() }),
     });
-    const args = (line: string): readonly string[] => [...line.split(' '), '--config', folder.file('sidecar.yaml')];
-    /** In this process: it only prepares and checks. */
-    const run = (line: string): Promise<Ended> => runCommand(args(line));
+    const config = folder.file('sidecar.yaml');
+    const { run, json } = commandsOn(config);
     const ended = async (command: Command): Promise<Ended> => {
       const { code } = await command.ended();
       return { code: code ?? -1, stdout: command.stdout, stderr: command.stderr };
     };
-    const json = async <T>(line: string): Promise<T> => JSON.parse((await run(`${line} --json`)).stdout) as T;
-    /** Runs both, begun at the same time. */
-    const atOnce = (one: string, other: string) =>
-      Promise.all([startCommand(args(one)), startCommand(args(other))].map(ended));
+    const start = (line: string): Command => startCommand([...line.split(' '), '--config', config]);
+    const atOnce = (one: string, other: string) => Promise.all([start(one), start(other)].map(ended));
     const exported = async (id: string): Promise<Exported | undefined> => {
       const lines = (await run('accounts export')).stdout.split('\n').slice(0, -1);
       return lines.map((line) => JSON.parse(line) as Exported).find((account) => account.id === id);
@@ -43,61 +40,52 @@ function describeSlips(name: string, accounts: () => Promise<object>): void {
     return { folder, run, json, atOnce, exported };
   }
 
-  describe(`two operators ${name}`, () => {
-    test('who rotate the same key create one new key, which works and does not expire', async () => {
-      const { json, atOnce, exported, run } = await storeWithAcme();
-      const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
-      const [one, other] = await atOnce(`keys rotate acme ${id} --json`, `keys rotate acme ${id} --overlap 1d --json`);
-      expect(new Set([one?.code, other?.code])).toEqual(new Set([0, 1]));
-      const [rotated, refused] = one?.code === 0 ? [one, other] : [other, one];
-      expect(refused?.stdout).toBe('');
-      expect(refused?.stderr).toMatch(/was already rotated: its successor is key_\w+ \(key_rotated\)\n$/);
-      const { key = '', id: successor } = JSON.parse(rotated?.stdout ?? '') as IssuedKeyView;
-      const stored = await exported('acme');
-      expect(stored?.keys).toMatchObject([{ id }, { id: successor, sha256: hashOf(key) }]);
-      expect(stored?.keys[1]).not.toHaveProperty('expiresAt');
-      expect((await run(`keys rotate acme ${successor}`)).code).toBe(0);
-    });
-
-    test('one enabling and one disabling encryption, leave the state of the later change', async () => {
-      const { json, atOnce, exported } = await storeWithAcme();
-      await json('encryption enable acme --environment test');
-      const [enabling, disabling] = await atOnce(
-        'encryption enable acme --environment test --replace --json',
-        'encryption disable acme --environment test',
-      );
-      expect([enabling?.code, disabling?.code]).toEqual([0, 0]);
-      const { key } = JSON.parse(enabling?.stdout ?? '') as EnabledView;
-      const { enabled, key: wrapped = '' } = (await exported('acme'))?.encryption?.test ?? {};
-      const changes = await json<{ readonly action: string }[]>('audit list');
-      expect(changes.at(-1)?.action).toBe(enabled === true ? 'encryption_enabled' : 'encryption_disabled');
-      const place = { account: 'acme', environment: 'test', member: 'key' } as const;
-      if (enabled === true) expect(vault.unwrap(wrapped, place)).toBe(key);
-      else expect(wrapped).toBe('');
-    });
-
-    test('one importing and one issuing a key, lose neither change', async () => {
-      const { folder, atOnce, exported } = await storeWithAcme();
-      const lines = ['acme', ...Array.from({ length: 300 }, (_, i) => `a${i}`)].map((id) =>
-        JSON.stringify({ id, name: id === 'acme' ? 'Acme' : 'A' }),
-      );
-      folder.write({ 'lines.ndjson': lines.join('\n') });
-      const [imported, issued] = await atOnce(
-        `accounts import ${folder.file('lines.ndjson')}`,
-        'keys issue acme --environment test --kind secret --json',
-      );
-      // The account exists already: as it is in the file, or with one key more.
-      expect(imported?.stdout).toMatch(/^300 added, (?:1 already present, 0|0 already present, 1) refused\.\n$/);
-      const { key = '' } = JSON.parse(issued?.stdout ?? '') as IssuedKeyView;
-      expect((await exported('acme'))?.keys).toMatchObject([{ sha256: hashOf(key) }]);
-      expect(await exported('a299')).toMatchObject({ id: 'a299' });
-    });
+  test('who rotate the same key create one new key, which works and does not expire', async () => {
+    const { json, atOnce, exported, run } = await storeWithAcme();
+    const { id } = await json<IssuedKeyView>('keys issue acme --environment test --kind secret');
+    const [one, other] = await atOnce(`keys rotate acme ${id} --json`, `keys rotate acme ${id} --overlap 1d --json`);
+    expect(new Set([one?.code, other?.code])).toEqual(new Set([0, 1]));
+    const [rotated, refused] = one?.code === 0 ? [one, other] : [other, one];
+    expect(refused?.stdout).toBe('');
+    expect(refused?.stderr).toMatch(/was already rotated: its successor is key_\w+ \(key_rotated\)\n$/);
+    const { key = '', id: successor } = JSON.parse(rotated?.stdout ?? '') as IssuedKeyView;
+    const stored = await exported('acme');
+    expect(stored?.keys).toMatchObject([{ id }, { id: successor, sha256: hashOf(key) }]);
+    expect(stored?.keys[1]).not.toHaveProperty('expiresAt');
+    expect((await run(`keys rotate acme ${successor}`)).code).toBe(0);
   });
-}
 
-describeSlips('on a file', async () => ({ file: 'accounts.yaml', masterKey }));
+  test('one enabling and one disabling encryption, leave the state of the later change', async () => {
+    const { json, atOnce, exported } = await storeWithAcme();
+    await json('encryption enable acme --environment test');
+    const [enabling, disabling] = await atOnce(
+      'encryption enable acme --environment test --replace --json',
+      'encryption disable acme --environment test',
+    );
+    expect([enabling?.code, disabling?.code]).toEqual([0, 0]);
+    const { key } = JSON.parse(enabling?.stdout ?? '') as EnabledView;
+    const { enabled, key: wrapped = '' } = (await exported('acme'))?.encryption?.test ?? {};
+    const changes = await json<{ readonly action: string }[]>('audit list');
+    expect(changes.at(-1)?.action).toBe(enabled === true ? 'encryption_enabled' : 'encryption_disabled');
+    const place = { account: 'acme', environment: 'test', member: 'key' } as const;
+    if (enabled === true) expect(vault.unwrap(wrapped, place)).toBe(key);
+    else expect(wrapped).toBe('');
+  });
 
-describeWithPostgres('accounts in PostgreSQL', () => {
-  const postgres = usePostgres();
-  describeSlips('on a database', async () => ({ postgres: { url: await postgres.createDatabase(), masterKey } }));
+  test('one importing and one issuing a key, lose neither change', async () => {
+    const { folder, atOnce, exported } = await storeWithAcme();
+    const lines = ['acme', ...Array.from({ length: 300 }, (_, i) => `a${i}`)].map((id) =>
+      JSON.stringify({ id, name: id === 'acme' ? 'Acme' : 'A' }),
+    );
+    folder.write({ 'lines.ndjson': lines.join('\n') });
+    const [imported, issued] = await atOnce(
+      `accounts import ${folder.file('lines.ndjson')}`,
+      'keys issue acme --environment test --kind secret --json',
+    );
+    // The account exists already: as it is in the file, or with one key more.
+    expect(imported?.stdout).toMatch(/^300 added, (?:1 already present, 0|0 already present, 1) refused\.\n$/);
+    const { key = '' } = JSON.parse(issued?.stdout ?? '') as IssuedKeyView;
+    expect((await exported('acme'))?.keys).toMatchObject([{ sha256: hashOf(key) }]);
+    expect(await exported('a299')).toMatchObject({ id: 'a299' });
+  });
 });

@@ -3,13 +3,12 @@ import { describe, expect, test } from 'vitest';
 import { hashOf } from '../../src/accounts/api-key.ts';
 import { runCommand, type CommandSetup, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
+import { masterKey, otherMasterKey } from '../support/stores.ts';
 
 const createdAt = '2026-11-01';
 const key = 'sk_test_0123456789abcdef';
 const aes = 'k'.repeat(32);
 const iv = 'i'.repeat(16);
-const masterKey = Buffer.alloc(32, 1).toString('base64');
-const otherMasterKey = Buffer.alloc(32, 2).toString('hex');
 
 /** A store without accounts, in a file with or without a master key. */
 class TransferFolder {

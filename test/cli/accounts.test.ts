@@ -7,6 +7,7 @@ import type { AccountView, IssuedKeyView, KeyView } from '../../src/accounts/vie
 import { runCommand } from '../support/cli.ts';
 import { commandLine, lines, withAcme } from '../support/command-line.ts';
 import { sidecarFile } from '../support/folder.ts';
+import { masterKey } from '../support/stores.ts';
 
 describe('accounts', () => {
   test('that do not exist yet are reported as none', async () => {
@@ -199,7 +200,6 @@ last used     not recorded by the file store: see "credentials" in the log
   });
 
   test('is enabled with credentials that are wrapped by the master key', async () => {
-    const masterKey = Buffer.alloc(32, 7).toString('base64');
     const { run, json, file, folder } = commandLine('accounts: [{ id: acme, name: Acme }]\n', {
       env: { SIDECAR_MASTER_KEY: masterKey },
     });

@@ -1,87 +1,72 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { AuditEventView } from '../../src/accounts/views.ts';
-import { runCommand, type Ended } from '../support/cli.ts';
+import { commandsOn } from '../support/command-line.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
-import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { describeOnEachStore } from '../support/stores.ts';
 
 const start = Date.parse('2026-11-21T10:00:00Z');
 const day = 86_400_000;
 
-/** `audit list` on a configuration, whatever its store. */
-function describeAudit(name: string, accounts: (folder: Folder) => Promise<object>): void {
+describeOnEachStore('audit list', (newStore) => {
   async function commands(env: Readonly<Record<string, string>> = {}) {
-    const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
-    folder.write({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await accounts(folder) }) });
+    const folder = new Folder({
+      'accounts.yaml': 'accounts: []\n',
+      'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await newStore() }),
+    });
     let now = start;
-    const run = (line: string): Promise<Ended> =>
-      runCommand([...line.split(' '), '--config', folder.file('sidecar.yaml')], { clock: () => now, env });
-    const list = async (filter = ''): Promise<AuditEventView[]> => {
-      const { code, stdout, stderr } = await run(`audit list --json${filter}`);
-      if (code !== 0) throw new Error(stderr);
-      return JSON.parse(stdout) as AuditEventView[];
-    };
+    const { run, json } = commandsOn(folder.file('sidecar.yaml'), { clock: () => now, env });
+    const list = (filter = '') => json<AuditEventView[]>(`audit list${filter}`);
     return { run, list, later: () => void (now += day) };
   }
 
-  describe(`audit list ${name}`, () => {
-    test('shows the actor, action and time of changes, of one account and since a time', async () => {
-      const { run, list, later } = await commands();
-      expect((await run('audit list')).stdout).toBe('No changes.\n');
-      expect(await list()).toEqual([]);
-      await run('accounts add acme --name Acme --actor ana');
-      later();
-      await run('accounts add globex --name Globex --actor ben');
-      await run('accounts deactivate acme --actor ben');
-      // Refused: nothing was changed.
-      await run('accounts add acme --name Acme --actor eve');
-      const [added, other, off] = [
-        {
-          at: '2026-11-21T10:00:00Z',
-          actor: 'user:ana',
-          action: 'account_added',
-          account: 'acme',
-          details: { name: 'Acme' },
-        },
-        {
-          at: '2026-11-22T10:00:00Z',
-          actor: 'user:ben',
-          action: 'account_added',
-          account: 'globex',
-          details: { name: 'Globex' },
-        },
-        { at: '2026-11-22T10:00:00Z', actor: 'user:ben', action: 'account_deactivated', account: 'acme', details: {} },
-      ];
-      expect(await list()).toEqual([added, other, off]);
-      expect(await list(' --account acme')).toEqual([added, off]);
-      expect(await list(' --since 2026-11-22')).toEqual([other, off]);
-      expect(await list(' --since 2026-11-22T10:00:01Z')).toEqual([]);
-      expect((await run('audit list --account globex')).stdout.split('\n')).toEqual([
-        expect.stringMatching(/^TIME +ACTOR +ACTION +ACCOUNT +DETAILS$/),
-        expect.stringMatching(/^2026-11-22T10:00:00Z +user:ben +account_added +globex +name=/),
-        '',
-      ]);
-      expect((await run('audit list --since 2026-02-30')).code).toBe(2);
-    });
+  test('shows the actor, action and time of changes, of one account and since a time', async () => {
+    const { run, list, later } = await commands();
+    expect((await run('audit list')).stdout).toBe('No changes.\n');
+    expect(await list()).toEqual([]);
+    await run('accounts add acme --name Acme --actor ana');
+    later();
+    await run('accounts add globex --name Globex --actor ben');
+    await run('accounts deactivate acme --actor ben');
+    // Refused: nothing was changed.
+    await run('accounts add acme --name Acme --actor eve');
+    const [added, other, off] = [
+      {
+        at: '2026-11-21T10:00:00Z',
+        actor: 'user:ana',
+        action: 'account_added',
+        account: 'acme',
+        details: { name: 'Acme' },
+      },
+      {
+        at: '2026-11-22T10:00:00Z',
+        actor: 'user:ben',
+        action: 'account_added',
+        account: 'globex',
+        details: { name: 'Globex' },
+      },
+      { at: '2026-11-22T10:00:00Z', actor: 'user:ben', action: 'account_deactivated', account: 'acme', details: {} },
+    ];
+    expect(await list()).toEqual([added, other, off]);
+    expect(await list(' --account acme')).toEqual([added, off]);
+    expect(await list(' --since 2026-11-22')).toEqual([other, off]);
+    expect(await list(' --since 2026-11-22T10:00:01Z')).toEqual([]);
+    expect((await run('audit list --account globex')).stdout.split('\n')).toEqual([
+      expect.stringMatching(/^TIME +ACTOR +ACTION +ACCOUNT +DETAILS$/),
+      expect.stringMatching(/^2026-11-22T10:00:00Z +user:ben +account_added +globex +name=/),
+      '',
+    ]);
+    expect((await run('audit list --since 2026-02-30')).code).toBe(2);
+  });
 
-    test('takes the actor from the environment, which must be one word', async () => {
-      const { run, list } = await commands({ SIDECAR_ACTOR: 'pipeline' });
-      await run('accounts add acme --name Acme');
-      await run('accounts add globex --name Globex --actor ana');
-      expect((await list()).map(({ actor }) => actor)).toEqual(['user:pipeline', 'user:ana']);
-      const odd = await commands({ SIDECAR_ACTOR: 'two words' });
-      expect(await odd.run('accounts add acme --name Acme')).toMatchObject({
-        code: 2,
-        stderr: expect.stringContaining('SIDECAR_ACTOR: expected') as string,
-      });
+  test('takes the actor from the environment, which must be one word', async () => {
+    const { run, list } = await commands({ SIDECAR_ACTOR: 'pipeline' });
+    await run('accounts add acme --name Acme');
+    await run('accounts add globex --name Globex --actor ana');
+    expect((await list()).map(({ actor }) => actor)).toEqual(['user:pipeline', 'user:ana']);
+    const odd = await commands({ SIDECAR_ACTOR: 'two words' });
+    expect(await odd.run('accounts add acme --name Acme')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('SIDECAR_ACTOR: expected') as string,
     });
   });
-}
-
-describeAudit('of a file', async () => ({ file: 'accounts.yaml' }));
-
-describeWithPostgres('accounts in PostgreSQL', () => {
-  const postgres = usePostgres();
-  describeAudit('of PostgreSQL', async () => ({
-    postgres: { url: await postgres.createDatabase(), masterKey: Buffer.alloc(32, 1).toString('base64') },
-  }));
 });

@@ -6,9 +6,8 @@ import { createAuthority } from '../support/certificates.ts';
 import { runCommand, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { masterKey, otherMasterKey } from '../support/stores.ts';
 
-const masterKey = Buffer.alloc(32, 1).toString('hex');
-const otherMasterKey = Buffer.alloc(32, 2).toString('hex');
 const day = 86_400_000;
 
 async function listening(server: Server): Promise<number> {

@@ -6,8 +6,8 @@ import { envelopeOf } from '../support/client.ts';
 import { accountsFile, Folder, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { acmeTest } from '../support/sidecar.ts';
+import { masterKey } from '../support/stores.ts';
 
-const masterKey = Buffer.alloc(32, 7).toString('base64');
 const env = { SIDECAR_KEY: acmeTest.key, SIDECAR_IV: acmeTest.iv };
 const hash = 'a'.repeat(64);
 

@@ -10,6 +10,7 @@ import { runCommand } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { mayMount, Mount } from '../support/mount.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { newDatabase } from '../support/stores.ts';
 
 const run = promisify(execFile);
 const count = 1_500;
@@ -90,11 +91,8 @@ describe('a pipe that is read slowly', () => {
     const postgres = usePostgres();
 
     test('gets all accounts of the database', async () => {
-      const store = {
-        postgres: { url: await postgres.createDatabase(), masterKey: Buffer.alloc(32, 1).toString('hex') },
-      };
       const folder = new Folder({
-        'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: store }),
+        'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: await newDatabase(postgres)() }),
         'lines.ndjson': accounts.map((account) => JSON.stringify(account)).join('\n'),
       });
       const config = folder.file('sidecar.yaml');

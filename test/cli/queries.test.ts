@@ -1,8 +1,8 @@
-import { describe, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import type { AccountView, KeyView } from '../../src/accounts/views.ts';
 import { runCommand, type CommandSetup, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
-import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
+import { describeOnEachStore } from '../support/stores.ts';
 import { hashOf } from '../../src/accounts/api-key.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
@@ -39,7 +39,6 @@ async function filled(store: object): Promise<Run> {
   const folder = new Folder({
     'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { accounts: store }),
     'accounts.yaml': 'accounts: []\n',
-    'master-key': Buffer.alloc(32, 1).toString('base64'),
     'accounts.ndjson': accounts.map((account) => `${JSON.stringify(account)}\n`).join(''),
   });
   const run: Run = (args, setup) =>
@@ -48,18 +47,9 @@ async function filled(store: object): Promise<Run> {
   return run;
 }
 
-const sealed = { masterKey: { file: 'master-key' } };
+describeOnEachStore('queries', (newStore) => {
+  const open = async (): Promise<Run> => filled(await newStore());
 
-describe('queries on accounts in a file', () => {
-  suite(() => filled({ file: 'accounts.yaml', ...sealed }));
-});
-
-describeWithPostgres('queries on accounts in PostgreSQL', () => {
-  const postgres = usePostgres();
-  suite(async () => filled({ postgres: { url: await postgres.createDatabase(), ...sealed } }));
-});
-
-function suite(open: () => Promise<Run>): void {
   test('accounts are searched and filtered', async () => {
     const run = await open();
     const ids = async (...args: string[]): Promise<string[]> => {
@@ -155,4 +145,4 @@ globex   g1  test  secret  2026-05-01  -           due
       expect(await grace(...args)).toMatchObject({ code: 2, stdout: '' });
     }
   });
-}
+});
