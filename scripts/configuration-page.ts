@@ -12,8 +12,7 @@ One YAML file configures the sidecar, another one lists the accounts. [config/si
 
 - \`check --config FILE\` prints \`OK\`, or the problems of both files as \`file:line:column  path  message\` (the first 100) and exits with 78.
   It never prints a value. A warning does not make a file invalid.
-- \`serve\` makes the same checks and does not start if there is a problem. [Reload](operators/reload.md) describes changes while it runs.
-- Editors find the JSON Schemas \`sidecar.schema.json\` and \`accounts.schema.json\` by the comment in the first line of each file.
+- \`serve\` makes the same checks before it starts, and on each [reload](operators/reload.md).
 
 ## How values are written
 
@@ -21,7 +20,7 @@ One YAML file configures the sidecar, another one lists the accounts. [config/si
 
 **References.** Any text, including durations and sizes, may be a reference:
 
-- \`"\${ENV_NAME}"\`: an environment variable, which must be set. It must be the whole value: \`"x-\${A}"\` is plain text.
+- \`"\${ENV_NAME}"\`: an environment variable, which must be set. \`"x-\${A}"\` is plain text.
 - \`{ file: /run/secrets/x }\`: a file. One newline at its end is removed.
 
 References in the result are not followed. Paths are relative to the file that names them. \`accounts.file\` is a path, not a reference.
@@ -30,10 +29,10 @@ References in the result are not followed. Paths are relative to the file that n
 
 **Sizes.** A whole number and a unit: \`512B\`, \`64KiB\`, \`1MiB\`, \`2GiB\`. Without a unit: bytes.
 
-**Dates.** RFC 3339, such as \`2026-11-01T09:30:00Z\` or \`2026-11-01T09:30:00+01:00\`. A bare date is its first
-moment in UTC: a key with \`expiresAt: 2026-11-01\` works until the end of October.
+**Dates.** RFC 3339, such as \`2026-11-01T09:30:00Z\`. A bare date is its first moment in UTC: a key with
+\`expiresAt: 2026-11-01\` works until the end of October.
 
-**PEM files.** The path of a file, or the PEM text, for example from a reference. Keys must not have a passphrase.
+**PEM files.** The path of a file, or the PEM text. Keys must not have a passphrase.
 
 ## The sidecar's file
 
@@ -57,8 +56,7 @@ A path consists of segments:
 
 The rules:
 
-- Letter case and a trailing slash make no difference, as in most frameworks: another spelling must not bypass the envelope. For the same
-  reason segments have no other characters, and a request that percent-encodes one of them is refused.
+- Letter case and a trailing slash make no difference, as in most frameworks: another spelling must not bypass the envelope.
 - The most specific path decides, even if a less specific one has the request's method. If it does not list the method, the response is 405.
 - A path may be listed twice with different methods.
 - Other paths take secret keys only, and no envelopes.
@@ -73,12 +71,10 @@ The rules:
 
 ### Further checks
 
-- \`listen\`, \`admin\` and \`operators\` have different ports.
-- \`operators\` on an address that others can reach has \`tls\`. It has \`token\` or \`tokens\`, not both, and no name or token
-  occurs twice.
+- \`listen\`, \`admin\` and \`operators\` have different ports. No name or token of operators occurs twice.
 - A private key belongs to its certificate. A client certificate for the upstream comes with its key.
 - \`limits.buffered\` is at least \`limits.requestBody\`.
-- A route with \`upgrade\` has no \`envelope\`, and has the method \`GET\`.
+- A route with \`upgrade\` has the method \`GET\`.
 
 ## The accounts' file
 
@@ -86,11 +82,10 @@ ${memberLists(accounts)}
 
 ### Further checks of the accounts
 
-- The ids of accounts and the ids of keys are unique in the file. So are the keys, whether written as \`key\` or as \`sha256\`.
-- Each key has either \`key\`, or \`sha256\` and \`prefix\`.
+- Ids of accounts, ids of keys and keys are unique in the file. Each key has either \`key\`, or \`sha256\` and \`prefix\`.
 - The test and live credentials of an account differ, previous and disabled ones included, or a leaked test key could open live traffic.
-- A sealed value (\`sealed:v1:…\`) opens with the master key, for its own account, environment and member. If some values of the file open and
-  others do not, the latter are warnings, and requests of their accounts are refused as \`accounts_unavailable\`.
+- Sealed values (\`sealed:v1:…\`) open with the master key. If only some do, the others are warnings, and their accounts are refused as
+  \`accounts_unavailable\`.
 - Two accounts with the same AES key get a warning.
 
 ### Rotation
@@ -98,9 +93,8 @@ ${memberLists(accounts)}
 \`keys rotate\` and \`encryption enable --replace --grace\` do this for you; see [accounts.md](accounts.md).
 
 - Keys: add the new key, and give the old one an \`expiresAt\`, or a \`revokedAt\` to stop it at once.
-- Credentials: move the old ones to \`previous\`, with the end of the grace. Until then both open requests, and the response is sealed with
-  the credentials of its request. \`previous: { until: … }\`, without \`key\` and \`iv\`, accepts plaintext from an account that begins to
-  encrypt, with a plain response. A grace that has ended may stay in the file.
+- Credentials: move the old ones to \`previous\`, with the end of the [grace](accounts.md#grace). \`previous: { until: … }\` alone accepts
+  plaintext from an account that begins to encrypt. A grace that has ended may stay in the file.
 
 ### Size
 

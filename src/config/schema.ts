@@ -58,8 +58,8 @@ export function sidecarSchema(values: Values) {
       })
       .prefault({})
       .describe(
-        'The two endpoints merchants try their encryption on, `POST /api/s2s/aes-encrypt` and `/api/s2s/aes-decrypt`. ' +
-          'They take the key in a header, and headers end up in logs: leave `live` out.',
+        'The test endpoints `POST /api/s2s/aes-encrypt` and `/api/s2s/aes-decrypt`. They take the key in a header, and ' +
+          'headers end up in logs: leave `live` out.',
       ),
     trustedProxies: z
       .array(value(network))
@@ -91,8 +91,8 @@ export function sidecarSchema(values: Values) {
     documentation: value(pageUrl)
       .optional()
       .describe(
-        'Address at which you publish docs/errors.md. The `type` of a problem becomes `<documentation>#<code>`; by default it ' +
-          "is `docs/errors.md#<code>`. Problems of the operators' API link to `accounts` next to it.",
+        'Address at which you publish docs/errors.md, for the `type` of a problem: `<documentation>#<code>`. Problems of the ' +
+          "operators' API link to `accounts` next to it.",
       ),
     log: z
       .strictObject({
@@ -151,8 +151,8 @@ function operatorsSchema(values: Values) {
     token: value(operatorsTokens)
       .optional()
       .describe(
-        'Bearer token of operators with all rights. It may have several lines, each a token of its own, alone or as ' +
-          '`name: token`. Without `token` and `tokens` the API is off.',
+        'Bearer tokens of operators with all rights, one a line, alone or as `name: token`. Without `token` and `tokens` ' +
+          'the API is off.',
       ),
     tokens: z
       .array(operator)
@@ -194,8 +194,8 @@ function storeSchema({ value }: Values) {
         staleFor: value(within(duration, 0, 7 * 86_400_000, 'up to 7d'))
           .prefault('15m')
           .describe(
-            'How long cached API keys keep working while the database cannot be reached. Changes and revocations made ' +
-              'in that time are not known. Other keys are refused as `accounts_unavailable`.',
+            'How long cached API keys keep working while the database cannot be reached. Other keys are refused as ' +
+              '`accounts_unavailable`.',
           ),
       })
       .optional()
@@ -233,7 +233,7 @@ function limitsSchema({ value }: Values) {
       .describe('Bytes of bodies held at once over all requests; beyond it requests are refused as `overloaded`.'),
     header: value(within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'))
       .prefault('16KiB')
-      .describe('Largest head of a request as sent: its first line and its headers.'),
+      .describe('Largest head of a request: its first line and its headers.'),
     headers: z
       .int()
       .min(10)
@@ -246,16 +246,16 @@ function limitsSchema({ value }: Values) {
       .max(1_000_000)
       .default(4096)
       .describe(
-        'Client connections open at once. For one more, the connection is closed that has been idle longest without ever ' +
-          'carrying a known key; if there is none, the new one is closed.',
+        'Client connections open at once. One more replaces the one that has been idle longest without ever carrying a ' +
+          'known key, or is closed.',
       ),
     inFlight: z
       .int()
       .min(1)
       .default(1024)
       .describe(
-        'Requests in progress at once; more are refused as `overloaded`. At most an eighth are requests without a ' +
-          'known key, and at most half are requests with public keys.',
+        'Requests in progress at once; more are refused as `overloaded`. At most an eighth are without a known key, and ' +
+          'at most half with public keys.',
       ),
     failedKeys: value(rate)
       .prefault('20/1m')
