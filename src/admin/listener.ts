@@ -50,7 +50,7 @@ async function respond(
   req: IncomingMessage,
   res: ServerResponse,
   metrics: SharedMetrics,
-  { isReady, drain, drainToken }: AdminDependencies,
+  { registry, isReady, drain, drainToken }: AdminDependencies,
 ): Promise<void> {
   const path = req.url?.split('?', 1)[0];
   const isRead = req.method === 'GET' || req.method === 'HEAD';
@@ -60,7 +60,7 @@ async function respond(
     if (isReady()) text(res, 200, 'ready\n');
     else text(res, 503, 'draining\n');
   } else if (path === '/metrics' && isRead) {
-    send(res, 200, metrics.contentType, await metrics.text());
+    send(res, 200, registry.contentType, await metrics.text());
   } else if (path === '/drain' && req.method === 'POST') {
     const refusal = drainRefusal(req, drainToken);
     if (refusal !== undefined) {

@@ -35,7 +35,7 @@ export class Readiness {
     this.#began = true;
   }
 
-  /** The process is to end. */
+  /** The process is about to end. */
   end(): void {
     this.#draining = true;
     clearTimeout(this.#retry);

@@ -12,10 +12,6 @@ export class SharedMetrics {
     this.#registry = registry;
   }
 
-  get contentType(): string {
-    return this.#registry.contentType;
-  }
-
   /** At most a second old, and the same bytes for all readers, so that slow readers do not each hold a copy. */
   text(): Promise<Buffer> {
     this.#text ??= this.#render();

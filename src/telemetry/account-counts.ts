@@ -7,7 +7,7 @@ export interface AccountCount {
   readonly refusals: number;
   /** Envelopes that opened. */
   readonly opened: number;
-  /** Envelopes that did not open, and other bodies. */
+  /** Envelopes that did not open, and bodies that are not envelopes. */
   readonly unopened: number;
   /** Envelopes although the account does not encrypt. */
   readonly unexpected: number;
@@ -15,7 +15,7 @@ export interface AccountCount {
 
 const minutes = 10;
 
-/** The most accounts that are counted. Others are not. */
+/** The most accounts that are counted. */
 const maxAccounts = 10_000;
 
 /** The counters of an account, with one count for each minute. */

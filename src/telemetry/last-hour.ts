@@ -8,7 +8,7 @@ export interface Minute {
   readonly requests: number;
   /** Refusals by code, without zeros. */
   readonly refusals: ReadonlyMap<RefusalCode, number>;
-  /** Envelopes that did not open, and other bodies. */
+  /** Envelopes that did not open, and bodies that are not envelopes. */
   readonly unopened: number;
 }
 

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { pino } from 'pino';
 import { createLogger } from './logger.ts';
 
-/** How long the process waits at its end until the last lines are read. Milliseconds. */
+/** How long the process waits at its end for the last lines to be read. Milliseconds. */
 const lastLinesTime = 2_000;
 
 /** Milliseconds between two attempts to write while the reader is stalled. */

@@ -47,7 +47,7 @@ export class Metrics {
   constructor(registry: Registry) {
     this.#requests = new SeriesCounter(registry, {
       name: 'envelope_sidecar_requests_total',
-      help: 'Requests, by the status of their response. Status 499: the client disconnected first, or the end of a drain broke the response off.',
+      help: 'Requests, by the status of their response. Status 499: the client disconnected first, or the response was broken off at the end of a drain.',
       labelNames: ['environment', 'route', 'method', 'status'],
     });
     this.#requestSeconds = new SeriesHistogram(registry, {
@@ -64,7 +64,7 @@ export class Metrics {
     });
     this.#overheadSeconds = new SeriesHistogram(registry, {
       name: 'envelope_sidecar_overhead_duration_seconds',
-      help: "The sidecar's own part of the time to the head of the response: without waiting for the client's body and for the upstream.",
+      help: "The sidecar's own part of the time to the head of the response: without waiting for the client's body or the upstream.",
       labelNames: ['environment', 'route'],
       buckets: overheadBuckets,
     });
@@ -80,7 +80,7 @@ export class Metrics {
     });
     this.#unexpectedEnvelopes = new SeriesCounter(registry, {
       name: 'envelope_sidecar_unexpected_envelopes_total',
-      help: 'Bodies on enveloped routes that begin like an envelope, of accounts that do not encrypt. They are forwarded as they are.',
+      help: 'Bodies on enveloped routes that begin like an envelope, of accounts that do not encrypt. They are forwarded unchanged.',
       labelNames: ['environment'],
     });
     this.#grace = new SeriesCounter(registry, {

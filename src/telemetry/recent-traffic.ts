@@ -23,7 +23,7 @@ const unopenedCodes: ReadonlySet<RefusalCode> = new Set([
   'decryption_failed',
 ]);
 
-/** Recent traffic of this process by account, in bounded memory. Metrics do not have it, because accounts are never labels. */
+/** The recent traffic of this process by account, in bounded memory. Metrics cannot show it, because accounts are never labels. */
 export class RecentTraffic {
   /** Which API keys still need a grace. */
   readonly graceUses = new GraceUses();
@@ -121,7 +121,7 @@ function failsAlways({ opened, unopened }: Pick<AccountCount, 'opened' | 'unopen
 export function recentTrafficMetrics(registry: Registry, recent: RecentTraffic): void {
   void new Gauge({
     name: 'envelope_sidecar_accounts_failing_ratio',
-    help: 'Of the accounts that sent envelopes in the last ten minutes, the part of which no envelope opened.',
+    help: 'Fraction of the accounts with envelopes in the last ten minutes for which none opened, from 0 to 1.',
     labelNames: ['environment'],
     registers: [registry],
     collect() {

@@ -31,7 +31,7 @@ export class ReloadMetrics {
     });
   }
 
-  /** Records a file of the start, which is not a reload. @param now epoch milliseconds */
+  /** Records a file that was loaded at the start, which is not a reload. @param now epoch milliseconds */
   loaded(file: ConfigFile, now: number): void {
     for (const outcome of ['ok', 'failed']) this.#reloads.inc({ file, outcome }, 0);
     this.#succeeded(file, now);

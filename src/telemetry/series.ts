@@ -26,8 +26,8 @@ interface Branch<Series> {
 }
 
 /**
- * A metric for prom-client's registry. prom-client's own metrics hash all labels at each recording; these find a series by maps
- * from one label value to the next, add to plain numbers, and are exposed byte for byte alike. Code that runs for every request
+ * A metric for prom-client's registry. prom-client's own metrics hash all labels at each recording. These look a series up in
+ * nested maps of label values and add to plain numbers; the text that they expose is the same. Code that runs for every request
  * keeps the series that it has found.
  */
 abstract class SeriesMetric<Names extends readonly string[], Series> {

@@ -67,7 +67,7 @@ export function accountMetrics(registry: Registry, tally: () => Tally | undefine
     help: 'Accounts, by the environments in which they encrypt: none, test, live or both.',
     labelNames: ['encryption'],
     registers,
-    // A scrape calls metrics in their order, so the first of these five sets all of them.
+    // A scrape collects metrics in the order of their registration, so the first of these five sets all of them.
     collect() {
       const counted = tally();
       if (counted === undefined) return;
@@ -83,7 +83,7 @@ export function accountMetrics(registry: Registry, tally: () => Tally | undefine
   });
   const apiKeys = new Gauge({
     name: 'envelope_sidecar_api_keys',
-    help: 'Valid API keys. Rotation is due six months after a key was made.',
+    help: 'Valid API keys. Rotation is due six months after a key was created.',
     labelNames: ['environment', 'kind', 'rotation'],
     registers,
   });
@@ -101,7 +101,7 @@ export function accountMetrics(registry: Registry, tally: () => Tally | undefine
   });
   const credentials = new Gauge({
     name: 'envelope_sidecar_credentials',
-    help: 'Credentials in use. Rotation is due six months after they were made.',
+    help: 'Credentials in use. Rotation is due six months after they were created.',
     labelNames: ['environment', 'rotation'],
     registers,
   });

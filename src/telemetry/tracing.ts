@@ -186,7 +186,7 @@ class SampledTrace implements RequestTrace {
   }
 }
 
-/** Logs once that traces cannot be delivered, and once that they can again. Requests are served either way. */
+/** Logs when the delivery of traces begins to fail, and when it works again. Requests are served either way. */
 function watched(exporter: SpanExporter, log: Logger): SpanExporter {
   let failing = false;
   return {

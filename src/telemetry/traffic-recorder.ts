@@ -11,13 +11,12 @@ const reportInterval = 600_000;
 
 /** Facts of a request that its access line does not have. */
 interface Unlogged {
-  /**
-   * `opened`: whether its envelope was opened. `overhead`: the sidecar's own part of the time to the head of the response, in
-   * milliseconds. `unexpectedEnvelope`: whether its body begins like an envelope although the account does not encrypt.
-   */
   readonly stats: {
+    /** Whether its envelope was opened. */
     readonly opened: boolean;
+    /** The sidecar's own part of the time to the head of the response, in milliseconds. */
     readonly overhead: number | undefined;
+    /** Whether its body begins like an envelope although the account does not encrypt. */
     readonly unexpectedEnvelope: boolean;
   };
   readonly trace: RequestTrace | undefined;
