@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket, WebSocketServer } from 'ws';
 import { App } from '../src/app.ts';
@@ -74,7 +75,7 @@ describe('while it drains', () => {
     await vi.waitFor(() => expect(upstream.heads()).toBe(1));
     let over = false;
     const drained = sidecar.app.drain().then(() => (over = true));
-    await new Promise((resolve) => void setTimeout(resolve, 100));
+    await sleep(100);
     expect(over).toBe(false);
     answerAll();
     expect((await pending).status).toBe(200);
@@ -126,7 +127,7 @@ describe('when it is stopped', () => {
     const pending = send(sidecar, 'GET /', { key });
     await vi.waitFor(() => expect(upstream.heads()).toBe(1));
     const stopped = sidecar.app.stop();
-    await new Promise((resolve) => void setTimeout(resolve, 100));
+    await sleep(100);
     answerAll();
     expect((await pending).status).toBe(200);
     await stopped;
@@ -198,7 +199,7 @@ describe('when it is stopped', () => {
     const sidecar = await startSidecar(configOf(upstream.origin, { listen, timeouts: { drain: 300, header: 60_000 } }));
     const client = await openConnection(sidecar.port);
     client.send(bytes);
-    await new Promise((resolve) => void setTimeout(resolve, 50));
+    await sleep(50);
     const stopped = sidecar.app.stop().then(() => 'stopped');
     expect(await Promise.race([stopped, new Promise((resolve) => void setTimeout(resolve, 5_000, 'hangs'))])).toBe(
       'stopped',

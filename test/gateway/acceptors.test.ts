@@ -15,7 +15,7 @@ import { startUpstream } from '../support/upstream.ts';
 
 const clients = 40;
 
-test('many connections are accepted in a turn of the event loop', async () => {
+test('more than eight connections are accepted in a turn of the event loop', async () => {
   const sidecar = await startSidecar(configOf('http://127.0.0.1:9', { limits: { connections: 1_024 } }));
   const flood = 320;
   const turns = turnsOfConnections();
@@ -46,7 +46,7 @@ describe('a port that several sockets share', () => {
     }
   });
 
-  test('can be configured', async () => {
+  test('can be bound again by its number, and every connection to it is counted', async () => {
     const { sidecar, upstream, at } = await first();
     await sidecar.app.stop();
     const again = await startSidecar(configOf(upstream.origin, { listen: { ...at, tls: undefined } }));
@@ -57,7 +57,7 @@ describe('a port that several sockets share', () => {
     expect(await limitUsed(again, 'connections')).toBe(clients);
   });
 
-  test('is closed as a whole: requests in flight are answered, and new connections refused', async () => {
+  test('closes as a whole on a stop: requests in flight get their responses, and new connections are refused', async () => {
     const waiting: (() => void)[] = [];
     const upstream = await startUpstream((_, res) => void waiting.push(() => res.end('{"late":true}')));
     const sidecar = await startSidecar(configOf(upstream.origin));

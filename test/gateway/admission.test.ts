@@ -31,18 +31,19 @@ async function expectAdmitted(authorization: string, accounts = [globex]): Promi
   expect(upstream.seen).toHaveLength(1);
 }
 
-describe('the form of the Authorization header', () => {
-  test('without it the key is missing', () => expectRefused(undefined, 'missing_api_key'));
+describe('the Authorization header', () => {
+  test('is required: a request without it is refused as missing_api_key', () =>
+    expectRefused(undefined, 'missing_api_key'));
 
   test.each([
-    ['an empty one', ''],
+    ['an empty header', ''],
     ['the scheme alone', 'Bearer'],
     ['the scheme and a space', 'Bearer '],
     ['a key without a scheme', keys.globex],
     ['no space after the scheme', `Bearer${keys.globex}`],
     ['a tab after the scheme', `Bearer\t${keys.globex}`],
     ['another scheme', `Basic ${keys.globex}`],
-    ['a scheme that only begins alike', `Bearers ${keys.globex}`],
+    ['a longer scheme', `Bearers ${keys.globex}`],
     ['15 characters after the prefix', `Bearer ${keyOf(15)}`],
     ['201 characters after the prefix', `Bearer ${keyOf(201)}`],
     ['a prefix of another kind', `Bearer rk_test_${'x'.repeat(24)}`],
@@ -50,17 +51,17 @@ describe('the form of the Authorization header', () => {
     ['a prefix in capitals', `Bearer SK_TEST_${'x'.repeat(24)}`],
     ['no prefix', `Bearer ${'x'.repeat(24)}`],
     ['a character that keys do not have', `Bearer ${keyOf(23)}.`],
-    ['something before the scheme', `x Bearer ${keys.globex}`],
-    ['something after the key', `Bearer ${keys.globex} x`],
+    ['a word before the scheme', `x Bearer ${keys.globex}`],
+    ['a word after the key', `Bearer ${keys.globex} x`],
     ['a comma after the key', `Bearer ${keys.globex},`],
     ['a key in quotes', `Bearer "${keys.globex}"`],
-  ])('malformed: %s', (_, authorization) => expectRefused(authorization, 'malformed_api_key'));
+  ])('is refused as malformed_api_key: %s', (_, authorization) => expectRefused(authorization, 'malformed_api_key'));
 
   test.each([
     ['16 characters after the prefix', keyOf(16)],
     ['200 characters after the prefix', keyOf(200)],
     ['every kind of character', 'sk_test_AZaz09_-AZaz09_-'],
-  ])('well formed: %s', async (_, key) => {
+  ])('may have %s: the key is looked up', async (_, key) => {
     await expectAdmitted(`Bearer ${key}`, [globexWith(apiKey(key))]);
     await expectRefused(`Bearer ${key}`, 'invalid_api_key');
   });
@@ -71,17 +72,17 @@ describe('the form of the Authorization header', () => {
     ['the scheme in any case', `bEaReR ${keys.globex}`],
     ['two spaces', `Bearer  ${keys.globex}`],
     ['twenty spaces', `Bearer${' '.repeat(20)}${keys.globex}`],
-    ['spaces around it all', `  Bearer ${keys.globex}  `],
-  ])('well formed: %s', (_, authorization) => expectAdmitted(authorization));
+    ['spaces around it', `  Bearer ${keys.globex}  `],
+  ])('may have %s', (_, authorization) => expectAdmitted(authorization));
 });
 
-describe('the key', () => {
+describe('an API key', () => {
   test.each([
     ['an unknown key', keyOf(24)],
     ['a known key in another letter case', keys.globex.replace('globex', 'GLOBEX')],
     ['a known key and a character', `${keys.globex}x`],
     ['a known key without its last character', keys.globex.slice(0, -1)],
-  ])('is invalid: %s', (_, key) => expectRefused(`Bearer ${key}`, 'invalid_api_key'));
+  ])('is refused as invalid_api_key: %s', (_, key) => expectRefused(`Bearer ${key}`, 'invalid_api_key'));
 
   test('is valid until the millisecond before it expires', async () => {
     const at = (expiresAt: number): Account => globexWith(apiKey(keys.globex, { expiresAt }));
@@ -90,13 +91,13 @@ describe('the key', () => {
     await expectRefused(`Bearer ${keys.globex}`, 'invalid_api_key', [at(now - 1)]);
   });
 
-  test.each([-1, 0, 1, 120_000])('is refused if it was revoked %i ms from now: clocks differ', (later) =>
+  test.each([-1, 0, 1, 120_000])('is refused if its revocation is %i ms from now, because clocks differ', (later) =>
     expectRefused(`Bearer ${keys.globex}`, 'invalid_api_key', [
       globexWith(apiKey(keys.globex, { revokedAt: now + later })),
     ]),
   );
 
-  test('expires while the sidecar runs', async () => {
+  test('is refused from the millisecond it expires, without a reload', async () => {
     let time = now - 1;
     const accounts = [globexWith(apiKey(keys.globex, { expiresAt: now }))];
     const { sidecar, upstream } = await startGateway({ accounts, clock: () => time });
@@ -110,11 +111,11 @@ describe('the key', () => {
     ['of a public key', 'pk_test_', keys.globex],
     ['of a secret key', 'sk_test_', keys.globexPublic],
     ['of a live key', 'sk_live_', keys.globex],
-  ] as const)('is invalid if its hash is stored with the prefix %s', (_, prefix, key) =>
+  ] as const)('is refused as invalid_api_key if its hash is stored with the prefix %s', (_, prefix, key) =>
     expectRefused(`Bearer ${key}`, 'invalid_api_key', [globexWith(apiKey(key, { prefix }))]),
   );
 
-  test('may be one of several that are valid at once, and the upstream is told which', async () => {
+  test('may be one of several valid keys, and the upstream gets the id of the one that was sent', async () => {
     let time = now - 1;
     const overlap = [apiKey(keyOf(24, 'a'), { id: 'old', expiresAt: now }), apiKey(keyOf(24, 'b'), { id: 'new' })];
     const { sidecar, upstream } = await startGateway({ accounts: [globexWith(...overlap)], clock: () => time });
@@ -127,7 +128,7 @@ describe('the key', () => {
     expect(upstream.seen.map(({ headers }) => headers['x-account-id'])).toEqual(['globex', 'globex', 'globex']);
   });
 
-  test('is in no log line', async () => {
+  test('never appears in the log', async () => {
     const { sidecar } = await startGateway();
     for (const key of [keys.globex, keys.acmeLive, keyOf(24), keyOf(201)]) {
       await send(sidecar, 'GET /api/v1/refunds', { key });
@@ -153,14 +154,14 @@ describe('the environment', () => {
     ['a test key', production, keys.globex],
     ['an unknown test key', production, keyOf(24)],
     ['a public test key', production, keys.globexPublic],
-  ])('of %s must be that of the host, whether or not the key is known', async (_, host, key) => {
+  ])('of %s must match the host, whether or not the key is known', async (_, host, key) => {
     const { sidecar, upstream } = await startGateway({ serves: 'both' });
     const response = await send(sidecar, 'POST /api/v1/transactions/initialize', { headers: host, key, body: '{}' });
     expectPlainRefusal(response, 'environment_mismatch');
     expect(upstream.heads()).toBe(0);
   });
 
-  test('of a key is not checked before its form is', async () => {
+  test('of a key is checked only if the key is well formed', async () => {
     const { sidecar } = await startGateway({ serves: 'both' });
     const response = await send(sidecar, 'GET /', { headers: sandbox, key: `sk_live_${'x'.repeat(15)}` });
     expectPlainRefusal(response, 'malformed_api_key');
@@ -169,14 +170,14 @@ describe('the environment', () => {
   test.each([
     ['test', sandbox, keys.globex],
     ['live', production, keys.acmeLive],
-  ])('%s takes its own keys', async (environment, host, key) => {
+  ])('%s admits its own keys and is named in X-Environment', async (environment, host, key) => {
     const { sidecar, upstream } = await startGateway({ serves: 'both' });
     expect((await send(sidecar, 'GET /api/v1/refunds', { headers: host, key })).status).toBe(200);
     expect(upstream.seen[0]?.headers).toMatchObject({ 'x-environment': environment, ...host });
   });
 
   test.each(['pay.example', 'x.sandbox.pay.example', 'sandbox.pay.example.', '127.0.0.1'])(
-    'of the host %s is unknown',
+    'is unknown for the host %s, which is refused',
     async (host) => {
       const { sidecar, upstream } = await startGateway({ serves: 'both' });
       const response = await send(sidecar, 'GET /', { headers: { host }, key: keys.globex });
@@ -185,14 +186,14 @@ describe('the environment', () => {
     },
   );
 
-  test.each(['SANDBOX.Pay.Example', 'sandbox.pay.example:8080'])('is found by the host %s', async (host) => {
+  test.each(['SANDBOX.Pay.Example', 'sandbox.pay.example:8080'])('is found for the host %s', async (host) => {
     const { sidecar, upstream } = await startGateway({ serves: 'both' });
     expect((await send(sidecar, 'GET /', { headers: { host }, key: keys.globex })).status).toBe(200);
     expect(upstream.seen[0]?.headers.host).toBe(host);
   });
 });
 
-describe('the kind of the key', () => {
+describe('the kind of a key', () => {
   const routes = [
     route('/both', { keys: ['public', 'secret'] }),
     route('/public', { keys: ['public'] }),
@@ -207,7 +208,7 @@ describe('the kind of the key', () => {
     ['GET /', 403, 200],
     ['GET /both/below', 403, 200],
     ['GET /BOTH/', 200, 200],
-  ])('%s gives a public key %i, a secret one %i', async (line, publicStatus, secretStatus) => {
+  ])('decides on %s: %i for a public key, %i for a secret key', async (line, publicStatus, secretStatus) => {
     const { sidecar, upstream } = await startGateway({ routes });
     const forPublic = await send(sidecar, line, { key: keys.globexPublic });
     const forSecret = await send(sidecar, line, { key: keys.globex });
@@ -217,7 +218,7 @@ describe('the kind of the key', () => {
     expect(upstream.heads()).toBe([forPublic, forSecret].filter(({ status }) => status === 200).length);
   });
 
-  test('is passed to the upstream', async () => {
+  test('reaches the upstream in X-Api-Key-Kind', async () => {
     const { sidecar, upstream } = await startGateway({ routes });
     await send(sidecar, 'GET /both', { key: keys.globexPublic });
     await send(sidecar, 'GET /both', { key: keys.globex });
@@ -233,7 +234,7 @@ describe('the method', () => {
   ];
 
   test.each(['PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'PROPFIND'])(
-    '%s is not allowed on a path that has others, and Allow says which',
+    '%s is refused on a path that lists other methods, and Allow names those',
     async (method) => {
       const { sidecar, upstream } = await startGateway({ routes });
       const response = await send(sidecar, `${method} /pay`, { key: keys.globex });
@@ -252,7 +253,7 @@ describe('the method', () => {
     },
   );
 
-  test('is not checked before the key', async () => {
+  test('is checked only after the key', async () => {
     const { sidecar } = await startGateway({ routes });
     expectPlainRefusal(await send(sidecar, 'PUT /pay', { key: keyOf(24) }), 'invalid_api_key');
     expectPlainRefusal(await send(sidecar, 'PUT /pay'), 'missing_api_key');
@@ -274,7 +275,7 @@ describe('an inactive account', () => {
     expect(sidecar.accessLines()[0]).toMatchObject({ account: 'globex', code: 'account_inactive', status: 403 });
   });
 
-  test('is reported only to a valid key', () => {
+  test('is revealed only to a valid key', () => {
     const expired = { ...inactive, keys: [apiKey(keys.globex, { expiresAt: now })] };
     return expectRefused(`Bearer ${keys.globex}`, 'invalid_api_key', [expired]);
   });

@@ -10,58 +10,58 @@ async function expectAmbiguous(line: string | undefined, headers: readonly strin
   await expectOnlyRefused(sidecar, upstream, request(line ?? get, ...headers, authorization), 'ambiguous_request');
 }
 
-describe('a head that can be read in two ways is refused', () => {
+describe('a request head that can be read in two ways is refused', () => {
   const hosts: readonly Line[] = [
-    ['two', get, 'Host: localhost', 'Host: localhost'],
-    ['two in other cases', get, 'host: localhost', 'HOST: other'],
-    ['none', get],
-    ['none but a forwarded one', get, 'X-Forwarded-Host: localhost'],
-    ['an empty one', get, 'Host:'],
-    ['an empty one on HTTP/1.0', 'GET / HTTP/1.0', 'Host: '],
+    ['two copies', get, 'Host: localhost', 'Host: localhost'],
+    ['two in different letter case', get, 'host: localhost', 'HOST: other'],
+    ['missing', get],
+    ['missing, with an X-Forwarded-Host', get, 'X-Forwarded-Host: localhost'],
+    ['empty', get, 'Host:'],
+    ['empty on HTTP/1.0', 'GET / HTTP/1.0', 'Host: '],
     ['two on HTTP/1.0', 'GET / HTTP/1.0', 'Host: localhost', 'Host: other'],
     ['userinfo', get, 'Host: api.pay.example@localhost'],
     ['userinfo with a port', get, 'Host: api.pay.example:80@localhost'],
-    ['two in one', get, 'Host: localhost, other'],
+    ['two hosts in one header', get, 'Host: localhost, other'],
     ['a space', get, 'Host: local host'],
     ['a path', get, 'Host: localhost/x'],
     ['a backslash', get, 'Host: localhost\\x'],
     ['a fragment', get, 'Host: localhost#x'],
     ['a query', get, 'Host: localhost?x'],
     ['a scheme', get, 'Host: http://localhost'],
-    ['a port that is none', get, 'Host: localhost:http'],
+    ['a port that is not a number', get, 'Host: localhost:http'],
     ['an empty port', get, 'Host: localhost:'],
     ['two ports', get, 'Host: localhost:80:80'],
     ['an encoded dot', get, 'Host: api%2epay.example'],
     ['letters outside ASCII', get, 'Host: l\xf6calhost'],
     ['a bracket that does not close', get, 'Host: [::1'],
-    ['the absolute form of another one', 'GET http://other/ HTTP/1.1', 'Host: localhost'],
-    ['the absolute form and none', 'GET http://localhost/ HTTP/1.1'],
+    ['another host in the absolute target', 'GET http://other/ HTTP/1.1', 'Host: localhost'],
+    ['missing, with an absolute target', 'GET http://localhost/ HTTP/1.1'],
   ];
-  test.each(hosts)('for its host: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+  test.each(hosts)('because of its Host: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
 
   const keys: readonly Line[] = [
-    ['two', get, 'Host: localhost', authorization],
-    ['two in other cases', get, 'Host: localhost', 'AUTHORIZATION: Bearer x'],
-    ['two of which one is empty', get, 'Host: localhost', 'Authorization:'],
+    ['two copies', get, 'Host: localhost', authorization],
+    ['two in different letter case', get, 'Host: localhost', 'AUTHORIZATION: Bearer x'],
+    ['two, one of them empty', get, 'Host: localhost', 'Authorization:'],
     ['two of different schemes', get, 'Host: localhost', 'Authorization: Basic dTpw'],
   ];
-  test.each(keys)('for its Authorization: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+  test.each(keys)('because of its Authorization: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
 
   const versions: readonly Line[] = [
-    ['HTTP/0.9 in words', 'GET / HTTP/0.9', 'Host: localhost'],
+    ['HTTP/0.9', 'GET / HTTP/0.9', 'Host: localhost'],
     ['HTTP/1.2', 'GET / HTTP/1.2', 'Host: localhost'],
     ['HTTP/2.0', 'GET / HTTP/2.0', 'Host: localhost'],
     ['HTTP/3.0', 'GET / HTTP/3.0', 'Host: localhost'],
-    ['HTTP/0.9 by saying none, with headers', 'GET /', 'Host: localhost'],
+    ['none, with headers', 'GET /', 'Host: localhost'],
   ];
-  test.each(versions)('for its version: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+  test.each(versions)('because of its version: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
 
-  test('for its version: HTTP/0.9, which has none', async () => {
+  test('because it has no version, as in HTTP/0.9', async () => {
     const { upstream, sidecar } = await start();
     await expectOnlyRefused(sidecar, upstream, 'GET /\r\n\r\n', 'ambiguous_request');
   });
 
-  test('for its version: the preface of HTTP/2', async () => {
+  test('because it is the preface of HTTP/2', async () => {
     const { upstream, sidecar } = await start();
     await expectOnlyRefused(sidecar, upstream, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'ambiguous_request');
   });
@@ -70,12 +70,12 @@ describe('a head that can be read in two ways is refused', () => {
     ['CONNECT', 'CONNECT localhost:443 HTTP/1.1', 'Host: localhost'],
     ['CONNECT with a path', 'CONNECT / HTTP/1.1', 'Host: localhost'],
   ];
-  test.each(methods)('for its method: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
+  test.each(methods)('because of its method: %s', (_name, line, ...headers) => expectAmbiguous(line, headers));
 });
 
-describe('a head that can be read in one way only', () => {
+describe('an unambiguous request head', () => {
   test.each(['localhost', 'LOCALHOST', 'localhost:8080', '127.0.0.1', '[::1]:8080', 'a_b.example', 'localhost.'])(
-    'is not refused for the Host %s',
+    'is served with the Host %s',
     async (host) => {
       const { upstream, sidecar } = await start();
       const client = await openConnection(sidecar.port);
@@ -85,7 +85,7 @@ describe('a head that can be read in one way only', () => {
     },
   );
 
-  test('is not refused on HTTP/1.0 without a Host', async () => {
+  test('is served on HTTP/1.0 without a Host', async () => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(request('GET /old HTTP/1.0', authorization));
@@ -98,7 +98,7 @@ describe('a head that can be read in one way only', () => {
     ['empty lines before it', `\r\n\r\n${request('GET /x HTTP/1.1', 'Host: localhost', authorization)}`],
     ['another protocol of the same form, as HTTP/1.0', request('GET /x RTSP/1.0', 'Host: localhost', authorization)],
   ];
-  test.each(oneReading)('is forwarded in its plain form: %s', async (_name, bytes) => {
+  test.each(oneReading)('is forwarded in its canonical form: %s', async (_name, bytes) => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(bytes);
@@ -107,7 +107,7 @@ describe('a head that can be read in one way only', () => {
   });
 
   test.each(['X-HTTP-Method-Override', 'X-HTTP-Method', 'X-Method-Override', 'X-Original-URL', 'X-Rewrite-URL'])(
-    'loses the header that names another method or path: %s',
+    'is forwarded without %s, which names another method or path',
     async (name) => {
       const { upstream, sidecar } = await start();
       for (const spelt of [name, name.toUpperCase(), name.replaceAll('-', '_'), name.replaceAll('-', '.')]) {

@@ -1,4 +1,3 @@
-import { createCipheriv } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test, vi } from 'vitest';
 import type { RefusalCode } from '../../src/errors.ts';
@@ -42,15 +41,19 @@ function hexOf(bytes: Buffer): string {
 
 describe('aes-encrypt', () => {
   test.each([
-    ['white space goes', ' { "amount" :\t1000 ,\r\n "items" : [ 1 , 2 ] }\n', '{"amount":1000,"items":[1,2]}'],
-    ['white space in strings stays', '{"note": " a \\" b\\\\" }', '{"note":" a \\" b\\\\"}'],
-    ['every digit stays', '[12345678901234567890.10, 1.0, 1e2, -0]', '[12345678901234567890.10,1.0,1e2,-0]'],
-    ['members stay where they are', '{"b":1,"a":2,"10":3,"9":4}', '{"b":1,"a":2,"10":3,"9":4}'],
-    ['duplicate members stay', '{"a":1,"a":2}', '{"a":1,"a":2}'],
-    ['escapes stay as they are', '["caf\\u00e9","\\/","é"]', '["caf\\u00e9","\\/","é"]'],
-    ['any JSON value will do', ' "x" ', '"x"'],
-    ['an envelope is a document, too', '{ "data": "00" }', '{"data":"00"}'],
-  ])('encrypts the document without its white space: %s', async (_, document, minified) => {
+    [
+      'white space between tokens is removed',
+      ' { "amount" :\t1000 ,\r\n "items" : [ 1 , 2 ] }\n',
+      '{"amount":1000,"items":[1,2]}',
+    ],
+    ['white space in strings is kept', '{"note": " a \\" b\\\\" }', '{"note":" a \\" b\\\\"}'],
+    ['every digit is kept', '[12345678901234567890.10, 1.0, 1e2, -0]', '[12345678901234567890.10,1.0,1e2,-0]'],
+    ['the order of members is kept', '{"b":1,"a":2,"10":3,"9":4}', '{"b":1,"a":2,"10":3,"9":4}'],
+    ['duplicate members are kept', '{"a":1,"a":2}', '{"a":1,"a":2}'],
+    ['escapes are kept', '["caf\\u00e9","\\/","é"]', '["caf\\u00e9","\\/","é"]'],
+    ['any JSON value is accepted', ' "x" ', '"x"'],
+    ['an envelope is accepted', '{ "data": "00" }', '{"data":"00"}'],
+  ])('encrypts the minified document: %s', async (_, document, minified) => {
     const response = await responseTo(encrypt, { headers: acmeTest, body: document });
     expect([response.status, response.headers['content-type']]).toEqual([200, 'application/json']);
     const data = /^\{"data":"([0-9a-f]+)"\}$/.exec(response.body)?.[1] ?? '';
@@ -60,23 +63,12 @@ describe('aes-encrypt', () => {
 });
 
 describe('aes-decrypt', () => {
-  test('refuses JSON that fills its blocks without any padding', async () => {
-    const json = '{"amount":10000}';
-    const cipher = createCipheriv('aes-256-cbc', acmeTest.key, acmeTest.iv.slice(0, 16)).setAutoPadding(false);
-    const body = hexOf(Buffer.concat([cipher.update(json), cipher.final()]));
-    expectPlainRefusal(
-      await responseTo(decrypt, { headers: acmeTest, body }),
-      'decryption_failed',
-      'the padding is missing: use PKCS#7',
-    );
-  });
-
   test.each([
     ['an object with its white space', '{ "amount": 1000.00 }\n'],
     ['a number of many digits', '12345678901234567890.10'],
     ['letters outside ASCII', '{"note":"é €"}'],
     ['an envelope', '{"data":"00"}'],
-  ])('responds with the document itself: %s', async (_, document) => {
+  ])('returns the document byte for byte: %s', async (_, document) => {
     const body = hexOf(encrypted(acmeTest, document));
     const response = await responseTo(decrypt, { headers: acmeTest, body });
     expect([response.status, response.headers['content-type'], response.body]).toEqual([
@@ -86,7 +78,7 @@ describe('aes-decrypt', () => {
     ]);
   });
 
-  test('accepts upper-case digits, white space and further members', async () => {
+  test('accepts upper-case hex, white space and other members', async () => {
     const data = encrypted(acmeTest, '{}').toString('hex').toUpperCase();
     const response = await responseTo(decrypt, { headers: acmeTest, body: `{ "x": 1, "encrypted_data": "${data}" }` });
     expect(response.body).toBe('{}');
@@ -94,13 +86,18 @@ describe('aes-decrypt', () => {
 
   test.each([
     ['an odd number of digits', '{"encrypted_data":"abc"}', 'odd number of hex digits'],
-    ['no digits', '{"encrypted_data":"!"}', 'neither hex nor base64'],
+    ['neither hex nor base64', '{"encrypted_data":"!"}', 'neither hex nor base64'],
     ['an empty string', '{"encrypted_data":""}', 'the string is empty: your encryption failed'],
-    ['no whole blocks', hexOf(Buffer.alloc(17)), 'the ciphertext is not a multiple of 16 bytes'],
+    ['an incomplete block', hexOf(Buffer.alloc(17)), 'the ciphertext is not a multiple of 16 bytes'],
     [
       'the wrong padding',
       hexOf(encrypted(acmeTest, 'x'.repeat(16), '-nopad')),
       'the padding is wrong: check key, IV and PKCS#7',
+    ],
+    [
+      'JSON in whole blocks without padding',
+      hexOf(encrypted(acmeTest, '{"amount":10000}', '-nopad')),
+      'the padding is missing: use PKCS#7',
     ],
     ['other credentials', hexOf(encrypted(acmeLive, '{}')), 'the padding is wrong: check key, IV and PKCS#7'],
     [
@@ -108,8 +105,12 @@ describe('aes-decrypt', () => {
       hexOf(encrypted(acmeTest, 'amount=1')),
       'the plaintext is not JSON: it decrypts with this key and IV',
     ],
-    ['no plaintext', hexOf(encrypted(acmeTest, '')), 'the plaintext is empty: send a JSON value, or no body at all'],
-  ])('explains the failure, because the caller has the key anyway: %s', async (_, body, hint) => {
+    [
+      'an empty plaintext',
+      hexOf(encrypted(acmeTest, '')),
+      'the plaintext is empty: send a JSON value, or no body at all',
+    ],
+  ])('explains a failure, because the caller has the key anyway: %s', async (_, body, hint) => {
     expectPlainRefusal(await responseTo(decrypt, { headers: acmeTest, body }), 'decryption_failed', hint);
   });
 
@@ -121,12 +122,12 @@ describe('aes-decrypt', () => {
     '{"encrypted_data":1}',
     '{"encrypted_data":null}',
     '{"data":"00"}',
-  ])('requires a string in encrypted_data: %s', async (body) => {
+  ])('refuses a body without a string in encrypted_data: %s', async (body) => {
     const response = await responseTo(decrypt, { headers: acmeTest, body });
     expectPlainRefusal(response, 'invalid_cipher_test', 'the body has no "encrypted_data" string');
   });
 
-  test('undoes what aes-encrypt does', async () => {
+  test('reverses aes-encrypt', async () => {
     const response = await responseTo(encrypt, { headers: acmeTest, body: '{"amount":1}' });
     const { data } = JSON.parse(response.body) as { data: string };
     const undone = await responseTo(decrypt, { headers: acmeTest, body: JSON.stringify({ encrypted_data: data }) });
@@ -158,7 +159,7 @@ describe('the key and iv headers', () => {
       { key, iv: Buffer.from(`${iv.slice(1)}é`).toString('latin1') },
       ivHint,
     ],
-  ])('are refused without their values: %s', async (_, headers, hint) => {
+  ])('are refused with a hint that does not repeat them: %s', async (_, headers, hint) => {
     for (const path of [encrypt, decrypt]) {
       expectPlainRefusal(await responseTo(path, { headers, body: '{}' }), 'invalid_cipher_test', hint);
     }
@@ -172,12 +173,12 @@ describe('the key and iv headers', () => {
       { key: Buffer.from(`${key.slice(2)}é`).toString('latin1'), iv },
       { key: `${key.slice(2)}é`, iv },
     ],
-  ])('are read as merchants’ code reads them: %s', async (_, headers, credentials) => {
+  ])('are read the way merchants’ code reads them: %s', async (_, headers, credentials) => {
     const response = await responseTo(encrypt, { headers, body: '{}' });
     expect(response.body).toBe(envelopeOf(credentials, '{}'));
   });
 
-  test('are in no log line and no refusal', async () => {
+  test('appear neither in the log nor in a refusal', async () => {
     const { sidecar } = await startGateway({ routes });
     const responses = [
       await send(sidecar, `POST ${encrypt}`, { headers: { key: key.slice(1), iv: iv.slice(1) }, body: '{}' }),
@@ -206,7 +207,7 @@ describe('both endpoints', () => {
     }
   });
 
-  test('take 64 KiB and no byte more, whatever `requestBody` is, because no key is needed to send them', async () => {
+  test('accept 64 KiB and not a byte more, however large `requestBody` is, because they need no API key', async () => {
     for (const path of [encrypt, decrypt]) {
       const most = await responseTo(path, { headers: acmeTest, body: `"${'x'.repeat(65_534)}"` });
       expect(most.status).toBe(path === encrypt ? 200 : 400);
@@ -215,13 +216,13 @@ describe('both endpoints', () => {
     }
   });
 
-  test('take a body as long as the limit', async () => {
+  test('accept a body as long as a smaller `requestBody`', async () => {
     const body = `"${'x'.repeat(98)}"`;
     const response = await responseTo(encrypt, { headers: acmeTest, body }, { limits: { requestBody: 100 } });
     expect(response.body).toBe(envelopeOf(acmeTest, body));
   });
 
-  test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND'])('have no %s', async (method) => {
+  test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND'])('refuse %s with 405', async (method) => {
     const { sidecar, upstream } = await startGateway({ routes });
     for (const path of [encrypt, decrypt]) {
       const response = await send(sidecar, `${method} ${path}`, { key: keys.acme });
@@ -231,26 +232,23 @@ describe('both endpoints', () => {
     expect(upstream.heads()).toBe(0);
   });
 
-  test('have no preflight, whatever the routes say', async () => {
+  test('refuse a preflight, whatever the routes say', async () => {
     const { sidecar } = await startGateway({ routes: [route(encrypt, { keys: ['public'] })] });
     const headers = { origin: 'https://shop.example', 'access-control-request-method': 'POST' };
     expectPlainRefusal(await send(sidecar, `OPTIONS ${encrypt}`, { headers }), 'method_not_allowed');
   });
 
-  test.each(['/API/S2S/AES-Encrypt', `${encrypt}/`, `${encrypt}?x=1`])(
-    'are matched as routes are: %s',
-    async (path) => {
-      expect((await responseTo(path, { headers: acmeTest, body: '{}' })).body).toBe(envelopeOf(acmeTest, '{}'));
-    },
-  );
+  test.each(['/API/S2S/AES-Encrypt', `${encrypt}/`, `${encrypt}?x=1`])('are matched like routes: %s', async (path) => {
+    expect((await responseTo(path, { headers: acmeTest, body: '{}' })).body).toBe(envelopeOf(acmeTest, '{}'));
+  });
 
   test.each<[string, string | undefined]>([
     ['no API key', undefined],
     ['a secret key', keys.globex],
     ['a public key', keys.globexPublic],
     ['the key of an account that encrypts', keys.acme],
-    ['its public key', keys.acmePublic],
-  ])('respond in plain with %s', async (_, key) => {
+    ['the public key of an account that encrypts', keys.acmePublic],
+  ])('send a plain response to a request with %s', async (_, key) => {
     const sent = { headers: acmeTest, body: '{}' };
     const response = await responseTo(encrypt, key === undefined ? sent : { ...sent, key });
     expect([response.status, response.body]).toEqual([200, envelopeOf(acmeTest, '{}')]);
@@ -263,7 +261,7 @@ describe('both endpoints', () => {
     ['invalid_api_key', `sk_test_${'x'.repeat(20)}`],
     ['environment_mismatch', keys.acmeLive],
     ['account_inactive', keys.acme],
-  ])('check an API key that is sent: %s, never sealed', async (code, key) => {
+  ])('check an API key that is sent, and refuse it in plain: %s', async (code, key) => {
     const accounts = [{ ...acme, active: false }, globex];
     for (const path of [encrypt, decrypt]) {
       expectPlainRefusal(await responseTo(path, { key, headers: acmeTest, body: '{}' }, { accounts }), code);
@@ -271,11 +269,11 @@ describe('both endpoints', () => {
   });
 });
 
-describe('in an environment that does not list them', () => {
+describe('the test endpoints', () => {
   test.each([
-    ['live by default', { serves: 'live' as const }, keys.acmeLive, acmeLive],
-    ['test if it is taken out', { cipherTest: { environments: [] } }, keys.acme, acmeTest],
-  ])('%s, their paths are those of ordinary routes', async (_, setting, key, credentials) => {
+    ['live, by default', { serves: 'live' as const }, keys.acmeLive, acmeLive],
+    ['test, if it is removed', { cipherTest: { environments: [] } }, keys.acme, acmeTest],
+  ])('are ordinary routes in an environment without them: %s', async (_, setting, key, credentials) => {
     const { sidecar, upstream } = await startGateway({ routes: [route('/api/s2s/*', { envelope: true })], ...setting });
     for (const path of [encrypt, decrypt]) {
       expectPlainRefusal(await send(sidecar, `POST ${path}`, { headers: acmeTest, body: '{}' }), 'missing_api_key');
@@ -288,14 +286,14 @@ describe('in an environment that does not list them', () => {
     ]);
   });
 
-  test('live has them if it is listed', async () => {
+  test('exist in live if `cipherTest` lists it', async () => {
     const setting = { serves: 'live', cipherTest: { environments: ['test', 'live'] } } as const;
     const response = await responseTo(encrypt, { headers: acmeTest, body: '{}' }, setting);
     expect(response.body).toBe(envelopeOf(acmeTest, '{}'));
   });
 });
 
-test('each request to a test endpoint has its own turn of the event loop, so that other requests are served in between', async () => {
+test('each request to a test endpoint gets its own turn of the event loop, so that other requests are served in between', async () => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin));
   const turns = turnsOfResponses();

@@ -19,7 +19,7 @@ function requestFrom(
   return { raw: { socket: { remoteAddress } }, rules, head } as unknown as RequestFacts;
 }
 
-describe('a client without a proxy', () => {
+describe('without a proxy', () => {
   test.each([
     ['203.0.113.7', '203.0.113.7'],
     ['::ffff:203.0.113.7', '203.0.113.7'],
@@ -32,7 +32,7 @@ describe('a client without a proxy', () => {
     ['::', '0:0:0:0::/64'],
     ['1:2:3:4:5:6:203.0.113.7', '1:2:3:4::/64'],
     ['fe80::1%eth0', 'fe80:0:0:0::/64'],
-  ])('%s counts as %s', (peer, subject) => {
+  ])('the peer %s counts as %s', (peer, subject) => {
     expect(clientOf(requestFrom(peer))).toBe(subject);
   });
 
@@ -44,7 +44,7 @@ describe('a client without a proxy', () => {
     ['203.0.113.7', '::FFFF:203.0.113.7'],
     ['203.0.113.7', '::ffff:cb00:7107'],
     ['fe80::1%eth0', 'fe80::2%eth1'],
-  ])('%s and %s are the same client', (one, other) => {
+  ])('the peers %s and %s are the same client', (one, other) => {
     expect(clientOf(requestFrom(one))).toBe(clientOf(requestFrom(other)));
   });
 
@@ -52,20 +52,20 @@ describe('a client without a proxy', () => {
     ['2001:db8:0:1::1', '2001:db8:0:2::1'],
     ['203.0.113.7', '203.0.113.8'],
     ['::ffff:203.0.113.7', '::ffff:203.0.113.8'],
-  ])('%s and %s are two clients', (one, other) => {
+  ])('the peers %s and %s are two clients', (one, other) => {
     expect(clientOf(requestFrom(one))).not.toBe(clientOf(requestFrom(other)));
   });
 
-  test('that has left already has the empty address', () => {
+  test('a peer that has already disconnected has the empty address', () => {
     expect(clientOf(requestFrom(undefined))).toBe('');
   });
 });
 
-describe('a peer that is not a trusted proxy is the client, whatever its headers say', () => {
+describe('a peer that is not a trusted proxy', () => {
   test.each([
     ['X-Forwarded-For', { for: '203.0.113.7' }],
     ['Forwarded', { others: ['Forwarded', 'for=203.0.113.7'] }],
-  ])('%s', (_, forwarded) => {
+  ])('is the client, whatever its %s says', (_, forwarded) => {
     expect(clientOf(requestFrom('192.0.2.1', [], forwarded))).toBe('192.0.2.1');
     expect(clientOf(requestFrom('192.0.2.1', ['192.0.2.2'], forwarded))).toBe('192.0.2.1');
   });
@@ -76,26 +76,26 @@ describe('behind trusted proxies', () => {
 
   test.each([
     ['the only hop', '203.0.113.7', '203.0.113.7'],
-    ['the last hop, not what the client says before it', '198.51.100.1, 203.0.113.7', '203.0.113.7'],
-    ['the last hop that is not a proxy of ours', '198.51.100.1, 203.0.113.7, 10.1.2.3, fd00::5', '203.0.113.7'],
+    ['the last hop, not a hop that the client claims before it', '198.51.100.1, 203.0.113.7', '203.0.113.7'],
+    ['the last hop that is not a trusted proxy', '198.51.100.1, 203.0.113.7, 10.1.2.3, fd00::5', '203.0.113.7'],
     ['the last hop, however it is spaced', ' 198.51.100.1 ,203.0.113.7 , 10.1.2.3', '203.0.113.7'],
     ['a hop that is an IPv6 network', '2001:DB8::7', '2001:db8:0:0::/64'],
     ['a hop with a port', '203.0.113.7:51234', '203.0.113.7'],
     ['a hop with brackets', '[2001:db8::7]', '2001:db8:0:0::/64'],
     ['a hop with brackets and a port', '[2001:db8::7]:443', '2001:db8:0:0::/64'],
-    ['a hop before a proxy of ours with a port', '203.0.113.7, 10.1.2.3:4567, [fd00::5]:89', '203.0.113.7'],
-    ['a hop before a proxy of ours as mapped address', '203.0.113.7, ::ffff:10.1.2.3', '203.0.113.7'],
+    ['a hop before a trusted proxy with a port', '203.0.113.7, 10.1.2.3:4567, [fd00::5]:89', '203.0.113.7'],
+    ['a hop before a trusted proxy in mapped form', '203.0.113.7, ::ffff:10.1.2.3', '203.0.113.7'],
   ])('the client is %s', (_, hops, subject) => {
     expect(clientOf(requestFrom('10.9.9.9', trusted, { for: hops }))).toBe(subject);
   });
 
-  test.each(['192.0.2.1', '::ffff:10.0.0.1', 'fd00::1', 'fd00::1%eth0'])('%s is one of them', (peer) => {
+  test.each(['192.0.2.1', '::ffff:10.0.0.1', 'fd00::1', 'fd00::1%eth0'])('the peer %s is trusted', (peer) => {
     expect(clientOf(requestFrom(peer, trusted, { for: '203.0.113.7' }))).toBe('203.0.113.7');
   });
 
   test.each([
-    ['no hop is told', {}],
-    ['all hops are proxies of ours', { for: '10.1.2.3, 10.2.3.4' }],
+    ['no hop is listed', {}],
+    ['all hops are trusted proxies', { for: '10.1.2.3, 10.2.3.4' }],
   ])('the peer is the client if %s', (_, forwarded) => {
     expect(clientOf(requestFrom('10.9.9.9', trusted, forwarded))).toBe('10.9.9.9');
   });
@@ -113,6 +113,6 @@ test.each([
   ['::ffff:203.0.113.7', '203.0.113.7'],
   ['2001:db8::7', '2001:db8::7'],
   [undefined, ''],
-])('the peer %s is %s', (remoteAddress, peer) => {
+])('the peer %s is logged as %s', (remoteAddress, peer) => {
   expect(peerOf(requestFrom(remoteAddress))).toBe(peer);
 });

@@ -3,9 +3,10 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { floodWhileBlocked } from '../support/flood.ts';
-import { inFlight } from '../support/metrics.ts';
+import { inFlight, limitUsed } from '../support/metrics.ts';
 import { authorization, request, valid } from '../support/refused.ts';
 import { configOf, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const limit = 3;
@@ -29,46 +30,51 @@ async function openGuest({ port }: TestSidecar): Promise<Connection> {
   return client;
 }
 
-async function endings(...clients: readonly Connection[]): Promise<string[]> {
-  await new Promise((resolve) => void setTimeout(resolve, 100));
-  return clients.map(({ ending }) => (ending === 'open' ? 'open' : 'closed'));
+type Ending = 'open' | 'closed';
+
+/** Waits until the connections are open and closed as expected, and expects that they stay so. */
+async function expectEndings(clients: readonly Connection[], ...expected: readonly Ending[]): Promise<void> {
+  const endings = (): Ending[] => clients.map(({ ending }) => (ending === 'open' ? 'open' : 'closed'));
+  await vi.waitFor(() => expect(endings()).toEqual(expected));
+  await settle();
+  expect(endings()).toEqual(expected);
 }
 
 describe('beyond limits.connections', () => {
-  test('the connection that has been idle longest without ever carrying a known key is closed for a new one', async () => {
+  test('a new connection replaces the one that has been idle longest without ever carrying a known key', async () => {
     const sidecar = await start();
     const known = await openKnown(sidecar);
     const guest = await openGuest(sidecar);
     const silent = await openConnection(sidecar.port);
     // Used again, the guest has been idle for less time than the silent connection.
     await guest.send(request('GET / HTTP/1.1', 'Host: localhost')).untilText('}', 2);
-    expect(await endings(known, guest, silent)).toEqual(['open', 'open', 'open']);
+    await expectEndings([known, guest, silent], 'open', 'open', 'open');
     const next = await openKnown(sidecar);
-    expect(await endings(known, guest, silent, next)).toEqual(['open', 'open', 'closed', 'open']);
+    await expectEndings([known, guest, silent, next], 'open', 'open', 'closed', 'open');
     const last = await openKnown(sidecar);
-    expect(await endings(known, guest, next, last)).toEqual(['open', 'closed', 'open', 'open']);
+    await expectEndings([known, guest, next, last], 'open', 'closed', 'open', 'open');
   });
 
-  test('the new connection is closed if all others have carried a known key', async () => {
+  test('a new connection is closed if all others have carried a known key', async () => {
     const sidecar = await start();
     const clients = [await openKnown(sidecar), await openKnown(sidecar), await openKnown(sidecar)];
     const next = await openConnection(sidecar.port);
-    expect(await endings(...clients, next)).toEqual(['open', 'open', 'open', 'closed']);
+    await expectEndings([...clients, next], 'open', 'open', 'open', 'closed');
     clients[0]?.socket.destroy();
     await vi.waitFor(async () => expect((await openKnown(sidecar)).ending).toBe('open'));
   });
 
-  test('a public key is a known key', async () => {
+  test('a public key counts as a known key', async () => {
     const sidecar = await start({ routes: [route('/', { keys: ['public'] })] });
     const visitor = await openConnection(sidecar.port);
     const visit = request('GET / HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${keys.globexPublic}`);
     await visitor.send(visit).untilText('{"ok":true}');
     const guests = [await openGuest(sidecar), await openGuest(sidecar)];
     const next = await openConnection(sidecar.port);
-    expect(await endings(visitor, ...guests, next)).toEqual(['open', 'closed', 'open', 'open']);
+    await expectEndings([visitor, ...guests, next], 'open', 'closed', 'open', 'open');
   });
 
-  test('connections with half a head, or with a body that does not arrive, are closed for merchants', async () => {
+  test('connections with an incomplete head or body make room for those with a known key', async () => {
     const sidecar = await start();
     const slow = [];
     for (let i = 0; i < 5 * limit; i += 1) {
@@ -80,8 +86,8 @@ describe('beyond limits.connections', () => {
       slow.push(client);
     }
     const known = [await openKnown(sidecar), await openKnown(sidecar), await openKnown(sidecar)];
-    expect(await endings(...known)).toEqual(['open', 'open', 'open']);
-    expect(new Set(await endings(...slow))).toEqual(new Set(['closed']));
+    await expectEndings(known, 'open', 'open', 'open');
+    await expectEndings(slow, ...slow.map(() => 'closed' as const));
   });
 
   test('a connection whose request is in progress stays open, even without a key', async () => {
@@ -93,10 +99,10 @@ describe('beyond limits.connections', () => {
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
     const guest = await openGuest(sidecar);
     const next = await openKnown(sidecar);
-    expect(await endings(busy, guest, next)).toEqual(['open', 'closed', 'open']);
+    await expectEndings([busy, guest, next], 'open', 'closed', 'open');
   });
 
-  test('a TLS connection counts from its start, and is closed for others while its handshake is incomplete', async () => {
+  test('a TLS connection counts from its start, and makes room for others until its handshake is complete', async () => {
     const authority = createAuthority();
     const own = authority.issue('IP:127.0.0.1');
     const sidecar = await start({ listen: { host: '127.0.0.1', port: 0, tls: { ...own, clientCa: undefined } } });
@@ -116,56 +122,56 @@ describe('beyond limits.connections', () => {
       expect(await response).toContain('200 OK');
       whole.push(socket);
     }
-    expect(await endings(...half)).toEqual(['closed', 'closed', 'closed']);
-    const next = await openConnection(sidecar.port);
-    expect(await endings(next)).toEqual(['closed']);
+    await expectEndings(half, 'closed', 'closed', 'closed');
+    await expectEndings([await openConnection(sidecar.port)], 'closed');
     expect(whole.every(({ destroyed }) => !destroyed)).toBe(true);
     // A connection that ends makes room for another.
     whole[0]?.destroy();
-    await new Promise((resolve) => void setTimeout(resolve, 100));
-    expect(await endings(await openConnection(sidecar.port))).toEqual(['open']);
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'connections')).toBe(limit - 1));
+    await expectEndings([await openConnection(sidecar.port)], 'open');
   });
 
-  test('a TLS handshake that is not complete when the sidecar stops is not completed', async () => {
-    const own = createAuthority().issue('IP:127.0.0.1');
-    const sidecar = await start({ listen: { host: '127.0.0.1', port: 0, tls: { ...own, clientCa: undefined } } });
-    const half = await openConnection(sidecar.port);
-    await sidecar.app.stop();
-    await vi.waitFor(() => expect(half.ending).not.toBe('open'));
-  });
-
-  test('a reload may change the limit', async () => {
+  test('a reload applies a new limit', async () => {
     const sidecar = await start();
     const upstream = await startUpstream();
     sidecar.app.apply(configOf(upstream.origin, { limits: { connections: 1 } }));
     const first = await openConnection(sidecar.port);
     const second = await openConnection(sidecar.port);
-    expect(await endings(first, second)).toEqual(['closed', 'open']);
+    await expectEndings([first, second], 'closed', 'open');
   });
+});
+
+test('a stop closes a connection whose TLS handshake is incomplete', async () => {
+  const own = createAuthority().issue('IP:127.0.0.1');
+  const sidecar = await start({ listen: { host: '127.0.0.1', port: 0, tls: { ...own, clientCa: undefined } } });
+  const half = await openConnection(sidecar.port);
+  await sidecar.app.stop();
+  await half.untilEnded();
 });
 
 describe('the heads of requests that wait in a pipeline', () => {
   const header = 4_096;
-  /** Sends a request that gets no response, and after it heads of this many bytes in all. */
-  async function pipelined(bytes: number): Promise<string[]> {
+  /** Sends a request that gets no response, followed by heads of this many bytes together. */
+  async function expectPipelined(bytes: number, ending: Ending): Promise<void> {
     const sidecar = await start({ limits: { header } });
     const client = await openConnection(sidecar.port);
-    client.send(request('GET /never HTTP/1.1', 'Host: localhost', authorization));
+    const never = request('GET /never HTTP/1.1', 'Host: localhost', authorization);
     const head = (size: number): string => {
       const rest = request('GET / HTTP/1.1', 'Host: localhost', authorization, 'X: ').length;
       return request('GET / HTTP/1.1', 'Host: localhost', authorization, `X: ${'x'.repeat(size - rest)}`);
     };
-    client.send(head(bytes / 2) + head(Math.ceil(bytes / 2)));
-    return endings(client);
+    client.send(never + head(bytes / 2) + head(Math.ceil(bytes / 2)));
+    if (ending === 'open') await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
+    await expectEndings([client], ending);
   }
 
-  test('may have as many bytes as one head, and not one more', async () => {
-    expect(await pipelined(header)).toEqual(['open']);
-    expect(await pipelined(header + 1)).toEqual(['closed']);
+  test('may have together as many bytes as one head, and not a byte more', async () => {
+    await expectPipelined(header, 'open');
+    await expectPipelined(header + 1, 'closed');
   });
 });
 
-test('connections of a flood that comes between two turns of the event loop wait in the kernel, and none is dropped', async () => {
+test('connections that arrive between two turns of the event loop wait in the kernel, and none is dropped', async () => {
   // One socket accepts them all.
   const sidecar = await start({ limits: { connections: 1 } });
   expect(floodWhileBlocked(sidecar.port, 1_500)).toBe(1_500);

@@ -56,7 +56,7 @@ describe('a preflight on a route for public keys', () => {
     expect(upstream.heads()).toBe(1);
   });
 
-  test('carries no identity and no key to the upstream, whatever the client sends', async () => {
+  test('reaches the upstream without a key or an identity, whatever the client sends', async () => {
     const { sidecar, upstream } = await startGateway({ routes });
     const forged = { 'X-Account-Id': 'acme', 'X-Api-Key-Id': 'k', 'X-Api-Key-Kind': 'secret', 'X-Environment': 'live' };
     await send(sidecar, `OPTIONS ${open}`, preflight('POST', { ...forged, authorization: `Bearer ${keys.acme}` }));
@@ -73,7 +73,7 @@ describe('a preflight on a route for public keys', () => {
     expect(upstream.heads()).toBe(1);
   });
 
-  test('gets a refusal that the browser may read if the upstream is down', async () => {
+  test('gets a refusal that browsers can read if the upstream is down', async () => {
     const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { routes }));
     const response = await send(sidecar, `OPTIONS ${open}`, preflight('POST'));
     expectPlainRefusal(response, 'upstream_unavailable');
@@ -81,21 +81,21 @@ describe('a preflight on a route for public keys', () => {
   });
 });
 
-describe('an ordinary request, which needs a key', () => {
+describe('a request that is not a preflight for a public key needs a key', () => {
   test.each<[string, string, Sent]>([
     ['OPTIONS without Origin', `OPTIONS ${open}`, { headers: { 'access-control-request-method': 'POST' } }],
     ['OPTIONS without a requested method', `OPTIONS ${open}`, { headers: { origin: 'https://shop.example' } }],
     ['a preflight with a body', `OPTIONS ${open}`, { ...preflight('POST'), body: 'x' }],
     ['a preflight with a body in chunks', `OPTIONS ${open}`, { ...preflight('POST'), body: 'x', chunked: true }],
-    ['a preflight for a method of secret keys', `OPTIONS ${open}`, preflight('GET')],
-    ['a preflight for a method the path does not have', `OPTIONS ${open}`, preflight('DELETE')],
-    ['a preflight for a method in other letters', `OPTIONS ${open}`, preflight('post')],
-    ['a preflight for a route of secret keys', 'OPTIONS /api/v1/refunds', preflight('POST')],
+    ['a preflight for a method that needs a secret key', `OPTIONS ${open}`, preflight('GET')],
+    ['a preflight for a method that the path does not list', `OPTIONS ${open}`, preflight('DELETE')],
+    ['a preflight for a method in lower case', `OPTIONS ${open}`, preflight('post')],
+    ['a preflight for a route that needs a secret key', 'OPTIONS /api/v1/refunds', preflight('POST')],
     ['a preflight for an enveloped route', 'OPTIONS /api/s2s/charge', preflight('POST')],
     ['a preflight for an unlisted route', 'OPTIONS /api/v1/other', preflight('POST')],
     ['GET with the headers of a preflight', `GET ${open}`, preflight('POST')],
     ['POST with the headers of a preflight', `POST ${open}`, preflight('POST')],
-  ])('is %s', async (_, line, sent) => {
+  ])('%s', async (_, line, sent) => {
     const { sidecar, upstream } = await startGateway({ routes });
     expectPlainRefusal(await send(sidecar, line, sent), 'missing_api_key');
     expect(upstream.heads()).toBe(0);
@@ -114,7 +114,7 @@ describe('refusals', () => {
     ['method_not_allowed', `DELETE ${open}`, { key: keys.acmePublic }],
     ['encryption_not_supported', `POST ${open}`, { key: keys.acmePublic, body: envelopeOf(acmeTest, '{}') }],
     ['missing_api_key', `OPTIONS ${open}`, preflight('DELETE')],
-  ])('of routes open to public keys can be read by browsers: %s', async (code, line, sent) => {
+  ])('on routes for public keys can be read by browsers: %s', async (code, line, sent) => {
     const { sidecar, upstream } = await startGateway({ routes, accounts: [acme, inactive] });
     const response = await send(sidecar, line, sent);
     expectPlainRefusal(response, code);
@@ -122,7 +122,7 @@ describe('refusals', () => {
     expect(upstream.heads()).toBe(0);
   });
 
-  test('can be read if the parser rejects the middle of the body', async () => {
+  test('can be read by browsers if the parser rejects the middle of the body', async () => {
     const { sidecar } = await startGateway({ routes });
     const head = `POST ${open} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${keys.acmePublic}\r\n`;
     const raw = await exchangeRaw(sidecar.port, `${head}Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\nzz\r\n`);
@@ -131,7 +131,7 @@ describe('refusals', () => {
     expect(response.headers['access-control-allow-origin']).toBe('*');
   });
 
-  test('can be read if too much is in flight', async () => {
+  test('can be read by browsers if too many requests are in flight', async () => {
     const held = Promise.withResolvers<ServerResponse>();
     const respond: Respond = (_, res) => held.resolve(res);
     const { sidecar, upstream } = await startGateway({ routes, respond, limits: { inFlight: 1 } });
@@ -145,7 +145,7 @@ describe('refusals', () => {
     expect((await first).status).toBe(200);
   });
 
-  test('can be read if they are sealed, too', async () => {
+  test('can be read by browsers if they are sealed', async () => {
     const { sidecar } = await startGateway({ routes });
     const sent = { key: keys.acmePublic, headers: { 'content-encoding': 'gzip' }, body: 'x' };
     const response = await send(sidecar, 'POST /api/s2s/browser', sent);
@@ -154,12 +154,12 @@ describe('refusals', () => {
   });
 
   test.each([
-    ['a method of secret keys', `GET ${open}`],
-    ['a route of secret keys', 'POST /api/v1/refunds'],
+    ['a method that needs a secret key', `GET ${open}`],
+    ['a route that needs a secret key', 'POST /api/v1/refunds'],
     ['an enveloped route', 'POST /api/s2s/charge'],
     ['an unlisted route', 'POST /api/v1/other'],
     ['a test endpoint', 'GET /api/s2s/aes-encrypt'],
-  ])('of %s cannot be read by browsers', async (_, line) => {
+  ])('on %s cannot be read by browsers', async (_, line) => {
     const { sidecar } = await startGateway({ routes });
     const response = await send(sidecar, line, { key: `sk_test_${'x'.repeat(20)}` });
     expectPlainRefusal(response, 'invalid_api_key');
@@ -167,7 +167,7 @@ describe('refusals', () => {
   });
 });
 
-test('nothing is added to the CORS headers of the upstream', async () => {
+test('the CORS headers of the upstream are forwarded unchanged', async () => {
   const { sidecar } = await startGateway({
     routes,
     respond: (_, res) => res.writeHead(401, { 'Access-Control-Allow-Origin': 'https://shop.example' }).end(),
@@ -176,17 +176,29 @@ test('nothing is added to the CORS headers of the upstream', async () => {
   expect(response.headers['access-control-allow-origin']).toBe('https://shop.example');
 });
 
-describe('a preflight is not turned into an ordinary OPTIONS', () => {
+describe('a preflight cannot be turned into an ordinary OPTIONS', () => {
   const head = (...lines: readonly string[]): string =>
     [`OPTIONS ${open} HTTP/1.1`, 'Host: localhost', ...lines, '', ''].join('\r\n');
   const own = ['Origin: https://shop.example', 'Access-Control-Request-Method: POST'];
 
   test.each([
-    ['origin', 'missing_api_key', [...own, 'Connection: close, origin']],
-    ['access-control-request-method', 'missing_api_key', [...own, 'Connection: close, Access-Control-Request-Method']],
-    ['both', 'missing_api_key', [...own, 'Connection: origin, access-control-request-method', 'Connection: close']],
+    ['nominating Origin in Connection', 'missing_api_key', [...own, 'Connection: close, origin']],
+    [
+      'nominating Access-Control-Request-Method in Connection',
+      'missing_api_key',
+      [...own, 'Connection: close, Access-Control-Request-Method'],
+    ],
+    [
+      'nominating both in Connection',
+      'missing_api_key',
+      [...own, 'Connection: origin, access-control-request-method', 'Connection: close'],
+    ],
     ['a second Origin', 'ambiguous_request', [...own, 'Origin: https://other.example', 'Connection: close']],
-    ['a second method', 'ambiguous_request', [...own, 'Access-Control-Request-Method: GET', 'Connection: close']],
+    [
+      'a second Access-Control-Request-Method',
+      'ambiguous_request',
+      [...own, 'Access-Control-Request-Method: GET', 'Connection: close'],
+    ],
   ])('by %s', async (_name, code, lines) => {
     const { sidecar, upstream } = await startGateway({ routes });
     const response = parseResponse(await exchangeRaw(sidecar.port, head(...lines)));

@@ -11,7 +11,7 @@ const get = `GET /api/s2s/report HTTP/1.1\r\nHost: localhost\r\nAuthorization: B
 const pause = (): Promise<unknown> => new Promise((resolve) => void setTimeout(resolve, 50));
 
 describe('a compressed response that is sealed', () => {
-  test('is not whole when its coding has ended, but when the core has sent all of it', async () => {
+  test('is complete only when the upstream has sent all of it, not when its compressed data ends', async () => {
     const zipped = gzipSync('{"paid":true}');
     const head = `HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${zipped.length + 2}\r\n\r\n`;
     const upstream = await startByteUpstream(({ socket }) => {
@@ -29,7 +29,7 @@ describe('a compressed response that is sealed', () => {
     expect(() => parseOnly(raw)).toThrow(/not a whole/);
   });
 
-  test('is not read from the core faster than the client reads', async () => {
+  test('is read from the upstream no faster than the client reads', async () => {
     const piece = randomBytes(65_536);
     let sent = 0;
     const most = 64 << 20;
@@ -59,7 +59,7 @@ describe('a compressed response that is sealed', () => {
   });
 });
 
-test('a response that cannot be sealed to its end is broken off', async () => {
+test('a response is broken off if sealing fails in the middle of it', async () => {
   const failing = codecOf(acmeTest);
   const stream = failing.stream();
   const update = vi.fn<(chunk: Buffer) => string>(() => {

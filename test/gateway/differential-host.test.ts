@@ -15,8 +15,8 @@ const hosts = { test: 'sandbox.pay.example', live: 'api.pay.example' } as const;
 const keyOf = { test: keys.acme, live: keys.acmeLive } as const;
 const environments = ['test', 'live'] as const;
 
-describeUnless(nginxMissing, `before an nginx that serves both environments (seed ${seed})`, () => {
-  test('the host that it chooses is that of the environment the sidecar chose, or the request is refused', async () => {
+describeUnless(nginxMissing, `nginx as the upstream of both environments (seed ${seed})`, () => {
+  test('chooses the host of the environment that the sidecar chose, or the request is refused', async () => {
     const server = (name: string, more: string): string => `
       server {
         listen @listen@ ${more};

@@ -140,12 +140,12 @@ async function compare(
   expect([...counts].filter(([, times]) => times < numRuns / 40)).toEqual([]);
 }
 
-describe(`a target means to the upstream what the sidecar decided on, or is refused (seed ${seed})`, () => {
-  test('with Express as the upstream', async () => {
+describe(`the upstream reads a target as the sidecar does, or the target is refused (seed ${seed})`, () => {
+  test('Express', async () => {
     await compare(await startRoutingExpress(), () => {}, meaningsOf);
   });
 
-  test('with Fastify as the upstream, and in the other readings that are common in Node programs', async () => {
+  test('Fastify, and the other readings that are common in Node programs', async () => {
     await compare(
       await startRoutingFastify(),
       (kind, target) => {
@@ -169,8 +169,8 @@ test('only Fastify with `caseSensitive: false` takes a Kelvin sign for a `k`, as
   expect(await kindFor(await startRoutingExpress())).toBe('sealed secret');
 });
 
-describeUnless(nginxMissing, `with nginx as the upstream (seed ${seed})`, () => {
-  test('a target means to nginx what the sidecar decided on, or is refused', async () => {
+describeUnless(nginxMissing, `nginx as the upstream (seed ${seed})`, () => {
+  test('reads a target as the sidecar does, or the target is refused', async () => {
     await compare(await startRoutingNginx(), (kind, target, { headers }) => {
       // nginx decoded the path and had no dots or slashes to resolve.
       const path = target.split('?', 1)[0] ?? '';
@@ -181,8 +181,8 @@ describeUnless(nginxMissing, `with nginx as the upstream (seed ${seed})`, () => 
   });
 });
 
-describeUnless(goMissing, `with Go’s net/http as the upstream (seed ${seed})`, () => {
-  test('a target means to it what the sidecar decided on, or is refused', async () => {
+describeUnless(goMissing, `Go’s net/http as the upstream (seed ${seed})`, () => {
+  test('reads a target as the sidecar does, or the target is refused', async () => {
     await compare(await startRoutingGo(), () => {}, meaningsOf);
   });
 });

@@ -1,4 +1,4 @@
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import type { Found } from '../../src/accounts/key-directory.ts';
 import { lingerTime } from '../../src/gateway/refusal.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
@@ -8,11 +8,12 @@ import { openConnection, parseOnly } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { authorization, post, request } from '../support/refused.ts';
 import { apiKey, configOf, globex, keys, startSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
 
-test('a response before the end of its request frees the slot and closes the connection, which does not linger forever', async () => {
+test('a response before the end of its request frees the slot and closes the connection', async () => {
   const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
   const sidecar = await startSidecar(configOf(origin, { limits: { inFlight: 1 } }));
   const client = await openConnection(sidecar.port);
@@ -23,21 +24,19 @@ test('a response before the end of its request frees the slot and closes the con
   expect(headers['connection']).toBe('close');
 });
 
-describe('a refused request whose rest', () => {
-  test.each([
-    ['is worth reading keeps its connection', 65_536, 'keep-alive'],
-    ['is larger than that closes it', 65_537, 'close'],
-  ])('%s', async (_name, length, connection) => {
-    const { origin } = await startUpstream();
-    const sidecar = await startSidecar(configOf(origin));
-    const client = await openConnection(sidecar.port);
-    client.send(request('POST / HTTP/1.1', 'Host: localhost', `Content-Length: ${length}`));
-    const head = await client.untilText('missing_api_key');
-    expect(/^Connection: (.*)\r$/im.exec(head)?.[1]).toBe(connection);
-  });
+test.each([
+  [65_536, 'keep-alive'],
+  [65_537, 'close'],
+])('a refused request with %i bytes of body to come gets Connection: %s', async (length, connection) => {
+  const { origin } = await startUpstream();
+  const sidecar = await startSidecar(configOf(origin));
+  const client = await openConnection(sidecar.port);
+  client.send(request('POST / HTTP/1.1', 'Host: localhost', `Content-Length: ${length}`));
+  const head = await client.untilText('missing_api_key');
+  expect(/^Connection: (.*)\r$/im.exec(head)?.[1]).toBe(connection);
 });
 
-test('a refused request whose rest does not come ends its connection after a while', async () => {
+test('a refused request whose body stops arriving has its connection closed after the linger time', async () => {
   const { origin } = await startUpstream();
   const sidecar = await startSidecar(configOf(origin));
   const client = await openConnection(sidecar.port);
@@ -46,7 +45,7 @@ test('a refused request whose rest does not come ends its connection after a whi
   await vi.waitFor(() => expect(client.ending).toBe('end'), { timeout: 2 * lingerTime });
 });
 
-test('a request whose client leaves while its key is looked up is not sent, and holds nothing', async () => {
+test('a request whose client disconnects while its key is looked up is not sent and leaves nothing in flight', async () => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin));
   const { promise, resolve } = Promise.withResolvers<Found>();
@@ -61,7 +60,7 @@ test('a request whose client leaves while its key is looked up is not sent, and 
   const response = await send(sidecar, 'GET /next', { key: keys.globex });
   expect(response.status).toBe(200);
   resolve({ account: globex, key: apiKey(keys.globex) });
-  await new Promise((done) => void setImmediate(done));
+  await settle();
   expect((await send(sidecar, 'GET /last', { key: keys.globex })).status).toBe(200);
   expect(upstream.seen.map(({ url }) => url)).toEqual(['/next', '/last']);
   expect(await inFlight(sidecar)).toBe(0);

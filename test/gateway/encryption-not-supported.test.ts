@@ -28,8 +28,8 @@ async function expectPassed(line: string, sent: Sent, setting: Setting = {}): Pr
 }
 
 test.each([
-  ['is no JSON object', 'Content-Length: 100', 'te'],
-  ['is stated larger than is looked at', `Content-Length: ${requestBody + 1}`, '{'],
+  ['is not a JSON object', 'Content-Length: 100', 'te'],
+  ['is longer than limits.requestBody', `Content-Length: ${requestBody + 1}`, '{'],
 ])('the body of an encrypting account streams to the upstream if it %s', async (_name, framing, first) => {
   const upstream = await startByteUpstream(() => {});
   const sidecar = await startSidecar(configOf(upstream.origin, { limits: { requestBody } }));
@@ -41,7 +41,7 @@ test.each([
 describe('an encrypting account’s envelope on a route without envelopes is refused and not forwarded', () => {
   test.each<[string, string]>([
     ['in hex', envelope],
-    ['in capital hex', JSON.stringify({ data: ciphertext.toString('hex').toUpperCase() })],
+    ['in upper-case hex', JSON.stringify({ data: ciphertext.toString('hex').toUpperCase() })],
     ['in base64', JSON.stringify({ data: ciphertext.toString('base64') })],
     ['in base64 with its slashes escaped', `{"data":"${'/'.repeat(64)}"}`.replaceAll('/', '\\/')],
     ['with white space', ` \r\n\t{ "data" : "${ciphertext.toString('hex')}" }\n`],
@@ -52,13 +52,13 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
   });
 
   test.each<[string, string, Sent]>([
-    ['on a route of public keys', 'POST /api/v1/transactions/initialize', { key: keys.acmePublic }],
+    ['on a route for public keys', 'POST /api/v1/transactions/initialize', { key: keys.acmePublic }],
     ['with GET', 'GET /api/v1/refunds', {}],
     ['with DELETE', 'DELETE /api/v1/refunds', {}],
-    ['with a type of its own', refunds, { headers: { 'content-type': 'application/vnd.x+json' } }],
-    ['with the type of a text', refunds, { headers: { 'content-type': 'text/plain' } }],
-    ['with the type of a form', refunds, { headers: { 'content-type': 'multipart/form-data; boundary=x' } }],
-    ['said to be encoded as it is', refunds, { headers: { 'content-encoding': 'identity' } }],
+    ['with a vendor’s Content-Type', refunds, { headers: { 'content-type': 'application/vnd.x+json' } }],
+    ['with the Content-Type of text', refunds, { headers: { 'content-type': 'text/plain' } }],
+    ['with the Content-Type of a form', refunds, { headers: { 'content-type': 'multipart/form-data; boundary=x' } }],
+    ['with the Content-Encoding identity', refunds, { headers: { 'content-encoding': 'identity' } }],
   ])('%s', (_, line, sent) => expectRefused(line, { ...sent, body: envelope }));
 
   test('even during the grace after encryption was enabled', () => {
@@ -67,7 +67,7 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
     return expectRefused(refunds, { body: envelope }, { accounts });
   });
 
-  test('in one piece or in many', async () => {
+  test('in many pieces', async () => {
     const { sidecar, upstream } = await startGateway();
     const pieces = [' ', '\n', '{', ...(envelope.slice(1).match(/.{1,40}/g) ?? [])];
     const response = await new Promise<string>((resolve) => {
@@ -89,37 +89,40 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
   });
 });
 
-describe('the limit is limits.requestBody', () => {
+describe('limits.requestBody', () => {
   test.each([
     ['stated', false],
     ['in chunks', true],
-  ])('to the byte, with a length %s: a longer body streams through', async (_, chunked) => {
-    await expectRefused(refunds, { body: envelope.padEnd(requestBody), chunked });
-    await expectPassed(refunds, { body: envelope.padEnd(requestBody + 1), chunked });
-    await expectPassed(refunds, { body: envelope.padEnd(50 * requestBody), chunked });
-  });
+  ])(
+    'is the longest body in which an envelope is looked for; longer ones stream through (length %s)',
+    async (_, chunked) => {
+      await expectRefused(refunds, { body: envelope.padEnd(requestBody), chunked });
+      await expectPassed(refunds, { body: envelope.padEnd(requestBody + 1), chunked });
+      await expectPassed(refunds, { body: envelope.padEnd(50 * requestBody), chunked });
+    },
+  );
 });
 
-describe('a body that is not an envelope passes byte for byte', () => {
+describe('a body that is not an envelope is forwarded byte for byte', () => {
   test.each<[string, string | Buffer]>([
     ['JSON', '{ "amount":  1000.00,\r\n "amount": 12345678901234567890 }\n'],
     ['an envelope with a member beside data', '{"data":"00000000000000000000000000000000","x":1}'],
     ['an envelope with data twice', '{"data":"00000000000000000000000000000000","data":""}'],
-    ['data that is no string', '{"data":{"amount":1}}'],
+    ['data that is not a string', '{"data":{"amount":1}}'],
     ['data that is neither hex nor base64', '{"data":"hello, world"}'],
-    ['data of no bytes', '{"data":""}'],
+    ['empty data', '{"data":""}'],
     ['data of fifteen bytes', `{"data":"${'0'.repeat(30)}"}`],
     ['data of seventeen bytes', `{"data":"${'0'.repeat(34)}"}`],
-    ['data in other letters', `{"Data":"${'0'.repeat(32)}"}`],
+    ['Data with a capital letter', `{"Data":"${'0'.repeat(32)}"}`],
     ['data one level down', `{"body":{"data":"${'0'.repeat(32)}"}}`],
     ['an array', `[${envelope}]`],
     ['an envelope cut short', envelope.slice(0, -1)],
-    ['an envelope and more', `${envelope},`],
+    ['an envelope followed by a comma', `${envelope},`],
     ['a form', `data=${ciphertext.toString('hex')}`],
     ['white space', ' \n'],
     ['a byte order mark and an envelope', `\ufeff${envelope}`],
-    ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
-    ['an object of every byte there is', Buffer.from(Array.from({ length: 256 }, (_, i) => (0x7b + i) % 256))],
+    ['every byte value', Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
+    ['a brace and every other byte value', Buffer.from(Array.from({ length: 256 }, (_, i) => (0x7b + i) % 256))],
   ])('%s', async (_, body) => {
     await expectPassed(refunds, { body });
     await expectPassed(refunds, { body, chunked: true });
@@ -127,14 +130,14 @@ describe('a body that is not an envelope passes byte for byte', () => {
 
   test.each<[string, Sent]>([
     ['no body', {}],
-    ['zero stated bytes', { body: '' }],
-    ['zero bytes in chunks', { chunked: true }],
+    ['a Content-Length of 0', { body: '' }],
+    ['an empty chunked body', { chunked: true }],
     ['a compressed envelope', { body: gzipSync(envelope), headers: { 'content-encoding': 'gzip' } }],
     ['an envelope that is said to be compressed', { body: envelope, headers: { 'content-encoding': 'br' } }],
   ])('%s', (_, sent) => expectPassed(refunds, sent));
 });
 
-describe('an envelope passes byte for byte', () => {
+describe('an envelope is forwarded byte for byte', () => {
   test('from an account without encryption', () => expectPassed(refunds, { key: keys.globex, body: envelope }));
 
   test('from an account that encrypts in the other environment only', () => {

@@ -39,21 +39,21 @@ function blocks(padded: string): string {
   return envelope(encrypted(acmeTest, Buffer.from(padded, 'latin1'), '-nopad').toString('hex'));
 }
 
-describe('an envelope is opened, and its plaintext is forwarded byte for byte', () => {
-  test('has both of the characters in its base64 that distinguish alphabets', () => {
-    expect(base64).toMatch(/\/.*\+|\+.*\//);
-  });
+test('the base64 of these tests has both characters in which alphabets differ', () => {
+  expect(base64).toMatch(/\/.*\+|\+.*\//);
+});
 
+describe('an envelope is opened, and its plaintext is forwarded byte for byte', () => {
   test.each([
     ['lower-case hex', envelope(hex)],
     ['upper-case hex', envelope(hex.toUpperCase())],
     ['hex in both cases', envelope(hex.slice(0, 40) + hex.slice(40).toUpperCase())],
     ['base64', envelope(base64)],
     ['base64 with its slashes escaped, as PHP writes it', envelope(base64).replaceAll('/', '\\/')],
-    ['base64 in escapes of another kind', envelope(base64).replaceAll('+', '\\u002B')],
-    ['white space', `\r\n { "data" :\t"${hex}" }\n`],
-    ['a name in escapes', `{"\\u0064at\\u0061":"${hex}"}`],
-  ])('%s', async (_, body) => {
+    ['base64 with other escapes', envelope(base64).replaceAll('+', '\\u002B')],
+    ['white space between its tokens', `\r\n { "data" :\t"${hex}" }\n`],
+    ['an escaped member name', `{"\\u0064at\\u0061":"${hex}"}`],
+  ])('if it has %s', async (_, body) => {
     const { sidecar, upstream } = await startGateway();
     const response = await send(sidecar, charge, { key: keys.acme, body });
     expect(opened(acmeTest, response)).toBe('{"ok":true}');
@@ -66,7 +66,7 @@ describe('an envelope is opened, and its plaintext is forwarded byte for byte', 
   });
 
   test.each(['{}', '[]', '[1, 2 ]', '"data"', '0', '-0.0', 'null', 'true', ' {"data":"00"} '])(
-    'any JSON value may be in it: %j',
+    'if its plaintext is the JSON value %j',
     async (json) => {
       const { sidecar, upstream } = await startGateway();
       await send(sidecar, charge, { key: keys.acme, body: envelopeOf(acmeTest, json) });
@@ -74,28 +74,25 @@ describe('an envelope is opened, and its plaintext is forwarded byte for byte', 
     },
   );
 
-  test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'GET', 'OPTIONS', 'PROPFIND'])(
-    'the method may be %s',
-    async (method) => {
-      const { sidecar, upstream } = await startGateway();
-      const response = await send(sidecar, `${method} /api/s2s/charge?a=b`, { key: keys.acme, body: envelope(hex) });
-      expect(opened(acmeTest, response)).toBe('{"ok":true}');
-      expect(upstream.seen[0]).toMatchObject({
-        method,
-        url: '/api/s2s/charge?a=b',
-        body: plaintext.toString('latin1'),
-      });
-    },
-  );
+  test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'GET', 'OPTIONS', 'PROPFIND'])('if the method is %s', async (method) => {
+    const { sidecar, upstream } = await startGateway();
+    const response = await send(sidecar, `${method} /api/s2s/charge?a=b`, { key: keys.acme, body: envelope(hex) });
+    expect(opened(acmeTest, response)).toBe('{"ok":true}');
+    expect(upstream.seen[0]).toMatchObject({
+      method,
+      url: '/api/s2s/charge?a=b',
+      body: plaintext.toString('latin1'),
+    });
+  });
 
-  test('the method may be HEAD', async () => {
+  test('if the method is HEAD', async () => {
     const { sidecar, upstream } = await startGateway();
     const response = await send(sidecar, 'HEAD /api/s2s/charge', { key: keys.acme, body: envelope(hex) });
     expect(response.status).toBe(200);
     expect(upstream.seen[0]).toMatchObject({ method: 'HEAD', body: plaintext.toString('latin1') });
   });
 
-  test('it may be chunked, and have any Content-Type', async () => {
+  test('if it is chunked and has another Content-Type', async () => {
     const { sidecar, upstream } = await startGateway();
     const headers = { 'content-type': 'text/plain; charset=iso-8859-1' };
     await send(sidecar, charge, { key: keys.acme, body: envelope(hex), chunked: true, headers });
@@ -104,7 +101,7 @@ describe('an envelope is opened, and its plaintext is forwarded byte for byte', 
     expect(upstream.seen[0]?.headers).not.toHaveProperty('transfer-encoding');
   });
 
-  test('its Content-Encoding may be identity', async () => {
+  test('if its Content-Encoding is identity', async () => {
     const { sidecar, upstream } = await startGateway();
     const headers = { 'content-encoding': 'Identity' };
     await send(sidecar, charge, { key: keys.acme, body: envelope(hex), headers });
@@ -112,7 +109,7 @@ describe('an envelope is opened, and its plaintext is forwarded byte for byte', 
     expect(upstream.seen[0]?.headers).not.toHaveProperty('content-encoding');
   });
 
-  test('it is sealed with the credentials of its environment', async () => {
+  test('only with the credentials of its environment', async () => {
     const { sidecar, upstream } = await startGateway({ serves: 'both' });
     const headers = { host: 'api.pay.example' };
     const sent = { key: keys.acmeLive, headers, body: envelopeOf(acmeLive, '{"live":1}') };
@@ -123,15 +120,15 @@ describe('an envelope is opened, and its plaintext is forwarded byte for byte', 
   });
 });
 
-describe('a request without a body, or with an empty one', () => {
+describe('a request with an empty body or none', () => {
   test.each<[string, string, Sent]>([
     ['GET', 'GET', {}],
-    ['GET of zero stated bytes', 'GET', { body: '' }],
-    ['GET of zero bytes in chunks', 'GET', { chunked: true }],
-    ['GET with a type', 'GET', { headers: { 'content-type': 'application/json' } }],
+    ['GET with a Content-Length of 0', 'GET', { body: '' }],
+    ['GET with an empty chunked body', 'GET', { chunked: true }],
+    ['GET with a Content-Type', 'GET', { headers: { 'content-type': 'application/json' } }],
     ['DELETE', 'DELETE', {}],
-    ['POST of zero stated bytes', 'POST', { body: '' }],
-    ['POST of zero bytes in chunks', 'POST', { chunked: true }],
+    ['POST with a Content-Length of 0', 'POST', { body: '' }],
+    ['POST with an empty chunked body', 'POST', { chunked: true }],
   ])('is forwarded, and the response is sealed: %s', async (_, method, sent) => {
     const { sidecar, upstream } = await startGateway();
     const response = await send(sidecar, `${method} /api/s2s/charges/1?x=%20`, { key: keys.acme, ...sent });
@@ -145,7 +142,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
   ['plaintext', '{"amount":1000}', 'envelope_required', undefined, `this account has encryption on: ${sendEnvelope}`],
   ['an empty object', '{}', 'envelope_required', undefined, `this account has encryption on: ${sendEnvelope}`],
   [
-    'data in other letters',
+    'Data with a capital letter',
     `{"Data":"${hex}"}`,
     'envelope_required',
     undefined,
@@ -161,7 +158,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
   ['a number', '5', 'envelope_required', undefined, `not a JSON object: ${sendEnvelope}`],
   ['null', 'null', 'envelope_required', undefined, `not a JSON object: ${sendEnvelope}`],
   ['a ciphertext alone', `"${hex}"`, 'envelope_required', undefined, `the body is a JSON string: ${sendEnvelope}`],
-  ['what is not JSON', `data=${hex}`, 'envelope_malformed', undefined, `the body is a form: ${sendEnvelope} as JSON`],
+  ['a form', `data=${hex}`, 'envelope_malformed', undefined, `the body is a form: ${sendEnvelope} as JSON`],
   ['a space', ' ', 'envelope_malformed', undefined, `the body is not JSON: ${sendEnvelope}`],
   [
     'an envelope cut short',
@@ -210,7 +207,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
     onlyMember,
   ],
   ['an odd number of digits', envelope(hex.slice(1)), 'decryption_failed', 'encoding', 'odd number of hex digits'],
-  ['neither encoding', envelope('!'), 'decryption_failed', 'encoding', 'neither hex nor base64'],
+  ['neither hex nor base64', envelope('!'), 'decryption_failed', 'encoding', 'neither hex nor base64'],
   [
     'url-safe base64',
     envelope(base64.replaceAll('+', '-').replaceAll('/', '_')),
@@ -255,7 +252,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
     'looks like base64 of hex',
   ],
   ['other credentials', envelopeOf(acmeLive, '{}'), 'decryption_failed', 'padding', wrongKey],
-  ['a last block lost', envelope(hex.slice(0, -32)), 'decryption_failed', 'padding', wrongKey],
+  ['a missing last block', envelope(hex.slice(0, -32)), 'decryption_failed', 'padding', wrongKey],
   ['a padding of zero', blocks(`{"amount": 10.0}${'\0'.repeat(16)}`), 'decryption_failed', 'padding', wrongKey],
   ['a padding of seventeen', blocks(`{"amount": 10.0}${'\x11'.repeat(16)}`), 'decryption_failed', 'padding', wrongKey],
   [
@@ -279,7 +276,7 @@ const causes: readonly [string, string | Buffer, RefusalCode, string | undefined
   ],
 ];
 
-describe('a body that cannot be opened is refused in plain and not forwarded', () => {
+describe('a body that cannot be opened gets a plain refusal and is not forwarded', () => {
   test.each(causes)('in test with a hint: %s', async (_, body, code, reason, hint) => {
     const { sidecar, upstream } = await startGateway();
     expectPlainRefusal(await send(sidecar, charge, { key: keys.acme, body }), code, hint);
@@ -289,7 +286,7 @@ describe('a body that cannot be opened is refused in plain and not forwarded', (
   });
 
   test.each(['envelope_required', 'envelope_malformed', 'decryption_failed'] as const)(
-    'in live with the same response, byte for byte, to every cause of %s, and the cause only in the log',
+    'in live with the same bytes for every cause of %s, which only the log distinguishes',
     async (code) => {
       // The same credentials in live, so that the same envelopes fail for the same reasons.
       const accounts = [{ ...acme, encryption: { live: encryptionOf(acmeTest) } }];
@@ -327,7 +324,7 @@ describe('a compressed body', () => {
     ['br', Buffer.from('x')],
     ['gzip, identity', Buffer.from('x')],
     ['x-unheard-of', Buffer.from(envelope(hex))],
-  ])('is refused, sealed, and not forwarded: %s', async (coding, body) => {
+  ])('gets a sealed refusal and is not forwarded: %s', async (coding, body) => {
     const { sidecar, upstream } = await startGateway();
     const response = await send(sidecar, charge, { key: keys.acme, body, headers: { 'content-encoding': coding } });
     expectSealedRefusal(acmeTest, response, 'unsupported_content_encoding');
@@ -335,13 +332,13 @@ describe('a compressed body', () => {
   });
 });
 
-describe('the length of the envelope as it is sent', () => {
+describe('the length of an envelope on the wire', () => {
   const requestBody = 1_000;
 
   test.each([
     ['stated', false],
     ['in chunks', true],
-  ])('%s may be the limit and no byte more', async (_, chunked) => {
+  ])('(%s) may be limits.requestBody and not a byte more', async (_, chunked) => {
     const { sidecar, upstream } = await startGateway({ limits: { requestBody } });
     const body = envelope(hex).padEnd(requestBody);
     const response = await send(sidecar, charge, { key: keys.acme, body, chunked });
@@ -369,7 +366,7 @@ describe('the head of the request to the upstream', () => {
     expect(Object.keys(seen).filter((name) => /^if|range/.test(name))).toEqual([]);
   });
 
-  test('lacks the headers that describe the envelope and are wrong for its plaintext', async () => {
+  test('lacks the headers that describe the envelope and not its plaintext', async () => {
     const { sidecar, upstream } = await startGateway();
     const digests = ['Digest', 'Content-Digest', 'Repr-Digest', 'Content-MD5', 'ETag'];
     const headers = { 'Content-Type': 'text/plain', ...Object.fromEntries(digests.map((name) => [name, 'x'])) };
@@ -379,7 +376,7 @@ describe('the head of the request to the upstream', () => {
     expect(upstream.seen[0]?.headers['content-type']).toBe('application/json');
   });
 
-  test('keeps the headers that are right for the plaintext, too', async () => {
+  test('keeps the headers that also fit the plaintext', async () => {
     const { sidecar, upstream } = await startGateway();
     const headers = { 'Idempotency-Key': 'k1', 'Accept-Language': 'de', Accept: 'application/json', Cookie: 'a=b' };
     await send(sidecar, charge, { key: keys.acme, body: envelope(hex), headers });
@@ -393,7 +390,7 @@ describe('the head of the request to the upstream', () => {
   });
 });
 
-describe('untouched in both directions', () => {
+describe('traffic is forwarded unchanged in both directions', () => {
   const inLiveOnly = { ...acme, encryption: { live: encryptionOf(acmeLive) } };
   const compressed = gzipSync('{"ok": true}');
   const said = {
@@ -419,7 +416,7 @@ describe('untouched in both directions', () => {
     ['an account without encryption', charge, keys.globex, [globex]],
     ['an account with encryption in the other environment only', charge, keys.acme, [inLiveOnly]],
     ['an account with encryption on a route without envelopes', 'POST /api/v1/refunds', keys.acme, [acme]],
-  ])('is %s', async (_, line, key, accounts) => {
+  ])('for %s', async (_, line, key, accounts) => {
     const { sidecar, upstream } = await startGateway({
       accounts,
       respond: (_seen, res) => res.writeHead(206, said).end(compressed),
@@ -435,7 +432,7 @@ describe('untouched in both directions', () => {
     expect(response.headers).not.toHaveProperty('envelope');
   });
 
-  test('are bodies of an account without encryption, whether or not they are JSON or an envelope, and requests without a body', async () => {
+  test('for an account without encryption, whatever its body is', async () => {
     const { sidecar, upstream } = await startGateway();
     for (const body of ['x', '{"data":1}', envelope(hex), '']) {
       const response = await send(sidecar, charge, { key: keys.globex, body });

@@ -2,13 +2,13 @@ import { describe, expect, test } from 'vitest';
 import { openConnection, parseResponses, parseOnly } from '../support/connection.ts';
 import { post, request, start, valid } from '../support/refused.ts';
 
-describe('a request with an expectation', () => {
+describe('a request with an Expect header', () => {
   const expectations: readonly (readonly [name: string, ...headers: readonly string[]])[] = [
-    ['in other letters', 'Expect: 100-CONTINUE'],
+    ['in upper case', 'Expect: 100-CONTINUE'],
     ['twice', 'Expect: 100-continue', 'Expect: 100-continue'],
     ['nominated in Connection', 'Connection: Expect', 'Expect: 100-continue'],
-    ['of something else', 'Expect: 200-ok'],
-    ['of nothing', 'Expect:'],
+    ['other than 100-continue', 'Expect: 200-ok'],
+    ['empty', 'Expect:'],
   ];
   test.each(expectations)('is served like any other if its client does not wait: %s', async (_name, ...headers) => {
     const { upstream, sidecar } = await start();
@@ -38,7 +38,7 @@ describe('a request with an expectation', () => {
     expect(upstream.seen.map(({ url, body }) => [url, body])).toEqual([['/', 'ab']]);
   });
 
-  test('that is refused does not take the next request for its body', async () => {
+  test('closes its connection if it is refused, so that the next request is not read as its body', async () => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     const head = request(

@@ -28,14 +28,14 @@ describe('unknown API keys', () => {
     return responses;
   }
 
-  test('are refused as invalid 20 times in a minute, and then with the time to wait', async () => {
+  test('are refused as invalid_api_key 20 times in a minute, then as too_many_attempts with the time to wait', async () => {
     const { sidecar, upstream } = await startGateway();
     for (const response of await guesses(sidecar, allowed)) expectPlainRefusal(response, 'invalid_api_key');
     for (const response of await guesses(sidecar, 2)) expectTooManyAttempts(response);
     expect(upstream.heads()).toBe(0);
   });
 
-  test('do not make a good key from the same address wait', async () => {
+  test('do not delay a valid key from the same address', async () => {
     const { sidecar } = await startGateway();
     await guesses(sidecar, allowed + 1);
     expect((await send(sidecar, 'GET /api/v1/transactions', { key: keys.globex })).status).toBe(200);
@@ -52,7 +52,7 @@ describe('unknown API keys', () => {
     expectTooManyAttempts(await request());
   });
 
-  test('alone are counted: a missing key, a malformed one and one of the other environment are not', async () => {
+  test('are the only ones counted: a missing key, a malformed one and one of the other environment are not', async () => {
     const { sidecar } = await startGateway({ limits: { failedKeys: { attempts: 1, window: 60_000 } } });
     for (let i = 0; i < 3; i += 1) {
       expectPlainRefusal(await send(sidecar, 'GET /'), 'missing_api_key');
@@ -72,7 +72,7 @@ describe('unknown API keys', () => {
     expectTooManyAttempts(await request());
   });
 
-  test('count for the peer if it is not a trusted proxy: any client can send X-Forwarded-For', async () => {
+  test('count against the peer if it is not a trusted proxy, because any client can send X-Forwarded-For', async () => {
     const { sidecar } = await startGateway();
     const responses: Response[] = [];
     for (let i = 0; i < allowed + 1; i += 1) responses.push(...(await guesses(sidecar, 1, `203.0.113.${i}`)));
@@ -80,7 +80,7 @@ describe('unknown API keys', () => {
     expect(responses.at(-1)?.status).toBe(429);
   });
 
-  test('count for each client behind a trusted proxy, however its address is written', async () => {
+  test('count against each client behind a trusted proxy, however its address is written', async () => {
     const { sidecar } = await startGateway({ trustedProxies: ['127.0.0.0/8'] });
     await guesses(sidecar, allowed / 2, '198.51.100.1, 2001:db8::7');
     await guesses(sidecar, allowed / 2, '[2001:DB8:0:0:1::8]:443');
@@ -90,7 +90,7 @@ describe('unknown API keys', () => {
   });
 });
 
-describe('envelopes that do not open in live', () => {
+describe('envelopes that do not open', () => {
   const secondKey = 'sk_live_acmesecondacmesecond';
   const accounts = [{ ...acme, keys: [...acme.keys, apiKey(secondKey, { id: 'acme-second' })] }];
   const bad = JSON.stringify({ data: encrypted(acmeTest, '{"amount":1}').toString('hex') });
@@ -98,7 +98,7 @@ describe('envelopes that do not open in live', () => {
   const charge = (sidecar: TestSidecar, key: string, body: string): Promise<Response> =>
     send(sidecar, 'POST /api/s2s/charge', { key, body });
 
-  test('are refused as such 20 times in a minute for one API key; then none of its envelopes is opened', async () => {
+  test('in live are refused as decryption_failed 20 times in a minute for an API key; then none of its envelopes is opened', async () => {
     const { sidecar, upstream } = await startGateway({ serves: 'live', accounts });
     for (let i = 0; i < allowed; i += 1) {
       expectPlainRefusal(await charge(sidecar, keys.acmeLive, bad), 'decryption_failed');
@@ -113,7 +113,7 @@ describe('envelopes that do not open in live', () => {
     expect(opened(acmeLive, await charge(sidecar, secondKey, good))).toBe('{"ok":true}');
   });
 
-  test('count only if decryption fails: a body that is not an envelope is not an attempt', async () => {
+  test('in live count only if decryption fails: a body that is not an envelope is not an attempt', async () => {
     const { sidecar } = await startGateway({
       serves: 'live',
       accounts,
@@ -124,7 +124,7 @@ describe('envelopes that do not open in live', () => {
     expectTooManyAttempts(await charge(sidecar, keys.acmeLive, bad));
   });
 
-  test('in test are never limited: a client that tries there learns from the hint', async () => {
+  test('in test are never limited, because their hint tells as much', async () => {
     const { sidecar } = await startGateway({ accounts, limits: { failedKeys: { attempts: 1, window: 60_000 } } });
     const unreadable = JSON.stringify({ data: 'abc' });
     for (let i = 0; i < 3; i += 1) {

@@ -19,7 +19,7 @@ test.each([
   [limit - 1, undefined],
   [limit, 60],
   [limit + 1, 60],
-])('after %i failures of 3 allowed ones it takes %s seconds', (times, seconds) => {
+])('after %i failures of 3 allowed, the wait is %s seconds', (times, seconds) => {
   expect(afterFailures(times, 'a').limited('a', limit, 0)).toBe(seconds);
 });
 
@@ -37,17 +37,17 @@ test.each([
   [59_000, 1],
   [59_999, 1],
   [60_000, undefined],
-])('%i milliseconds after the first failure it takes %s seconds, rounded up', (now, seconds) => {
+])('%i ms after the first failure, the wait is %s seconds, rounded up', (now, seconds) => {
   expect(afterFailures(limit, 'a').limited('a', limit, now)).toBe(seconds);
 });
 
-test('a window is not prolonged by failures in it', () => {
+test('failures within a window do not prolong it', () => {
   const limiter = afterFailures(limit, 'a');
   limiter.failed('a', window, 59_999);
   expect(limiter.limited('a', limit, 60_000)).toBeUndefined();
 });
 
-test('the next failure after a window opens a new one, which begins at one', () => {
+test('the first failure after a window opens a new one and counts as one', () => {
   const limiter = afterFailures(limit, 'a');
   limiter.failed('a', window, 60_000);
   expect(limiter.limited('a', 2, 60_000)).toBeUndefined();
@@ -60,7 +60,7 @@ test('a lower limit applies at once', () => {
   expect(limiter.limited('a', 2, 0)).toBe(60);
 });
 
-test('10,000 subjects are remembered, and with one more the least recent is forgotten', () => {
+test('10,000 subjects are remembered, and one more replaces the least recent', () => {
   const limiter = afterFailures(1, 'first', 'second');
   for (let i = 0; i < 9_998; i += 1) limiter.failed(`other ${i}`, window, 0);
   expect(limiter.limited('first', 1, 0)).toBe(60);

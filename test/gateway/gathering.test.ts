@@ -23,7 +23,7 @@ test('a body that trickles in before it is read is kept in few pieces, and read 
   expect(pieces.length).toBe(4);
 });
 
-test('a body that trickles in while it is read is passed on in each turn', async () => {
+test('a body that trickles in while it is read is passed on in every turn', async () => {
   const request = new GatheringRequest(new Socket());
   let received = '';
   request.on('data', (piece: Buffer) => (received += piece.toString()));
@@ -38,7 +38,7 @@ test('a body that trickles in while it is read is passed on in each turn', async
   expect(received).toBe('0123456789');
 });
 
-test('a paused body continues without loss', async () => {
+test('a paused body loses no bytes', async () => {
   const request = new GatheringRequest(new Socket());
   let received = '';
   request.on('data', (piece: Buffer) => (received += piece.toString()));
@@ -54,7 +54,7 @@ test('a paused body continues without loss', async () => {
   }
 });
 
-test('a body that has ended before it is read is read whole', async () => {
+test('a body that ended before it is read is read whole', async () => {
   const request = new GatheringRequest(new Socket());
   await trickle(request, 'abcdef');
   request.push(null);

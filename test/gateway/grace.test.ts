@@ -22,7 +22,7 @@ const unknown = acmeLive;
 
 const charge = 'POST /api/s2s/charge';
 const plaintext = '{ "amount":  1.00 }';
-const wish = { 'envelope-credentials': 'current' };
+const askForCurrent = { 'envelope-credentials': 'current' };
 
 function acmeIn(grace: Grace): readonly Account[] {
   return [acmeWith(encryptionOf(current, { grace }))];
@@ -32,46 +32,61 @@ const rotated = acmeIn({ previous: codecOf(previous), until });
 const moving = acmeIn({ previous: undefined, until });
 
 /** Expects a response that is sealed with these credentials, or plain, and the header that says so. */
-function expectAnswered(response: Response, by: 'current' | 'previous' | 'none'): void {
+function expectServed(response: Response, by: 'current' | 'previous' | 'none'): void {
   expect(response.headers['envelope-credentials']).toBe(by);
   expect(response.headers['envelope']).toBe(by === 'none' ? undefined : 'sealed');
   const credentials = { current, previous, none: undefined }[by];
   expect(credentials === undefined ? response.body : opened(credentials, response)).toBe('{"ok":true}');
 }
 
-describe('while the previous credentials are accepted, the response follows the request', () => {
+describe('while the previous credentials are accepted, a response is sealed with those of its request', () => {
   test.each<[string, string, Sent, 'current' | 'previous']>([
-    ['an envelope of the current ones', charge, { body: envelopeOf(current, plaintext) }, 'current'],
-    ['an envelope of the previous ones', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],
+    ['an envelope with the current ones', charge, { body: envelopeOf(current, plaintext) }, 'current'],
+    ['an envelope with the previous ones', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],
     [
-      'an envelope of the previous ones, whatever the header asks for',
+      'an envelope with the previous ones, whatever the header asks for',
       charge,
-      { body: envelopeOf(previous, plaintext), headers: wish },
+      { body: envelopeOf(previous, plaintext), headers: askForCurrent },
       'previous',
     ],
     ['no body', 'GET /api/s2s/charge', {}, 'previous'],
-    ['no body and the wish', 'GET /api/s2s/charge', { headers: wish }, 'current'],
     [
-      'no body and the header value in other letters',
+      'no body and a header that asks for the current ones',
+      'GET /api/s2s/charge',
+      { headers: askForCurrent },
+      'current',
+    ],
+    [
+      'no body and the header value in upper case',
       'GET /api/s2s/charge',
       { headers: { 'Envelope-Credentials': 'Current' } },
       'current',
     ],
-    ['no body and another wish', 'GET /api/s2s/charge', { headers: { 'envelope-credentials': 'none' } }, 'previous'],
-    ['zero stated bytes', charge, { body: '' }, 'previous'],
-    ['zero bytes in chunks and the wish', charge, { chunked: true, headers: wish }, 'current'],
-  ])('%s', async (_, line, sent, by) => {
+    [
+      'no body and a header that asks for none',
+      'GET /api/s2s/charge',
+      { headers: { 'envelope-credentials': 'none' } },
+      'previous',
+    ],
+    ['a Content-Length of 0', charge, { body: '' }, 'previous'],
+    [
+      'an empty chunked body and a header that asks for the current ones',
+      charge,
+      { chunked: true, headers: askForCurrent },
+      'current',
+    ],
+  ])('for %s', async (_, line, sent, by) => {
     const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
-    expectAnswered(await send(sidecar, line, { key: keys.acme, ...sent }), by);
+    expectServed(await send(sidecar, line, { key: keys.acme, ...sent }), by);
     expect(upstream.seen[0]?.body).toBe(sent.body === undefined || sent.body === '' ? '' : plaintext);
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
   });
 
   test.each<[string, RefusalCode, string]>([
-    ['an envelope of other credentials', 'decryption_failed', envelopeOf(unknown, plaintext)],
+    ['an envelope with unknown credentials', 'decryption_failed', envelopeOf(unknown, plaintext)],
     ['plaintext', 'envelope_required', plaintext],
     ['a malformed envelope', 'envelope_malformed', '{"data":1}'],
-  ])('%s is refused in plain and not forwarded', async (_, code, body) => {
+  ])('%s gets a plain refusal and is not forwarded', async (_, code, body) => {
     const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
     const response = await send(sidecar, charge, { key: keys.acme, body });
     const { hint } = JSON.parse(response.body) as { hint?: string };
@@ -80,7 +95,7 @@ describe('while the previous credentials are accepted, the response follows the 
     expect(upstream.heads()).toBe(0);
   });
 
-  test('the encoding is the account’s', async () => {
+  test('in the encoding of the account', async () => {
     const encryption = encryptionOf(current, {
       encoding: 'base64',
       grace: { previous: codecOf(previous, 'base64'), until },
@@ -90,7 +105,7 @@ describe('while the previous credentials are accepted, the response follows the 
     expect(opened(previous, response, 'base64')).toBe('{"ok":true}');
   });
 
-  test('a response without a body has the header, too', async () => {
+  test('and one without a body has the header, too', async () => {
     const { sidecar } = await startGateway({
       accounts: rotated,
       clock: during,
@@ -105,25 +120,30 @@ describe('while the previous credentials are accepted, the response follows the 
   });
 });
 
-describe('while plaintext is accepted, the response follows the request', () => {
+describe('while plaintext is accepted, a response is sealed if its request was', () => {
   test.each<[string, string, Sent, 'current' | 'none']>([
     ['an envelope', charge, { body: envelopeOf(current, plaintext) }, 'current'],
     ['plaintext', charge, { body: plaintext }, 'none'],
-    ['plaintext, whatever the header wishes', charge, { body: plaintext, headers: wish }, 'none'],
+    ['plaintext, whatever the header asks for', charge, { body: plaintext, headers: askForCurrent }, 'none'],
     ['plaintext in chunks', charge, { body: plaintext, chunked: true }, 'none'],
     ['plaintext with a member data beside others', charge, { body: '{"data":"x","amount":1}' }, 'none'],
-    ['plaintext with a member data that is no string', charge, { body: '{"data":{"amount":1}}' }, 'none'],
+    ['plaintext with a member data that is not a string', charge, { body: '{"data":{"amount":1}}' }, 'none'],
     ['plaintext that is not JSON', charge, { body: 'amount=1' }, 'none'],
     ['no body', 'GET /api/s2s/charge', {}, 'none'],
-    ['no body and the wish', 'GET /api/s2s/charge', { headers: wish }, 'current'],
-  ])('%s', async (_, line, sent, by) => {
+    [
+      'no body and a header that asks for the current ones',
+      'GET /api/s2s/charge',
+      { headers: askForCurrent },
+      'current',
+    ],
+  ])('for %s', async (_, line, sent, by) => {
     const { sidecar, upstream } = await startGateway({ accounts: moving, clock: during });
-    expectAnswered(await send(sidecar, line, { key: keys.acme, ...sent }), by);
+    expectServed(await send(sidecar, line, { key: keys.acme, ...sent }), by);
     expect(upstream.seen[0]?.body).toBe(by === 'current' && sent.body !== undefined ? plaintext : (sent.body ?? ''));
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
   });
 
-  test('plaintext and its response keep their headers', async () => {
+  test('and plaintext and its response keep their headers', async () => {
     const { sidecar, upstream } = await startGateway({
       accounts: moving,
       clock: during,
@@ -137,7 +157,7 @@ describe('while plaintext is accepted, the response follows the request', () => 
     expect(response.body).toBe('ok');
   });
 
-  test('a body with the shape of an envelope is not taken for plaintext', async () => {
+  test('and a body with the shape of an envelope is not taken for plaintext', async () => {
     const { sidecar, upstream } = await startGateway({ accounts: moving, clock: during });
     for (const body of [envelopeOf(unknown, plaintext), '{"data":"amount"}']) {
       const response = await send(sidecar, charge, { key: keys.acme, body });
@@ -171,7 +191,7 @@ describe('a refusal during a grace', () => {
       const unasked = await send(sidecar, line, sent);
       expectSealedRefusal(previous, unasked, code);
       expect(unasked.headers['envelope-credentials']).toBe('previous');
-      const asked = await send(sidecar, line, { ...sent, headers: { ...sent.headers, ...wish } });
+      const asked = await send(sidecar, line, { ...sent, headers: { ...sent.headers, ...askForCurrent } });
       expectSealedRefusal(current, asked, code);
       expect(asked.headers['envelope-credentials']).toBe('current');
     },
@@ -180,7 +200,7 @@ describe('a refusal during a grace', () => {
   test.each([
     ['current', current],
     ['previous', previous],
-  ])('is sealed with the %s credentials, if they have opened the request', async (by, credentials) => {
+  ])('is sealed with the %s credentials if they opened the request', async (by, credentials) => {
     const sidecar = await startSidecar(configOf('http://127.0.0.1:1', { routes, accounts: rotated }), during);
     const response = await send(sidecar, charge, { key: keys.acme, body: envelopeOf(credentials, plaintext) });
     expectSealedRefusal(credentials, response, 'upstream_unavailable');
@@ -196,7 +216,7 @@ describe('a refusal during a grace', () => {
     const unasked = await send(sidecar, line, sent);
     expectPlainRefusal(unasked, code);
     expect(unasked.headers['envelope-credentials']).toBe('none');
-    const asked = await send(sidecar, line, { ...sent, headers: { ...sent.headers, ...wish } });
+    const asked = await send(sidecar, line, { ...sent, headers: { ...sent.headers, ...askForCurrent } });
     expectSealedRefusal(current, asked, code);
     expect(asked.headers['envelope-credentials']).toBe('current');
   });
@@ -213,7 +233,7 @@ describe('a grace', () => {
   test.each([
     ['the previous credentials', rotated, envelopeOf(previous, plaintext), 'decryption_failed'],
     ['plaintext', moving, plaintext, 'envelope_required'],
-  ] as const)('for %s ends at its millisecond', async (_, accounts, body, code) => {
+  ] as const)('for %s ends at the configured millisecond', async (_, accounts, body, code) => {
     let now = until - 1;
     const { sidecar, upstream } = await startGateway({ accounts, clock: () => now });
     expect((await send(sidecar, charge, { key: keys.acme, body })).status).toBe(200);
@@ -228,28 +248,31 @@ describe('a grace', () => {
   test.each([
     ['the previous credentials', rotated],
     ['plaintext', moving],
-  ])('for %s leaves only the current ones when it is over, whatever the header asks for', async (_, accounts) => {
-    const { sidecar, upstream } = await startGateway({ accounts, clock: () => until });
-    const requests: readonly (readonly [string, Sent])[] = [
-      [charge, { body: envelopeOf(current, plaintext) }],
-      ['GET /api/s2s/charge', {}],
-      ['GET /api/s2s/charge', { headers: wish }],
-    ];
-    for (const [line, sent] of requests) {
-      const response = await send(sidecar, line, { key: keys.acme, ...sent });
-      expect(opened(current, response)).toBe('{"ok":true}');
-      expect(response.headers).not.toHaveProperty('envelope-credentials');
-    }
-    expect(upstream.seen.map(({ headers }) => headers['envelope-credentials'])).toEqual([
-      undefined,
-      undefined,
-      undefined,
-    ]);
-  });
+  ])(
+    'for %s leaves only the current credentials when it is over, whatever the header asks for',
+    async (_, accounts) => {
+      const { sidecar, upstream } = await startGateway({ accounts, clock: () => until });
+      const requests: readonly (readonly [string, Sent])[] = [
+        [charge, { body: envelopeOf(current, plaintext) }],
+        ['GET /api/s2s/charge', {}],
+        ['GET /api/s2s/charge', { headers: askForCurrent }],
+      ];
+      for (const [line, sent] of requests) {
+        const response = await send(sidecar, line, { key: keys.acme, ...sent });
+        expect(opened(current, response)).toBe('{"ok":true}');
+        expect(response.headers).not.toHaveProperty('envelope-credentials');
+      }
+      expect(upstream.seen.map(({ headers }) => headers['envelope-credentials'])).toEqual([
+        undefined,
+        undefined,
+        undefined,
+      ]);
+    },
+  );
 
-  test('does not show on routes without envelopes', async () => {
+  test('adds no header on routes without envelopes', async () => {
     const { sidecar, upstream } = await startGateway({ accounts: rotated, clock: during });
-    const response = await send(sidecar, 'GET /api/v1/balance', { key: keys.acme, headers: wish });
+    const response = await send(sidecar, 'GET /api/v1/balance', { key: keys.acme, headers: askForCurrent });
     expect(response.headers).not.toHaveProperty('envelope-credentials');
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
   });
@@ -261,29 +284,34 @@ describe('after encryption was disabled with a grace', () => {
   test.each<[string, string, Sent, 'previous' | 'none']>([
     ['an envelope is opened, and its response sealed', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],
     [
-      'an envelope, whatever the header asks for',
+      'an envelope gets a sealed response, whatever the header asks for',
       charge,
-      { body: envelopeOf(previous, plaintext), headers: wish },
+      { body: envelopeOf(previous, plaintext), headers: askForCurrent },
       'previous',
     ],
     ['plaintext gets a plain response', charge, { body: plaintext }, 'none'],
     ['no body gets a sealed response', 'GET /api/s2s/charge', {}, 'previous'],
-    ['no body and the header get a plain response', 'GET /api/s2s/charge', { headers: wish }, 'none'],
+    [
+      'no body and a header that asks for current credentials get a plain response',
+      'GET /api/s2s/charge',
+      { headers: askForCurrent },
+      'none',
+    ],
   ])('%s', async (_, line, sent, by) => {
     const { sidecar, upstream } = await startGateway({ accounts: ending, clock: during });
-    expectAnswered(await send(sidecar, line, { key: keys.acme, ...sent }), by);
+    expectServed(await send(sidecar, line, { key: keys.acme, ...sent }), by);
     expect(upstream.seen[0]?.body).toBe(sent.body === undefined ? '' : plaintext);
     expect(upstream.seen[0]?.headers).not.toHaveProperty('envelope-credentials');
   });
 
-  test('an envelope that does not open is refused in plain and not forwarded', async () => {
+  test('an envelope that does not open is refused and not forwarded', async () => {
     const { sidecar, upstream } = await startGateway({ accounts: ending, clock: during });
     const response = await send(sidecar, charge, { key: keys.acme, body: envelopeOf(current, plaintext) });
     expect(JSON.parse(response.body)).toMatchObject({ code: 'decryption_failed' });
     expect(upstream.heads()).toBe(0);
   });
 
-  test('an envelope on a route without envelopes is refused', async () => {
+  test('an envelope on a route without envelopes is refused and not forwarded', async () => {
     const { sidecar, upstream } = await startGateway({ accounts: ending, clock: during });
     const body = envelopeOf(previous, plaintext);
     const response = await send(sidecar, 'POST /api/v1/refunds', { key: keys.acme, body });
@@ -295,14 +323,14 @@ describe('after encryption was disabled with a grace', () => {
     const accounts = ending.map((account) => ({ ...account, active: false }));
     const { sidecar } = await startGateway({ accounts, clock: during });
     expectSealedRefusal(previous, await send(sidecar, charge, { key: keys.acme }), 'account_inactive');
-    expectPlainRefusal(await send(sidecar, charge, { key: keys.acme, headers: wish }), 'account_inactive');
+    expectPlainRefusal(await send(sidecar, charge, { key: keys.acme, headers: askForCurrent }), 'account_inactive');
   });
 
-  test('from the millisecond of its end, the account is one without encryption', async () => {
+  test('the account counts as one without encryption from the millisecond at which the grace ends', async () => {
     let now = until - 1;
     const { sidecar, upstream } = await startGateway({ accounts: ending, clock: () => now });
     const body = envelopeOf(previous, plaintext);
-    expectAnswered(await send(sidecar, charge, { key: keys.acme, body }), 'previous');
+    expectServed(await send(sidecar, charge, { key: keys.acme, body }), 'previous');
     for (now of [until, until + 1]) {
       for (const sent of [{ body }, { body: plaintext }]) {
         const response = await send(sidecar, charge, { key: keys.acme, ...sent });

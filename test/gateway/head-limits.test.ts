@@ -12,7 +12,7 @@ import {
 } from '../support/refused.ts';
 import { configOf, startSidecar } from '../support/sidecar.ts';
 
-describe('the size of a head', () => {
+describe('a request head', () => {
   const limit = 2_000;
   const line = 'GET / HTTP/1.1';
   /** The head of a request of this many bytes, line ends and separators included. */
@@ -30,7 +30,7 @@ describe('the size of a head', () => {
   test.each([
     ['few fields', sized],
     ['many fields', inSmallFields],
-  ])('may be the limit, as sent, and not a byte more: %s', async (_name, head) => {
+  ])('may have limits.header bytes as sent, and not one more: %s', async (_name, head) => {
     const { upstream, sidecar } = await start({ header: limit });
     const client = await openConnection(sidecar.port);
     expect(head(limit)).toHaveLength(limit);
@@ -42,7 +42,7 @@ describe('the size of a head', () => {
     expect(upstream.heads()).toBe(1);
   });
 
-  test.each([40, 64])('may have as many fields as the limit says (%i), and not one more', async (limit) => {
+  test.each([40, 64])('may have limits.headers fields (%i), and not one more', async (limit) => {
     const { upstream, sidecar } = await start({ headers: limit });
     const head = (fields: number): string =>
       request(line, 'Host: localhost', authorization, ...Array.from({ length: fields - 2 }, (_, i) => `X-${i}: y`));
@@ -56,7 +56,7 @@ describe('the size of a head', () => {
     expect(upstream.heads()).toBe(1);
   });
 
-  test('may have as many fields as a limit above Node’s own of 1,000, and not one more', async () => {
+  test('may have limits.headers fields beyond Node’s own limit of 1,000, and not one more', async () => {
     const upstream = await startByteUpstream(
       ({ socket }) => void socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'),
     );
@@ -79,20 +79,12 @@ describe('the size of a head', () => {
       request('GET / HTTP/1.1', 'Host: localhost', ...Array.from({ length: 500 }, (_, i) => `X-${i}: y`)),
     ],
     ['a head without an end', `GET / HTTP/1.1\r\nX: ${'x'.repeat(200_000)}`],
-  ])('is refused at the limit: %s', async (_name, bytes) => {
+  ])('is refused as headers_too_large: %s', async (_name, bytes) => {
     const { upstream, sidecar } = await start({ header: limit });
     await expectOnlyRefused(sidecar, upstream, bytes, 'headers_too_large');
   });
 
-  test('has a deadline for its end', async () => {
-    const { upstream, sidecar } = await start({}, { header: 100 });
-    const client = await openConnection(sidecar.port);
-    client.send(`${line}\r\nHost: localhost\r\n`);
-    expectRefusal(parseOnly(await client.untilEnded()), 'request_timeout');
-    expect(upstream.heads()).toBe(0);
-  });
-
-  test('is limited for trailers as well', async () => {
+  test('is limited together with the trailers of its request', async () => {
     const { upstream, sidecar } = await start({ header: limit });
     const client = await openConnection(sidecar.port);
     client.send(

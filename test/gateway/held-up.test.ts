@@ -34,7 +34,7 @@ async function startThreadedUpstream(counts: Int32Array): Promise<string> {
   return `http://127.0.0.1:${port}`;
 }
 
-test('a response that arrived while the process was held up is sent, although its timeout has passed', async () => {
+test('a response that arrived while the process was suspended is sent, although its timeout has passed', async () => {
   const counts = new Int32Array(new SharedArrayBuffer(8));
   const config = configOf(await startThreadedUpstream(counts), { timeouts: { upstream: 500 } });
   const sidecar = await startSidecar(config);
@@ -47,7 +47,7 @@ test('a response that arrived while the process was held up is sent, although it
   expect((await response).status).toBe(200);
 });
 
-test('a connection that was established while the process was held up is used, although its timeout has passed', async () => {
+test('a connection that was established while the process was suspended is used, although its timeout has passed', async () => {
   const { origin } = await startByteUpstream(() => {});
   const outcome = Promise.withResolvers<string>();
   await turn();

@@ -36,75 +36,68 @@ function openFiles({ process: { pid } }: Serving): number {
 }
 
 describe('idle connections', () => {
-  test(
-    'do not keep other requests from being served, and are closed at their timeout',
-    { timeout: 180_000 },
-    async () => {
-      const upstream = await startUpstream();
-      const config = (header: string, idle: string): Record<string, unknown> => ({
-        'sidecar.yaml': sidecarFile(upstream.origin, {
-          // Fewer slots than connections: idle connections take none.
-          limits: { inFlight: 8 },
-          timeouts: { header, idle },
-        }),
-      });
-      // So that none times out before all are open.
-      const folder = new Folder({
-        ...config('10m', '10m'),
-        'accounts.yaml': accountsFile(globexEntry(keys.globex), acmeEntry),
-      });
-      const sidecar = await startServe(folder.file('sidecar.yaml'));
-      const filesBefore = openFiles(sidecar);
+  test('do not delay other requests, and are closed at their timeout', { timeout: 180_000 }, async () => {
+    const upstream = await startUpstream();
+    const config = (header: string, idle: string): Record<string, unknown> => ({
+      'sidecar.yaml': sidecarFile(upstream.origin, {
+        // Fewer slots than connections: idle connections take none.
+        limits: { inFlight: 8 },
+        timeouts: { header, idle },
+      }),
+    });
+    // So that none times out before all are open.
+    const folder = new Folder({
+      ...config('10m', '10m'),
+      'accounts.yaml': accountsFile(globexEntry(keys.globex), acmeEntry),
+    });
+    const sidecar = await startServe(folder.file('sidecar.yaml'));
+    const filesBefore = openFiles(sidecar);
 
-      const clients: Connection[] = [];
-      for (const { begin } of kinds) {
-        for (let i = 0; i < ofEach; i += 1) {
-          const client = await openConnection(sidecar.port);
-          await begin(client);
-          clients.push(client);
-        }
+    const clients: Connection[] = [];
+    for (const { begin } of kinds) {
+      for (let i = 0; i < ofEach; i += 1) {
+        const client = await openConnection(sidecar.port);
+        await begin(client);
+        clients.push(client);
       }
-      // Half-closed connections are closed already.
-      await vi.waitFor(
-        () => expect(clients.filter(({ ending }) => ending === 'open')).toHaveLength(3 * ofEach),
-        30_000,
-      );
-      expect(openFiles(sidecar)).toBeGreaterThan(3 * ofEach);
-      expect(await inFlight(sidecar)).toBe(0);
+    }
+    // Half-closed connections are closed already.
+    await vi.waitFor(() => expect(clients.filter(({ ending }) => ending === 'open')).toHaveLength(3 * ofEach), 30_000);
+    expect(openFiles(sidecar)).toBeGreaterThan(3 * ofEach);
+    expect(await inFlight(sidecar)).toBe(0);
 
-      const sealed = await send(sidecar, 'POST /api/s2s/charge', {
-        key: keys.acme,
-        body: envelopeOf(acmeTest, '{"amount":1000}'),
-      });
-      expect(opened(acmeTest, sealed)).toBe('{"ok":true}');
-      const betweenRequests = clients.slice(2 * ofEach, 3 * ofEach);
-      for (const client of betweenRequests) await client.send(`${head}\r\n`).untilText('{"ok":true}', 2);
+    const sealed = await send(sidecar, 'POST /api/s2s/charge', {
+      key: keys.acme,
+      body: envelopeOf(acmeTest, '{"amount":1000}'),
+    });
+    expect(opened(acmeTest, sealed)).toBe('{"ok":true}');
+    const betweenRequests = clients.slice(2 * ofEach, 3 * ofEach);
+    for (const client of betweenRequests) await client.send(`${head}\r\n`).untilText('{"ok":true}', 2);
 
-      folder.replace(config('200ms', '200ms'));
-      await sidecar.untilEntries('configuration reloaded');
-      // A connection between two requests learns of its new time with the next one.
-      for (const client of betweenRequests) await client.send(`${head}\r\n`).untilText('{"ok":true}', 3);
-      await Promise.all(clients.map((client) => client.untilEnded()));
-      expect(await inFlight(sidecar)).toBe(0);
-      // The pool's connections to the upstream, and those that read the metrics.
-      await vi.waitFor(() => expect(openFiles(sidecar)).toBeLessThan(filesBefore + 16), 30_000);
-      const statuses = clients.map(({ received }) => parseResponses(received).map(({ status }) => status));
-      expect(statuses.map((each) => each.join(' '))).toEqual(
-        kinds.flatMap((kind) => Array<string>(ofEach).fill(kind.statuses)),
-      );
-    },
-  );
+    folder.replace(config('200ms', '200ms'));
+    await sidecar.untilEntries('configuration reloaded');
+    // A connection between two requests learns of its new time with the next one.
+    for (const client of betweenRequests) await client.send(`${head}\r\n`).untilText('{"ok":true}', 3);
+    await Promise.all(clients.map((client) => client.untilEnded()));
+    expect(await inFlight(sidecar)).toBe(0);
+    // The pool's connections to the upstream, and those that read the metrics.
+    await vi.waitFor(() => expect(openFiles(sidecar)).toBeLessThan(filesBefore + 16), 30_000);
+    const statuses = clients.map(({ received }) => parseResponses(received).map(({ status }) => status));
+    expect(statuses.map((each) => each.join(' '))).toEqual(
+      kinds.flatMap((kind) => Array<string>(ofEach).fill(kind.statuses)),
+    );
+  });
 });
 
-const leave = {
-  'by closing': (client: Connection) => void client.socket.destroy(),
-  'by a reset': (client: Connection) => void client.socket.resetAndDestroy(),
-  'by ending its side': (client: Connection) => void client.socket.end(),
+const disconnect = {
+  'closes its connection': (client: Connection) => void client.socket.destroy(),
+  'resets its connection': (client: Connection) => void client.socket.resetAndDestroy(),
+  'ends its side': (client: Connection) => void client.socket.end(),
 };
-const cases = Object.entries(leave);
+const cases = Object.entries(disconnect);
 
-describe('a client that leaves', () => {
-  test.each(cases)('%s in its head leaves no access line, and the upstream sees nothing', async (_how, go) => {
+describe('a client that', () => {
+  test.each(cases)('%s within a head leaves no access line, and the upstream sees nothing', async (_how, go) => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -122,7 +115,7 @@ describe('a client that leaves', () => {
   const keyOf = { plain: keys.globex, sealed: keys.acme } as const;
   const cut = cases.flatMap(([how, go]) => (['plain', 'sealed'] as const).map((way) => ({ how, go, way })));
 
-  test.each(cut)('$how while its response is held back aborts the upstream request ($way)', async ({ go, way }) => {
+  test.each(cut)('$how without having read its response closes the upstream connection ($way)', async ({ go, way }) => {
     const piece = `10000\r\n${'x'.repeat(65_536)}\r\n`;
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n');

@@ -28,37 +28,40 @@ async function startFlood(head: string): ReturnType<typeof startByteUpstream> {
   });
 }
 
-describe('informational responses without an end', () => {
+describe('endless informational responses', () => {
   test.each([
     ['103, to a plain client', 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', ['GET /x HTTP/1.1'], keys.globex],
-    ['102, as short as they can be', 'HTTP/1.1 102\r\n\r\n', ['GET /x HTTP/1.1'], keys.globex],
+    ['102, as short as possible', 'HTTP/1.1 102\r\n\r\n', ['GET /x HTTP/1.1'], keys.globex],
     ['100, which is not forwarded', 'HTTP/1.1 100 Continue\r\n\r\n', ['GET /x HTTP/1.1'], keys.globex],
     ['103, before a sealed response', 'HTTP/1.1 103 Early Hints\r\n\r\n', ['GET /api/s2s/x HTTP/1.1'], keys.acme],
     ['103, before a WebSocket', 'HTTP/1.1 103 Early Hints\r\n\r\n', ['GET /ws HTTP/1.1', ...webSocket], keys.globex],
     ['100, before a WebSocket', 'HTTP/1.1 100\r\nA: b\r\n\r\n', ['GET /ws HTTP/1.1', ...webSocket], keys.globex],
-  ])('(%s) end the request, however slowly the client reads', async (_name, head, [line = '', ...fields], key) => {
-    const upstream = await startFlood(head);
-    const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
-    const client = await openConnection(sidecar.port);
-    client.socket.pause();
-    client.send(request(line, 'Host: localhost', `Authorization: Bearer ${key}`, ...fields));
-    await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true), { timeout: 10_000 });
-    expect(upstream.connections[0]?.socket.bytesWritten).toBeLessThan(16 * mib);
+  ])(
+    '(%s) end the request with 502, however slowly the client reads',
+    async (_name, head, [line = '', ...fields], key) => {
+      const upstream = await startFlood(head);
+      const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
+      const client = await openConnection(sidecar.port);
+      client.socket.pause();
+      client.send(request(line, 'Host: localhost', `Authorization: Bearer ${key}`, ...fields));
+      await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true), { timeout: 10_000 });
+      expect(upstream.connections[0]?.socket.bytesWritten).toBeLessThan(16 * mib);
 
-    const other = await openConnection(sidecar.port);
-    other.send(request('GET /now HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${keys.globex}`));
-    expect(await other.untilText('\r\n\r\nok')).toContain('200 OK');
+      const other = await openConnection(sidecar.port);
+      other.send(request('GET /now HTTP/1.1', 'Host: localhost', `Authorization: Bearer ${keys.globex}`));
+      expect(await other.untilText('\r\n\r\nok')).toContain('200 OK');
 
-    client.socket.resume();
-    await client.untilText('HTTP/1.1 502 ');
-    // All that was held for the client, by the sidecar and by the kernel.
-    expect(client.received.length).toBeLessThan(64 * kib);
-    const last = client.received.slice(client.received.indexOf('HTTP/1.1 502 '));
-    expect(last).toContain(key === keys.acme ? 'Envelope: sealed' : '"code":"upstream_unavailable"');
-    expect(parseOnly(last).status).toBe(502);
-    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(0));
-    expect(sidecar.accessLines().find(({ status }) => status === 502)).toMatchObject({
-      upstream_error: 'HEAD_TOO_LARGE',
-    });
-  });
+      client.socket.resume();
+      await client.untilText('HTTP/1.1 502 ');
+      // All that was held for the client, by the sidecar and by the kernel.
+      expect(client.received.length).toBeLessThan(64 * kib);
+      const last = client.received.slice(client.received.indexOf('HTTP/1.1 502 '));
+      expect(last).toContain(key === keys.acme ? 'Envelope: sealed' : '"code":"upstream_unavailable"');
+      expect(parseOnly(last).status).toBe(502);
+      await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(0));
+      expect(sidecar.accessLines().find(({ status }) => status === 502)).toMatchObject({
+        upstream_error: 'HEAD_TOO_LARGE',
+      });
+    },
+  );
 });

@@ -32,7 +32,7 @@ describe('bodies of 300 MB', () => {
   /** The receiver waits at first, so that bytes pile up unless the sender is slowed down. */
   const holdStill = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 700));
 
-  test('stream up, byte for byte, in little memory', async () => {
+  test('stream to the upstream byte for byte, in little memory', async () => {
     const arrived = createHash('sha256');
     const upstream = await startRawUpstream(async (req, res) => {
       await holdStill();
@@ -50,7 +50,7 @@ describe('bodies of 300 MB', () => {
     expect(sidecar.peakMemory()).toBeLessThan(allowance);
   });
 
-  test('stream down, byte for byte, in little memory', async () => {
+  test('stream to the client byte for byte, in little memory', async () => {
     const { size, pieces, hash } = large();
     const upstream = await startUpstream((_seen, res) => {
       res.writeHead(200, { 'Content-Length': size });
@@ -66,7 +66,7 @@ describe('bodies of 300 MB', () => {
     expect(sidecar.peakMemory()).toBeLessThan(allowance);
   });
 
-  test('stream down sealed, in little memory', async () => {
+  test('stream to the client sealed, in little memory', async () => {
     const { pieces, hash } = large();
     const upstream = await startUpstream((_seen, res) => void Readable.from(pieces).pipe(res));
     const sidecar = await startSidecarProcess(upstream.origin, { nodeOptions });

@@ -9,7 +9,7 @@ import { configOf } from '../support/sidecar.ts';
 const { limits } = configOf('http://127.0.0.1:1');
 
 describe('a budget', () => {
-  test('is never exceeded by all of its parts together', () => {
+  test('is never exceeded by its parts together', () => {
     const budget = new Budget();
     budget.resize(8, 1);
     expect(budget.take(8, 'secret')).toBe(true);
@@ -37,7 +37,7 @@ describe('a budget', () => {
 });
 
 describe('a reservation', () => {
-  test('gives its bytes back to the part that they were taken from', () => {
+  test('returns its bytes to the part of the budget that they came from', () => {
     const budgets = new Budgets({ ...limits, buffered: 8_000, requestBody: 1_000 });
     const reservation = new Reservation(budgets, connectionOf(new Socket()));
     expect(reservation.hold(600)).toBe(true);
@@ -51,7 +51,7 @@ describe('a reservation', () => {
     expect(budgets.bytes.take(1, 'keyless')).toBe(false);
   });
 
-  test('gives its slot back once', () => {
+  test('returns its slot once', () => {
     const budgets = new Budgets(limits);
     const reservation = new Reservation(budgets, connectionOf(new Socket()));
     expect([reservation.takeSlot(), reservation.takeSlot()]).toEqual([true, true]);

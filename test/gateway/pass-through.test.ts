@@ -1,3 +1,4 @@
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { openConnection, parseResponses, parseOnly } from '../support/connection.ts';
@@ -12,7 +13,7 @@ function head(line: string, ...headers: readonly string[]): string {
 const megabyte = 1 << 20;
 
 describe('a response', () => {
-  test('of events arrives event by event, its head before the first of them', async () => {
+  test('of events arrives event by event, with its head before the first', async () => {
     const send: ((event: string) => void)[] = [];
     const upstream = await startUpstream((_seen, res) => {
       res.writeHead(200, { 'Content-Type': 'text/event-stream' }).flushHeaders();
@@ -36,7 +37,7 @@ describe('a response', () => {
   test.each([
     ['a length', 'Content-Length: 5\r\n\r\nhello'],
     ['chunks', 'Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n'],
-  ])('framed by %s arrives well framed, and the connection can be used again', async (framing, rest) => {
+  ])('framed by %s arrives well framed, and the connection is reusable', async (framing, rest) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(`HTTP/1.1 200 OK\r\n${rest}`), {
       every: true,
     });
@@ -59,8 +60,8 @@ describe('a response', () => {
     ['204', 'HTTP/1.1 204 No Content\r\n\r\n'],
     ['204 with a length', 'HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n'],
     ['304', 'HTTP/1.1 304 Not Modified\r\nETag: "1"\r\n\r\n'],
-    ['304 with the length of what it stands for', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n'],
-  ])('without a body has none at the client either: %s', async (name, bytes) => {
+    ['304 with the length of the representation', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n'],
+  ])('without a body reaches the client without one: %s', async (name, bytes) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes), { every: true });
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -74,7 +75,7 @@ describe('a response', () => {
     if (name.startsWith('204')) expect(responses[0]?.headers).not.toHaveProperty('content-length');
   });
 
-  test('to HEAD has the length of the body that GET would return, and no body', async () => {
+  test('to HEAD has the Content-Length of the upstream and no body', async () => {
     const upstream = await startUpstream((_seen, res) => void res.writeHead(200, { 'Content-Length': 12 }).end());
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -88,7 +89,7 @@ describe('a response', () => {
     expect(upstream.seen.map(({ method }) => method)).toEqual(['HEAD', 'HEAD', 'HEAD']);
   });
 
-  test.each([204, 304])('of %d to an encrypting account has nothing to seal', async (status) => {
+  test.each([204, 304])('with status %d is not sealed for an encrypting account', async (status) => {
     const upstream = await startUpstream((_seen, res) => void res.writeHead(status).end());
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -117,9 +118,9 @@ describe('a response', () => {
   });
 
   test.each([
-    ['to HTTP/1.0, which does not know them', 'GET /x HTTP/1.0', keys.globex],
-    ['on an enveloped route, where they speak of what is sealed', 'GET /api/s2s/x HTTP/1.1', keys.acme],
-  ])('is not preceded by hints %s', async (_name, line, key) => {
+    ['to an HTTP/1.0 client', 'GET /x HTTP/1.0', keys.globex],
+    ['on an enveloped route, because they would reveal what is sealed', 'GET /api/s2s/x HTTP/1.1', keys.acme],
+  ])('is not preceded by Early Hints %s', async (_name, line, key) => {
     const upstream = await startUpstream((_seen, res) => {
       res.writeEarlyHints({ link: '</style.css>; rel=preload' });
       res.end('{}');
@@ -133,7 +134,7 @@ describe('a response', () => {
   test.each([
     ['plain', '/x', keys.globex],
     ['sealed', '/api/s2s/x', keys.acme],
-  ])('that comes byte by byte arrives like one that comes at once (%s)', async (_name, path, key) => {
+  ])('sent byte by byte arrives like one sent at once (%s)', async (_name, path, key) => {
     const bytes =
       'HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\nX-A: \t b\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nX-T: 1\r\n\r\n';
     let drips = false;
@@ -141,7 +142,7 @@ describe('a response', () => {
       async ({ socket }) => {
         for (const part of drips ? bytes : [bytes]) {
           socket.write(part);
-          await new Promise((resolve) => void setImmediate(resolve));
+          await turn();
         }
       },
       { every: true },
@@ -170,7 +171,7 @@ describe('a response', () => {
     expect(await client.untilEnded()).toContain('\r\nX-Name: voil\xc3\xa0\r\n');
   });
 
-  test('loses its trailers', async () => {
+  test('is forwarded without its trailers', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write(
         'HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Sum: 1\r\n\r\n',
@@ -192,7 +193,7 @@ describe('a request with a body', () => {
     `HTTP/1.1 200 OK\r\nContent-Length: ${method === 'HEAD' ? 0 : 2}\r\n\r\n${method === 'HEAD' ? '' : 'ok'}`;
 
   test.each(methods.flatMap((method) => [[method, 'chunks'] as const, [method, 'a length'] as const]))(
-    '%s in %s is well framed at the upstream',
+    'by %s, framed by %s, is well framed at the upstream',
     async (method, framing) => {
       const upstream = await startByteUpstream(({ socket, received }) => {
         // An upstream that read the body as a further request would show it here.
@@ -222,7 +223,7 @@ describe('a request with a body', () => {
     },
   );
 
-  test.each(methods)('%s of zero chunks is well framed at the upstream', async (method) => {
+  test.each(methods)('by %s, without a chunk, is well framed at the upstream', async (method) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(responseTo(method)));
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -233,7 +234,7 @@ describe('a request with a body', () => {
     expect(received).not.toMatch(/^content-length:/im);
   });
 
-  test('loses its trailers', async () => {
+  test('is forwarded without its trailers', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -254,13 +255,13 @@ describe('a request with a body', () => {
     client.socket.setNoDelay(true);
     for (const byte of bytes) {
       client.send(byte);
-      await new Promise((resolve) => void setImmediate(resolve));
+      await turn();
     }
     expect(parseOnly(await client.untilEnded()).status).toBe(200);
     expect(upstream.seen).toMatchObject([{ method: 'POST', url: '/x', body: 'onetwo' }]);
   });
 
-  test('of thousands of tiny chunks is forwarded in few', async () => {
+  test('of thousands of tiny chunks is forwarded in few chunks', async () => {
     const upstream = await startByteUpstream((connection) => {
       const respondAtEnd = (): void => {
         if (connection.received.endsWith('\r\n0\r\n\r\n')) connection.socket.write(responseTo('POST'));
@@ -282,7 +283,7 @@ describe('a request with a body', () => {
     expect(forwarded.length).toBeLessThan(40);
   });
 
-  test('that is inspected is forwarded byte for byte, however it is cut', async () => {
+  test('is forwarded byte for byte after its beginning was inspected', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     for (const body of [
@@ -299,7 +300,7 @@ describe('a request with a body', () => {
       );
       for (const chunk of chunks) {
         client.send(`${chunk.length.toString(16)}\r\n${chunk}\r\n`);
-        await new Promise((resolve) => void setTimeout(resolve, 5));
+        await sleep(5);
       }
       client.send('0\r\n\r\n');
       expect(parseOnly(await client.untilEnded()).status).toBe(200);
@@ -308,7 +309,7 @@ describe('a request with a body', () => {
   });
 });
 
-describe('a response that comes while the request is still being sent', () => {
+describe('a response that arrives while the request is still being sent', () => {
   test.each([
     ['with a length', (body: string) => `Content-Length: ${body.length}\r\n\r\n${body}`],
     [
@@ -332,7 +333,7 @@ describe('a response that comes while the request is still being sent', () => {
     await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 403 }));
   });
 
-  test('is complete although the client has not sent the rest', async () => {
+  test('is complete even if the client never sends the rest', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write('HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n0\r\n\r\n');
     });
@@ -343,7 +344,7 @@ describe('a response that comes while the request is still being sent', () => {
     await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 403 }));
   });
 
-  test('may be interleaved with it', async () => {
+  test('may be interleaved with the request', async () => {
     const upstream = await startRawUpstream((req, res) => {
       res.flushHeaders();
       req.on('data', (chunk: Buffer) => void res.write(chunk));
@@ -361,8 +362,8 @@ describe('a response that comes while the request is still being sent', () => {
   });
 });
 
-describe('a client of HTTP/1.0', () => {
-  test('gets a response of known length with that length', async () => {
+describe('an HTTP/1.0 client', () => {
+  test('gets a response of known length with its Content-Length', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -390,7 +391,7 @@ describe('a client of HTTP/1.0', () => {
     },
   );
 
-  test('may keep its connection if it asks to', async () => {
+  test('keeps its connection if it asks to', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);

@@ -12,7 +12,7 @@ function passing(lookedAt: readonly Buffer[] = []) {
   return { raw, release, reply, sink, body: new PassingBody(reply as unknown as Reply, lookedAt) };
 }
 
-test('a body pauses when the upstream is full, and resumes when it has room', () => {
+test('a body pauses when the upstream takes no more, and resumes when it does', () => {
   const { raw, reply, sink, body } = passing();
   body.start(sink);
   sink.write.mockReturnValue(false);
@@ -22,7 +22,7 @@ test('a body pauses when the upstream is full, and resumes when it has room', ()
   expect([raw.isPaused(), reply.wait.mock.lastCall?.[0]]).toEqual([false, 'request_timeout']);
 });
 
-test('the bytes that were inspected are charged until the upstream has room for more', () => {
+test('the bytes that were inspected are charged until the upstream takes more', () => {
   const { release, sink, body } = passing([Buffer.from('looked at')]);
   sink.write.mockReturnValue(false);
   body.start(sink);
@@ -31,7 +31,7 @@ test('the bytes that were inspected are charged until the upstream has room for 
   expect(release).toHaveBeenCalledTimes(1);
 });
 
-test('nothing more of a stopped body is sent', () => {
+test('after a stop, no more of the body is sent', () => {
   const { raw, sink, body } = passing();
   body.start(sink);
   body.stop();

@@ -1,5 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { connect as connectPlain } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createAuthority } from '../support/certificates.ts';
@@ -40,7 +41,7 @@ describe('pipelined requests', () => {
   test.each([
     ['many', 80, 0],
     ['large', 1, 7_000],
-  ])('that are %s may follow others that have their responses', async (_name, times, size) => {
+  ])('are served in bursts that are %s, one after the other', async (_name, times, size) => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin, { limits: { header: 16_384 } }));
     const client = await openConnection(sidecar.port);
@@ -65,7 +66,7 @@ describe('pipelined requests', () => {
     expect(responses.map(({ body }) => body)).toEqual(['POST one', 'PUT two', 'POST three']);
   });
 
-  test('leave nothing behind on the connection, and no warning, however many they are', async () => {
+  test('leave no listeners on the connection, however many they are', async () => {
     const { sidecar } = await start();
     const warnings: string[] = [];
     const onWarning = (warning: Error): void => void warnings.push(String(warning));
@@ -78,7 +79,7 @@ describe('pipelined requests', () => {
     expect(sidecar.accessLines()).toHaveLength(100);
   });
 
-  test('after one that asks to close are not served', async () => {
+  test('are not served after a request with Connection: close', async () => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(request('GET /last HTTP/1.1', 'Host: localhost', authorization, 'Connection: close') + valid);
@@ -87,7 +88,7 @@ describe('pipelined requests', () => {
     expect(await inFlight(sidecar)).toBe(0);
   });
 
-  test('that wait are not in flight, so that one connection cannot use up the limit', async () => {
+  test('are not in flight while they wait, so that one connection cannot take all slots', async () => {
     const upstream = await startUpstream((seen, res) => void (seen.url === '/other' && res.end('other')));
     const sidecar = await startSidecar(configOf(upstream.origin, { limits: { inFlight: 2 } }));
     const client = await openConnection(sidecar.port);
@@ -101,7 +102,7 @@ describe('pipelined requests', () => {
     expect(upstream.heads()).toBe(2);
   });
 
-  test('are 101 at most on one connection: with one more it ends', async () => {
+  test('may be 101 on one connection, which is closed at one more', async () => {
     const upstream = await startUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     const bearable = await openConnection(sidecar.port);
@@ -116,7 +117,7 @@ describe('pipelined requests', () => {
   test.each([
     ['without a key', ['OPTIONS', 'Origin: https://shop.example', 'Access-Control-Request-Method: GET']],
     ['with a public key', ['GET', `Authorization: Bearer ${keys.globexPublic}`]],
-  ] as const)('%s are 11 at most', async (_, [method, ...fields]) => {
+  ] as const)('%s may be 11 on one connection', async (_, [method, ...fields]) => {
     const upstream = await startUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin, { routes: [route('/x', { keys: ['public'] })] }));
     const head = request(`${method} /x HTTP/1.1`, 'Host: localhost', ...fields);
@@ -133,7 +134,7 @@ describe('pipelined requests', () => {
   test.each([
     ['CONNECT', ''],
     ['CONNECT and a part of its body', 'Content-Length: 5\r\n'],
-  ])('followed by %s and a reset leave the process running', async (_name, framing) => {
+  ])('followed by %s and a reset leave nothing in flight', async (_name, framing) => {
     const upstream = await startUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     for (let i = 0; i < 20; i += 1) {
@@ -145,7 +146,7 @@ describe('pipelined requests', () => {
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
   });
 
-  test('followed by trickling garbage add no listeners', async () => {
+  test('followed by trickling garbage leave no listeners', async () => {
     const upstream = await startUpstream(() => {});
     const sidecar = await startSidecar(configOf(upstream.origin));
     const warnings: string[] = [];
@@ -156,7 +157,7 @@ describe('pipelined requests', () => {
     await vi.waitFor(() => expect(upstream.heads()).toBe(1));
     for (let i = 0; i < 20; i += 1) {
       client.send('\x01garbage\r\n');
-      await new Promise((resolve) => void setTimeout(resolve, 5));
+      await sleep(5);
     }
     process.off('warning', onWarning);
     expect(warnings).toEqual([]);
@@ -174,7 +175,7 @@ test('one pipelined request of a connection is served in each turn of the event 
   expect(new Set(turns).size).toBe(11);
 });
 
-test('of requests in advance on all connections eight begin in a turn of the event loop', async () => {
+test('at most eight pipelined requests of all connections together begin in a turn of the event loop', async () => {
   const { sidecar } = await start();
   const clients = await Promise.all(Array.from({ length: 40 }, () => openConnection(sidecar.port)));
   const turns = turnsOfResponses();
@@ -184,7 +185,7 @@ test('of requests in advance on all connections eight begin in a turn of the eve
   expect(new Set(turns).size).toBeGreaterThanOrEqual((40 * 10) / 8);
 });
 
-describe('the bytes that were read on a connection that is to be closed', () => {
+describe('the bytes that were read on a closing connection', () => {
   /** How many requests Node makes of what a client sends in one piece. */
   async function requestsOf(port: number, tls: boolean): Promise<number> {
     let requests = 0;
@@ -206,20 +207,23 @@ describe('the bytes that were read on a connection that is to be closed', () => 
     ['admin', false, 2],
     ['operators', false, 2],
     ['operators', true, 2],
-  ] as const)('are not parsed: of 1,000 requests to the %s listener (TLS: %s) %d are', async (name, isTls, most) => {
-    const own = createAuthority().issue('IP:127.0.0.1');
-    const tls = isTls ? { ...own, clientCa: undefined } : undefined;
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(
-      configOf(upstream.origin, {
-        listen: { host: '127.0.0.1', port: 0, tls },
-        operators: operatorsOf([admin('ana', 'token-of-ana-token-of-ana-token-of')], { tls }),
-      }),
-    );
-    const requests = await requestsOf(sidecar.app.addresses[name]?.port ?? 0, isTls);
-    expect(requests).toBeGreaterThan(1);
-    expect(requests).toBeLessThanOrEqual(most);
-  });
+  ] as const)(
+    'are not parsed: of 1,000 requests to the %s listener (TLS: %s), at most %d are',
+    async (name, isTls, most) => {
+      const own = createAuthority().issue('IP:127.0.0.1');
+      const tls = isTls ? { ...own, clientCa: undefined } : undefined;
+      const upstream = await startUpstream();
+      const sidecar = await startSidecar(
+        configOf(upstream.origin, {
+          listen: { host: '127.0.0.1', port: 0, tls },
+          operators: operatorsOf([admin('ana', 'token-of-ana-token-of-ana-token-of')], { tls }),
+        }),
+      );
+      const requests = await requestsOf(sidecar.app.addresses[name]?.port ?? 0, isTls);
+      expect(requests).toBeGreaterThan(1);
+      expect(requests).toBeLessThanOrEqual(most);
+    },
+  );
 });
 
 describe('a body that arrives before its turn', () => {
@@ -228,7 +232,7 @@ describe('a body that arrives before its turn', () => {
     request('POST /echo HTTP/1.1', 'Host: localhost', authorization, `Content-Length: ${length}`) +
     'x'.repeat(length);
 
-  test('is charged until its turn, up to the bytes that Node reads ahead', async () => {
+  test('is charged until its turn, up to the number of bytes that Node reads ahead', async () => {
     let answer = (): void => {};
     const upstream = await startUpstream((seen, res) => {
       if (seen.url === '/slow') answer = () => void res.end('slow');
@@ -244,7 +248,7 @@ describe('a body that arrives before its turn', () => {
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
   });
 
-  test('ends its connection if the budget has no room for it, and is given back when the connection ends', async () => {
+  test('closes its connection if the budget has no room for it, and is given back when its connection ends', async () => {
     const upstream = await startUpstream(() => {});
     const limits = { buffered: 8 * 50_000, requestBody: 10_000 };
     const sidecar = await startSidecar(

@@ -12,7 +12,7 @@ const collectOnSignal = 'data:text/javascript,process.on("SIGUSR2",()=>{gc();gc(
 /** Requests in flight at once. */
 const clients = 64;
 
-test('a request that is over leaves nothing in the old generation, even after a full collection under load', async () => {
+test('a finished request leaves nothing in the old generation, even after a full collection under load', async () => {
   const upstream = await startUpstream();
   const config = new Folder({
     'sidecar.yaml': sidecarFile(upstream.origin),

@@ -224,7 +224,7 @@ describe('an encrypting account on an enveloped route', () => {
   });
 });
 
-describe('if `documentation` is configured, `type` is a link to it', () => {
+describe('with `documentation`, `type` is a link to it', () => {
   const documentation = 'https://docs.example/errors';
   const typeIn = (body: string): unknown => (JSON.parse(body) as { type: unknown }).type;
 
@@ -233,17 +233,17 @@ describe('if `documentation` is configured, `type` is a link to it', () => {
     expect(typeIn(response.body)).toBe('https://docs.example/errors#malformed_api_key');
   });
 
-  test('in a sealed one', async () => {
+  test('in a sealed refusal', async () => {
     const response = await responseTo('PUT /api/s2s/charge', { key: keys.acme }, { documentation });
     expect(typeIn(opened(acmeTest, response))).toBe('https://docs.example/errors#method_not_allowed');
   });
 
-  test('in a refusal of bytes that are not a request', async () => {
+  test('in a refusal of malformed bytes', async () => {
     const response = await rawResponseTo('GET / HTTP/1.1\r\nbad\r\n\r\n', { documentation });
     expect(typeIn(response.body)).toBe('https://docs.example/errors#malformed_request');
   });
 
-  test('after a reload, too', async () => {
+  test('after a reload', async () => {
     const { sidecar, upstream } = await startGateway({ routes });
     sidecar.app.apply(configOf(upstream.origin, { routes, documentation }));
     const response = await send(sidecar, charge, { key: 'none' });
@@ -258,7 +258,7 @@ describe('an account that does not encrypt', () => {
     expectPlainRefusal(await provoked[code](plain), code);
   });
 
-  test.each(forEnvelopes)('does not get %s: its bodies may be compressed and of any length', async (code) => {
+  test.each(forEnvelopes)('never gets %s, because its bodies may be compressed and of any length', async (code) => {
     const response = await provoked[code](plain);
     expect([response.status, response.body]).toEqual([200, '{"ok":true}']);
   });

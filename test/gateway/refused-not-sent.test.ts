@@ -6,9 +6,9 @@ import { startUpstream } from '../support/upstream.ts';
 
 test.each([
   ['a broken chunk', post('Transfer-Encoding: chunked'), 'zz\r\n', 'malformed_request'],
-  ['a coding that only the headers show', post('Transfer-Encoding: chunked\t'), '', 'ambiguous_request'],
+  ['a coding that Node does not recognise', post('Transfer-Encoding: chunked\t'), '', 'ambiguous_request'],
 ] as const)(
-  'a request that is refused for bytes in the same piece as its head is not forwarded: %s',
+  'a request that is refused because of bytes that arrived with its head is not forwarded: %s',
   async (_name, head, rest, code) => {
     const { upstream, sidecar } = await start();
     await expectRefusedOnceRead(sidecar, upstream, head + rest, code);
@@ -28,26 +28,23 @@ const handshake = request(
 test.each([
   ['a request', valid],
   ['a WebSocket handshake', handshake],
-])(
-  '%s that arrives while the connection of a refused request is being closed is not forwarded',
-  async (_name, next) => {
-    const upstream = await startUpstream();
-    const routes = [route('/ws', { upgrade: true }), route('/*')];
-    const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
-    const client = await openConnection(sidecar.port);
-    const body = 'x'.repeat(65_000);
-    // The kernel's buffer grows with what is sent, until it has room for more than Node reads at once.
-    for (let i = 1; i <= 4; i += 1) {
-      await client.send(post(`Content-Length: ${body.length}`) + body).untilText('{"ok":true}', i);
-    }
-    // Node reads 64 KiB, which are the whole refused request, and the next 64 KiB before the connection is closed.
-    const refused = (padding: string): string =>
-      request('POST /a/../b HTTP/1.1', 'Host: localhost', `Content-Length: ${body.length}`, `X: ${padding}`) + body;
-    client.send(refused('x'.repeat(65_536 - refused('').length)) + next);
-    await client.untilEnded();
-    await (await openConnection(sidecar.port)).send(valid).untilText('{"ok":true}');
-    expect(upstream.heads()).toBe(4 + 1);
-    const statuses = [200, 200, 200, 200, 400, 200];
-    await vi.waitFor(() => expect(sidecar.accessLines().map(({ status }) => status)).toEqual(statuses));
-  },
-);
+])('%s that follows a refused request on a closing connection is not forwarded', async (_name, next) => {
+  const upstream = await startUpstream();
+  const routes = [route('/ws', { upgrade: true }), route('/*')];
+  const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
+  const client = await openConnection(sidecar.port);
+  const body = 'x'.repeat(65_000);
+  // The kernel's buffer grows with what is sent, until it has room for more than Node reads at once.
+  for (let i = 1; i <= 4; i += 1) {
+    await client.send(post(`Content-Length: ${body.length}`) + body).untilText('{"ok":true}', i);
+  }
+  // Node reads 64 KiB, which are the whole refused request, and the next 64 KiB before the connection is closed.
+  const refused = (padding: string): string =>
+    request('POST /a/../b HTTP/1.1', 'Host: localhost', `Content-Length: ${body.length}`, `X: ${padding}`) + body;
+  client.send(refused('x'.repeat(65_536 - refused('').length)) + next);
+  await client.untilEnded();
+  await (await openConnection(sidecar.port)).send(valid).untilText('{"ok":true}');
+  expect(upstream.heads()).toBe(4 + 1);
+  const statuses = [200, 200, 200, 200, 400, 200];
+  await vi.waitFor(() => expect(sidecar.accessLines().map(({ status }) => status)).toEqual(statuses));
+});

@@ -20,7 +20,7 @@ describe('a refusal that is only reported', () => {
     ['encryption_not_supported', 'POST /pay', { key: keys.acme, body: envelopeOf(acmeTest, '{}') }],
   ] as const;
 
-  test.each(cases)('is counted and logged, and the request let through: %s of %s', async (code, line, sent) => {
+  test.each(cases)('is counted and logged, and the request is forwarded: %s of %s', async (code, line, sent) => {
     const { sidecar, upstream } = await startGateway({ routes, report: [code] });
     expect((await send(sidecar, line, sent)).status).toBe(200);
     expect(upstream.seen).toMatchObject([{ body: 'body' in sent ? sent.body : '' }]);
@@ -31,7 +31,7 @@ describe('a refusal that is only reported', () => {
     expect(metrics).not.toContain('envelope_sidecar_refusals_total{environment="test",code="' + code);
   });
 
-  test.each(cases)('is sent without `report`: %s of %s', async (code, line, sent) => {
+  test.each(cases)('is enforced if `report` does not list it: %s of %s', async (code, line, sent) => {
     const others = ['key_not_permitted', 'method_not_allowed', 'encryption_not_supported'] as const;
     const { sidecar, upstream } = await startGateway({ routes, report: others.filter((other) => other !== code) });
     expect(JSON.parse((await send(sidecar, line, sent)).body)).toMatchObject({ code });
@@ -40,7 +40,7 @@ describe('a refusal that is only reported', () => {
   });
 });
 
-test('an unlisted method is subject to all entries of its path together: enveloped, secret keys only', async () => {
+test('an unlisted method that is only reported obeys the strictest of its path’s routes', async () => {
   const { sidecar, upstream } = await startGateway({ routes, report: ['method_not_allowed'] });
   const sealed = await send(sidecar, 'PUT /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '{"a":1}') });
   expect([sealed.status, sealed.headers['envelope']]).toEqual([200, 'sealed']);
@@ -68,7 +68,7 @@ test('with key_not_permitted a preflight counts as if every route listed public 
   expect((await send(enforcing, 'OPTIONS /pay', preflight)).status).toBe(401);
 });
 
-test('refusals of the API key itself cannot be only reported', async () => {
+test('`report` never lets a request without a valid API key through', async () => {
   const report = ['key_not_permitted', 'method_not_allowed', 'encryption_not_supported'] as const;
   const { sidecar, upstream } = await startGateway({ routes, report });
   for (const key of ['sk_test_unknownunknownunknown', keys.acmeLive, 'x']) {

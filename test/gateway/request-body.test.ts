@@ -54,7 +54,7 @@ async function ask(
 const codeOf = (body: string): unknown => (JSON.parse(body) as { code?: unknown }).code;
 
 // The second request begins when all of it has arrived.
-test.each([1, 7, 83, 511, 512, 700])('a pipelined body in chunks of %i bytes is read to its end', async (size) => {
+test.each([1, 7, 83, 511, 512, 700])('a pipelined body in chunks of %i bytes is read completely', async (size) => {
   const plaintext = JSON.stringify({ note: 'x'.repeat(1_000) });
   const { upstream, sidecar } = await start();
   const chunks = envelopeOf(acmeTest, plaintext).match(new RegExp(`.{1,${size}}`, 'g')) ?? [];
@@ -66,17 +66,17 @@ test.each([1, 7, 83, 511, 512, 700])('a pipelined body in chunks of %i bytes is 
   expect(upstream.seen.map(({ body }) => body)).toEqual(['{"amount":1000}', plaintext]);
 });
 
-describe('a body that is opened', () => {
+describe('a body that is buffered', () => {
   const limit = 1_000;
   const limits = { requestBody: limit };
   const framings = [
     ['with a length', withLength, 0],
     ['in chunks', inChunks, 0],
     // Without the last chunk, and its `0`.
-    ['in chunks, of which the end comes later', inChunks, 5],
+    ['in chunks, of which the end arrives later', inChunks, 5],
   ] as const;
 
-  test.each(framings)('may be as large as the limit, %s', async (_name, framed, later) => {
+  test.each(framings)('may be as large as limits.requestBody, %s', async (_name, framed, later) => {
     const { upstream, sidecar } = await start({ limits });
     const { status } = await ask(sidecar, framed(envelopeOfSize(limit)), later);
     expect(status).toBe(200);
@@ -84,7 +84,7 @@ describe('a body that is opened', () => {
   });
 
   test.each(framings)(
-    'is refused one byte above the limit, and closes the connection, %s',
+    'one byte above limits.requestBody is refused and closes the connection, %s',
     async (_name, framed, later) => {
       const { upstream, sidecar } = await start({ limits });
       const { status, headers, client } = await ask(sidecar, framed(envelopeOfSize(limit + 1)), later);
@@ -101,7 +101,7 @@ describe('a body that is opened', () => {
   test.each([
     [limit, '200'],
     [limit + 1, '413'],
-  ])('that has arrived before its turn, in chunks of %i bytes together, gets %s', async (size, status) => {
+  ])('that arrived before its turn, in chunks of %i bytes together, gets %s', async (size, status) => {
     const { upstream, sidecar } = await start({ limits });
     const client = await openConnection(sidecar.port);
     client.send(withLength(envelope) + inChunks(envelopeOfSize(size)));
@@ -110,7 +110,7 @@ describe('a body that is opened', () => {
     expect(upstream.seen).toHaveLength(size > limit ? 1 : 2);
   });
 
-  test('is refused by its length, before it arrives', async () => {
+  test('is refused because of its Content-Length before it arrives', async () => {
     const { sidecar } = await start({ limits });
     const { status } = await ask(sidecar, head('/api/s2s/charge', [`Content-Length: ${limit + 1}`]));
     expect(status).toBe(413);
@@ -123,7 +123,7 @@ describe('a body that is opened', () => {
     expect(status).toBe(413);
   });
 
-  test('is limited on the test endpoints too', async () => {
+  test('is limited on the test endpoints, too', async () => {
     const { sidecar } = await start({ limits });
     const cipherTest = (bytes: number): string =>
       [
@@ -144,7 +144,7 @@ describe('a body that is opened', () => {
     ['with a length', `Content-Length: ${8 << 20}`, ''],
     ['in chunks', 'Transfer-Encoding: chunked', `${(8 << 20).toString(16)}\r\n`],
   ])(
-    'that is far too large is read and discarded, so that a client that sends all first gets its response, %s',
+    'that is far too large is discarded, so that a client that sends it all first gets its refusal, %s',
     async (_name, framing, size) => {
       const { sidecar } = await start();
       const client = await openConnection(sidecar.port);
@@ -160,7 +160,7 @@ describe('a body that is opened', () => {
     },
   );
 
-  test('that never ends is not read forever', async () => {
+  test('that never ends gets its connection closed', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(head('/api/s2s/charge', ['Transfer-Encoding: chunked']));
@@ -172,7 +172,7 @@ describe('a body that is opened', () => {
     await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 413 }));
   });
 
-  test('of a small refused request leaves its connection usable', async () => {
+  test('of a small refused request leaves the connection usable', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     const refused = head('/api/s2s/charge', ['Content-Length: 5'], 'sk_test_unknownunknownunknown');
@@ -209,7 +209,7 @@ describe('the bytes held over all requests', () => {
     for (const client of clients) client.socket.end();
   }
 
-  test('are limited: one body more is refused as overloaded, and the others are served', async () => {
+  test('are limited: one body too many is refused as overloaded, and the others are served', async () => {
     const { sidecar } = await start(settings);
     await expectAllFree(sidecar);
   });
@@ -230,7 +230,7 @@ describe('the bytes held over all requests', () => {
     for (let round = 0; round < 5; round += 1) await expectAllFree(sidecar);
   });
 
-  test('are given back when clients leave', async () => {
+  test('are given back when clients disconnect', async () => {
     const { sidecar } = await start(settings);
     for (const client of await hold(sidecar, 5)) {
       await vi.waitFor(async () => expect(await inFlight(sidecar)).toBeGreaterThan(0));
@@ -239,7 +239,7 @@ describe('the bytes held over all requests', () => {
     await expectAllFree(sidecar);
   });
 
-  test('are given back with a refusal, even while the rest of its request is still read', async () => {
+  test('are given back with a refusal, even while the rest of the request is read', async () => {
     const { sidecar } = await start({ ...settings, limits: { ...settings.limits, requestBody: size - 1 } });
     const chunked = head('/api/s2s/charge', ['Transfer-Encoding: chunked']);
     for (let i = 0; i < 20; i += 1) {
@@ -257,7 +257,7 @@ describe('the bytes held over all requests', () => {
     }
   });
 
-  test('count the memory that a body takes: one that arrives byte by byte soon exceeds the budget', async () => {
+  test('include the overhead of each piece, so that a body that arrives byte by byte exceeds the budget', async () => {
     const { sidecar } = await start({ limits: { requestBody: 1_000, buffered: 20 * 512, inFlight: 100 } });
     const client = await openConnection(sidecar.port);
     client.socket.setNoDelay(true);
@@ -269,7 +269,7 @@ describe('the bytes held over all requests', () => {
     expect(codeOf(parseOnly(await client.untilText('}')).body)).toBe('overloaded');
   });
 
-  test('of requests without a key leave the rest to those with one', async () => {
+  test('of requests without a key leave room for those with one', async () => {
     const { sidecar } = await start(settings);
     const keyless = await Promise.all(Array.from({ length: 5 }, () => openConnection(sidecar.port)));
     for (const client of keyless) {
@@ -283,7 +283,7 @@ describe('the bytes held over all requests', () => {
     for (const client of keyless) client.socket.destroy();
   });
 
-  test('do not count bodies that only stream through', async () => {
+  test('do not include bodies that stream through', async () => {
     const { upstream, sidecar } = await start(settings);
     const body = 'x'.repeat(10 * size);
     const bytes = head('/notes', [`Content-Length: ${body.length}`], keys.globex) + body;
@@ -298,8 +298,8 @@ describe('Expect: 100-continue', () => {
   test.each([
     ['an envelope', '/api/s2s/charge', keys.acme, envelope, '{"amount":1000}'],
     ['a streamed body', '/notes', keys.globex, 'text', 'text'],
-    ['a body that is looked at', '/notes', keys.acme, '{"a":1}', '{"a":1}'],
-  ])('gets its 100 response once the request is admitted: %s', async (_name, path, key, body, arrived) => {
+    ['a body that is inspected', '/notes', keys.acme, '{"a":1}', '{"a":1}'],
+  ])('gets a 100 response when the request is admitted: %s', async (_name, path, key, body, arrived) => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(head(path, [expects, `Content-Length: ${body.length}`], key));
@@ -315,7 +315,7 @@ describe('Expect: 100-continue', () => {
     ['without a key', 'POST /notes', [], 401],
     ['with an unknown key', 'POST /notes', ['Authorization: Bearer sk_test_unknownunknownunknown'], 401],
     ['with a key of the other environment', 'POST /notes', [`Authorization: Bearer ${keys.acmeLive}`], 403],
-    ['with a key that may not', 'POST /notes', [`Authorization: Bearer ${keys.globexPublic}`], 403],
+    ['with a key that the route does not permit', 'POST /notes', [`Authorization: Bearer ${keys.globexPublic}`], 403],
     [
       'with a compressed envelope',
       'POST /api/s2s/charge',
@@ -323,7 +323,7 @@ describe('Expect: 100-continue', () => {
       415,
     ],
     [
-      'with a method that the route does not have',
+      'with a method that the route does not list',
       'PUT /api/v1/transactions/initialize',
       [`Authorization: Bearer ${keys.globex}`],
       405,
@@ -347,7 +347,7 @@ describe('Expect: 100-continue', () => {
     expect(response.status).toBe(413);
   });
 
-  test('another expectation is ignored, and the body is accepted', async () => {
+  test('is the only expectation: another one is ignored, and the body is accepted', async () => {
     const { upstream, sidecar } = await start();
     const bytes = head('/notes', ['Expect: a-payment', 'Content-Length: 4'], keys.globex);
     expect((await ask(sidecar, `${bytes}text`)).status).toBe(200);
@@ -358,7 +358,7 @@ describe('Expect: 100-continue', () => {
 describe('a slow body', () => {
   const timeouts = { request: 250 };
 
-  test('that is opened is refused when its time is over, although bytes keep trickling in', async () => {
+  test('that is buffered is refused after timeouts.request, even if bytes keep trickling in', async () => {
     const { upstream, sidecar } = await start({ timeouts });
     const client = await openConnection(sidecar.port);
     client.send(head('/api/s2s/charge', ['Content-Length: 1000']));
@@ -373,7 +373,7 @@ describe('a slow body', () => {
     await vi.waitFor(() => expect(sidecar.accessLines()[0]).toMatchObject({ status: 408, code: 'request_timeout' }));
   });
 
-  test('that streams may take any time as long as bytes keep arriving', async () => {
+  test('that streams may take any time while bytes keep arriving', async () => {
     const { upstream, sidecar } = await start({ timeouts });
     const client = await openConnection(sidecar.port);
     client.send(head('/notes', ['Content-Length: 12'], keys.globex));
@@ -386,9 +386,9 @@ describe('a slow body', () => {
   });
 
   test.each([
-    ['at its beginning', ''],
-    ['in its middle', 'some bytes'],
-  ])('that streams is refused when no more bytes arrive %s, and is broken off at the upstream', async (_name, sent) => {
+    ['at the beginning', ''],
+    ['in the middle', 'some bytes'],
+  ])('that streams is refused when bytes stop arriving %s, and is broken off at the upstream', async (_name, sent) => {
     let closed = 0;
     const upstream = await startRawUpstream((req) => {
       req.resume().on('error', () => {});
@@ -403,7 +403,7 @@ describe('a slow body', () => {
     expect(upstream.heads()).toBe(1);
   });
 
-  test('that is inspected is refused when no more bytes arrive', async () => {
+  test('that is inspected is refused when bytes stop arriving', async () => {
     const { sidecar } = await start({ timeouts });
     const response = await ask(sidecar, `${head('/notes', ['Content-Length: 100'])}{"data":`);
     expect([response.status, codeOf(response.body)]).toEqual([408, 'request_timeout']);
@@ -411,7 +411,7 @@ describe('a slow body', () => {
 });
 
 describe('requests in flight', () => {
-  test('beyond the limit are refused at once, and each slot is free again after the response', async () => {
+  test('beyond the limit are refused at once, and each response frees its slot', async () => {
     const responses: (() => void)[] = [];
     const upstream = await startUpstream((_seen, res) => void responses.push(() => res.end('{}')));
     const sidecar = await startSidecar(configOf(upstream.origin, { limits: { inFlight: 3 } }));

@@ -23,20 +23,20 @@ const enveloped = request(
 
 type Line = readonly [name: string, ...headers: readonly string[]];
 
-describe('a length that can be read in two ways is refused', () => {
+describe('a Content-Length that can be read in two ways is refused', () => {
   const lengths: readonly Line[] = [
     ['Content-Length before Transfer-Encoding', 'Content-Length: 5', 'Transfer-Encoding: chunked'],
     ['Content-Length after Transfer-Encoding', 'Transfer-Encoding: chunked', 'Content-Length: 5'],
     ['Content-Length before another coding', 'Content-Length: 5', 'Transfer-Encoding: identity'],
     ['Content-Length before an empty coding', 'Content-Length: 5', 'Transfer-Encoding:'],
-    ['two', 'Content-Length: 2', 'Content-Length: 3'],
-    ['the same twice', 'Content-Length: 2', 'Content-Length: 2'],
-    ['none and another', 'Content-Length: 0', 'Content-Length: 2'],
+    ['two lengths', 'Content-Length: 2', 'Content-Length: 3'],
+    ['the same length twice', 'Content-Length: 2', 'Content-Length: 2'],
+    ['zero and another', 'Content-Length: 0', 'Content-Length: 2'],
     ['a list', 'Content-Length: 2, 2'],
     ['a list of one', 'Content-Length: 2,'],
     ['a plus sign', 'Content-Length: +2'],
     ['a minus sign', 'Content-Length: -2'],
-    ['minus nothing', 'Content-Length: -0'],
+    ['minus zero', 'Content-Length: -0'],
     ['hex', 'Content-Length: 0x2'],
     ['a fraction', 'Content-Length: 2.0'],
     ['an exponent', 'Content-Length: 2e0'],
@@ -44,35 +44,35 @@ describe('a length that can be read in two ways is refused', () => {
     ['quotation marks', 'Content-Length: "2"'],
     ['two numbers', 'Content-Length: 2 2'],
     ['a vertical tab', 'Content-Length: \x0b2'],
-    ['a digit outside ASCII', 'Content-Length: \xb2'],
-    ['nothing', 'Content-Length:'],
-    ['more than a number can be', 'Content-Length: 99999999999999999999'],
-    ['what overflows to a small number', 'Content-Length: 18446744073709551618'],
+    ['a non-ASCII digit', 'Content-Length: \xb2'],
+    ['no value', 'Content-Length:'],
+    ['more than 64 bits can hold', 'Content-Length: 99999999999999999999'],
+    ['a number that overflows to a small one', 'Content-Length: 18446744073709551618'],
     ['a space before the colon', 'Content-Length : 2'],
-    ['a folded one', 'Content-Length:', ' 2'],
+    ['a folded header', 'Content-Length:', ' 2'],
   ];
   test.each(lengths)('%s', async (_name, ...headers) => {
     const { upstream, sidecar } = await start();
     await expectOnlyRefused(sidecar, upstream, `${post(...headers)}{}`, 'malformed_request');
   });
 
-  test('one too large to be counted exactly', async () => {
+  test('a number that is not a safe integer', async () => {
     const { upstream, sidecar } = await start();
     await expectRefusedOnceRead(sidecar, upstream, post('Content-Length: 9007199254740993'), 'ambiguous_request');
   });
 });
 
-describe('a coding that can be read in two ways is refused', () => {
+describe('a Transfer-Encoding that can be read in two ways is refused', () => {
   const ambiguous: readonly Line[] = [
     ['gzip after chunked', 'Transfer-Encoding: chunked, gzip'],
     ['identity after chunked', 'Transfer-Encoding: chunked, identity'],
     ['chunked twice', 'Transfer-Encoding: chunked', 'Transfer-Encoding: chunked'],
-    ['chunked twice in one', 'Transfer-Encoding: chunked, chunked'],
-    ['another after it', 'Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
-    ['another before it', 'Transfer-Encoding: identity', 'Transfer-Encoding: chunked'],
-    ['a comma before it', 'Transfer-Encoding: ,chunked'],
-    ['a comma after it', 'Transfer-Encoding: chunked,'],
-    ['an empty one', 'Transfer-Encoding:'],
+    ['chunked twice in one header', 'Transfer-Encoding: chunked, chunked'],
+    ['identity in a second header', 'Transfer-Encoding: chunked', 'Transfer-Encoding: identity'],
+    ['identity in a first header', 'Transfer-Encoding: identity', 'Transfer-Encoding: chunked'],
+    ['a comma before chunked', 'Transfer-Encoding: ,chunked'],
+    ['a comma after chunked', 'Transfer-Encoding: chunked,'],
+    ['an empty value', 'Transfer-Encoding:'],
   ];
   test.each(ambiguous)('%s', async (_name, ...headers) => {
     const { upstream, sidecar } = await start();
@@ -83,13 +83,13 @@ describe('a coding that can be read in two ways is refused', () => {
     ['a space before the colon', 'Transfer-Encoding : chunked'],
     ['a tab before the colon', 'Transfer-Encoding\t: chunked'],
     ['a space before the name', ' Transfer-Encoding: chunked'],
-    ['a folded one', 'Transfer-Encoding:', ' chunked'],
-    ['after a bare line feed', 'X: y\nTransfer-Encoding: chunked'],
-    ['after a bare carriage return', 'X: y\rTransfer-Encoding: chunked'],
-    ['a vertical tab before it', 'Transfer-Encoding: \x0bchunked'],
-    ['a vertical tab after it', 'Transfer-Encoding: chunked\x0b'],
-    ['a NUL after it', 'Transfer-Encoding: chunked\0'],
-    ['a NUL in its name', 'Transfer-Encoding\0: chunked'],
+    ['a folded header', 'Transfer-Encoding:', ' chunked'],
+    ['a bare line feed before the name', 'X: y\nTransfer-Encoding: chunked'],
+    ['a bare carriage return before the name', 'X: y\rTransfer-Encoding: chunked'],
+    ['a vertical tab before chunked', 'Transfer-Encoding: \x0bchunked'],
+    ['a vertical tab after chunked', 'Transfer-Encoding: chunked\x0b'],
+    ['a NUL after chunked', 'Transfer-Encoding: chunked\0'],
+    ['a NUL in the name', 'Transfer-Encoding\0: chunked'],
   ];
   test.each(malformed)('%s', async (_name, ...headers) => {
     const { upstream, sidecar } = await start();
@@ -100,15 +100,15 @@ describe('a coding that can be read in two ways is refused', () => {
     ['gzip before chunked', 'POST / HTTP/1.1', 'gzip, chunked'],
     ['gzip alone', 'POST / HTTP/1.1', 'gzip'],
     ['identity', 'POST / HTTP/1.1', 'identity'],
-    ['what only looks like chunked', 'POST / HTTP/1.1', 'xchunked'],
-    ['half of it', 'POST / HTTP/1.1', 'chunk'],
+    ['a longer word', 'POST / HTTP/1.1', 'xchunked'],
+    ['a shorter word', 'POST / HTTP/1.1', 'chunk'],
     ['quotation marks', 'POST / HTTP/1.1', '"chunked"'],
     ['a parameter', 'POST / HTTP/1.1', 'chunked;q=1'],
-    ['a letter outside ASCII', 'POST / HTTP/1.1', 'chun\xeb\xebd'],
+    ['a non-ASCII letter', 'POST / HTTP/1.1', 'chun\xeb\xebd'],
     ['chunked on HTTP/1.0', 'POST / HTTP/1.0', 'chunked'],
     ['chunked on HTTP/1.0 that keeps its connection', 'POST / HTTP/1.0\r\nConnection: keep-alive', 'chunked'],
   ];
-  test.each(unending)('whatever follows: %s', async (_name, line, coding) => {
+  test.each(unending)('with all bytes that follow: %s', async (_name, line, coding) => {
     const { upstream, sidecar } = await start();
     const bytes = request(line, 'Host: localhost', authorization, `Transfer-Encoding: ${coding}`);
     await expectRefusedOnceRead(sidecar, upstream, bytes, 'ambiguous_request');
@@ -116,48 +116,48 @@ describe('a coding that can be read in two ways is refused', () => {
   });
 });
 
-test('a coding with a tab after it, which Node accepts as a header but not as framing, is refused', async () => {
+test('a Transfer-Encoding with a tab after it, which Node accepts as a header but not as framing, is refused', async () => {
   const { upstream, sidecar } = await start();
   await expectRefusedOnceRead(sidecar, upstream, post('Transfer-Encoding: chunked\t'), 'ambiguous_request');
 });
 
 describe('a chunk that can be read in two ways', () => {
   const badChunks: readonly (readonly [name: string, body: string])[] = [
-    ['a size that is no number', 'zz\r\nab\r\n0\r\n\r\n'],
+    ['a size that is not a number', 'zz\r\nab\r\n0\r\n\r\n'],
     ['a size with a sign', '+2\r\nab\r\n0\r\n\r\n'],
     ['a size with a prefix', '0x2\r\nab\r\n0\r\n\r\n'],
     ['a size with an underscore', '0_2\r\nab\r\n0\r\n\r\n'],
-    ['a size beyond all bounds', 'fffffffffffffffff\r\nab'],
+    ['a size of 17 digits', 'fffffffffffffffff\r\nab'],
     ['a space before its size', ' 2\r\nab\r\n0\r\n\r\n'],
     ['a space after its size', '2 \r\nab\r\n0\r\n\r\n'],
     ['a tab after its size', '2\t\r\nab\r\n0\r\n\r\n'],
     ['a line break before its size', '\r\n2\r\nab\r\n0\r\n\r\n'],
     ['a bare line feed after the size', '2\nab\r\n0\r\n\r\n'],
     ['a bare carriage return after the size', '2\rab\r\n0\r\n\r\n'],
-    ['more than its size', '2\r\nabc\r\n0\r\n\r\n'],
-    ['no line break after it', '2\r\nab0\r\n\r\n'],
+    ['more bytes than its size', '2\r\nabc\r\n0\r\n\r\n'],
+    ['no line break after its bytes', '2\r\nab0\r\n\r\n'],
     ['an empty extension', '2;\r\nab\r\n0\r\n\r\n'],
     ['a bare line feed after its extension', '2;x=y\nab\r\n0\r\n\r\n'],
     ['a bare line feed in its extension', '2;x\ny\r\nab\r\n0\r\n\r\n'],
     ['a bare carriage return in its extension', '2;x\ry\r\nab\r\n0\r\n\r\n'],
     ['a line feed in a quoted extension', '2;x="\n"\r\nab\r\n0\r\n\r\n'],
-    ['a quotation that does not end', '2;x="y\r\nab\r\n0\r\n\r\n'],
+    ['a quotation without an end', '2;x="y\r\nab\r\n0\r\n\r\n'],
     ['a NUL in its extension', '2;\0\r\nab\r\n0\r\n\r\n'],
     ['an extension without an end', `2;${'x'.repeat(20_000)}`],
-    ['bare line feeds for the last of them', '2\r\nab\r\n0\n\n'],
+    ['bare line feeds after the last chunk', '2\r\nab\r\n0\n\n'],
     ['a trailer without a colon', '2\r\nab\r\n0\r\nX\r\n\r\n'],
-    ['a trailer that is folded', '2\r\nab\r\n0\r\nX: y\r\n z\r\n\r\n'],
-    ['a trailer that says a length', '2\r\nab\r\n0\r\nContent-Length: 2\r\n\r\n'],
+    ['a folded trailer', '2\r\nab\r\n0\r\nX: y\r\n z\r\n\r\n'],
+    ['a Content-Length as a trailer', '2\r\nab\r\n0\r\nContent-Length: 2\r\n\r\n'],
   ];
 
-  test.each(badChunks)('breaks an envelope off: %s', async (_name, body) => {
+  test.each(badChunks)('in an envelope is refused, and nothing is forwarded: %s', async (_name, body) => {
     const { upstream, sidecar } = await start();
     await expectRefusedOnceRead(sidecar, upstream, enveloped + body, 'malformed_request');
     expect(upstream.heads()).toBe(0);
     expect(sidecar.accessLines()[0]).toMatchObject({ route: '/api/s2s/*' });
   });
 
-  test.each(badChunks)('keeps a streamed body from ever completing at the upstream: %s', async (_name, body) => {
+  test.each(badChunks)('in a streamed body keeps it from completing at the upstream: %s', async (_name, body) => {
     const { upstream, sidecar } = await start();
     const bytes = `${post('Transfer-Encoding: chunked')}5\r\nwhole\r\n${body}`;
     await expectRefusedOnceRead(sidecar, upstream, bytes, 'malformed_request');
@@ -171,12 +171,12 @@ test('a trailer with a Transfer-Encoding is refused', async () => {
   await expectRefusedOnceRead(sidecar, upstream, bytes, 'ambiguous_request');
 });
 
-describe('framing that can be read in one way only is forwarded in its plain form', () => {
+describe('unambiguous framing is forwarded in its canonical form', () => {
   const smuggled = 'GET /smuggled HTTP/1.1\r\n\r\n';
   const smuggledJson = JSON.stringify(smuggled);
   const size = smuggled.length.toString(16);
   const harmless: readonly (readonly [name: string, framing: string, body: string])[] = [
-    ['a length with zeros in front', `Content-Length: 000${smuggled.length}`, smuggled],
+    ['a length with leading zeros', `Content-Length: 000${smuggled.length}`, smuggled],
     ['a length between tabs', `Content-Length:\t${smuggled.length}\t`, smuggled],
     [
       'a length that Connection nominates',
@@ -188,15 +188,15 @@ describe('framing that can be read in one way only is forwarded in its plain for
       `Transfer_Encoding: chunked\r\nTransfer.Encoding: chunked\r\nContent-Length: ${smuggled.length}`,
       smuggled,
     ],
-    ['a length beside a disguised one', `Content_Length: 0\r\nContent-Length: ${smuggled.length}`, smuggled],
-    ['a coding in capitals', 'Transfer-Encoding: CHUNKED', `${size}\r\n${smuggled}\r\n0\r\n\r\n`],
+    ['a length beside a disguised length', `Content_Length: 0\r\nContent-Length: ${smuggled.length}`, smuggled],
+    ['a coding in upper case', 'Transfer-Encoding: CHUNKED', `${size}\r\n${smuggled}\r\n0\r\n\r\n`],
     ['a coding after a tab', 'Transfer-Encoding:\tchunked', `${size}\r\n${smuggled}\r\n0\r\n\r\n`],
     [
       'a coding that Connection nominates',
       'Connection: Transfer-Encoding\r\nTransfer-Encoding: chunked',
       `${size}\r\n${smuggled}\r\n0\r\n\r\n`,
     ],
-    ['sizes with zeros in front', 'Transfer-Encoding: chunked', `000${size}\r\n${smuggled}\r\n000\r\n\r\n`],
+    ['chunk sizes with leading zeros', 'Transfer-Encoding: chunked', `000${size}\r\n${smuggled}\r\n000\r\n\r\n`],
     ['chunk extensions', 'Transfer-Encoding: chunked', `${size};x=y;z="q;r"\r\n${smuggled}\r\n0;last\r\n\r\n`],
     [
       'trailers',
@@ -204,7 +204,7 @@ describe('framing that can be read in one way only is forwarded in its plain for
       `${size}\r\n${smuggled}\r\n0\r\nX-Account-Id: evil\r\nHost: evil\r\nAuthorization: evil\r\n\r\n`,
     ],
   ];
-  test.each(harmless)('%s', async (_name, framing, body) => {
+  test.each(harmless)('of %s', async (_name, framing, body) => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(`${post(framing)}${body}${valid}`);
@@ -222,7 +222,7 @@ describe('framing that can be read in one way only is forwarded in its plain for
     expect(JSON.stringify(first)).not.toContain('evil');
   });
 
-  test('an envelope in chunks, without their extensions and trailers', async () => {
+  test('of an envelope in chunks, without their extensions and trailers', async () => {
     const { upstream, sidecar } = await start();
     const client = await openConnection(sidecar.port);
     const envelope = envelopeOf(acmeTest, smuggledJson);
@@ -240,7 +240,7 @@ describe('framing that can be read in one way only is forwarded in its plain for
   });
 
   test.each(['POST', 'PUT', 'PATCH', 'DELETE', 'GET', 'HEAD', 'OPTIONS', 'PROPFIND', 'TRACE'])(
-    'a refused %s leaves its body unread as a request',
+    'of a refused %s hides its body, which is not read as a request',
     async (method) => {
       const { upstream, sidecar } = await start();
       for (const framed of [

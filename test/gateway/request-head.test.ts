@@ -22,22 +22,22 @@ describe('a header that only the sidecar may send', () => {
     'x-environment': 'test',
   };
 
-  test('names the account and the API key', async () => {
+  test('names the account, the API key and the environment', async () => {
     const { sidecar, upstream } = await startGateway();
     await send(sidecar, 'GET /api/v1/balance', { key: keys.globex });
     expect(upstream.seen[0]?.headers).toMatchObject(own);
   });
 
   test.each([
-    ['as it is', (name: string) => name],
-    ['in capitals', (name: string) => name.toUpperCase()],
+    ['as the sidecar spells it', (name: string) => name],
+    ['in upper case', (name: string) => name.toUpperCase()],
     ['with underscores', (name: string) => name.replaceAll('-', '_')],
     ['with dots', (name: string) => name.replaceAll('-', '.')],
     ['with one underscore', (name: string) => name.replace('-', '_')],
-    ['with its last hyphen otherwise', (name: string) => name.replace(/-(?=[^-]*$)/, '_')],
-    ['with other characters that names may have', (name: string) => name.replaceAll('-', '~').toUpperCase()],
-    ['with characters of all sorts', (name: string) => name.replace('-', '!').replace('-', '^')],
-  ])('is never accepted from the client: a name %s', async (_, spell) => {
+    ['with another last hyphen', (name: string) => name.replace(/-(?=[^-]*$)/, '_')],
+    ['with tildes', (name: string) => name.replaceAll('-', '~').toUpperCase()],
+    ['with several other characters', (name: string) => name.replace('-', '!').replace('-', '^')],
+  ])('is never taken from the client, whose name is written %s', async (_, spell) => {
     const { sidecar, upstream } = await startGateway();
     const names = [...Object.keys(own), 'x-request-id', 'x-forwarded-for', 'x-forwarded-proto', 'x-forwarded-host'];
     names.push('x-forwarded-prefix');
@@ -47,7 +47,7 @@ describe('a header that only the sidecar may send', () => {
     expect(upstream.seen[0]?.headers).toMatchObject(own);
   });
 
-  test('is dropped in each of several copies', async () => {
+  test('is dropped in every copy', async () => {
     expect(await seenOf('x-account-id', { 'X-Account-Id': ['a', 'b'], x_account_id: 'c' })).toEqual(['globex']);
   });
 
@@ -71,7 +71,7 @@ describe('a header that only the sidecar may send', () => {
     });
   });
 
-  test('does not include names that only look alike', async () => {
+  test('is not confused with similar names', async () => {
     const alike = { 'X-Account-Id-2': 'a', 'My-X-Account-Id': 'b', 'X-AccountId': 'c', X_Custom: 'd' };
     for (const [name, value] of Object.entries(alike)) expect(await seenOf(name, alike)).toEqual([value]);
   });
@@ -86,16 +86,16 @@ describe('hop-by-hop headers are not forwarded', () => {
 
   test.each([
     ['one', 'close, X-Hop', 'X-Hop'],
-    ['one in other letters', 'close,x-HOP', 'X-Hop'],
+    ['one in another letter case', 'close,x-HOP', 'X-Hop'],
     ['one without spaces among several', 'close,a,X-Hop,b', 'X-Hop'],
-    ['a header that means something to the sidecar', 'close, If-None-Match', 'If-None-Match'],
-    ['a type', 'close, Content-Type', 'Content-Type'],
+    ['a header with a meaning for the sidecar', 'close, If-None-Match', 'If-None-Match'],
+    ['Content-Type', 'close, Content-Type', 'Content-Type'],
     ['one after a hundred others', `close,${'x,'.repeat(100)} X-Hop`, 'X-Hop'],
-  ])('and those that Connection nominates: %s', async (_, connection, name) => {
+  ])('nor those that Connection nominates: %s', async (_, connection, name) => {
     expect(await seenOf(name, { [name]: 'x', Connection: connection })).toEqual([]);
   });
 
-  test('but no header that Connection does not nominate', async () => {
+  test('but others are, beside a nomination', async () => {
     expect(await seenOf('X-End', { 'X-End': 'x', Connection: 'close, X-Hop' })).toEqual(['x']);
   });
 });
@@ -105,7 +105,7 @@ describe('other headers', () => {
     ['once', 'X-Custom', ['a']],
     ['several times', 'X-Custom', ['a', 'b', 'a']],
     ['with a comma', 'Accept-Language', ['de, en;q=0.5']],
-    ['with letters outside ASCII', 'X-Name', ['caf\u00e9']],
+    ['with non-ASCII letters', 'X-Name', ['caf\u00e9']],
     ['empty', 'X-Empty', ['']],
     ['for conditional requests', 'If-None-Match', ['"a"']],
     ['for parts', 'Range', ['bytes=0-1']],
@@ -131,8 +131,8 @@ describe('the request id', () => {
   test.each([
     ['one character', 'a'],
     ['128 characters', 'x'.repeat(128)],
-    ['every character it may have', 'AZaz09._-'],
-  ])('is the client’s own if it has %s', async (_, id) => {
+    ['every kind of permitted character', 'AZaz09._-'],
+  ])('is the client’s if that has %s', async (_, id) => {
     const { sidecar, upstream } = await startGateway();
     const response = await send(sidecar, 'GET /', { key: keys.globex, headers: { 'X-Request-ID': id } });
     expect(response.headers['x-request-id']).toBe(id);
@@ -141,14 +141,14 @@ describe('the request id', () => {
   });
 
   test.each([
-    ['none', undefined],
+    ['no value', undefined],
     ['no character', ''],
     ['129 characters', 'x'.repeat(129)],
     ['a space', 'a b'],
     ['a slash', 'a/b'],
     ['a colon', 'a:b'],
-    ['a letter outside ASCII', 'caf\u00e9'],
-  ])('is a new one if it has %s', async (_, id) => {
+    ['a non-ASCII letter', 'caf\u00e9'],
+  ])('is a new one if the client’s has %s', async (_, id) => {
     const { sidecar, upstream } = await startGateway();
     const headers: Record<string, string> = id === undefined ? {} : { 'x-request-id': id };
     const first = await send(sidecar, 'GET /', { key: keys.globex, headers });
@@ -164,14 +164,14 @@ describe('the request id', () => {
     ['a refusal', 'GET /', undefined, 401],
     ['a sealed response', 'GET /api/s2s/charges', keys.acme, 200],
     ['a test endpoint', 'GET /api/s2s/aes-encrypt', undefined, 405],
-  ])('is on %s, too', async (_, line, key, status) => {
+  ])('is returned on %s', async (_, line, key, status) => {
     const { sidecar } = await startGateway();
     const headers = { 'x-request-id': 'r1' };
     const response = await send(sidecar, line, key === undefined ? { headers } : { key, headers });
     expect([response.status, response.headers['x-request-id']]).toEqual([status, 'r1']);
   });
 
-  test('is on refusals of bytes that the parser rejects', async () => {
+  test('is returned on refusals of bytes that the parser rejects', async () => {
     const { sidecar } = await startGateway();
     const response = parseResponse(await rawRequest(sidecar.port, 'GET / HTTP/1.1', ['no colon']));
     expect(JSON.parse(response.body)).toMatchObject({ request_id: response.headers['x-request-id'] });
@@ -185,14 +185,14 @@ describe('the trace id on the access line', () => {
   test.each([
     ['of version 00', `00-${id}-00f067aa0ba902b7-01`, id],
     ['of a later version', `cc-${id}-00f067aa0ba902b7-01-more`, id],
-    ['in capitals', `00-${id.toUpperCase()}-00f067aa0ba902b7-01`, undefined],
-    ['of the version that is not one', `ff-${id}-00f067aa0ba902b7-01`, undefined],
+    ['in upper case', `00-${id.toUpperCase()}-00f067aa0ba902b7-01`, undefined],
+    ['of version ff, which is invalid', `ff-${id}-00f067aa0ba902b7-01`, undefined],
     ['of zeros only', `00-${'0'.repeat(32)}-00f067aa0ba902b7-01`, undefined],
     ['with a parent of zeros only', `00-${id}-${'0'.repeat(16)}-01`, undefined],
-    ['with a digit too many', `00-${id}0-00f067aa0ba902b7-01`, undefined],
-    ['with something after it', `00-${id}-00f067aa0ba902b7-011`, undefined],
+    ['with one digit too many', `00-${id}0-00f067aa0ba902b7-01`, undefined],
+    ['with a character after it', `00-${id}-00f067aa0ba902b7-011`, undefined],
     ['that is text', 'x', undefined],
-  ])('is that of a traceparent %s, if that is valid', async (_, traceparent, expected) => {
+  ])('is taken from a valid traceparent only: %s', async (_, traceparent, expected) => {
     const { sidecar, upstream } = await startGateway();
     await send(sidecar, 'GET /', { key: keys.globex, headers: { traceparent, tracestate: 'a=b' } });
     expect(sidecar.accessLines()[0]?.['trace_id']).toBe(expected);
@@ -201,7 +201,7 @@ describe('the trace id on the access line', () => {
   });
 });
 
-test('the head of an enveloped request is forwarded by the same rules', async () => {
+test('the head of an enveloped request obeys the same rules', async () => {
   const { sidecar, upstream } = await startGateway();
   const headers = { X_Account_Id: 'globex', 'X-Request-Id': 'r1', Connection: 'close, X-Hop', 'X-Hop': 'x' };
   const sent = { key: keys.acme, body: envelopeOf(acmeTest, '{}'), headers };

@@ -33,11 +33,11 @@ describe('the most specific path is chosen', () => {
     ['a parameter before a wildcard', '/pay/some', '/pay/:id'],
     ['a wildcard if nothing else matches', '/pay/some/thing', '/pay/*'],
     ['a parameter in the middle', '/pay/some/refunds', '/pay/:id/refunds'],
-    ['a literal in the place of a parameter does not hide it', '/pay/all/refunds', '/pay/:id/refunds'],
-    ['the wildcard nearest to it', '/pay/all/other', '/pay/*'],
-    ['the wildcard of everything last', '/other', '/*'],
-    ['the wildcard of everything covers the root', '/', '/*'],
-    ['a wildcard covers its own root before that of everything', '/pay', '/pay/*'],
+    ['a parameter if the literal leads no further', '/pay/all/refunds', '/pay/:id/refunds'],
+    ['the nearest wildcard', '/pay/all/other', '/pay/*'],
+    ['the wildcard of everything, last', '/other', '/*'],
+    ['the wildcard of everything, for the root', '/', '/*'],
+    ['a wildcard for its own root, before that of everything', '/pay', '/pay/*'],
   ])('%s, whatever the order of the routes', (_, path, pattern) => {
     for (const order of orders(lines)) expect(found(order, path)).toBe(pattern);
   });
@@ -48,7 +48,7 @@ describe('the most specific path is chosen', () => {
     [['POST /pay/*', 'GET /pay'], '/pay', '405 /pay'],
     [['POST /pay/*', 'GET /pay'], '/pay/', '405 /pay'],
     [['POST /*', 'GET /pay/*'], '/pay/1/2', '405 /pay/*'],
-  ])('whatever its methods: %j for POST %s', (lines, path, outcome) => {
+  ])('whatever its methods: of %j for POST %s', (lines, path, outcome) => {
     for (const order of orders(lines)) expect(found(order, path)).toBe(outcome);
   });
 });
@@ -63,16 +63,18 @@ describe('a wildcard', () => {
     ['/X', '/x/*'],
     ['/xy', 'unlisted'],
     ['/', 'unlisted'],
-  ])('/x/*: %s is %s', (path, outcome) => expect(found(['/x/*'], path)).toBe(outcome));
+  ])('/x/* routes %s to %s', (path, outcome) => expect(found(['/x/*'], path)).toBe(outcome));
 
   test.each([
     ['/x/1', '/x/:id/*'],
     ['/x/1/', '/x/:id/*'],
     ['/x/1/y', '/x/:id/*'],
     ['/x', 'unlisted'],
-  ])('behind a parameter, /x/:id/*: %s is %s', (path, outcome) => expect(found(['/x/:id/*'], path)).toBe(outcome));
+  ])('after a parameter, /x/:id/*, routes %s to %s', (path, outcome) =>
+    expect(found(['/x/:id/*'], path)).toBe(outcome),
+  );
 
-  test('does not cover its root if the root has a route of its own, even with another name for a parameter', () => {
+  test('does not cover its root if that has a route of its own, even with another parameter name', () => {
     expect(found(['/x/:id/*', '/x/:other'], '/x/1')).toBe('/x/:other');
     expect(found(['/x/:id/*', '/x/:other'], '/x/1/2')).toBe('/x/:id/*');
   });
@@ -86,9 +88,9 @@ describe('letter case and a trailing slash', () => {
     ['/api/pay', '/api/pay/'],
     ['/api/:Id', '/API/x/'],
     ['/Api/*', '/aPI/x'],
-  ])('do not matter: the route %s takes %s', (pattern, path) => expect(found([pattern], path)).toBe(pattern));
+  ])('do not matter: the route %s covers %s', (pattern, path) => expect(found([pattern], path)).toBe(pattern));
 
-  test('do not matter on an enveloped route: no spelling bypasses the envelope', async () => {
+  test('do not matter on an enveloped route, so that no spelling bypasses the envelope', async () => {
     const { sidecar, upstream } = await startGateway();
     const spellings = ['/api/s2s/charge', '/API/S2S/charge', '/api/s2s/charge/', '/Api/s2S', '/api/s2s/'];
     for (const path of spellings) {
@@ -110,7 +112,7 @@ describe('a parameter', () => {
   });
 
   test.each(['/pay/%20/refunds', '/pay/%E2%82%AC/refunds', '/pay/a%24b%26c/refunds', '/pay/a:b@c!$&,=+/refunds'])(
-    'may be percent-encoded or hold reserved characters: %s',
+    'may be percent-encoded or have reserved characters: %s',
     async (path) => {
       const { sidecar, upstream } = await startGateway({ routes: [route('/pay/:id/refunds', { keys: ['public'] })] });
       expect((await send(sidecar, `GET ${path}`, { key: keys.globexPublic })).status).toBe(200);
@@ -123,7 +125,7 @@ describe('a parameter', () => {
     ['/pay/', 'unlisted'],
     ['/pay/1/2', 'unlisted'],
     ['/pay/1', '/pay/:id'],
-  ])('is exactly one segment: %s is %s', (path, outcome) => expect(found(['/pay/:id'], path)).toBe(outcome));
+  ])('is exactly one segment: %s leads to %s', (path, outcome) => expect(found(['/pay/:id'], path)).toBe(outcome));
 });
 
 describe('percent-encoded segments', () => {
@@ -132,10 +134,12 @@ describe('percent-encoded segments', () => {
     ['/x/%E2%82%AC/y', '/x/*'],
     ['/x%20', 'unlisted'],
     ['/%20x', 'unlisted'],
-  ])('are ordinary segments: with /x/* %s is %s', (path, outcome) => expect(found(['/x/*'], path)).toBe(outcome));
+  ])('are ordinary segments: with /x/*, %s leads to %s', (path, outcome) =>
+    expect(found(['/x/*'], path)).toBe(outcome),
+  );
 });
 
-describe('a code point beyond ASCII, percent-encoded, each of them', () => {
+describe('every percent-encoded non-ASCII code point', () => {
   const router = new Router([
     route('/api/s2s/*', { envelope: true }),
     route('/api/s2s/webhooks/*', { keys: ['public'] }),
@@ -152,7 +156,7 @@ describe('a code point beyond ASCII, percent-encoded, each of them', () => {
     }
   }
 
-  test('is no other spelling of a letter in a literal', () => {
+  test('differs from the letters of a literal', () => {
     const wrong = new Set<string>();
     for (const text of encoded()) {
       if (pattern(`/api/s2s/webhoo${text}s/x`) !== '/api/s2s/*') wrong.add(text);
@@ -161,7 +165,7 @@ describe('a code point beyond ASCII, percent-encoded, each of them', () => {
     expect([...wrong]).toEqual([]);
   }, 60_000);
 
-  test('leaves a parameter a parameter', () => {
+  test('is part of a parameter', () => {
     const wrong: string[] = [];
     let segment = '';
     for (const text of encoded()) {
@@ -181,7 +185,9 @@ describe('the method', () => {
     ['POST', '405 /pay'],
     ['OPTIONS', '405 /pay'],
     ['get', '405 /pay'],
-  ])('of a path with GET: %s is %s', (method, outcome) => expect(found(['GET /pay'], '/pay', method)).toBe(outcome));
+  ])('of a path with GET: %s leads to %s', (method, outcome) =>
+    expect(found(['GET /pay'], '/pay', method)).toBe(outcome),
+  );
 
   test.each([
     ['a path with POST alone has no HEAD', ['POST /pay'], 'HEAD', '405 /pay'],
@@ -194,7 +200,7 @@ describe('the method', () => {
     ['HEAD', '/Pay'],
     ['POST', '/pAy/'],
     ['PUT', '405 /Pay'],
-  ])('decides if a path is listed twice: %s is %s', (method, outcome) => {
+  ])('decides if a path is listed twice: %s leads to %s', (method, outcome) => {
     expect(found(['GET /Pay', 'POST /pAy/'], '/pay', method)).toBe(outcome);
   });
 
@@ -202,20 +208,20 @@ describe('the method', () => {
     ['GET', '/x/:a/*'],
     ['POST', '/X/:b/*'],
     ['PUT', '405 /x/:a/*'],
-  ])('decides if a wildcard is listed twice, at its root too: %s is %s', (method, outcome) => {
+  ])('decides if a wildcard is listed twice, even for its root: %s leads to %s', (method, outcome) => {
     expect(found(['GET /x/:a/*', 'POST /X/:b/*'], '/x/1', method)).toBe(outcome);
   });
 
-  test('HEAD has its own route if one lists it', () => {
+  test('HEAD leads to the route that lists it rather than to that of GET', () => {
     expect(found(['GET /pay', 'HEAD /PAY'], '/pay', 'HEAD')).toBe('/PAY');
     expect(found(['GET /pay', 'HEAD /PAY'], '/pay', 'GET')).toBe('/pay');
   });
 });
 
-describe('no route', () => {
-  test.each(['/', '/pay', '/x/pay', '/payx', '/pay/1'])('fits %s: it is unlisted', (path) => {
+describe('a path without a route', () => {
+  test.each(['/', '/pay', '/x/pay', '/payx', '/pay/1'])('is unlisted: %s', (path) => {
     expect(found(['/pay/all'], path)).toBe('unlisted');
   });
 
-  test('at all: everything is unlisted', () => expect(found([], '/pay')).toBe('unlisted'));
+  test('is unlisted if there are no routes', () => expect(found([], '/pay')).toBe('unlisted'));
 });

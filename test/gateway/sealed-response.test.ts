@@ -1,11 +1,14 @@
 import { hash } from 'node:crypto';
 import type { OutgoingHttpHeaders } from 'node:http';
+import { setImmediate as turn } from 'node:timers/promises';
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from 'node:zlib';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { envelopeOf, expectPlainRefusal, opened, send, type Response } from '../support/client.ts';
 import { openConnection, parseOnly, type Connection } from '../support/connection.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
+import { limitUsed } from '../support/metrics.ts';
 import { acmeTest, encryptionOf, keys } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import type { Respond } from '../support/upstream.ts';
 
 const json = { 'Content-Type': 'application/json' };
@@ -46,10 +49,10 @@ describe('every body is sealed', () => {
   });
 
   test.each([
-    ['JSON that no serialiser would leave as it is', Buffer.from('{ "a": 1.00,\r\n "a": 12345678901234567890 }\n')],
+    ['JSON that a serialiser would change', Buffer.from('{ "a": 1.00,\r\n "a": 12345678901234567890 }\n')],
     ['a body that is not JSON', Buffer.from('<html>')],
     ['an envelope', Buffer.from(envelopeOf(acmeTest, '{}'))],
-    ['every byte there is', Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
+    ['every byte value', Buffer.from(Array.from({ length: 256 }, (_, i) => i))],
   ])('byte for byte: %s', async (_, body) => {
     const response = await responseTo(responding(200, json, body));
     expect(Buffer.from(opened(acmeTest, response))).toEqual(Buffer.from(body.toString()));
@@ -110,11 +113,10 @@ describe('the memory of a response', () => {
     return { sidecar, release, ask };
   }
 
-  test('is charged to the budget of all requests; beyond it a response streams', async () => {
-    const { release, ask } = await startHalving(60_000, 60_000);
+  test('is charged to the common budget, beyond which a response streams', async () => {
+    const { sidecar, release, ask } = await startHalving(60_000, 60_000);
     const held = await ask();
-    // Its bytes are charged once the core has responded.
-    await new Promise((resolve) => void setTimeout(resolve, 100));
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(60_000));
     const streamed = await ask();
     await streamed.untilText('\r\n\r\n');
     expect(held.received).toBe('');
@@ -132,7 +134,9 @@ describe('the memory of a response', () => {
   ])('of 60,000 bytes, with a budget of %i, %s', async (buffered, how) => {
     const { sidecar, release, ask } = await startHalving(60_000, buffered);
     const client = await ask();
-    await (how === 'streams' ? client.untilText('\r\n\r\n') : new Promise((resolve) => void setTimeout(resolve, 200)));
+    if (how === 'streams') await client.untilText('\r\n\r\n');
+    else await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(60_000));
+    await settle();
     expect(client.received === '').toBe(how === 'is held');
     release(undefined);
     await client.untilText('"}');
@@ -144,14 +148,14 @@ describe('the memory of a response', () => {
     }
   });
 
-  test('is its stated length, in however many pieces it arrives', async () => {
+  test('is its Content-Length, in however many pieces it arrives', async () => {
     const body = '0123456789'.repeat(30);
     const { sidecar } = await startGateway({
       respond: async (_seen, res) => {
         res.writeHead(200, { ...json, 'Content-Length': body.length });
         for (const character of body) {
           res.write(character);
-          await new Promise((resolve) => void setImmediate(resolve));
+          await turn();
         }
         res.end();
       },
@@ -184,9 +188,9 @@ describe('a response without a body is not sealed', () => {
   });
 });
 
-describe('the type', () => {
+describe('the Content-Type', () => {
   test.each(['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset=UTF-8'])(
-    '%s needs no header',
+    '%s needs no Envelope-Content-Type',
     async (type) => {
       const response = await responseTo(responding(200, { 'Content-Type': type }, '{}'));
       expect(opened(acmeTest, response)).toBe('{}');
@@ -262,14 +266,14 @@ describe('headers', () => {
     expect(others).toEqual([]);
   });
 
-  test('for caches stay on a response that is not sealed', async () => {
+  test('about caching are kept on a response that is not sealed', async () => {
     const { sidecar } = await startGateway({ respond: responding(200, caching, '{}') });
     const { headers } = await send(sidecar, 'GET /api/s2s/report', { key: keys.globex });
     const lower = Object.fromEntries(Object.entries(caching).map(([name, value]) => [name.toLowerCase(), value]));
     expect(headers).toMatchObject(lower);
   });
 
-  test('that are right for the envelope, too, are kept', async () => {
+  test('that also fit the envelope are kept', async () => {
     const kept = {
       'Set-Cookie': ['a=1', 'b=2'],
       Location: '/api/s2s/charges/1',
@@ -292,10 +296,10 @@ describe('headers', () => {
 
   test.each([
     ['a sealed response', 'POST /api/s2s/charge', keys.acme, { envelope: 'sealed' }],
-    ['a sealed account’s plain response', 'GET /api/v1/balance', keys.acme, {}],
+    ['a plain response to an encrypting account', 'GET /api/v1/balance', keys.acme, {}],
     ['a response on an enveloped route to an account without encryption', 'POST /api/s2s/charge', keys.globex, {}],
     ['a response without a body', 'HEAD /api/s2s/charge', keys.acme, {}],
-  ])('that only the sidecar may set are not taken from the upstream: %s', async (_, line, key, expected) => {
+  ])('that only the sidecar may send are not taken from the upstream: %s', async (_, line, key, expected) => {
     const respond = responding(200, { ...json, ...forged, 'X-Request-Id': 'forged' }, '{}');
     const { sidecar } = await startGateway({ respond });
     const response = await send(sidecar, line, { key, headers: { 'X-Request-Id': 'r1' } });
@@ -306,7 +310,7 @@ describe('headers', () => {
   });
 });
 
-describe('a compressed response, although none was asked for,', () => {
+describe('an unsolicited compressed response', () => {
   // Incompressible: the decoder has emitted much of it before the end shows the fault.
   const noise = Buffer.concat(Array.from({ length: 3_000 }, (_, i) => hash('sha256', String(i), 'buffer')));
   const body = JSON.stringify({ items: Array.from({ length: 20_000 }, (_, id) => ({ id })) });
@@ -334,13 +338,13 @@ describe('a compressed response, although none was asked for,', () => {
 
   test.each<[string, string, string | Buffer]>([
     ['of an unknown coding', 'aes128gcm', 'plaintext'],
-    ['of a coding by the name of a property', 'constructor', 'plaintext'],
+    ['of a coding named like a property', 'constructor', 'plaintext'],
     ['of two codings', 'gzip, br', brotliCompressSync(gzipSync('plaintext'))],
     ['that is not compressed', 'gzip', 'plaintext'],
     ['that is damaged from the first byte', 'br', Buffer.alloc(100, 0xff)],
-    ['whose sum is wrong', 'gzip', overwritten(gzipSync('plaintext'), 8)],
-    ['that ends before it begins', 'zstd', zstdCompressSync('plaintext').subarray(0, 3)],
-  ])('is withheld if it cannot be decoded: %s', async (_, coding, bytes) => {
+    ['with a wrong checksum', 'gzip', overwritten(gzipSync('plaintext'), 8)],
+    ['that ends within its header', 'zstd', zstdCompressSync('plaintext').subarray(0, 3)],
+  ])('is withheld with sealing_failed if it cannot be decoded: %s', async (_, coding, bytes) => {
     const headers = { 'Content-Type': 'text/plain', 'Content-Encoding': coding, 'X-Plaintext': 'plaintext' };
     for (const respond of [responding(200, headers, bytes), chunked(headers, bytes)]) {
       const { sidecar } = await startGateway({ respond });
@@ -354,11 +358,11 @@ describe('a compressed response, although none was asked for,', () => {
   test.each([
     ['damaged', overwritten(gzipSync(noise), 2_000)],
     ['cut short', gzipSync(noise).subarray(0, -4)],
-  ])('is broken off if it proves %s after its beginning was sent', async (_, bytes) => {
+  ])('is broken off if it proves to be %s after its beginning was sent', async (_, bytes) => {
     await expect(responseTo(responding(200, { 'Content-Encoding': 'gzip' }, bytes))).rejects.toThrow('aborted');
   });
 
-  test('is refused or broken off if the upstream dies in the middle of it, and the sidecar keeps running', async () => {
+  test('is refused or broken off if the upstream dies in the middle of it', async () => {
     const compressed = gzipSync(noise);
     const { sidecar } = await startGateway({
       respond: (seen, res) => {

@@ -1,3 +1,5 @@
+import { Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
 import type { KeyDirectory, Found } from '../../src/accounts/key-directory.ts';
 import { Budget, Budgets, Reservation } from '../../src/gateway/limits.ts';
@@ -7,8 +9,8 @@ import { openConnection, type Connection } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { request } from '../support/refused.ts';
 import { acme, apiKey, configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import { startUpstream } from '../support/upstream.ts';
-import { Socket } from 'node:net';
 
 const routes = [route('/open', { keys: ['public', 'secret'] }), route('/api/s2s/*', { envelope: true })];
 const cors = ['Origin: https://shop.example', 'Access-Control-Request-Method: POST'];
@@ -30,7 +32,7 @@ const bearer = (key: string): string => `Authorization: Bearer ${key}`;
 async function expectPlaced(clients: readonly Connection[], count: number): Promise<void> {
   const waiting = (): number => clients.filter(({ received }) => received === '').length;
   await vi.waitUntil(() => waiting() <= count, { timeout: 10_000 });
-  await new Promise((resolve) => void setTimeout(resolve, 100));
+  await settle();
   for (const { received } of clients) if (received !== '') expect(received).toContain('"code":"overloaded"');
   expect(waiting()).toBe(count);
 }
@@ -41,7 +43,7 @@ async function expectServed(sidecar: TestSidecar): Promise<void> {
 }
 
 describe('slots', () => {
-  test('an eighth is for requests without a key', async () => {
+  test('an eighth of them is for requests without a key', async () => {
     const sidecar = await start();
     const clients = await Promise.all(
       Array.from({ length: 6 }, () => sent(sidecar, 'OPTIONS /open HTTP/1.1', ...cors)),
@@ -70,7 +72,7 @@ describe('slots', () => {
     await expectServed(sidecar);
   });
 
-  test('a request whose buffered body does not arrive takes none, with or without a key', async () => {
+  test('a request whose buffered body does not arrive takes no slot, with or without a key', async () => {
     const sidecar = await start();
     const test = ['POST /api/s2s/aes-encrypt HTTP/1.1', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
     const heads = [
@@ -86,7 +88,7 @@ describe('slots', () => {
     await expectPlaced([preflight], 1);
   });
 
-  test('a request with a streamed body takes one at its head', async () => {
+  test('a request with a streamed body takes a slot at its head', async () => {
     const sidecar = await start();
     const clients = await Promise.all(
       Array.from({ length: 9 }, () =>
@@ -97,7 +99,7 @@ describe('slots', () => {
     await expectServed(sidecar);
   });
 
-  test('a streamed body is not asked for if none is left', async () => {
+  test('a streamed body is not asked for if no slot is left', async () => {
     const sidecar = await start();
     const clients = await Promise.all(
       Array.from({ length: 16 }, () => sent(sidecar, 'GET /x HTTP/1.1', bearer(keys.globex))),
@@ -107,7 +109,7 @@ describe('slots', () => {
     expect(await (await sent(sidecar, ...post)).untilText('}')).toMatch(/^HTTP\/1\.1 503 /);
   });
 
-  test('the test endpoints take one of those for requests without a key, even with a key', async () => {
+  test('the test endpoints take a slot for requests without a key, even with a key', async () => {
     const sidecar = await start();
     const clients = await Promise.all(
       Array.from({ length: 2 }, () => sent(sidecar, 'OPTIONS /open HTTP/1.1', ...cors)),
@@ -120,7 +122,7 @@ describe('slots', () => {
   });
 });
 
-describe('bytes of bodies', () => {
+describe('the bytes of bodies', () => {
   test('an eighth is for requests without a key, so that these cannot keep merchants out', async () => {
     const sidecar = await start();
     const test = ['POST /api/s2s/aes-encrypt HTTP/1.1', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`];
@@ -145,7 +147,7 @@ describe('a budget', () => {
   const limits = { ...configOf('').limits, inFlight: 16 };
   const newReservation = (budgets: Budgets): Reservation => new Reservation(budgets, connectionOf(new Socket()));
 
-  test('is never exceeded after it was made smaller and larger again', () => {
+  test('is never exceeded after it was reduced and enlarged again', () => {
     const budget = new Budget();
     budget.resize(16, 1);
     for (let i = 0; i < 16; i += 1) expect(budget.take(1, 'secret')).toBe(true);
@@ -158,7 +160,7 @@ describe('a budget', () => {
     expect(budget.used).toBe(16);
   });
 
-  test('has room for one of each kind at least', () => {
+  test('has room for at least one of each kind', () => {
     const budget = new Budget();
     budget.resize(1, 1);
     for (const by of ['keyless', 'public', 'secret'] as const) {
@@ -167,7 +169,7 @@ describe('a budget', () => {
     }
   });
 
-  test('gets each amount back only once, however often the request releases it', () => {
+  test('gets each amount back once, however often the request releases it', () => {
     const budgets = new Budgets(limits);
     const reservation = newReservation(budgets);
     expect([reservation.takeSlot(), reservation.takeSlot(), reservation.hold(10), reservation.hold(5)]).toEqual([
@@ -211,7 +213,7 @@ describe('look-ups', () => {
     }
   }
 
-  test('that are pending are bounded, and a key that the directory holds is found nevertheless', async () => {
+  test('are bounded, and a key that the directory holds is found beyond the bound', async () => {
     const directory = new SlowDirectory();
     const lookUps = new LookUps(40);
     const waiting = Array.from({ length: 10 }, async (_, i) => lookUps.find(directory, String(i), () => false));
@@ -225,7 +227,7 @@ describe('look-ups', () => {
     expect(await again).toBeUndefined();
   });
 
-  test('of suspects share a few of them and take turns, and none is lost', async () => {
+  test('of suspects take turns in a few of them, and none is lost', async () => {
     const directory = new SlowDirectory();
     const lookUps = new LookUps(64);
     let answered = 0;
@@ -239,7 +241,7 @@ describe('look-ups', () => {
     expect(directory.asked).toBe(3);
     while (answered < suspects.length) {
       directory.answer();
-      await new Promise((resolve) => void setImmediate(resolve));
+      await turn();
     }
     expect(directory.asked).toBe(17);
     const two = ['a', 'b'].map(async (hash) => lookUps.find(directory, hash, () => true));
@@ -250,7 +252,7 @@ describe('look-ups', () => {
   });
 });
 
-test('a good key is served from an address whose guesses are refused', async () => {
+test('a valid key is served from an address whose guesses are refused', async () => {
   const upstream = await startUpstream();
   const accounts = [acme, { ...globex, keys: [...globex.keys, apiKey('sk_test_otherotherotherother')] }];
   const limits = { failedKeys: { attempts: 2, window: 60_000 } };

@@ -91,7 +91,7 @@ describeUnless(missingTools('slowhttptest'), 'slowhttptest', () => {
   ];
 
   test.each(attacks)(
-    'with $name is cut off by the deadlines, and other requests are served as usual',
+    'with $name is disconnected by the timeouts, and other requests are served as usual',
     { timeout: 120_000 },
     async ({ path, options, ends }) => {
       const sidecar = await start();

@@ -30,17 +30,17 @@ describe('a path', () => {
     '/a%20b',
     '/a%3Bb',
     '/*',
-  ])('%s has only one spelling', (path) => {
+  ])('%s is accepted', (path) => {
     expect(pathOf(path)).toBe(path);
   });
 
   test.each([
     ['', 'nothing at all'],
     ['*', 'the asterisk form'],
-    ['api', 'no slash in front'],
+    ['api', 'no leading slash'],
     ['http://localhost/api', 'the absolute form'],
     ['//', 'an empty segment'],
-    ['//api', 'an empty segment in front'],
+    ['//api', 'an empty first segment'],
     ['/api//s2s', 'an empty segment inside'],
     ['/api/s2s//', 'an empty segment at the end'],
     ['/.', 'a dot segment'],
@@ -58,23 +58,23 @@ describe('a path', () => {
     ['/api%2Fs2s', 'an encoded slash'],
     ['/api%5Cs2s', 'an encoded backslash'],
     ['/api\\s2s', 'a backslash'],
-    ['/%2573', 'what is decoded twice by some'],
+    ['/%2573', 'an encoded percent sign'],
     ['/%00', 'an encoded NUL'],
     ['/s%32s', 'an encoded digit'],
     ['/%73', 'an encoded letter'],
     ['/api;v=1', 'a matrix parameter'],
     ['/api#x', 'a fragment'],
-    ['/%', 'half a triplet'],
-    ['/%4', 'half a triplet'],
-    ['/%4g', 'no hex digits'],
-    ['/%u0073', 'an encoding that is none'],
-    ['/%C3', 'half a character'],
-    ['/%C3%28', 'half a character'],
+    ['/%', 'an incomplete percent-encoding'],
+    ['/%4', 'an incomplete percent-encoding'],
+    ['/%4g', 'a percent-encoding that is not hex'],
+    ['/%u0073', 'a percent-encoding of Windows'],
+    ['/%C3', 'an incomplete UTF-8 sequence'],
+    ['/%C3%28', 'an incomplete UTF-8 sequence'],
     ['/%C0%AF', 'an overlong slash'],
     ['/%E0%80%AF', 'an overlong slash'],
     ['/%ED%A0%80', 'a surrogate'],
     ['/%F4%90%80%80', 'beyond Unicode'],
-    ['/caf\u00e9', 'bytes outside ASCII'],
+    ['/caf\u00e9', 'non-ASCII bytes'],
   ])('%j is refused: %s', (path) => {
     expect(pathOf(path)).toBeUndefined();
     expect(pathOf(`${path}?x=1`)).toBeUndefined();

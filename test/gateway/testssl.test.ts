@@ -71,7 +71,7 @@ const protocolsAndCiphers = ['-p', '-s', '-f', '-P'];
 
 describeUnless(missingTools('testssl', 'openssl'), 'testssl.sh', () => {
   test(
-    'finds nothing above "low" in protocols, ciphers and vulnerabilities, but does find the faults of a weak listener',
+    'finds nothing above "low" in protocols, ciphers and vulnerabilities, and does find the faults of a weak listener',
     { timeout: 400_000 },
     async () => {
       const folder = new Folder({});

@@ -21,7 +21,7 @@ function orderOfResponses(): readonly string[] {
   return order;
 }
 
-test('of the requests of strangers few begin in a turn of the event loop, however many connections they have', async () => {
+test('few requests of strangers begin in a turn of the event loop, however many connections they have', async () => {
   const { sidecar } = await start();
   const clients = await Promise.all(Array.from({ length: 160 }, () => openConnection(sidecar.port)));
   const turns = turnsOfResponses();
@@ -32,7 +32,7 @@ test('of the requests of strangers few begin in a turn of the event loop, howeve
   expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
 });
 
-test('work does not overtake work that waits', async () => {
+test('new work does not overtake waiting work', async () => {
   const turns = new Turns(8);
   const waiting = turns.next();
   expect(turns.takeNow()).toBe(false);
@@ -43,7 +43,7 @@ test('work does not overtake work that waits', async () => {
 test.each([
   ['a new connection', false, [authorization]],
   // The key itself may have to be looked up again.
-  ['a connection that has carried its key, whatever it sends now', true, []],
+  ['a connection that has carried its key before', true, []],
 ])('a merchant does not wait behind strangers, on %s', async (_name, isKnown, sent) => {
   const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });
   const sidecar = await startSidecar(config);
@@ -61,7 +61,7 @@ test.each([
   expect(order.indexOf('merchant')).toBeLessThan(80);
 });
 
-test('a stranger’s body that the budget has no room for does not wait', async () => {
+test('a stranger whose body the budget has no room for is refused without waiting', async () => {
   const sidecar = await startSidecar(
     configOf('http://127.0.0.1:9', { limits: { buffered: 8 * 2_000, requestBody: 1_000 } }),
   );
@@ -77,7 +77,7 @@ test('a stranger’s body that the budget has no room for does not wait', async 
   expect(await limitUsed(sidecar, 'buffered')).toBe(0);
 });
 
-test('a merchant who sends requests in advance does not wait behind strangers who do', async () => {
+test('a merchant who pipelines does not wait behind strangers who pipeline', async () => {
   const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });
   const sidecar = await startSidecar(config);
   const strangers = await Promise.all(Array.from({ length: 40 }, () => openConnection(sidecar.port)));

@@ -21,12 +21,15 @@ test.each([
   ['hex', envelope],
   ['base64', inBase64],
   ['white space', envelope.replace('{', ' {\n ').replace(':', ' : ')],
-])('an envelope of an account that does not encrypt, in %s, is forwarded unchanged and counted', async (_, body) => {
-  const { upstream, sidecar, counted } = await start();
-  expect((await send(sidecar, 'POST /api/s2s/charge', { key: keys.globex, body })).status).toBe(200);
-  expect(upstream.seen.map((seen) => seen.body)).toEqual([body]);
-  expect(await counted()).toBe(1);
-});
+])(
+  'an envelope from an account that does not encrypt, with %s, is forwarded unchanged and counted',
+  async (_, body) => {
+    const { upstream, sidecar, counted } = await start();
+    expect((await send(sidecar, 'POST /api/s2s/charge', { key: keys.globex, body })).status).toBe(200);
+    expect(upstream.seen.map((seen) => seen.body)).toEqual([body]);
+    expect(await counted()).toBe(1);
+  },
+);
 
 test.each([
   ['plaintext', 'POST /api/s2s/charge', keys.globex, '{"amount":1}'],

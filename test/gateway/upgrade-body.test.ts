@@ -43,12 +43,12 @@ test('a GET with a body and an Upgrade that Connection does not nominate is forw
   expect(upstream.seen[0]?.headers).not.toHaveProperty('upgrade');
 });
 
-describe('a WebSocket handshake with a body is refused, and only its connection ends', () => {
+describe('a WebSocket handshake with a body is refused', () => {
   describe.each([
     ['without a key', []],
     ['with a key', [authorization]],
   ])('%s', (_name, identity) => {
-    test.each(bodies)('and the body comes %s', async (_how, framing, ...pieces) => {
+    test.each(bodies)('if the body comes %s', async (_how, framing, ...pieces) => {
       const { upstream, sidecar } = await start();
       const client = await openConnection(sidecar.port);
       client.send(request('GET /ws HTTP/1.1', 'Host: localhost', ...identity, ...upgrade, framing) + (pieces[0] ?? ''));
@@ -65,7 +65,7 @@ describe('a WebSocket handshake with a body is refused, and only its connection 
     });
   });
 
-  test('but not if the body is empty', async () => {
+  test('but accepted if the body is empty', async () => {
     const { sidecar } = await start();
     const client = await openConnection(sidecar.port);
     client.send(request('GET /ws HTTP/1.1', 'Host: localhost', authorization, ...upgrade, 'Content-Length: 0'));
@@ -73,7 +73,7 @@ describe('a WebSocket handshake with a body is refused, and only its connection 
   });
 });
 
-test.each(['Upgrade: h2c', 'Upgrade: websocket, h2c'])('%s with a body is ignored', async (other) => {
+test.each(['Upgrade: h2c', 'Upgrade: websocket, h2c'])('%s on a request with a body is ignored', async (other) => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
   const client = await openConnection(sidecar.port);
@@ -96,8 +96,8 @@ test.each([
   expect(upstream.seen[0]?.headers).not.toHaveProperty('upgrade');
 });
 
-describe('CONNECT with a body is refused, and only its connection ends', () => {
-  test.each(bodies)('and the body comes %s', async (_how, framing, ...pieces) => {
+describe('CONNECT with a body is refused', () => {
+  test.each(bodies)('if the body comes %s', async (_how, framing, ...pieces) => {
     const { upstream, sidecar } = await start();
     for (const ending of ['reset', 'end'] as const) {
       const client = await openConnection(sidecar.port);

@@ -37,10 +37,10 @@ const continued = {
   forwarded: 'for=203.0.113.7;proto=https',
 };
 
-describe('the origin of a request', () => {
+describe('the forwarded address of a client', () => {
   test.each([
     ['no proxy is trusted', []],
-    ['others are trusted', ['10.0.0.0/8', '::1', '127.0.0.2/32', '2001:db8::/32']],
+    ['only others are trusted', ['10.0.0.0/8', '::1', '127.0.0.2/32', '2001:db8::/32']],
     ['all global IPv6 is trusted', ['2000::/3']],
   ])('is the peer, whatever its headers say, if %s', async (_, trusted) => {
     expect(forwardedOf(await seenBehind(trusted, told))).toEqual(ofThePeer);
@@ -49,9 +49,9 @@ describe('the origin of a request', () => {
   test.each([
     ['by its address', ['127.0.0.1']],
     ['by its network', ['10.0.0.0/8', '127.0.0.0/8']],
-    ['by the network of all', ['0.0.0.0/0']],
-    ['by the smallest network', ['127.0.0.1/32']],
-  ])('includes the hops before the peer if the peer is trusted %s', async (_, trusted) => {
+    ['by the network of all addresses', ['0.0.0.0/0']],
+    ['by a network of one address', ['127.0.0.1/32']],
+  ])('follows the hops before the peer if the peer is trusted %s', async (_, trusted) => {
     expect(forwardedOf(await seenBehind(trusted, told))).toEqual(continued);
   });
 
@@ -59,7 +59,7 @@ describe('the origin of a request', () => {
     expect(forwardedOf(await seenBehind(['127.0.0.1'], {}))).toEqual(ofThePeer);
   });
 
-  test('is continued over several headers of one name', async () => {
+  test('is appended to several headers of one name', async () => {
     const { sidecar, upstream } = await startGateway({ trustedProxies: ['127.0.0.1'] });
     const headers = { 'x-forwarded-for': ['203.0.113.7', '198.51.100.2'] };
     await send(sidecar, 'GET /', { key: keys.globex, headers });
@@ -77,7 +77,7 @@ describe('the origin of a request', () => {
     }
   });
 
-  test('does not include headers that Connection nominates', async () => {
+  test('is not taken from headers that Connection nominates', async () => {
     const headers = { ...told, Connection: 'close, X-Forwarded-Port' };
     expect(await seenBehind(['127.0.0.1'], headers)).not.toHaveProperty(['headers', 'x-forwarded-port']);
   });

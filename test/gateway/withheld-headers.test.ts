@@ -23,7 +23,7 @@ async function seenOf(
 }
 
 describe('Authorization', () => {
-  test.each(['Bearer', 'bearer', 'BEARER  '])('is not forwarded (%j)', async (scheme) => {
+  test.each(['Bearer', 'bearer', 'BEARER  '])('is not forwarded: %j', async (scheme) => {
     const seen = await seenOf('GET /', { Authorization: `${scheme} ${keys.globex}` });
     expect(seen.headers).not.toHaveProperty('authorization');
     expect(JSON.stringify(seen)).not.toContain(keys.globex);
@@ -39,7 +39,7 @@ describe('Authorization', () => {
   );
 
   test.each(['Basic dTpw', 'Bearer core-internal-token', `Bearer ${keys.acme}`])(
-    'of a preflight is never forwarded, whatever its value: %s',
+    'of a preflight is never forwarded: %s',
     async (authorization) => {
       const preflight = { Origin: 'https://shop.example', 'Access-Control-Request-Method': 'POST', authorization };
       const seen = await seenOf(`OPTIONS ${initialize}`, preflight, { forwardsAuthorization: true });
@@ -49,7 +49,7 @@ describe('Authorization', () => {
   );
 });
 
-describe('headers from which cores take the address of a client', () => {
+describe('headers from which upstreams take the address of a client', () => {
   const names = [
     'X-Real-IP',
     'True-Client-IP',
@@ -61,7 +61,7 @@ describe('headers from which cores take the address of a client', () => {
   ];
   const Authorization = `Bearer ${keys.globex}`;
 
-  test.each(names)('%s is dropped, in every spelling, unless a trusted proxy sends it', async (name) => {
+  test.each(names)('%s is dropped in every spelling unless a trusted proxy sends it', async (name) => {
     const spellings = [name, name.toLowerCase(), name.replaceAll('-', '_'), name.replace('-', '.')];
     for (const spelling of spellings) {
       const seen = await seenOf('GET /', { Authorization, [spelling]: '6.6.6.6' }, { trustedProxies: ['10.0.0.0/8'] });
@@ -82,12 +82,12 @@ test.each([
   'Envelope-Other',
   'ENVELOPE_OTHER',
   'Envelope.X',
-])('a client’s %s is not forwarded', async (name) => {
+])('%s is not forwarded from a client', async (name) => {
   const seen = await seenOf('GET /', { Authorization: `Bearer ${keys.globex}`, [name]: 'forged' });
   expect(JSON.stringify(seen.rawHeaders)).not.toContain('forged');
 });
 
-test('names that only look alike are forwarded', async () => {
+test('headers with similar names are forwarded', async () => {
   const alike = { 'X-Envelope': 'a', Envelopes: 'b', 'X-Real-IP-2': 'c' };
   const { rawHeaders } = await seenOf('GET /', { Authorization: `Bearer ${keys.globex}`, ...alike });
   expect(rawHeaders).toEqual(expect.arrayContaining(Object.entries(alike).flat()));

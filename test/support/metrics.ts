@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestSidecar } from './sidecar.ts';
 
 type Scraped = Pick<TestSidecar, 'adminUrl'> & Partial<Pick<TestSidecar, 'registry'>>;
@@ -6,7 +7,7 @@ type Scraped = Pick<TestSidecar, 'adminUrl'> & Partial<Pick<TestSidecar, 'regist
 export async function scrape({ adminUrl, registry }: Scraped): Promise<string> {
   if (registry !== undefined) return registry.metrics();
   // The admin listener shares a scrape for a second.
-  await new Promise((resolve) => void setTimeout(resolve, 1_000));
+  await sleep(1_000);
   return (await fetch(`${adminUrl}/metrics`)).text();
 }
 

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 
 /** An nginx of the test's own, on a socket in a folder of its own, so that no port can be in use. */
@@ -57,7 +58,7 @@ export async function startNginx(http: string, accessLine: string): Promise<Ngin
   });
   while (!(await isOpen(file('socket')))) {
     if (child.exitCode !== null) throw new Error(`nginx has ended: ${readFileSync(file('error.log'), 'utf8')}`);
-    await new Promise((resolve) => void setTimeout(resolve, 10));
+    await sleep(10);
   }
   return {
     socketPath: file('socket'),

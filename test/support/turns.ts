@@ -1,5 +1,14 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
+import { setImmediate as turn } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
+
+/**
+ * Waits until a sidecar in this process has read what clients of this process have sent, and they have what it sent:
+ * for tests that something does not happen.
+ */
+export async function settle(): Promise<void> {
+  for (let i = 0; i < 50; i += 1) await turn();
+}
 
 /** The turn of the event loop in which each response of this process has ended, until the test is over. */
 export function turnsOfResponses(): readonly number[] {

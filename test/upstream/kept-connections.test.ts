@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { StreamedBody } from '../../src/upstream/call.ts';
 import { ask, upstreamAt } from '../support/ask-upstream.ts';
@@ -6,6 +7,7 @@ import { startByteUpstream, type UpstreamConnection } from '../support/byte-upst
 import { send } from '../support/client.ts';
 import { openConnection, parseResponses } from '../support/connection.ts';
 import { configOf, keys, startSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import { startRawUpstream } from '../support/upstream.ts';
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
@@ -277,8 +279,8 @@ describe('a request whose client has left is not sent', () => {
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
     const upstream = upstreamAt(origin);
     for (let i = 0; i < 20; i += 1) ask(upstream, 'POST', undefined, '/left').call.abort();
-    await new Promise((resolve) => void setTimeout(resolve, 50));
-    expect(connections.filter(({ closed }) => !closed)).toEqual([]);
+    await settle();
+    await vi.waitFor(() => expect(connections.filter(({ closed }) => !closed)).toEqual([]));
     expect(await ask(upstream, 'GET', undefined, '/next').outcome).toBe(200);
     expect(linesOf(connections).flat()).toEqual(['GET /next HTTP/1.1']);
   });
@@ -290,14 +292,14 @@ describe('a request whose client has left is not sent', () => {
     expect(await ask(upstream, 'GET', undefined, '/first').outcome).toBe(200);
     setClock(3_000);
     ask(upstream, 'POST', undefined, '/left').call.abort();
-    await new Promise((resolve) => void setImmediate(resolve));
+    await turn();
     expect(await ask(upstream, 'GET', undefined, '/next').outcome).toBe(200);
     expect(linesOf(connections)).toEqual([['GET /first HTTP/1.1', 'GET /next HTTP/1.1']]);
 
     // A request that was not sent does not count as a use of the connection.
     setClock(6_000);
     ask(upstream, 'POST', undefined, '/left').call.abort();
-    await new Promise((resolve) => void setImmediate(resolve));
+    await turn();
     setClock(7_000);
     expect(await ask(upstream, 'GET', undefined, '/last').outcome).toBe(200);
     expect(connections).toHaveLength(2);

@@ -311,7 +311,12 @@ describe('a handshake that is refused', () => {
       { Authorization: `Bearer ${keys.acmeLive}` },
       'environment_mismatch',
     ],
-    ['with a key that may not', '/ws/feed', { Authorization: `Bearer ${keys.globexPublic}` }, 'key_not_permitted'],
+    [
+      'with a key that the route does not permit',
+      '/ws/feed',
+      { Authorization: `Bearer ${keys.globexPublic}` },
+      'key_not_permitted',
+    ],
     ['with an ambiguous path', '/ws//feed', { Authorization: `Bearer ${keys.globex}` }, 'ambiguous_request'],
   ];
   test.each(cases)(
@@ -427,13 +432,12 @@ describe('an upstream that does not switch', () => {
     ['chunks', 'HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n'],
     ['a length', 'HTTP/1.1 403 Forbidden\r\nContent-Length: 10\r\n\r\nno'],
   ])('and breaks its refusal off in %s leaves a response that is visibly broken', async (_name, bytes) => {
-    const upstream = await startByteUpstream(({ socket }) => {
-      socket.write(bytes);
-      setTimeout(() => socket.resetAndDestroy(), 20);
-    });
+    const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes));
     const sidecar = await startSidecar(configOf(upstream.origin, settings()));
     const client = await openConnection(sidecar.port);
     client.send(handshake('/ws/feed', authorization));
+    await client.untilText('\r\n\r\n');
+    upstream.connections[0]?.socket.resetAndDestroy();
     const raw = await client.untilEnded();
     expect(() => parseOnly(raw)).toThrow(/not a whole/);
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));

@@ -4,6 +4,7 @@ import { WebSocket, WebSocketServer } from 'ws';
 import type { Found, KeyDirectory } from '../../src/accounts/key-directory.ts';
 import type * as Directories from '../../src/accounts/file/directory.ts';
 import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 
 const asked = vi.hoisted(() => ({ times: 0, isAway: false }));
 
@@ -36,7 +37,7 @@ test('a WebSocket stays open while the accounts are unavailable', async () => {
   asked.isAway = true;
   const { times } = asked;
   await vi.waitFor(() => expect(asked.times).toBeGreaterThan(times), 5_000);
-  await new Promise((resolve) => void setTimeout(resolve, 20));
+  await settle();
   socket.send('still here');
   const [data] = (await once(socket, 'message')) as [Buffer];
   expect(String(data)).toBe('still here');
