@@ -8,7 +8,14 @@ import { rfc3339 } from '../input/kinds.ts';
 import { maxGrace } from './kinds.ts';
 import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { openCredentials } from './open-account.ts';
-import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey, StoredPrevious } from './store.ts';
+import type {
+  IdempotencyKey,
+  StoredAccount,
+  StoredCredentials,
+  StoredEncryption,
+  StoredKey,
+  StoredPrevious,
+} from './store.ts';
 import type { Vault } from './vault.ts';
 
 // The rules of every change, for all stores: functions from the current account to the new one. All times are epoch
@@ -18,6 +25,12 @@ import type { Vault } from './vault.ts';
 export function existing(account: StoredAccount | undefined, id: string): StoredAccount {
   if (account === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
   return account;
+}
+
+/** Refuses an idempotency key that was first used for another request. @throws `idempotency_key_reused` */
+export function refuseReuse({ request }: IdempotencyKey, first: string | undefined): void {
+  if (request === first) return;
+  throw new AccountsError('idempotency_key_reused', 'the idempotency key was already used for another request');
 }
 
 /** A new account without keys. @param found an existing account with this id @throws `account_exists` */

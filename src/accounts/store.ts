@@ -26,7 +26,7 @@ export interface Store {
    * database, however many there are; an iteration may stop early. Changes made meanwhile may be seen or not.
    *
    * @param unreadable gets a `store_invalid` for each account in a database that cannot be read, in place of the account;
-   *   without it the first one ends the list
+   *   by default `endList`
    * @param selection undefined: all accounts
    */
   list(after?: string, unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount>;
@@ -76,6 +76,11 @@ export interface EventFilter {
 
 /** Called for an account, or an event, that is left out because it cannot be read. */
 export type Unreadable = (error: AccountsError) => void;
+
+/** Ends a list at the first one that cannot be read. */
+export const endList: Unreadable = (error) => {
+  throw error;
+};
 
 /** A condition by which accounts are selected; conditions.ts defines each. */
 export type Condition = 'inactive' | 'encrypting' | 'due' | 'expiring' | 'unused' | 'in_grace';

@@ -111,11 +111,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     [
       ['const maxReceipts = 1_000;', 'const maxReceipts = 999;', 'the last 1,000 receipts are kept'],
       ['keys.length > most.length', 'most.length === 0', 'an account displaces only its own receipts'],
-      [
-        'if (kept !== undefined && kept.request !== request) {',
-        'if (false) {',
-        'an idempotency key stands for one request',
-      ],
+      ['refuseReuse(idempotencyKey, kept.request);', '', 'an idempotency key stands for one request'],
       [
         "if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map();",
         'return new Map();',
@@ -133,7 +129,7 @@ export const accountsFileMutants: readonly Mutant[] = [
       ['if (before !== undefined && !before.isFile()) throw this.#odd();', '', 'the trail is a regular file'],
       ['event.at >= since && ', 'event.at > since && ', 'events are listed from their time on'],
       ['(account === undefined || event.account === account)', 'true', 'events are listed by account'],
-      ['      if (unreadable === undefined) throw error;\n', '', 'a line that is no event is told'],
+      ['unreadable = endList', 'unreadable: Unreadable = () => {}', 'a line that is no event is told'],
     ],
   ),
   ...mutantsOf(

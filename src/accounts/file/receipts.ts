@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { displayName, readRegularFile } from '../../yaml/files.ts';
 import { WrongValue } from '../../input/kinds.ts';
 import { AccountsError } from '../accounts-error.ts';
+import { refuseReuse } from '../changes.ts';
 import type { Companion } from './replace.ts';
 import type { IdempotencyKey } from '../store.ts';
 
@@ -26,12 +27,11 @@ export class Receipts {
   }
 
   /** The receipt of a request that was carried out. @throws AccountsError `idempotency_key_reused`, `store_invalid` */
-  find({ key, request }: IdempotencyKey): string | undefined {
-    const kept = this.#read().get(key);
-    if (kept !== undefined && kept.request !== request) {
-      throw new AccountsError('idempotency_key_reused', 'the idempotency key was already used for another request');
-    }
-    return kept?.receipt;
+  find(idempotencyKey: IdempotencyKey): string | undefined {
+    const kept = this.#read().get(idempotencyKey.key);
+    if (kept === undefined) return undefined;
+    refuseReuse(idempotencyKey, kept.request);
+    return kept.receipt;
   }
 
   /** The new content of the file, with one more receipt. */

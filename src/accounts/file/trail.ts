@@ -15,7 +15,7 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
-import { auditActions, type AuditEvent, type EventFilter, type Unreadable } from '../store.ts';
+import { auditActions, endList, type AuditEvent, type EventFilter } from '../store.ts';
 import { copyRights } from './replace.ts';
 
 /** An event as a line of JSON; the time in RFC 3339. */
@@ -72,7 +72,7 @@ export class Trail {
   }
 
   /** The events, the oldest first. @param unreadable gets an error for each line that is not an event */
-  async *read({ account, since = -Infinity }: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
+  async *read({ account, since = -Infinity }: EventFilter, unreadable = endList): AsyncIterable<AuditEvent> {
     const stats = statSync(this.#path, { throwIfNoEntry: false });
     if (stats === undefined) return;
     if (!stats.isFile()) throw this.#odd();
@@ -81,13 +81,11 @@ export class Trail {
       number += 1;
       if (line === '') continue;
       const event = eventOf(line);
-      if (event !== undefined) {
-        if (event.at >= since && (account === undefined || event.account === account)) yield event;
-        continue;
+      if (event === undefined) {
+        unreadable(new AccountsError('store_invalid', `${displayName(this.#path)}:${number} is not an audit event`));
+      } else if (event.at >= since && (account === undefined || event.account === account)) {
+        yield event;
       }
-      const error = new AccountsError('store_invalid', `${displayName(this.#path)}:${number} is not an audit event`);
-      if (unreadable === undefined) throw error;
-      unreadable(error);
     }
   }
 

@@ -4,14 +4,12 @@ import { basename, dirname, join } from 'node:path';
 import { readRegularFile } from '../../yaml/files.ts';
 import type { EnvironmentName } from '../api-key.ts';
 import type { Uses } from '../key-directory.ts';
+import { Notes } from '../notes.ts';
 import { copyRights } from './replace.ts';
 
 /** The delay between a note and writing the file, in milliseconds: for the first note, and for later ones. */
 const firstDelay = 1_000;
 const interval = 60_000;
-
-/** The most accounts that are kept while the file cannot be written. Others are dropped. */
-const maxNoted = 100_000;
 
 /**
  * Records when accounts that do not encrypt last sent an envelope, in a file next to the accounts' file, so that
@@ -21,7 +19,7 @@ const maxNoted = 100_000;
 export class UnexpectedEnvelopesFile implements Uses {
   readonly #accounts: string;
   readonly #failed: (error: unknown) => void;
-  #noted = new Map<string, number>();
+  readonly #notes = new Notes<number>();
   #delay = firstDelay;
   #timer: NodeJS.Timeout | undefined;
   #failing = false;
@@ -40,8 +38,7 @@ export class UnexpectedEnvelopesFile implements Uses {
   previous(): void {}
 
   unexpected(account: string, environment: EnvironmentName, at: number): void {
-    const id = idOf(account, environment);
-    if (this.#noted.size < maxNoted || this.#noted.has(id)) this.#noted.set(id, at);
+    this.#notes.add(idOf(account, environment), at);
     this.#timer ??= setTimeout(() => void this.write(), this.#delay).unref();
   }
 
@@ -50,17 +47,15 @@ export class UnexpectedEnvelopesFile implements Uses {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#delay = interval;
-    if (this.#noted.size === 0) return;
-    const noted = this.#noted;
-    this.#noted = new Map();
     try {
-      const model = realpathSync(this.#accounts);
-      const all = new Map(Object.entries(read(pathOf(model))));
-      for (const [id, at] of noted) all.set(id, Math.max(at, all.get(id) ?? 0));
-      await replace(pathOf(model), JSON.stringify(Object.fromEntries(all)), model);
-      this.#failing = false;
+      await this.#notes.write(async (notes) => {
+        const model = realpathSync(this.#accounts);
+        const all = new Map(Object.entries(read(pathOf(model))));
+        for (const [id, at] of notes) all.set(id, Math.max(at, all.get(id) ?? 0));
+        await replace(pathOf(model), JSON.stringify(Object.fromEntries(all)), model);
+        this.#failing = false;
+      });
     } catch (error) {
-      this.#noted = new Map([...noted, ...this.#noted]);
       if (!this.#failing) this.#failed(error);
       this.#failing = true;
     }

@@ -39,6 +39,7 @@ export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
   readonly directory: PostgresDirectory;
   readonly vault: Vault;
   readonly operations: PlainOperations;
+  readonly database: AccountsDatabase = this;
   readonly #store: PostgresStore;
   readonly #url: string;
   readonly #uses: UseRecorder;
@@ -71,10 +72,6 @@ export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
       return carriedOut(new Operations({ store, vault, clock, audit }), call);
     });
     this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, stopwatch, monitor });
-  }
-
-  get database(): AccountsDatabase {
-    return this;
   }
 
   get state(): DirectoryState {

@@ -5,9 +5,11 @@ import type { Condition, Selection } from '../store.ts';
 
 /** The accounts `a` of a selection, as a condition and its values. @param first the number of its first parameter */
 export function conditionsOf(
-  { search, anyOf, now }: Selection,
+  selection: Selection | undefined,
   first: number,
 ): { readonly conditions: string; readonly values: readonly string[] } {
+  if (selection === undefined) return { conditions: '', values: [] };
+  const { search, anyOf, now } = selection;
   const parts: string[] = [];
   if (search !== undefined) parts.push(`(a.account_id ILIKE $${first} OR a.name ILIKE $${first})`);
   if (anyOf !== undefined) parts.push(`(${anyOf.map((each) => sql[each](now)).join(' OR ')})`);

@@ -102,11 +102,11 @@ export function accountOf({ account_id: id, name, active, keys, encryption }: Ac
 }
 
 /** As `accountOf`; undefined if the row cannot be read, which is reported to `unreadable`. */
-export function accountIfReadable(row: AccountRow, unreadable: Unreadable | undefined): StoredAccount | undefined {
+export function accountIfReadable(row: AccountRow, unreadable: Unreadable): StoredAccount | undefined {
   try {
     return accountOf(row);
   } catch (error) {
-    if (unreadable === undefined || !(error instanceof AccountsError)) throw error;
+    if (!(error instanceof AccountsError)) throw error;
     unreadable(error);
     return undefined;
   }

@@ -1,6 +1,7 @@
 import type { Pool } from 'pg';
-import { AccountsError } from '../accounts-error.ts';
 import type { EnvironmentName } from '../api-key.ts';
+import { refuseReuse } from '../changes.ts';
+import { endList } from '../store.ts';
 import type {
   AuditEvent,
   Changed,
@@ -37,13 +38,12 @@ export class PostgresStore implements Store {
   }
 
   async read(id: string): Promise<StoredAccount | undefined> {
-    const rows = await query<AccountRow>(await this.#connections(), `${selectAccounts} WHERE a.account_id = $1`, [id]);
+    const rows = await this.#query<AccountRow>(`${selectAccounts} WHERE a.account_id = $1`, [id]);
     return rows.map(accountOf)[0];
   }
 
   async findByKey(hash: string): Promise<StoredAccount | undefined> {
-    const rows = await query<AccountRow>(
-      await this.#connections(),
+    const rows = await this.#query<AccountRow>(
       `${selectAccounts} WHERE a.account_id = (SELECT account_id FROM envelope_sidecar.api_keys WHERE hash = $1)`,
       [Buffer.from(hash, 'hex')],
     );
@@ -51,8 +51,7 @@ export class PostgresStore implements Store {
   }
 
   async lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined> {
-    const rows = await query<{ at: number }>(
-      await this.#connections(),
+    const rows = await this.#query<{ at: number }>(
       `SELECT (extract(epoch FROM seen_at) * 1000)::float8 AS at FROM envelope_sidecar.unexpected_envelopes
         WHERE account_id = $1 AND environment = $2 AND isfinite(seen_at)`,
       [account, environment],
@@ -60,18 +59,12 @@ export class PostgresStore implements Store {
     return rows.map(({ at }) => Math.round(at))[0];
   }
 
-  async *list(after = '', unreadable?: Unreadable, selection?: Selection): AsyncIterable<StoredAccount> {
-    const pool = await this.#connections();
-    const { conditions, values } = selection === undefined ? all : conditionsOf(selection, 3);
-    let last = after;
-    for (;;) {
-      const rows = await query<AccountRow>(pool, pageOf(conditions), [last, page, ...values]);
+  async *list(after = '', unreadable = endList, selection?: Selection): AsyncIterable<StoredAccount> {
+    for await (const rows of pages(this.#query, after, selection)) {
       for (const row of rows) {
         const account = accountIfReadable(row, unreadable);
         if (account !== undefined) yield account;
       }
-      if (rows.length < page) return;
-      last = rows.at(-1)?.account_id ?? last;
     }
   }
 
@@ -108,14 +101,11 @@ export class PostgresStore implements Store {
       // Blocks changes but not reads: a change must not be decided on accounts that are about to be replaced.
       await run('LOCK TABLE envelope_sidecar.accounts IN EXCLUSIVE MODE');
       let different = 0;
-      for (let last = ''; ;) {
-        const rows = await run<AccountRow>(pageOf(''), [last, page]);
+      for await (const rows of pages(run)) {
         const before = rows.map(accountOf);
         const after = before.map(rewrite);
         await writeAccounts(run, before, after);
         different += after.filter((account, i) => JSON.stringify(account) !== JSON.stringify(before[i])).length;
-        if (rows.length < page) break;
-        last = rows.at(-1)?.account_id ?? last;
       }
       await record(run, [{ ...event, details: { ...event.details, accounts: different } }]);
       return different;
@@ -123,12 +113,14 @@ export class PostgresStore implements Store {
   }
 
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
-    yield* readTrail(await this.#connections(), filter, unreadable);
+    yield* readTrail(this.#query, filter, unreadable);
   }
 
   async close(): Promise<void> {
     await (await this.#pool)?.end();
   }
+
+  readonly #query: Query = async (text, values) => query(await this.#connections(), text, values);
 
   #connections(): Promise<Pool> {
     this.#pool ??= changePool(this.#url, poolSize);
@@ -136,11 +128,15 @@ export class PostgresStore implements Store {
   }
 }
 
-const all = { conditions: '', values: [] };
-
-/** At most $2 accounts after $1. */
-function pageOf(conditions: string): string {
-  return `${selectAccounts} WHERE a.account_id > $1${conditions} ORDER BY a.account_id LIMIT $2`;
+/** The selected accounts after the one with an id, in pages. */
+async function* pages(run: Query, after = '', selection?: Selection): AsyncIterable<AccountRow[]> {
+  const { conditions, values } = conditionsOf(selection, 3);
+  const text = `${selectAccounts} WHERE a.account_id > $1${conditions} ORDER BY a.account_id LIMIT $2`;
+  for (let last: string | undefined = after; last !== undefined;) {
+    const rows: AccountRow[] = await run(text, [last, page, ...values]);
+    yield rows;
+    last = rows.length < page ? undefined : rows.at(-1)?.account_id;
+  }
 }
 
 /**
@@ -163,8 +159,6 @@ async function claim(run: Query, idempotencyKey: IdempotencyKey): Promise<string
     'SELECT request, receipt FROM envelope_sidecar.receipts WHERE idempotency_key = $1',
     [idempotencyKey.key],
   );
-  if (made?.request !== idempotencyKey.request) {
-    throw new AccountsError('idempotency_key_reused', 'the idempotency key was already used for another request');
-  }
-  return made.receipt ?? '';
+  refuseReuse(idempotencyKey, made?.request);
+  return made?.receipt ?? '';
 }

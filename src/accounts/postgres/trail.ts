@@ -1,7 +1,6 @@
-import type { Pool } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
-import type { AuditEvent, EventFilter, Unreadable } from '../store.ts';
-import { query, type Query } from './transaction.ts';
+import { endList, type AuditEvent, type EventFilter } from '../store.ts';
+import type { Query } from './transaction.ts';
 
 /** Events read at once. */
 const page = 1_000;
@@ -31,13 +30,12 @@ export async function record(run: Query, events: readonly AuditEvent[]): Promise
 
 /** The events, the oldest first. @param unreadable gets an error for each row that is not an event */
 export async function* readTrail(
-  pool: Pool,
+  run: Query,
   { account, since = 0 }: EventFilter,
-  unreadable?: Unreadable,
+  unreadable = endList,
 ): AsyncIterable<AuditEvent> {
   for (let last = '0'; ;) {
-    const rows = await query<EventRow>(
-      pool,
+    const rows = await run<EventRow>(
       `SELECT position, (extract(epoch FROM at) * 1000)::float8 AS at, actor, action, account_id, details
         FROM envelope_sidecar.audit
         WHERE position > $1 AND at >= to_timestamp($2::float8 / 1000) AND ($3::text IS NULL OR account_id = $3)
@@ -46,13 +44,8 @@ export async function* readTrail(
     );
     for (const row of rows) {
       const { position, at, actor, action, account_id: id, details } = row;
-      if (Number.isFinite(at)) {
-        yield { at: Math.round(at), actor, action, account: id ?? undefined, details };
-        continue;
-      }
-      const error = new AccountsError('store_invalid', `audit event ${position}: its time cannot be used`);
-      if (unreadable === undefined) throw error;
-      unreadable(error);
+      if (Number.isFinite(at)) yield { at: Math.round(at), actor, action, account: id ?? undefined, details };
+      else unreadable(new AccountsError('store_invalid', `audit event ${position}: its time cannot be used`));
     }
     if (rows.length < page) return;
     last = rows.at(-1)?.position ?? last;

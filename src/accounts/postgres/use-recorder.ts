@@ -1,6 +1,7 @@
 import type { Pool } from 'pg';
 import type { EnvironmentName } from '../api-key.ts';
 import type { Uses } from '../key-directory.ts';
+import { Notes } from '../notes.ts';
 
 /** How often uses are stored, which is also how outdated a `last used` may be. Milliseconds. */
 const interval = 60_000;
@@ -8,8 +9,8 @@ const interval = 60_000;
 /** How soon the first use in a grace is stored, because operators wait for it. Milliseconds. */
 const soon = 1_000;
 
-/** The most uses that are kept while they cannot be written. Later ones are dropped. */
-const maxUses = 100_000;
+/** The most graces that are known. */
+const maxGraces = 100_000;
 
 /** Rows in one statement. */
 const batch = 1_000;
@@ -21,14 +22,9 @@ const batch = 1_000;
  */
 export class UseRecorder implements Uses {
   readonly #pool: () => Promise<Pool>;
-  readonly #keys = new Noted<number>(writeKeys, (at, id) => ({ key_id: id, used_at: timestamp(at) }));
-  readonly #previous = new Noted<readonly [until: number, at: number]>(writePrevious, ([until, at], id) => {
-    return { ...environmentIn(id), until: timestamp(until), used_at: timestamp(at) };
-  });
-  readonly #unexpected = new Noted<number>(writeUnexpected, (at, id) => ({
-    ...environmentIn(id),
-    seen_at: timestamp(at),
-  }));
+  readonly #keys = new Notes<number>();
+  readonly #previous = new Notes<{ readonly until: number; readonly at: number }>();
+  readonly #unexpected = new Notes<number>();
   /** The ends of graces whose first use is stored or about to be, by account and environment. */
   readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -39,20 +35,20 @@ export class UseRecorder implements Uses {
   }
 
   key(id: string, at: number): void {
-    this.#keys.note(id, at);
+    this.#keys.add(id, at);
   }
 
   previous(account: string, environment: EnvironmentName, until: number, at: number): void {
     const id = `${account} ${environment}`;
-    this.#previous.note(id, [until, at]);
+    this.#previous.add(id, { until, at });
     if (this.#graces.get(id) === until) return;
-    if (this.#graces.size === maxUses) this.#graces.clear();
+    if (this.#graces.size === maxGraces) this.#graces.clear();
     this.#graces.set(id, until);
     this.#soon ??= setTimeout(() => void this.write(), soon).unref();
   }
 
   unexpected(account: string, environment: EnvironmentName, at: number): void {
-    this.#unexpected.note(`${account} ${environment}`, at);
+    this.#unexpected.add(`${account} ${environment}`, at);
   }
 
   start(): void {
@@ -63,43 +59,28 @@ export class UseRecorder implements Uses {
   async write(): Promise<void> {
     clearTimeout(this.#soon);
     this.#soon = undefined;
-    for (const noted of [this.#keys, this.#previous, this.#unexpected]) await noted.write(this.#pool);
+    await this.#store(this.#keys, writeKeys, (id, at) => ({ key_id: id, used_at: new Date(at) }));
+    await this.#store(this.#previous, writePrevious, (id, { until, at }) => {
+      return { ...environmentIn(id), until: new Date(until), used_at: new Date(at) };
+    });
+    await this.#store(this.#unexpected, writeUnexpected, (id, at) => ({ ...environmentIn(id), seen_at: new Date(at) }));
   }
 
   stop(): void {
     clearInterval(this.#timer);
     clearTimeout(this.#soon);
   }
-}
-
-/** The latest uses that are not stored yet, by id. */
-class Noted<T> {
-  readonly #statement: string;
-  readonly #rowOf: (use: T, id: string) => object;
-  #uses = new Map<string, T>();
 
   /** @param statement writes rows, which are one JSON text in $1 */
-  constructor(statement: string, rowOf: (use: T, id: string) => object) {
-    this.#statement = statement;
-    this.#rowOf = rowOf;
-  }
-
-  note(id: string, use: T): void {
-    if (this.#uses.size < maxUses || this.#uses.has(id)) this.#uses.set(id, use);
-  }
-
-  async write(pool: () => Promise<Pool>): Promise<void> {
-    const uses = this.#uses;
-    this.#uses = new Map();
-    const rows = [...uses].map(([id, use]) => this.#rowOf(use, id));
-    try {
+  async #store<T>(notes: Notes<T>, statement: string, rowOf: (id: string, note: T) => object): Promise<void> {
+    const writeRows = async (noted: ReadonlyMap<string, T>): Promise<void> => {
+      const rows = [...noted].map(([id, note]) => rowOf(id, note));
       for (let i = 0; i < rows.length; i += batch) {
-        await (await pool()).query(this.#statement, [JSON.stringify(rows.slice(i, i + batch))]);
+        await (await this.#pool()).query(statement, [JSON.stringify(rows.slice(i, i + batch))]);
       }
-    } catch {
-      // The directory reports that the database cannot be reached. Later uses take precedence over these.
-      this.#uses = new Map([...uses, ...this.#uses]);
-    }
+    };
+    // The directory reports that the database cannot be reached.
+    await notes.write(writeRows).catch(() => {});
   }
 }
 
@@ -107,10 +88,6 @@ class Noted<T> {
 function environmentIn(id: string): object {
   const [account_id, environment] = id.split(' ');
   return { account_id, environment };
-}
-
-function timestamp(milliseconds: number): string {
-  return new Date(milliseconds).toISOString();
 }
 
 // In the order of their keys, so that concurrent writes of sidecars cannot deadlock. Removed keys and accounts are left
