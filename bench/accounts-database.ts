@@ -9,17 +9,17 @@ import type { StoredAccount } from '../src/accounts/store.ts';
 import { Vault } from '../src/accounts/vault.ts';
 import { merchantOf } from './merchants.ts';
 
-/** Accounts added together, as an import does. */
+/** Accounts added in one call, as an import does. */
 const batch = 1_000;
 
-/** How many keys are looked up for one figure, and how many figures there are. */
+/** The number of keys looked up for one figure, and the number of figures. */
 const lookedUp = 100;
 const figures = 5;
 
-/** A database with an increasing number of merchants' accounts. */
+/** A database to which merchants' accounts are added step by step. */
 export class AccountsDatabase {
   readonly url: string;
-  /** Its URL, as in a configuration. */
+  /** The URL, as in a configuration. */
   readonly masterKey: string;
   readonly #vault: Vault;
   readonly #store: PostgresStore;
@@ -35,7 +35,10 @@ export class AccountsDatabase {
     this.#pool = pool;
   }
 
-  /** @param url of an empty database, which is left full @throws if it is not empty */
+  /**
+   * @param url of an empty database, which is not emptied afterwards
+   * @throws if it is not empty
+   */
   static async open(url: string): Promise<AccountsDatabase> {
     await migrate(url);
     const database = new AccountsDatabase(url, await changePool(url, 1));
@@ -64,7 +67,9 @@ export class AccountsDatabase {
     await this.#pool.query('ANALYZE');
   }
 
-  /** Looks up keys that are not cached, one after the other. Returns milliseconds per look-up, several times. */
+  /**
+   * Looks up keys that are not cached, one after the other. Returns several figures, each in milliseconds per look-up.
+   */
   async lookUps(): Promise<number[]> {
     const ignore = (): void => {};
     const directory = new PostgresDirectory({
@@ -84,7 +89,7 @@ export class AccountsDatabase {
       },
     });
     await directory.open();
-    // The first look-ups warm the database up.
+    // The first look-ups warm up the database.
     const times: number[] = [];
     for (let i = 0; i <= figures; i += 1) times.push(await this.#lookUpSome(directory));
     await directory.close();
@@ -100,7 +105,7 @@ export class AccountsDatabase {
     let time = 0;
     for (let i = 0; i < lookedUp; i += 1) {
       const { apiKey } = merchantOf(Math.floor(Math.random() * this.#size), 'encrypting');
-      // Not within the pause that follows a query.
+      // Waits for the pause that follows a query.
       await new Promise((resolve) => void setTimeout(resolve, 6));
       const begin = performance.now();
       const found = await directory.find(hashOf(apiKey));

@@ -5,7 +5,7 @@ import type { Stage } from './stage.ts';
 import { parts, variant } from './variants.ts';
 import type { Workload } from './workloads.ts';
 
-/** Measures the cost of the parts that the floor lacks: the sidecar, the sidecar without each of them, and the floor. */
+/** Measures the floor, the sidecar, and the sidecar without each of the parts that the floor lacks. */
 export async function attribution(
   stage: Stage,
   workload: Workload,

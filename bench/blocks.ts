@@ -15,10 +15,13 @@ import {
   type Table,
 } from './table.ts';
 
-/** A part of the page about performance, with markers of its own. */
+/** A part of docs/performance.md between markers. */
 export interface Block {
   readonly name: string;
-  /** Paragraphs and tables: the first says how it was measured. Undefined if the report does not have it. */
+  /**
+   * Paragraphs and tables; the first paragraph says how it was measured. Undefined if the report does not have this
+   * part.
+   */
   readonly content: (report: Report) => readonly (string | Table)[] | undefined;
   /** A chart next to the page, which the block shows. */
   readonly chart?: { readonly file: string; readonly draw: (report: Report) => string };
@@ -32,7 +35,7 @@ export const blocks: readonly Block[] = [
         `Median and range of ${compare.pace.rounds} rounds of ${compare.pace.seconds} s.`,
         '![Requests per CPU-second](performance.svg)',
         'Ratios with large bodies:',
-        // A window of `cost` has too few requests of this size; it measures the others better.
+        // In a window of `cost`, too few requests of this size fit; `cost` measures the other workloads better.
         ratioTable(
           compare.results.filter(({ workload }) => workload.answered >= 1_024 ** 2),
           compare.titles,

@@ -2,8 +2,8 @@ import { connect, type Socket } from 'node:net';
 import { ResponseReader } from './response-reader.ts';
 
 /**
- * Connections that send requests one after the other until they are stopped. All responses must have the length and the status of
- * the first, so that next to nothing has to be parsed.
+ * Connections that send requests one after the other until they are stopped. All responses must have the length and the
+ * status of the first, so that almost nothing has to be parsed.
  */
 export class Clients {
   readonly #requests: readonly Buffer[];
@@ -53,7 +53,7 @@ class Connection {
       this.#status = head.slice(9, 12);
       this.#length = head.length + 4 + body.length;
     }, true);
-    // All connections could share the memory, but the measurement must not include the load's own cost: this is fast enough.
+    // Connections could share this buffer, but a fresh one is fast enough.
     const buffer = Buffer.allocUnsafe(65_536);
     this.#socket = connect({
       host: '127.0.0.1',

@@ -1,2 +1,2 @@
-// Loaded into a sidecar that is measured: collects the whole heap on a signal.
+// Loaded into a measured sidecar: collects the whole heap on a signal.
 process.on('SIGUSR2', () => globalThis.gc?.());

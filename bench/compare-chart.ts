@@ -10,7 +10,7 @@ const barHeight = 16;
 const rowHeight = 22;
 const headHeight = 30;
 
-/** Requests per CPU-second as bars: median and range, each workload on a scale of its own. */
+/** Requests per CPU-second as bars: median and range, with a separate scale for each workload. */
 export function compareChart(results: readonly Result[], titles: Readonly<Record<string, string>>): string {
   const content: string[] = [];
   let y = 10;

@@ -11,29 +11,29 @@ import type { Stage } from './stage.ts';
 import { percentile, spreadOf } from './statistics.ts';
 import type { Workload } from './workloads.ts';
 
-/** What requests cost several peers that were measured together. */
+/** The cost of a request at several peers that were measured together. */
 export interface CpuCosts {
   readonly workload: Workload;
   readonly pace: CostPace;
-  /** The first is the one that the others are compared with. */
+  /** The others are compared with the first. */
   readonly peers: readonly CpuCost[];
 }
 
-/** What a request costs a peer, one figure for each set of processes. */
+/** The cost of a request at a peer, with one figure for each set of processes. */
 interface CpuCost {
   readonly peer: string;
   readonly title: string;
   /** CPU microseconds. */
   readonly microseconds: readonly number[];
-  /** How many times as much as the first peer. */
+  /** The ratio to the first peer. */
   readonly ratios: readonly number[];
 }
 
 /** How it is measured. */
 export interface CostPace {
-  /** Sets of fresh processes: V8 compiles each process a little differently. */
+  /** The number of sets of fresh processes: V8 compiles each process a little differently. */
   readonly sets: number;
-  /** Windows of time in each set, and their length in milliseconds. */
+  /** The number of time windows in each set, and their length in milliseconds. */
   readonly windows: number;
   readonly window: number;
   /** Seconds of load for each peer before the first window of a set. */
@@ -41,10 +41,10 @@ export interface CostPace {
 }
 
 /**
- * Measures small differences on a machine that is not quiet: all peers run under load at the same time on one core, so that
- * whatever slows the machine down slows them alike within milliseconds. In each window the costs are compared with those of the
- * first peer; the median of the windows counts. The microseconds are those ratios of the first peer's lower quartile, because all
- * that disturbs a window makes it dearer.
+ * Measures small differences on a machine that is not quiet: all peers run under load at the same time on one core, so
+ * that a disturbance slows all of them within milliseconds. Each window compares the costs with those of the first
+ * peer; the median of the windows counts. The microseconds are these ratios times the lower quartile of the first peer,
+ * because a disturbance can only raise a cost.
  */
 export async function cpuCosts(
   stage: Stage,
@@ -70,7 +70,7 @@ export async function cpuCosts(
   return { workload, pace, peers: costs };
 }
 
-/** CPU microseconds for a request, by peer and window. */
+/** CPU microseconds of a request, by peer and window. */
 async function oneSet(
   stage: Stage,
   workload: Workload,

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 
-/** Linux counts in hundredths of a second in /proc, whatever its timer does. */
+/** Linux counts in hundredths of a second in /proc, whatever the frequency of its timer. */
 const ticksPerSecond = 100;
 
 /** CPU seconds that a process, all its threads and its descendants have used, in user and system mode. */
@@ -9,8 +9,8 @@ export function cpuSeconds(pid: number): number {
 }
 
 /**
- * CPU nanoseconds of the threads of a process and its descendants that are there now: finer than `cpuSeconds`, for slices of
- * load that are shorter than a second.
+ * CPU nanoseconds of the running threads of a process and its descendants: finer than `cpuSeconds`, for short slices of
+ * load.
  */
 export function cpuNanoseconds(pid: number): number {
   const schedules = familyOf(pid).flatMap((each) =>
@@ -19,7 +19,7 @@ export function cpuNanoseconds(pid: number): number {
   return schedules.reduce((sum, schedule) => sum + Number(schedule.split(' ', 1)[0]), 0);
 }
 
-/** CPU seconds of the threads of one process that are there now, by their names. */
+/** CPU seconds of the running threads of one process, by thread name. */
 export function cpuSecondsByThread(pid: number): Map<string, number> {
   const seconds = new Map<string, number>();
   for (const thread of threadsOf(pid)) {
@@ -31,17 +31,17 @@ export function cpuSecondsByThread(pid: number): Map<string, number> {
 
 function secondsIn(file: string): number {
   const stat = read(file);
-  // The name, in parentheses, may hold anything; utime, stime, cutime and cstime are fields 14 to 17.
+  // The name, in parentheses, may contain anything; utime, stime, cutime and cstime are fields 14 to 17.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
   return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0) / ticksPerSecond;
 }
 
-/** Bytes of memory a process and its descendants have in use; pages they share count for each. */
+/** Bytes of memory in use by a process and its descendants; shared pages count for each. */
 export function residentMemory(pid: number): number {
   return memory(pid, 'VmRSS');
 }
 
-/** The most they have had in use. */
+/** The peak of their memory. */
 export function peakMemory(pid: number): number {
   return memory(pid, 'VmHWM');
 }

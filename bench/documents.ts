@@ -1,6 +1,6 @@
 /**
- * A JSON document of exactly `size` bytes (32 at least), the same each time: the body that merchants send, the upstream's response,
- * and the expected result.
+ * A JSON document of exactly `size` bytes (32 at least), always the same: the body that merchants send, the response of
+ * the upstream, and the expected result.
  */
 export function documentOf(size: number): Buffer {
   const items: string[] = [];

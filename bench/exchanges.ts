@@ -5,7 +5,7 @@ import { documentOf } from './documents.ts';
 import { merchantsOf, type Merchant } from './merchants.ts';
 import type { Workload } from './workloads.ts';
 
-/** A request in bytes, and its expected result; made on demand, because it may be large. */
+/** A request in bytes and its expected result, made on demand because it may be large. */
 export interface Exchange {
   readonly request: Buffer;
   readonly expected: () => Expected;
@@ -16,7 +16,7 @@ export interface Expected {
   readonly contentType: string;
   readonly sealed: boolean;
   readonly body: Buffer;
-  /** The account, and the SHA-256 of the body that the upstream must get; undefined if it must get nothing. */
+  /** The account, and the SHA-256 of the body that the upstream must receive; undefined if it must receive nothing. */
   readonly forwarded: { readonly account: string; readonly sha256: string } | undefined;
 }
 
@@ -24,14 +24,14 @@ export interface Expected {
 const known = { encrypting: merchantsOf(100, 'encrypting'), plain: merchantsOf(100, 'plain') } as const;
 export const knownMerchants: readonly Merchant[] = [...known.encrypting, ...known.plain];
 
-/** Bodies this large are sent by one merchant: a hundred of them would fill the memory. */
+/** Bodies of this size are sent by one merchant: those of a hundred would fill the memory. */
 const large = 1_024 ** 2;
 
 /**
- * The exchanges of a workload: the same from each of a hundred merchants, computed here without the sidecar's code for
+ * The exchanges of a workload: the same for each of a hundred merchants, computed without the sidecar's code for
  * envelopes.
  *
- * @param checked whether the upstream reports the request that it got
+ * @param checked whether the upstream reports the request that it received
  */
 export function exchangesOf(workload: Workload, checked = false): Exchange[] {
   const { kind, sent = 0, answered } = workload;
@@ -70,7 +70,7 @@ function forwarded(merchant: Merchant, plaintext: Buffer | undefined, response: 
   };
 }
 
-/** Requests with envelopes that must not open, each with its fault: a proxy that accepts one saves work. */
+/** Requests with envelopes that must not open, each with a different fault: a proxy that accepts one saves work. */
 export function brokenRequests(): { readonly fault: string; readonly request: Buffer }[] {
   const [merchant] = known.encrypting;
   if (merchant === undefined) return [];
@@ -89,7 +89,10 @@ export function brokenRequests(): { readonly fault: string; readonly request: Bu
   }));
 }
 
-/** The same request from each merchant: with a document of this many bytes, sealed if the merchant encrypts, or without a body. */
+/**
+ * The same request from each merchant: with a document of this size, sealed if the merchant encrypts, or without a
+ * body.
+ */
 export function requestsOf(merchants: readonly Merchant[], path: string, sent?: number): Buffer[] {
   const plaintext = sent === undefined ? undefined : documentOf(sent);
   return merchants.map((merchant, i) =>

@@ -4,11 +4,10 @@ import { ResponseReader } from './response-reader.ts';
 import { percentile } from './statistics.ts';
 
 /**
- * Sends requests at a fixed rate, however late the responses are, and prints their latencies as a line of JSON. A program of its
- * own: `node bench/fixed-rate.ts PORT REQUESTS_FILE RATE SECONDS`.
- *
- * A latency counts from the moment at which the request was due, not from when it could be sent: a server that stalls is charged
- * with all that had to wait for it (no "coordinated omission").
+ * Sends requests at a fixed rate, however late the responses are, and prints their latencies as a line of JSON. A
+ * program of its own: `node bench/fixed-rate.ts PORT REQUESTS_FILE RATE SECONDS`.
+ * A latency counts from the moment at which the request was due, not from when it could be sent, so that a stall adds
+ * to the latency of every request that had to wait (no "coordinated omission").
  */
 const [port = 0, , rate = 0, seconds = 0] = process.argv.slice(2).map(Number);
 const requests = readRequests(process.argv[3] ?? '');
@@ -68,7 +67,9 @@ function readRequests(path: string): Buffer[] {
   return found;
 }
 
-/** Waits a tenth of a millisecond, which Node's timers cannot, and leaves the core to the upstream meanwhile. */
+/**
+ * Waits a tenth of a millisecond, which is too short for Node's timers, and leaves the core to the upstream meanwhile.
+ */
 const never = new Int32Array(new SharedArrayBuffer(4));
 
 function tick(): void {

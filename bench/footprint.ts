@@ -12,7 +12,7 @@ import type { Stage } from './stage.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 import { withSidecar } from './with-sidecar.ts';
 
-/** The resources of a sidecar apart from CPU time. */
+/** The resources of a sidecar besides CPU time. */
 export interface Footprint {
   readonly title: string;
   readonly unit: 'ms' | 'MB' | 'bytes';
@@ -24,7 +24,7 @@ export interface Footprint {
 const megabyte = 1024 ** 2;
 const connections = 32;
 
-/** Measures the resources of the sidecar in fresh processes, before, under and after load. */
+/** Measures the resources of the sidecar in fresh processes: before, under and after load. */
 export async function footprint(
   stage: Stage,
   { rounds, seconds, warmUp }: Pick<Pace, 'rounds' | 'seconds' | 'warmUp'>,
@@ -34,7 +34,7 @@ export async function footprint(
   for (let round = 0; round < rounds; round += 1) {
     await withSidecar(stage, { merchants: merchantsOf(10, 'encrypting') }, async ({ process }, startUp) => {
       figures.start.push(startUp);
-      // Memory that only the start needs is freed a moment later.
+      // Memory that only the start needs is released a moment later.
       await setTimeout(2_000);
       figures.idle.push(residentMemory(process.pid) / megabyte);
     });
@@ -63,8 +63,8 @@ export async function footprint(
 }
 
 /**
- * Bytes that survive the young generation, for each request. V8 is made to collect everything several times under load before,
- * because tables that promote their entries do so only once they are old themselves.
+ * Bytes per request that survive the young generation. Several full collections under load come first, because tables
+ * that promote their entries do so only once they are old themselves.
  */
 async function promotedPerRequest(
   stage: Stage,
@@ -93,7 +93,7 @@ async function promotedPerRequest(
   );
 }
 
-/** Bytes that V8 has promoted so far, by its own lines in a log. */
+/** Bytes that V8 has promoted so far, as its log says. */
 function promotedIn(log: string): number {
   const lines = readFileSync(log, 'latin1').matchAll(/"gc":"s",.*?"promoted":(\d+)/g);
   return [...lines].reduce((sum, [, bytes]) => sum + Number(bytes), 0);

@@ -8,7 +8,7 @@ const right = 380;
 const top = 44;
 const bottom = 160;
 
-/** The curves as small panels, two in a row, each from zero up. */
+/** The curves as small panels, two per row, each starting at zero. */
 export function growthChart(curves: readonly Curve[]): string {
   const content = curves.map((curve, i) => {
     const [x, y] = [(i % 2) * panelWidth, Math.floor(i / 2) * panelHeight];
@@ -42,14 +42,14 @@ function panel({ title, size, unit, points }: Curve): string[] {
   return content;
 }
 
-/** Logarithmic, but from zero linear. */
+/** Logarithmic, but linear near zero. */
 function scaleOf(least: number, most: number): (size: number) => number {
   const of = (share: number): number => left + 16 + share * (right - left - 32);
   if (least === 0) return (size) => of(size / most);
   return (size) => of(Math.log(size / least) / Math.log(most / least));
 }
 
-/** The next of 1, 2 and 5 times a power of ten. */
+/** The next higher of 1, 2 and 5 times a power of ten. */
 function roundUp(value: number): number {
   const power = 10 ** Math.floor(Math.log10(value));
   return ([1, 2, 5, 10].find((step) => step * power >= value) ?? 10) * power;

@@ -21,7 +21,7 @@ export interface Curve {
   readonly points: readonly { readonly at: number; readonly figure: Spread }[];
 }
 
-/** A sidecar to measure, at one point of the growing size. */
+/** A sidecar to measure at one size. */
 interface Point {
   readonly at: number;
   readonly setup: Partial<SidecarSetup>;
@@ -30,7 +30,7 @@ interface Point {
 }
 
 interface Figures {
-  /** Milliseconds from the start of the process until it takes connections. */
+  /** Milliseconds from the start of the process until it accepts connections. */
   readonly startUp: number;
   /** Bytes in use two seconds later, before the first request. */
   readonly idleMemory: number;
@@ -46,9 +46,9 @@ const cost = ({ perRequest }: Figures): number => perRequest;
 const megabytes = (bytes: number): number => bytes / 1024 ** 2;
 
 /**
- * The sidecar's costs as its tasks grow.
+ * The costs of the sidecar as its tasks grow.
  *
- * @param postgres the URL of an empty database, or undefined: without accounts in PostgreSQL
+ * @param postgres the URL of an empty database; undefined: without accounts in PostgreSQL
  * @param say called with the name of each measurement
  */
 export async function growth(
@@ -138,14 +138,14 @@ function routesPoint(at: number): Point {
   };
 }
 
-/** On few connections, so that the requests in flight stay within the sidecar's limits. */
+/** Few connections keep the requests in flight within the limits of the sidecar. */
 function bodiesPoint(at: number): Point {
   const senders = knownMerchants.slice(0, at > 100_000 ? 4 : 100);
   const requests = requestsOf(senders, `/api/s2s/answers/${at}`, at);
   return { at, setup: { requestBody: '4MiB' }, requests, connections: 8 };
 }
 
-/** The figures of each point, round by round, each time of a fresh process. */
+/** The figures of each point by round, from a fresh process each time. */
 async function figuresOf(
   stage: Stage,
   points: readonly Point[],
@@ -155,7 +155,7 @@ async function figuresOf(
   for (let round = 0; round < rounds; round += 1) {
     for (const point of points) {
       const measured = await withSidecar(stage, point.setup, async (sidecar, startUp, directory) => {
-        // The memory that only the start needs is freed a moment later.
+        // Memory that only the start needs is released a moment later.
         await setTimeout(2_000);
         const idleMemory = residentMemory(sidecar.process.pid);
         const file = join(directory, 'requests');
@@ -172,7 +172,7 @@ async function figuresOf(
   return figures;
 }
 
-/** Bytes of memory at each point, round by round. */
+/** Bytes of memory at each point, by round. */
 async function held(
   stage: Stage,
   measure: (port: number, memory: () => number) => Promise<Map<number, number>>,

@@ -5,13 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ResponseReader } from './response-reader.ts';
 import { knownMerchants, requestsOf } from './exchanges.ts';
 
-/** Sockets opened at a time: no more than a listener's queue takes. */
+/** Sockets opened at a time: as many as fit into the queue of a listener. */
 const batch = 100;
 
 /**
- * Memory in use with more and more connections, each of which was used once and then left idle.
+ * Memory in use with an increasing number of connections, each used once and then left idle.
  *
- * @param memory of the server at the moment, in bytes
+ * @param memory of the server now, in bytes
  */
 export async function memoryWithConnections(port: number, memory: () => number): Promise<Map<number, number>> {
   const [request] = requestsOf(knownMerchants.slice(0, 1), '/api/s2s/answers/156', 350);
@@ -49,7 +49,7 @@ function openFilesLimit(): number {
 const megabyte = 1_024 ** 2;
 const gigabyte = 1_024 * megabyte;
 
-/** Memory in use while a response of 1 GB is sealed, by megabytes of it that have arrived. */
+/** Memory in use while a response of 1 GB is sealed, by megabytes that have arrived. */
 export async function memoryWhileSealing(port: number, memory: () => number): Promise<Map<number, number>> {
   const [request] = requestsOf(knownMerchants.slice(0, 1), `/api/s2s/answers/${gigabyte}`);
   if (request === undefined) return new Map();
@@ -58,7 +58,7 @@ export async function memoryWhileSealing(port: number, memory: () => number): Pr
   let received = 0;
   socket.on('data', (chunk: Buffer) => {
     received += chunk.length;
-    // Hex doubles its length.
+    // Hex doubles the length.
     const sealed = Math.floor(received / 2 / megabyte);
     const step = sealed - (sealed % 128);
     if (!measured.has(step)) measured.set(step, memory());

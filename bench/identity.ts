@@ -7,8 +7,8 @@ import type { Workload } from './workloads.ts';
 const tried = 5;
 
 /**
- * Sends a server the requests that it is about to be timed with, and compares each byte of its responses and of the upstream's
- * requests with the expected ones.
+ * Sends a server the requests of the following measurement, and compares each byte of its responses and of the requests
+ * at the upstream with the expected ones.
  *
  * @param identifies whether the server knows API keys, and so sends the upstream the account
  * @returns the differences

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** The counts of wrk. */
+/** The counts that wrk reports. */
 export interface Load {
   readonly requests: number;
   readonly seconds: number;
@@ -18,7 +18,7 @@ export interface Latency {
   readonly p99: number;
 }
 
-/** Writes requests for `load.lua` and `fixed-rate.ts`: each after a line with its length. */
+/** Writes requests for `load.lua` and `fixed-rate.ts`, each after a line with its length. */
 export function writeRequests(file: string, requests: readonly Buffer[]): void {
   writeFileSync(file, Buffer.concat(requests.flatMap((request) => [Buffer.from(`${request.length}\n`), request])));
 }
@@ -43,7 +43,7 @@ function urlOf(port: number): string {
   return `http://127.0.0.1:${port}/`;
 }
 
-/** The output of a command, which runs on the same cores as this process. */
+/** The output of a command that runs on the same cores as this process. */
 function run(command: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });

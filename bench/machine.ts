@@ -35,12 +35,14 @@ function versionOf(command: string, args: readonly string[], pattern: RegExp): s
   return pattern.exec(`${stdout ?? ''}${stderr ?? ''}`)?.[1];
 }
 
-/** Whether a command can be run here. */
+/** Whether a command exists here. */
 export function hasCommand(command: string): boolean {
   return spawnSync(command, ['--version']).error === undefined;
 }
 
-/** The cores: one for the server under test, the rest for load, upstream and the benchmark itself. As taskset takes them. */
+/**
+ * The cores as taskset takes them: one for the measured server, the rest for load, upstream and the benchmark itself.
+ */
 export interface Cores {
   readonly server: string;
   readonly others: string;
@@ -58,7 +60,7 @@ export function chooseCores(): Cores {
   return { server: String(server), others: others.join(',') };
 }
 
-/** Moves this process, and the processes that it starts, to the cores that are not measured. */
+/** Moves this process, and the processes that it starts, to the other cores. */
 export function pinItself(cores: string): void {
   spawnSync('taskset', ['--all-tasks', '--cpu-list', '--pid', cores, String(process.pid)]);
 }

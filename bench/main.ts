@@ -57,7 +57,7 @@ async function compare(stage: Stage, options: Options): Promise<NonNullable<Repo
   return { pace, titles, results };
 }
 
-/** The default peers: those that one would use instead of the sidecar. */
+/** The default peers: the usual alternatives to the sidecar. */
 async function latency(stage: Stage, options: Options): Promise<NonNullable<Report['latency']>> {
   const { rounds = 5, seconds, warmUp } = options;
   const workload = workloads.find(({ name }) => name === 'pass-get');
@@ -96,7 +96,7 @@ async function profiled(
   return found;
 }
 
-/** Measures the same workload, but not under the profiler. */
+/** Measures the same workload without the profiler. */
 async function attributed(stage: Stage, options: Options): Promise<NonNullable<Report['attribution']>> {
   const [sidecar, floor] = [peerOf('sidecar'), peerOf('floor')];
   return attribution(stage, firstOf(options.workloads), { sidecar, floor }, costPaceOf(options));
@@ -111,7 +111,7 @@ async function traced(stage: Stage, options: Options): Promise<NonNullable<Repor
   return tracingCost(stage, firstOf(options.workloads), peerOf('sidecar'), costPaceOf(options));
 }
 
-/** By default the sidecar and the floor, and the baseline if there is one. */
+/** By default the sidecar, the floor, and the baseline if there is one. */
 async function costs(stage: Stage, options: Options): Promise<NonNullable<Report['cost']>> {
   const usual = new Set(['sidecar', 'baseline', 'floor']);
   const peers = present(
@@ -138,7 +138,7 @@ function peerOf(name: string): Peer {
   return peer;
 }
 
-/** What `--rounds` says is the number of sets of processes. */
+/** `--rounds` is the number of sets of processes. */
 function costPaceOf({ rounds: sets = 3, warmUp }: Options): CostPace {
   return { sets, warmUp, windows: 30, window: 500 };
 }

@@ -12,7 +12,7 @@ export interface Merchant {
 /** An account that encrypts. */
 export type EncryptingMerchant = Merchant & Required<Pick<Merchant, 'encryption'>>;
 
-/** A merchant, the same each time: all its data is derived from its number. */
+/** A merchant whose data is derived from its number, so that it is always the same. */
 export function merchantOf(i: number, kind: 'encrypting' | 'plain'): EncryptingMerchant {
   const id = `${kind}-${i}`;
   const letters = hash('sha256', id);
@@ -28,7 +28,7 @@ export function merchantsOf(count: number, kind: 'encrypting' | 'plain'): Mercha
   });
 }
 
-/** The merchants in an accounts file of the sidecar, API keys as hashes. */
+/** The merchants in an accounts file of the sidecar, with hashed API keys. */
 export function accountsYaml(merchants: readonly Merchant[]): string {
   const lines = ['accounts:'];
   for (const { id, apiKey, encryption } of merchants) {

@@ -31,7 +31,7 @@ const commands = ['compare', 'growth', 'latency', 'profile', 'footprint', 'traci
 export interface Options {
   readonly command: (typeof commands)[number];
   readonly workloads: readonly Workload[];
-  /** Names; undefined for all. */
+  /** Names; undefined means all. */
   readonly peers: readonly string[] | undefined;
   readonly baseline: string | undefined;
   readonly rounds: number | undefined;

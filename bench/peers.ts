@@ -16,7 +16,7 @@ import type { Workload } from './workloads.ts';
 
 /** The environment in which a peer runs. */
 export interface Place {
-  /** A directory of its own. */
+  /** A folder of its own. */
   readonly directory: string;
   readonly port: number;
   readonly upstream: number;
@@ -26,15 +26,15 @@ export interface Place {
 export interface Peer {
   readonly name: string;
   readonly title: string;
-  /** Whether it supports API keys and envelopes. Others are measured with pass-through only. */
+  /** Whether it supports API keys and envelopes. Others are measured only with traffic that is passed through. */
   readonly identifies: boolean;
-  /** Bytes of the largest body that it is measured with; it holds bodies in whole. */
+  /** Bytes of the largest body that it is measured with, because it buffers bodies. */
   readonly mostBytes?: number;
-  /** V8 keeps optimising for seconds of load; other peers are at full speed after a thousand requests. */
+  /** V8 continues to optimise for seconds of load; other peers reach full speed after a thousand requests. */
   readonly runsOnNode: boolean;
   /** The packages to install if it cannot run. */
   missing(): string | undefined;
-  /** Writes the files it needs; the command to start it. */
+  /** Writes the necessary files and returns the command that starts the peer. */
   prepare(place: Place): Command;
 }
 
@@ -105,7 +105,7 @@ const httpProxy: Peer = {
   }),
 };
 
-/** The least cost of the same bytes on Node: the ratio to it shows what the sidecar adds, on any machine. */
+/** The lowest cost of the same bytes on Node: the ratio to it shows what the sidecar adds, on any machine. */
 const floor: Peer = {
   name: 'floor',
   title: 'the floor: bare node:http and sockets',
@@ -119,7 +119,7 @@ const floor: Peer = {
   }),
 };
 
-/** @param baseline another checkout of the sidecar, compiled, to compare this one with */
+/** @param baseline another checkout of the sidecar, compiled, to compare with */
 export function peersOf(baseline: string | undefined): Peer[] {
   return [
     sidecar('sidecar', 'envelope-sidecar', project),

@@ -13,25 +13,25 @@ export interface Command {
 interface Settings {
   /** The cores it may use, as taskset takes them. */
   readonly cores: string;
-  /** The file for its standard output, and for its standard error unless that has a file of its own. */
+  /** The file for standard output, and for standard error unless that has its own file. */
   readonly output: string;
   readonly errors?: string;
 }
 
-/** A program that runs. */
+/** A running program. */
 export interface Running {
   readonly pid: number;
   /** The exit code; null if a signal ended it. */
   readonly ended: Promise<number | null>;
-  /** Ends it, by force if it takes longer than five seconds. */
+  /** Stops it, by force after five seconds. */
   stop(): Promise<void>;
 }
 
-/** The programs the benchmark has started, so that none outlives it. */
+/** All programs that the benchmark has started, so that none outlives it. */
 export class Processes {
   readonly #running = new Set<Running>();
 
-  /** Starts a program pinned to its cores: taskset replaces itself by it, so the pid is the program's own. */
+  /** Starts a program pinned to its cores: taskset replaces itself with it, so the pid is that of the program. */
   start({ command, args, env }: Command, { cores, output, errors }: Settings): Running {
     const out = openSync(output, 'a');
     const err = errors === undefined ? out : openSync(errors, 'a');
@@ -57,7 +57,7 @@ export class Processes {
     return running;
   }
 
-  /** Starts a server and waits until it takes connections on its port. */
+  /** Starts a server and waits until it accepts connections on its port. */
   async startServer(command: Command, port: number, settings: Settings): Promise<Running> {
     const server = this.start(command, settings);
     let over = false;
@@ -88,7 +88,7 @@ function accepts(port: number): Promise<boolean> {
   });
 }
 
-/** A port that was free a moment ago: not every peer can report the port that it bound. */
+/** A port that was free a moment ago: some peers cannot report the port that they bound. */
 export function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer();

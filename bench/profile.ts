@@ -10,24 +10,24 @@ import { project, sidecarCommand } from './sidecar.ts';
 import type { Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
 
-/** The sidecar's CPU time for a request, split by the code that was running. */
+/** The CPU time of the sidecar per request, split by the running code. */
 export interface Profile {
   readonly workload: Workload;
-  /** CPU microseconds for a request while the profiler watches, all threads. */
+  /** CPU microseconds per request under the profiler, all threads. */
   readonly perRequest: number;
   /** Their parts, in descending order. */
   readonly parts: readonly Cost[];
-  /** The same by function, main thread only. */
+  /** The same by function, for the main thread only. */
   readonly functions: readonly Cost[];
 }
 
 export interface Cost {
   readonly name: string;
-  /** CPU microseconds for a request. */
+  /** CPU microseconds per request. */
   readonly microseconds: number;
 }
 
-/** A function, by its position; lines and columns from 0. */
+/** A function, identified by its position; lines and columns count from 0. */
 interface Frame {
   readonly functionName: string;
   readonly url: string;
@@ -35,7 +35,7 @@ interface Frame {
   readonly columnNumber: number;
 }
 
-/** V8's format. */
+/** The format of V8. */
 interface CpuProfile {
   readonly nodes: readonly {
     readonly id: number;
@@ -48,7 +48,7 @@ interface CpuProfile {
   readonly timeDeltas: readonly number[];
 }
 
-/** Runs the sidecar under V8's profiler, after a warm-up that does not count. */
+/** Runs the sidecar under the profiler of V8, after an uncounted warm-up. */
 export async function profile(
   stage: Stage,
   workload: Workload,
@@ -86,7 +86,7 @@ export async function profile(
     const used = ((seconds - (before.get(thread) ?? 0)) * 1e6) / load.requests;
     threads.set(name, (threads.get(name) ?? 0) + used);
   }
-  // The profiler counts elapsed time, also while other processes had the core.
+  // The profiler counts elapsed time, even while other processes had the core.
   const sampled = [...parts.values()].reduce((sum, time) => sum + time, 0);
   const cpuTime = (threads.get(mainThread) ?? NaN) / sampled;
   threads.delete(mainThread);
@@ -103,7 +103,7 @@ export async function profile(
 
 const mainThread = 'main thread';
 
-/** The names that Node gives its threads. */
+/** The thread names that Node sets. */
 const threadNames: Readonly<Record<string, string>> = {
   'node-MainThread': mainThread,
   'libuv-worker': 'thread pool: writing the log',
@@ -114,7 +114,7 @@ function dearestFirst(a: Cost, b: Cost): number {
   return b.microseconds - a.microseconds;
 }
 
-/** Since the machine has started, as V8 counts. */
+/** Since the start of the machine, as V8 counts. */
 function microseconds(): number {
   return Number(process.hrtime.bigint() / 1_000n);
 }
@@ -148,7 +148,7 @@ function split(
   return { parts, functions };
 }
 
-/** Finds the sources of functions that the build put into common files. */
+/** Finds the sources of functions that the build bundled. */
 class Sources {
   readonly #maps = new Map<string, SourceMap | undefined>();
 
@@ -169,7 +169,11 @@ class Sources {
   }
 }
 
-/** The part of the program that a function belongs to. @param url of the nearest caller that is JavaScript */
+/**
+ * The part of the program to which a function belongs.
+ *
+ * @param url of the nearest caller that is JavaScript
+ */
 function partOf(functionName: string, url: string, native: boolean): string {
   if (functionName === '(garbage collector)') return 'garbage collection';
   if (functionName === '(program)') return 'outside JavaScript: reading sockets, event loop';

@@ -7,7 +7,7 @@ import type { Profile } from './profile.ts';
 import type { Pace, Result, Sample } from './rounds.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 
-/** The results of a run of the benchmark, as in its JSON. */
+/** The results of a run, as in its JSON. */
 export interface Report {
   /** The day, in UTC. */
   readonly date: string;
@@ -34,11 +34,11 @@ export interface Report {
 export interface Row {
   readonly peer: string;
   readonly requestsPerCpuSecond: Spread;
-  /** How many times as many the sidecar does, in the same round; undefined for the sidecar itself. */
+  /** The ratio of the sidecar to this peer in the same round; undefined for the sidecar itself. */
   readonly ratio: Spread | undefined;
   readonly requestsPerSecond: Spread;
   readonly busy: Spread;
-  /** Milliseconds, at this many requests a second. */
+  /** Milliseconds at this rate of requests a second. */
   readonly latency: { readonly rate: Spread; readonly p50: Spread; readonly p99: Spread } | undefined;
   /** Bytes. */
   readonly peakMemory: number;

@@ -11,7 +11,7 @@ export class ResponseReader {
   readonly #keepsBodies: boolean;
   #pending: Buffer | undefined;
   #head = '';
-  /** Bytes of the current body that are still to come. */
+  /** Bytes of the current body that are still expected. */
   #awaited = 0;
   #pieces: Buffer[] = [];
 
@@ -48,7 +48,7 @@ export class ResponseReader {
   }
 }
 
-/** The value of a header, in a head as it was received. */
+/** The value of a header, in a head as received. */
 export function headerOf(head: string, name: string): string | undefined {
   const start = `\n${name.toLowerCase()}:`;
   const from = head.toLowerCase().indexOf(start);

@@ -14,7 +14,7 @@ export interface Sample {
   readonly peer: string;
   readonly requestsPerCpuSecond: number;
   readonly requestsPerSecond: number;
-  /** The part of its core that it used: below 0.9 it waited for the load. */
+  /** The share of its core that it used: below 0.9 it waited for the load. */
   readonly busy: number;
   /** At a fixed rate; absent if the workload has none. */
   readonly latency?: Latency & { readonly rate: number };
@@ -30,19 +30,19 @@ export interface Result {
 
 export interface Pace {
   readonly rounds: number;
-  /** Of load, for each peer in each round. */
+  /** Seconds of load for each peer in each round. */
   readonly seconds: number;
   /** Seconds of load before the first round, for peers on Node. */
   readonly warmUp: number;
   readonly latency: boolean;
-  /** Requests a second for latencies; without it, half of what each peer can do itself. */
+  /** Requests a second for latencies; by default half the maximum of each peer. */
   readonly rate: number | undefined;
 }
 
-/** The client that sends at a fixed rate must not be the one that is late. */
+/** The client with the fixed rate must not be late itself. */
 const highestRate = 10_000;
 
-/** Measures peers with one workload, each in a fresh process, in turn, round after round. */
+/** Measures peers with one workload, round by round, each in a fresh process, one after the other. */
 export async function measure(stage: Stage, workload: Workload, peers: readonly Peer[], pace: Pace): Promise<Result> {
   const directory = join(stage.directory, workload.name);
   mkdirSync(directory);
@@ -66,7 +66,7 @@ export async function measure(stage: Stage, workload: Workload, peers: readonly 
     const rounds: Sample[][] = [];
     for (let round = 0; round < pace.rounds; round += 1) {
       const samples: Sample[] = [];
-      // Each round begins with another peer, so that a peer does not always follow the same one.
+      // Each round begins with another peer, so that no peer always follows the same one.
       const order = [...servers.slice(round % servers.length), ...servers.slice(0, round % servers.length)];
       for (const server of order) samples.push(await sample(server, workload, file, pace));
       rounds.push(samples);
@@ -79,14 +79,14 @@ export async function measure(stage: Stage, workload: Workload, peers: readonly 
   }
 }
 
-/** A peer that runs. */
+/** A running peer. */
 export interface Server {
   readonly peer: Peer;
   readonly port: number;
   readonly process: Running;
 }
 
-/** Starts a peer in a folder of its own below `parent`. */
+/** Starts a peer in its own folder below `parent`. */
 export async function startPeer(stage: Stage, parent: string, peer: Peer): Promise<Server> {
   const directory = join(parent, peer.name);
   mkdirSync(directory);
@@ -116,7 +116,7 @@ async function sample({ peer, port, process }: Server, workload: Workload, file:
   return { ...throughput, latency: { rate, ...(await runFixedRate(port, file, rate, pace.seconds)) } };
 }
 
-/** @throws if a peer's responses were not the expected ones */
+/** @throws if a peer sent unexpected responses */
 function complain(peer: Peer, workload: Workload, { requests, refused, failed }: Load): void {
   const expected = workload.kind === 'refused' ? requests : 0;
   if (requests === 0 || failed > 0 || refused !== expected) {

@@ -8,7 +8,7 @@ import type { Command } from './processes.ts';
 
 export const project = fileURLToPath(new URL('..', import.meta.url));
 
-/** The settings of the sidecar besides its defaults. */
+/** The settings of the sidecar that differ from the defaults. */
 export interface SidecarSetup {
   /** The folder of its files. */
   readonly directory: string;
@@ -27,8 +27,8 @@ const compileCache = (checkout: string): string => join(checkout, 'dist/compile-
 export const envelopedRoute = { path: '/api/s2s/*', envelope: true } as const;
 
 /**
- * The sidecar as it is shipped: compiled, started as in its image, access log at info to a file. Only limits that would end a
- * benchmark are lifted: those of wrong keys and of connections.
+ * The sidecar as it is shipped: compiled, started as in its image, access log at info to a file. Only the limits that
+ * would end a benchmark are lifted: on wrong keys and on connections.
  *
  * @param checkout the project, or another checkout of it, with `dist/` in it
  */

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { chooseCores, pinItself, type Cores } from './machine.ts';
 import { freePort, Processes } from './processes.ts';
 
-/** The setup that all measurements share. */
+/** The set-up that all measurements share. */
 export interface Stage {
   /** Temporary; removed at the end. */
   readonly directory: string;
@@ -15,7 +15,7 @@ export interface Stage {
   readonly upstream: number;
 }
 
-/** Sets up, runs, and tears everything down in any case. */
+/** Sets up, runs, and cleans up in any case. */
 export async function onStage<T>(run: (stage: Stage) => Promise<T>): Promise<T> {
   const cores = chooseCores();
   pinItself(cores.others);

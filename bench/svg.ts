@@ -1,4 +1,4 @@
-/** An SVG document that reads well on light and on dark pages. */
+/** An SVG document that is readable on light and on dark pages. */
 export function svg(width: number, height: number, title: string, content: readonly string[]): string {
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" role="img">`,

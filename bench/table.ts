@@ -7,7 +7,7 @@ import type { Result } from './rounds.ts';
 import { spreadOf, type Spread } from './statistics.ts';
 import type { Workload } from './workloads.ts';
 
-/** Lines of cells; the first is the head. */
+/** Lines of cells; the first line is the head. */
 export type Table = readonly (readonly string[])[];
 
 const columns: readonly { readonly head: string; readonly timed?: true; readonly cell: (row: Row) => string }[] = [
@@ -34,7 +34,7 @@ export function workloadTable(result: Result, titles: Readonly<Record<string, st
   return [head, ...rows.map((row) => [titles[row.peer] ?? row.peer].concat(shown.map(({ cell }) => cell(row))))];
 }
 
-/** The ratio of the sidecar to each peer in each workload. A peer that takes none of them has no column. */
+/** The ratio of the sidecar to each peer in each workload. A peer without any of them has no column. */
 export function ratioTable(results: readonly Result[], titles: Readonly<Record<string, string>>): Table {
   const lines = results.map((result) => ({ workload: result.workload, rows: rowsOf(result) }));
   const peers = Object.keys(titles).filter(
@@ -59,7 +59,7 @@ export function memoryTable(results: readonly Result[], titles: Readonly<Record<
   ];
 }
 
-/** The ratios from costs that were measured together: a request of the peer costs that many times as much. */
+/** The ratios of costs that were measured together: the cost at the peer divided by that of the sidecar. */
 export function costRatioTable(costs: readonly CpuCosts[]): Table {
   const titles = new Map(costs.flatMap(({ peers }) => peers.slice(1).map(({ peer, title }) => [peer, title])));
   return [
@@ -87,12 +87,16 @@ function ratioLine(
   return [title, ...ratios];
 }
 
-/** A goal, and how far a figure is below it. @param reached as a share of the goal */
+/**
+ * A goal, and the distance of a figure from it.
+ *
+ * @param reached as a share of the goal
+ */
 function judged(reached: number, goal: number): string {
   return `goal ${goal} ${reached >= 1 ? 'met' : `missed by ${percent(1 - reached)}`}`;
 }
 
-/** The resources of the sidecar apart from CPU time, with their limits. */
+/** The resources of the sidecar besides CPU time, with their limits. */
 export function footprintTable(footprint: readonly Footprint[]): Table {
   return [
     ['', 'measured', 'goal', ''],
@@ -105,7 +109,7 @@ export function footprintTable(footprint: readonly Footprint[]): Table {
   ];
 }
 
-/** What requests cost the peers: µs of CPU time, and the difference to the first peer. */
+/** The cost of a request at each peer: µs of CPU time, and the difference from the first peer. */
 export function costTable({ peers }: CpuCosts): Table {
   const [first] = peers;
   return [
@@ -119,7 +123,7 @@ export function costTable({ peers }: CpuCosts): Table {
   ];
 }
 
-/** The difference to the last peer, the floor, split over the parts that were switched off one at a time. */
+/** The difference from the last peer, the floor, split into the parts that were switched off one at a time. */
 export function partsTable({ peers }: CpuCosts): Table {
   const [whole, floor] = [peers[0], peers.at(-1)];
   const less = (a: readonly number[], b: readonly number[]): number[] => a.map((value, set) => value - (b[set] ?? NaN));
@@ -136,7 +140,7 @@ export function partsTable({ peers }: CpuCosts): Table {
   ];
 }
 
-/** The latency that each peer adds to the upstream's, a line for each rate. */
+/** The latency that each peer adds to that of the upstream, a line per rate. */
 export function addedLatencyTable(added: readonly AddedLatency[], titles: Readonly<Record<string, string>>): Table {
   return [
     ['', 'requests/s', 'p50 added, ms', 'p99 added, ms'],
@@ -149,7 +153,7 @@ export function addedLatencyTable(added: readonly AddedLatency[], titles: Readon
   ];
 }
 
-/** Parts with a smaller share are left out of the table. */
+/** Smaller shares are omitted from the table. */
 const worthALine = 0.02;
 
 export function profileTable({ parts, perRequest }: Profile): Table {
@@ -187,7 +191,7 @@ export function asMarkdown([head = [], ...lines]: Table): string {
   return [head, rule, ...lines].map((line) => `| ${line.join(' | ')} |`).join('\n');
 }
 
-/** The median, and the range in parentheses if there were several rounds. */
+/** The median, with the range in parentheses if there were several rounds. */
 function written({ median, min, max }: Spread, write: (value: number) => string): string {
   return min === max ? write(median) : `${write(median)} (${write(min)}–${write(max)})`;
 }
@@ -196,7 +200,7 @@ export function count(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** A number with three significant digits at least, and no decimals that are not significant. */
+/** A number with at least three significant digits, and no insignificant decimals. */
 export function significant(value: number): string {
   return value >= 100 ? count(value) : value.toPrecision(3);
 }

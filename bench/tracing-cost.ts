@@ -14,8 +14,8 @@ import type { Workload } from './workloads.ts';
 const samples = [0.01, 1];
 
 /**
- * Compares the sidecar without traces with the sidecar with traces, and with a build that does not check whether traces are on. The
- * collector is a server that accepts everything.
+ * Compares the sidecar without traces, the sidecar with traces, and a build that does not check whether traces are on.
+ * The collector is a server that accepts everything.
  */
 export async function tracingCost(stage: Stage, workload: Workload, sidecar: Peer, pace: CostPace): Promise<CpuCosts> {
   const collector = createServer((req, res) => req.resume().on('end', () => res.end()));

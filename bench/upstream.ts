@@ -3,15 +3,14 @@ import { createServer, type Socket } from 'node:net';
 import { documentOf } from './documents.ts';
 
 /**
- * The upstream of every server under test, a program of its own: `node bench/upstream.ts PORT`.
- *
- * It responds to `…/SIZE` with a document of this many bytes once the request's body has arrived. It speaks just enough HTTP/1.1 for
- * that, on bare sockets, because it shares a core with the load and must never be the bottleneck. With `?check` in the target the
- * response also has the SHA-256 of the request's body, and the account.
+ * The upstream of every measured server, a program of its own: `node bench/upstream.ts PORT`.
+ * It responds to `…/SIZE` with a document of this size once the request's body has arrived. It speaks just enough
+ * HTTP/1.1 for that, on bare sockets, because it shares a core with the load and must not be the bottleneck. With
+ * `?check` in the target, the response also has the SHA-256 of the request's body, and the account.
  */
 const megabyte = 1024 ** 2;
 
-/** Larger responses are not kept in memory, but made of one piece that is sent repeatedly. */
+/** Larger responses are not kept in memory: one piece is sent repeatedly. */
 const largest = 64 * megabyte;
 const responses = new Map<number, Buffer>();
 
@@ -25,12 +24,12 @@ function responseOf(size: number, more: string): Buffer[] {
   return [Buffer.from(head, 'latin1'), document];
 }
 
-/** The response to `GET /api/s2s/answers/156`, in one buffer, because most requests are equal. */
+/** The response to `GET /api/s2s/answers/156` in one buffer, because most requests are equal. */
 const ready = new Map<string, Buffer>();
 
 function serve(socket: Socket): void {
   let pending: Buffer | undefined;
-  /** Of the request whose body is arriving. */
+  /** The request whose body is arriving. */
   let target = '';
   let awaited = 0;
   let body: Buffer[] | undefined;

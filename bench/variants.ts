@@ -5,14 +5,14 @@ import { knownMerchants } from './exchanges.ts';
 import type { Peer } from './peers.ts';
 import { project, sidecarCommand } from './sidecar.ts';
 
-/** A part of the sidecar that is switched off in a build made for measuring. */
+/** A part of the sidecar that a build for measuring leaves out. */
 interface Part {
   readonly name: string;
-  /** By source file: what stands there exactly once, and what takes its place. */
+  /** By source file: a text that is there exactly once, and its replacement. */
   readonly changes: Readonly<Record<string, readonly (readonly [from: string, to: string])[]>>;
 }
 
-/** The parts that the floor does not have, or has in a simpler form, which then takes their place. */
+/** The parts that the floor lacks or has in a simpler form; that form replaces them. */
 export const parts: readonly Part[] = [
   {
     name: 'log',
@@ -102,7 +102,7 @@ export const parts: readonly Part[] = [
   },
 ];
 
-/** Not a part that the floor does without, because both have no traces by default: what looking for them costs. */
+/** The check for traces. The floor has none either, and both run without traces by default. */
 export const tracingCalls: Part = {
   name: 'a build that never looks for it',
   changes: {
@@ -120,7 +120,11 @@ export const tracingCalls: Part = {
   },
 };
 
-/** The text of a source file with a part switched off. @throws if the source has changed so that the part cannot be found */
+/**
+ * The text of a source file without a part.
+ *
+ * @throws if the source has changed so that the part cannot be found
+ */
 export function switchedOff({ name, changes }: Part, file: string, source: string): string {
   return (changes[file] ?? []).reduce((text, [from, to]) => {
     if (text.split(from).length !== 2) throw new Error(`bench/variants.ts: ${name} is not found in ${file}: ${from}`);
@@ -128,7 +132,7 @@ export function switchedOff({ name, changes }: Part, file: string, source: strin
   }, source);
 }
 
-/** Builds the sidecar without some parts, to be compared with the whole one. */
+/** Builds the sidecar without some parts, for comparison with the complete one. */
 export async function variant(sidecar: Peer, name: string, off: readonly Part[], directory: string): Promise<Peer> {
   const checkout = join(directory, name.replaceAll(' ', '-'));
   mkdirSync(checkout, { recursive: true });

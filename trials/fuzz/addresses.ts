@@ -1,4 +1,4 @@
-/** Loopback addresses, each used once, so that the other side can identify a client by it. */
+/** Loopback addresses, each used once, by which the upstream identifies a client. */
 export class Addresses {
   #given = 0;
 

@@ -8,10 +8,10 @@ export interface ByteServer {
   close(): Promise<void>;
 }
 
-/** libuv accepts one connection of a socket in a turn of the event loop, and turns take long here. */
+/** libuv accepts one connection per turn of the event loop, and turns take long here. */
 const listeningSockets = 32;
 
-/** @param onData called with all unprocessed bytes of a connection; returns those that it does not process */
+/** @param onData called with all unprocessed bytes of a connection; returns those it leaves unprocessed */
 export async function startByteServer(
   onData: (bytes: string, socket: Socket) => string,
   tls?: PeerTls,

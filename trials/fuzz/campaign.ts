@@ -8,7 +8,7 @@ export interface PartReport {
   readonly cases: number;
   readonly seconds: number;
   readonly counts: ReadonlyMap<string, number>;
-  /** The violated property and the smallest case found; undefined if all properties hold. */
+  /** The violated property and the smallest failing case; undefined if all properties hold. */
   readonly failure: string | undefined;
 }
 
@@ -96,8 +96,8 @@ class Lanes<Case> {
   }
 
   /**
-   * After a lane has failed, runs each case that was in progress again, alone, and shrinks the one that fails, because
-   * another lane may be the first to notice a fault inside the sidecar.
+   * After a lane has failed, runs each case that was in progress again, alone, and shrinks the one that fails: another
+   * lane may be the first to notice a fault inside the sidecar.
    */
   async isolate({ check }: OpenPart<Case>): Promise<string | undefined> {
     const failed = this.#failed?.lane ?? 0;

@@ -64,15 +64,12 @@ export class Client {
     }
   }
 
-  /** Ends the sending side. */
+  /** Ends the sending side of the connection. */
   finish(): void {
     this.#socket?.end();
   }
 
-  /**
-   * Resolves with the bytes received so far, as soon as they are sufficient or the connection has ended; then drops
-   * them.
-   */
+  /** Resolves with the received bytes when they are sufficient or the connection has ended; then drops them. */
   async receive(enough: (text: string) => boolean): Promise<Received> {
     let hung = false;
     let timer: NodeJS.Timeout | undefined;
@@ -95,13 +92,13 @@ export class Client {
 
   /** Cuts the connection. */
   cut(): void {
-    // A reset while the end is under way fails, and leaves the socket open.
+    // During a clean end, a reset fails and leaves the socket open.
     if (this.#ending === 'open' && this.#socket?.writableEnded === false) reset(this.#socket);
     else this.#socket?.destroy();
     this.#ending = 'reset';
   }
 
-  /** The bytes that arrived without a request. */
+  /** Bytes that arrived without a request. */
   get unasked(): string {
     return this.#text;
   }

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 
-/** A change of some bytes of a text, whatever the text is. */
+/** A change of some bytes of any text. */
 interface Mutation {
   readonly kind: 'cut' | 'remove' | 'flip' | 'insert' | 'repeat' | 'replace';
   readonly at: number;
@@ -8,7 +8,7 @@ interface Mutation {
   readonly bytes: string;
 }
 
-/** Bytes that parsers care about. */
+/** Bytes that matter to parsers. */
 const telling = [
   ['\r', '\n', '\r\n', '\n\n', '\r\r', '\r\n\r\n', '\0', '\t', ' ', '\v', '\x7f', '\x80', '\xff', '\xef\xbb\xbf'],
   ['"', '\\', '\\u0000', '\\ud800', '{', '}', '[', ']', ':', ',', ';', '/', '%', '=', '+', '-', '0', 'f', 'data'],
@@ -28,7 +28,7 @@ export const mutations: fc.Arbitrary<readonly Mutation[]> = fc.oneof(
   { weight: 2, arbitrary: fc.array(mutation, { minLength: 1, maxLength: 3 }) },
 );
 
-/** A text of bytes with its mutations. */
+/** The bytes of a text after its mutations. */
 export function mutated(text: string, changes: readonly Mutation[]): string {
   return changes.reduce(mutate, text);
 }
@@ -52,7 +52,7 @@ function mutate(text: string, { kind, at: position, length, bytes }: Mutation): 
   }
 }
 
-/** Cuts a text into pieces at these places. */
+/** Splits a text at these positions. */
 export function pieces(text: string, cuts: readonly number[]): string[] {
   const places = [0, ...cuts.map((cut) => cut % (text.length + 1)).toSorted((a, b) => a - b), text.length];
   return places.slice(1).flatMap((end, index) => {

@@ -9,10 +9,10 @@ export class Tally {
   }
 }
 
-/** One part of the fuzzing. A case is JSON, so that one that failed can be kept in a file; bytes are characters of a string. */
+/** One part of the fuzzing. A case is JSON, so that a failed one can be kept in a file; its characters are bytes. */
 export interface Part<Case> {
   readonly name: string;
-  /** How many of a hundred cases are of this part. */
+  /** The share of this part in a hundred cases. */
   readonly share: number;
   /** The number of parallel cases. */
   readonly lanes: number;
@@ -20,11 +20,11 @@ export interface Part<Case> {
   open(tally: Tally): Promise<OpenPart<Case>>;
 }
 
-/** A part with all that it needs running. */
+/** A part with everything that it needs running. */
 export interface OpenPart<Case> {
   /**
-   * @param lane  number of the lane among those that run at the same time; has one case at a time
-   * @param alone whether no other lane runs: an error inside, even a later one, is then due to this case
+   * @param lane number of the lane, which runs one case at a time
+   * @param alone whether no other lane runs: an internal error, even a later one, is then due to this case
    * @throws if a property does not hold
    */
   check(this: void, one: Case, lane: number, alone: boolean): void | Promise<void>;

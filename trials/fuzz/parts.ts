@@ -4,10 +4,10 @@ import { envelopePart } from './envelope/envelope.ts';
 import type { Part } from './part.ts';
 import { requestPart } from './request/request.ts';
 
-/** A part that is ready to be run. */
+/** A part that can be run. */
 export interface Runner {
   readonly name: string;
-  /** How many of a hundred cases are of this part. */
+  /** The share of this part in a hundred cases. */
   readonly share: number;
   run(this: void, cases: number, seed: number): Promise<PartReport>;
 }
@@ -16,5 +16,5 @@ function runner<Case>(part: Part<Case>): Runner {
   return { name: part.name, share: part.share, run: (cases, seed) => runPart(part, cases, seed) };
 }
 
-/** All parts, in the order they are run in. */
+/** All parts, in the order in which they run. */
 export const runners: readonly Runner[] = [runner(envelopePart), runner(requestPart), runner(responsePart)];

@@ -12,20 +12,20 @@ import type { PeerTls } from '../load/tls-socket.ts';
 import { Operators } from '../load/operators.ts';
 import { startByteServer } from './byte-server.ts';
 
-/** The address for the client of a lane. */
+/** The source address of the client of a lane. */
 export interface Entry {
   readonly port: number;
   readonly tls: PeerTls | undefined;
-  /** Whether route rules are only reported. */
+  /** Whether violations of route rules are only reported. */
   readonly reports: boolean;
 }
 
 /**
- * Two sidecars in this process on the accounts of one database, with every feature on. One speaks TLS to merchants and to the
- * upstream and only reports what the rules of routes refuse; the other speaks plain HTTP and enforces them.
+ * Two sidecars in this process with the accounts in one database and every feature on. One speaks TLS to merchants and
+ * to the upstream and only reports violations of route rules; the other speaks plain HTTP and enforces the rules.
  */
 export interface WatchedSidecars {
-  /** One lane of eight speaks TLS, whose handshakes take most of the time otherwise. */
+  /** One lane in eight speaks TLS, because handshakes take most of the time otherwise. */
   entryOf(lane: number): Entry;
   /** Returns and clears unexpected events: errors in the logs, uncaught exceptions, failures of the operators' API. */
   takeFaults(): readonly string[];
@@ -73,8 +73,8 @@ async function startApp(file: Contents, faults: string[], defer: Defer): Promise
   const destination = new Writable({
     write(chunk: Buffer, _encoding, done) {
       const line = chunk.toString();
-      // An access line is an error if its status is 5xx, which an upstream's fault may well be.
-      // How long the database takes to answer depends on the machine.
+      // An access line has the level error if its status is 5xx, which a fault of the upstream may cause.
+      // The time the database takes depends on the machine.
       const isLate = line.includes('"code":"store_unavailable"');
       if (!isLate && !line.endsWith('"msg":"request"}\n') && /^\{"level":"(?:error|fatal)"/.test(line))
         faults.push(line);
@@ -88,7 +88,7 @@ async function startApp(file: Contents, faults: string[], defer: Defer): Promise
   return app;
 }
 
-/** Reads a sidecar's file as `serve` does. */
+/** Reads the file of a sidecar as `serve` does. */
 function loadContents(file: Contents): ConstructorParameters<typeof App>[0] {
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-fuzz-'));
   try {

@@ -12,7 +12,7 @@ export function sealedBy({ key, iv }: MerchantCredentials, plaintext: string): s
   return JSON.stringify({ data: cipher.update(plaintext, 'utf8', 'hex') + cipher.final('hex') });
 }
 
-/** The plaintext of a sealed body; undefined if it cannot be opened with these credentials. */
+/** The plaintext of a sealed body; undefined if these credentials do not open it. */
 export function openedBy({ key, iv }: MerchantCredentials, body: string): string | undefined {
   try {
     const { data } = JSON.parse(body) as { data: string };

@@ -10,7 +10,7 @@ export interface Asked {
   readonly body?: string;
 }
 
-/** Its outcome. */
+/** The outcome of a request. */
 export type Outcome =
   | {
       readonly kind: 'answered';
@@ -18,9 +18,9 @@ export type Outcome =
       readonly headers: IncomingHttpHeaders;
       readonly body: string;
     }
-  /** The port is closed, so a gateway uses another sidecar. */
+  /** The port is closed, so a gateway would use another sidecar. */
   | { readonly kind: 'refused' }
-  /** The connection ended before the response was whole. */
+  /** The connection ended before the response was complete. */
   | { readonly kind: 'broken'; readonly begun: boolean; readonly reused: boolean; readonly cause: string };
 
 /** A client with one kept-alive connection. It opens a new one after `Connection: close`. */

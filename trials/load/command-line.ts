@@ -10,10 +10,10 @@ export interface Findings {
   readonly problems: readonly string[];
 }
 
-/** The most problems that are printed; of others only the number. */
+/** At most this many problems are printed; of the others only the number. */
 const written = 20;
 
-/** A command with one option for its size. Exit codes: 0 no problems, 1 problems, 2 wrong usage. */
+/** A command with one option, for the size of its run. Exit codes: 0 no problems, 1 problems, 2 wrong usage. */
 export async function runCommandLine(
   option: string,
   fallback: number,

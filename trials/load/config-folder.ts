@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Contents } from '../../test/support/folder.ts';
 import type { Defer } from './stage.ts';
 
-/** A folder of configuration files that are swapped all at once, as Kubernetes does: by the link `..data`. */
+/** A folder of configuration files that are all swapped at once through the link `..data`, as Kubernetes does. */
 export class ConfigFolder {
   readonly #path = mkdtempSync(join(tmpdir(), 'sidecar-load-'));
   #version = 0;

@@ -9,9 +9,12 @@ export interface CountingCore {
   readonly name: string;
   readonly origin: string;
   readonly server: Server;
-  /** How often each payment was seen, by its idempotency key. */
+  /** How often each payment was seen, by idempotency key. */
   readonly seen: ReadonlyMap<string, number>;
-  /** The keys of those that may be sent once more if their connection dies (RFC 9110 §9.2.2): GETs without a body. */
+  /**
+   * The idempotency keys of payments that may be sent again if their connection ends (RFC 9110 §9.2.2): GETs without a
+   * body.
+   */
   readonly retryable: ReadonlySet<string>;
 }
 
@@ -29,8 +32,8 @@ export interface CoreResponse {
 const slowness = 100;
 
 /**
- * @param special takes a request that is to be answered otherwise, and says so by true
- * @param tls     its clients must present a certificate then
+ * @param special handles requests that need another response, for which it returns true
+ * @param tls if given, clients must present a certificate
  */
 export async function startCore(
   name: string,
@@ -57,7 +60,7 @@ export async function startCore(
     });
   };
   const server = tls === undefined ? createServer(serve) : createTlsServer({ ...tls, requestCert: true }, serve);
-  // Longer than the sidecar keeps a connection, because closing is not tested here.
+  // Longer than the sidecar keeps a connection: races at the end of a connection are another trial.
   server.keepAliveTimeout = 60_000;
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   defer(() => {
@@ -69,7 +72,7 @@ export async function startCore(
   return { name, origin, server, seen, retryable };
 }
 
-/** The payments that were seen too often, as problems. */
+/** A problem for each payment that was seen too often. */
 export function seenTwice(...cores: readonly CountingCore[]): string[] {
   const counts = new Map<string, number>();
   const retryable = new Set(cores.flatMap((core) => [...core.retryable]));

@@ -16,19 +16,19 @@ import type { Contents } from '../../test/support/folder.ts';
 import { startPostgres } from '../../test/support/postgres.ts';
 import type { Defer } from './stage.ts';
 
-/** The services that a sidecar with every feature on needs, on loopback. */
+/** The services, on loopback, that a sidecar with every feature on needs. */
 export interface Backing {
-  /** Issued all certificates. PEM. */
+  /** The authority of all certificates. PEM. */
   readonly ca: string;
-  /** Of every listener, the core's too. */
+  /** For every listener, including the core's. */
   readonly server: Certificate;
-  /** Of merchants and operators, and of the sidecar towards the core. */
+  /** For merchants and operators, and for the sidecar as a client of the core. */
   readonly client: Certificate;
-  /** Base URL of the receiver of traces. */
+  /** Base URL of the collector of traces. */
   readonly otlp: string;
-  /** Traces the receiver has been sent, in batches. */
+  /** The number of batches of traces received. */
   readonly traceBatches: () => number;
-  /** Makes a database with the accounts of an accounts' file, and returns its URL. */
+  /** Creates a database with the accounts of an accounts file, and returns its URL. */
   databaseOf(accounts: Contents): Promise<string>;
 }
 
@@ -39,7 +39,7 @@ const masterKey = randomBytes(32);
 export async function startBacking(defer: Defer): Promise<Backing> {
   const authority = createAuthority();
   let batches = 0;
-  // Not all trials have their accounts in a database.
+  // Some trials have their accounts in a file.
   let postgres: ReturnType<typeof startPostgres> | undefined;
   const receiver = createServer((req, res) => {
     batches += 1;
@@ -66,9 +66,9 @@ export async function startBacking(defer: Defer): Promise<Backing> {
 
 /** The differences between sidecars with every feature on. */
 export interface FeatureOptions {
-  /** Origin of the core; `https:` is spoken with certificates on both sides. */
+  /** Origin of the core; with `https:`, both sides present certificates. */
   readonly core: string;
-  /** The source of the accounts: `file` means `accounts.yaml` in the folder of the sidecar's file. */
+  /** The source of the accounts: `file` means `accounts.yaml` in the folder of the configuration. */
   readonly accounts: { readonly database: string } | 'file';
   /** Whether merchants speak TLS. */
   readonly tls: boolean;
@@ -77,7 +77,7 @@ export interface FeatureOptions {
   readonly report?: readonly string[];
 }
 
-/** The sidecar's file with every member set, on free ports of loopback. */
+/** A configuration with every member set, on free ports of loopback. */
 export function everyFeature(backing: Backing, options: FeatureOptions): Contents {
   const { core, accounts, tls, timeouts, report = [] } = options;
   const listenerTls = { ...backing.server, clientCa: backing.ca };
@@ -136,7 +136,7 @@ export function everyFeature(backing: Backing, options: FeatureOptions): Content
   };
 }
 
-/** Puts the accounts of an accounts' file into a database. */
+/** Puts the accounts of an accounts file into a database. */
 async function importInto(url: string, accounts: Contents): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-accounts-'));
   const store = new PostgresStore(url);

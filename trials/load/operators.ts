@@ -6,7 +6,7 @@ import type { PeerTls } from './tls-socket.ts';
 /** Between two requests, in milliseconds. */
 const pause = 100;
 
-/** The requests of an operator in turn: pages, and a change that makes sidecars read the account again. */
+/** The requests of an operator in turn: pages, and a change after which sidecars read the account again. */
 const looks = ['/console/', '/api/v1/overview', '/api/v1/activity', '/api/v1/failures', '/api/v1/accounts'];
 const change = '/api/v1/accounts/globex/rename';
 
@@ -18,7 +18,7 @@ export class Operators {
   readonly #leaving = new AbortController();
   readonly #visit: Promise<void>;
 
-  /** @param faults gets unexpected responses */
+  /** @param faults collects unexpected responses */
   constructor(port: number, tls: PeerTls, faults: string[]) {
     this.#port = port;
     this.#tls = tls;

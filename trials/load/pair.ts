@@ -5,12 +5,12 @@ import type { Asked, Outcome } from './client.ts';
 import type { CoreResponse, CountingCore } from './core.ts';
 
 /**
- * Two configurations whose core, key ids and credentials carry the configuration's name, so that a response with parts
- * of both can be detected.
+ * Two configurations whose core, key ids and credentials carry the name of the configuration, so that a response with
+ * parts of both can be detected.
  */
 export type Pair = readonly [Version, Version];
 
-/** One of them. */
+/** One of the two configurations. */
 export interface Version {
   readonly name: string;
   readonly core: CountingCore;
@@ -32,14 +32,14 @@ export function pairOf(one: CountingCore, two: CountingCore): Pair {
 }
 
 /**
- * The files of one version. Its credentials have the other's as their previous ones, so that a merchant with either is
- * served at any time, and is told by `Envelope-Credentials` which of the two this version takes them for.
+ * The files of one version. Its previous credentials are the current ones of the other, so that a merchant with either
+ * is served at any time, and `Envelope-Credentials` says which of the two this version takes them for.
  */
 export function contentsOf(version: Version, other: Version, more: Contents = {}): Contents {
   return { 'sidecar.yaml': sidecarFile(version.core.origin, more), 'accounts.yaml': accountsOf(version, other) };
 }
 
-/** The accounts' file of one version. */
+/** The accounts file of one version. */
 export function accountsOf(version: Version, other: Version): Contents {
   const until = new Date(Date.now() + 86_400_000).toISOString();
   const acme = {
@@ -89,7 +89,7 @@ export function sealedCharge(pair: Pair, sealing: Version, id: string, path: str
   };
 }
 
-/** A request without a body of the encrypting account, so that only the version decides how the response is sealed. */
+/** A GET of the encrypting account, so that the version alone decides how the response is sealed. */
 export function sealedLook(pair: Pair, id: string, path: string): Exchange {
   const headers = { ...headersOf(keys.acme, id), 'Envelope-Credentials': 'current' };
   return {
@@ -97,7 +97,7 @@ export function sealedLook(pair: Pair, id: string, path: string): Exchange {
     asked: { method: 'GET', path, headers },
     complaint: ({ status, body }) => {
       if (status !== 200) return `status ${status}`;
-      // One time in 256 a text opened with the wrong key ends like padding: only readable text counts as opened.
+      // One time in 256, a text opened with the wrong key ends like padding: only readable text counts as opened.
       const responses = pair.map(({ credentials }) => parsed(openedBy(credentials, body) ?? ''));
       const version = pair.find((_, i) => responses[i] !== undefined);
       return mixture(version, responses[0] ?? responses[1], 'acme', id, 0);
@@ -109,7 +109,7 @@ export function headersOf(key: string, id: string): Readonly<Record<string, stri
   return { Authorization: `Bearer ${key}`, 'Idempotency-Key': id };
 }
 
-/** The part of a response that does not match its version or its request. */
+/** The part of a response that does not match its version or its request; undefined if all parts match. */
 function mixture(
   version: Version | undefined,
   response: CoreResponse | undefined,

@@ -5,41 +5,45 @@ import { fileURLToPath } from 'node:url';
 import type { Ending, LogEntry } from '../../test/support/command.ts';
 import type { Defer } from './stage.ts';
 
-/** The project's program. */
+/** The program of the project. */
 export const program = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 /** A sidecar in a separate process. Its access lines are not kept. */
 export interface LoadedSidecar {
   readonly pid: number;
-  /** Of the merchants' listener. */
+  /** The port of the listener for merchants. */
   readonly port: number;
   readonly adminUrl: string;
   /** Undefined if the configuration has none. */
   readonly operatorsUrl: string | undefined;
-  /** Its log without access lines. */
+  /** The log without access lines. */
   readonly log: readonly LogEntry[];
   /** Its output on stderr. */
   errors(): string;
-  /** Stops reading its log, which then waits in the pipe. */
+  /** Stops reading the log, which then waits in the pipe. */
   stopReading(): void;
   isRunning(): boolean;
   signal(name: NodeJS.Signals): void;
-  /** Resolves when it has ended, and the log is whole. */
+  /** Resolves when the process has ended and the log is complete. */
   readonly ended: Promise<Ending>;
-  /** Waits until there are `count` entries with this message. @throws if it ends before */
+  /**
+   * Waits until there are `count` entries with this message.
+   *
+   * @throws if the process ends before
+   */
   untilEntries(msg: string, count: number): Promise<void>;
 }
 
 interface StartOptions {
   readonly nodeOptions?: readonly string[];
-  /** How many are configured. */
+  /** The number of configured listeners. */
   readonly listeners?: number;
-  /** The program to run; the project's by default. */
+  /** The program to run; by default that of the project. */
   readonly program?: string;
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** Starts `serve` and waits until it listens everywhere. */
+/** Starts `serve` and waits until all listeners are open. */
 export async function startLoadedSidecar(
   config: string,
   defer: Defer,
@@ -56,7 +60,7 @@ export async function startLoadedSidecar(
   const lines = createInterface({ input: child.stdout }).on('line', (line) => {
     if (!line.endsWith('"msg":"request"}')) log.push(JSON.parse(line) as LogEntry);
   });
-  // Its pipes may stay open: they may have no reader.
+  // The pipes may stay open, because nothing may read them.
   child.once('exit', () => {
     over = true;
     child.stdout.resume();

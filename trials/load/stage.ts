@@ -1,4 +1,4 @@
-/** Registers a clean-up. Tests pass vitest's function, commands that of their stage. */
+/** Registers a clean-up. Tests pass the function of vitest, commands that of their stage. */
 export type Defer = (release: () => Promise<void> | void) => void;
 
 /** The clean-ups, run from last to first. */
@@ -11,7 +11,7 @@ export class Stage {
   }
 }
 
-/** Runs with its own clean-ups, which run in any case, even after an interrupt. */
+/** Runs with its own clean-ups, which are carried out in any case, even after an interrupt. */
 export async function onStage<T>(run: (defer: Defer) => Promise<T>): Promise<T> {
   const stage = new Stage();
   const interrupted = (): void => void stage.takeDown().then(() => process.exit(1));

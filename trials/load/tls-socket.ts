@@ -15,19 +15,19 @@ export function connectTo(port: number, tls: PeerTls | undefined, localAddress =
   return connectTls({ socket, ...tls });
 }
 
-/** A socket that a server was given, with TLS around it; its client must present a certificate. */
+/** The socket of a server with TLS around it; the client must present a certificate. */
 export function securedByServer(socket: Socket, { ca, cert, key }: PeerTls): TLSSocket {
   const options = { isServer: true, ca, cert, key, requestCert: true, rejectUnauthorized: true };
   socket.on('error', () => {});
   return new TLSSocket(socket, options);
 }
 
-/** The event of a socket that can be written on. */
+/** The event after which a socket can be written to. */
 export function readyEvent(tls: PeerTls | undefined): 'connect' | 'secureConnect' {
   return tls === undefined ? 'connect' : 'secureConnect';
 }
 
-/** Ends a connection by a reset; with TLS, whose sockets Node cannot reset, without the end that its protocol asks for. */
+/** Ends a connection by a reset. Node cannot reset a TLS socket, so it is closed without the close_notify of TLS. */
 export function reset(socket: Socket): void {
   if (socket instanceof TLSSocket) socket.destroy();
   else socket.resetAndDestroy();

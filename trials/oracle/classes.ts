@@ -4,15 +4,15 @@ import type { Random } from './random.ts';
 import { apiKey, credentials } from './sidecar.ts';
 
 /**
- * Classes of envelopes that do not open. Padding is tried on a plaintext that is text and on one that is not: an attacker who
- * changes a recorded envelope to try its padding garbles the block before it.
+ * Classes of envelopes that do not open. Wrong padding is tried on a plaintext that is text and on one that is not,
+ * because an attacker who changes a recorded envelope to test its padding garbles the block before it.
  */
 export const classes = {
   'bad padding': { utf8: true, padding: 'bad', blocks: 22 },
   'bad JSON': { utf8: true, padding: 'good', blocks: 22 },
   'bad padding, not UTF-8': { utf8: false, padding: 'bad', blocks: 22 },
   'not UTF-8': { utf8: false, padding: 'good', blocks: 22 },
-  /** Bad JSON again, which is easy to tell apart: it shows that the measurement would see a difference. */
+  /** Also bad JSON, but easy to tell apart: it shows that the measurement would detect a difference. */
   longer: { utf8: true, padding: 'good', blocks: 22 + 128 },
 } as const;
 
@@ -21,7 +21,7 @@ export const classNames = Object.keys(classes) as ClassName[];
 
 const blockLength = 16;
 
-/** What would be encrypted, with its padding: a document that was damaged in one place, so that it is no JSON. */
+/** The padded plaintext: a document damaged in one place, so that it is not JSON. */
 export function paddedPlaintext(name: ClassName, random: Random): Buffer {
   const { utf8, padding, blocks } = classes[name];
   const paddingLength = 1 + random.below(blockLength);
@@ -33,18 +33,18 @@ export function paddedPlaintext(name: ClassName, random: Random): Buffer {
   for (let at = head.length; at < end - tail.length; at += 1) whole[at] = 0x61 + random.below(26);
 
   if (utf8) {
-    // The position of the JSON error varies, in every class alike.
+    // The position of the error in the JSON varies, in every class alike.
     whole[head.length + random.below(end - tail.length - head.length - blockLength)] = 0x22;
   } else {
     do random.bytes(blockLength).copy(whole, whole.length - 2 * blockLength);
     while (isUtf8(whole));
   }
-  // A value larger than a block and different from the padding, so it is bad at each position.
+  // A value larger than a block and different from the padding, so that it is wrong at each position.
   if (padding === 'bad') whole[end + random.below(paddingLength)] = blockLength + 1 + random.below(127 - blockLength);
   return whole;
 }
 
-/** A whole request with an envelope of this class. Each has its own content. */
+/** A complete request with an envelope of this class. Each request has different content. */
 export function requestOf(name: ClassName, random: Random): Buffer {
   const cipher = createCipheriv('aes-256-cbc', credentials.key, credentials.iv).setAutoPadding(false);
   const body = `{"data":"${cipher.update(paddedPlaintext(name, random)).toString('hex')}"}`;

@@ -6,10 +6,10 @@ import { detectableDelta, differenceOf, shiftFor, type Difference } from './stat
 /** From this delta on, two classes can be told apart if the difference is significant. */
 export const limits = { delta: 0.05, p: 0.001 } as const;
 
-/** Two classes, or one with itself, and what their difference should be. */
+/** Two classes, or one class twice, and the expected result of their comparison. */
 export interface Comparison {
   readonly name: string;
-  /** Whether they must not be told apart; of one control they must be, or the measurement is blind. */
+  /** Whether they must not be told apart. Those of one control must be, or the measurement is blind. */
   readonly expected: 'alike' | 'apart';
   readonly difference: Difference;
 }
@@ -48,13 +48,13 @@ export function isApart({ delta, p }: Pick<Difference, 'delta' | 'p'>): boolean 
   return Math.abs(delta) >= limits.delta && p < limits.p;
 }
 
-/** The delta that would have been detected nine times in ten, and the nanoseconds that cause it. */
+/** The delta that would be detected nine times in ten, and the nanoseconds that cause it. */
 export function detectable({ 'bad JSON': times }: Times): { readonly delta: number; readonly shift: number } {
   const delta = Math.max(limits.delta, detectableDelta(times.length, times.length));
   return { delta, shift: shiftFor(times, delta) };
 }
 
-/** The failed expectations, a sentence each. */
+/** A sentence for each failed expectation. */
 export function objections(comparisons: readonly Comparison[]): string[] {
   return comparisons
     .filter(({ expected, difference }) => isApart(difference) !== (expected === 'apart'))

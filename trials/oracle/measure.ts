@@ -7,8 +7,8 @@ import type { Random } from './random.ts';
 export type Times = Readonly<Record<ClassName, readonly number[]>>;
 
 /**
- * Sends this many requests of each class in random order, one at a time on one connection, and takes the time of each
- * from its first byte to the last of its response. A tenth as many go before, which are not counted.
+ * Sends this many requests of each class in random order, one at a time on one connection, and measures the time from
+ * the first byte of each to the last byte of its response. A tenth as many go before and do not count.
  *
  * @throws if one response differs from another in more than its request id
  */

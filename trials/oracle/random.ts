@@ -1,6 +1,6 @@
 import { createCipheriv, createHash, type Cipheriv } from 'node:crypto';
 
-/** Random numbers that the same seed gives again: the key stream of AES in counter mode. */
+/** Random numbers that repeat with their seed: the key stream of AES in counter mode. */
 export class Random {
   readonly #stream: Cipheriv;
   readonly #zeros = Buffer.alloc(65_536);
@@ -22,7 +22,7 @@ export class Random {
     return this.#block.subarray(this.#at - count, this.#at);
   }
 
-  /** A whole number from 0 to one less than `limit`, which is far below 2^32. */
+  /** A whole number from 0 to `limit` - 1; `limit` is far below 2^32. */
   below(limit: number): number {
     return this.bytes(4).readUInt32LE() % limit;
   }

@@ -1,15 +1,15 @@
 import type { Random } from './random.ts';
 
-/** How the times of two classes differ. */
+/** The difference between the times of two classes. */
 export interface Difference {
   /**
-   * Cliff's delta: the share of pairs in which the first class took longer, less the share in which it took less time. 0 if
-   * neither is favoured, 1 and -1 if the classes do not overlap.
+   * Cliff's delta: the share of pairs in which the first class took longer, minus the share in which it took less time.
+   * 0 if neither is slower, 1 and -1 if the classes do not overlap.
    */
   readonly delta: number;
   /** 95 % confidence. */
   readonly deltaInterval: Interval;
-  /** Two-sided, of the test of Mann and Whitney: how likely a delta so far from 0 is if there is no difference. */
+  /** Two-sided, by the Mann-Whitney test: the probability of a delta this far from 0 if there is no difference. */
   readonly p: number;
   /** Of the medians, in nanoseconds. */
   readonly shift: number;
@@ -42,7 +42,7 @@ export function detectableDelta(first: number, second: number): number {
   return (3.2905 + 1.2816) * standardError(first, second);
 }
 
-/** The nanoseconds by which all of `times` would have to be longer to differ from the measured ones by `delta`. */
+/** The nanoseconds that must be added to all `times` so that they differ from the measured ones by `delta`. */
 export function shiftFor(times: readonly number[], delta: number): number {
   const x = sorted(times);
   let [low, high] = [0, (x.at(-1) ?? 0) - (x[0] ?? 0) + 1];
@@ -64,7 +64,7 @@ export function sorted(values: readonly number[]): Float64Array {
   return Float64Array.from(values).toSorted();
 }
 
-/** For each of `x` the part of `y` that is smaller; equal ones count half. Both ascending. */
+/** For each value of `x`, the share of `y` that is smaller; equal values count half. Both are ascending. */
 function placements(x: Float64Array, y: Float64Array): Float64Array {
   let [smaller, notLarger] = [0, 0];
   return x.map((value) => {
@@ -74,7 +74,7 @@ function placements(x: Float64Array, y: Float64Array): Float64Array {
   });
 }
 
-/** The spread of delta if there is no difference. Equal times, which are rare, would make it a little smaller. */
+/** The spread of delta if there is no difference. Equal times, which are rare, would make it slightly smaller. */
 function standardError(first: number, second: number): number {
   return Math.sqrt((first + second + 1) / (3 * first * second));
 }
@@ -88,7 +88,7 @@ function variance(values: Float64Array): number {
   return values.reduce((sum, value) => sum + (value - centre) ** 2, 0) / (values.length - 1);
 }
 
-/** The median of as many values drawn from `ascending` as it has, each as often as it likes. */
+/** The median of as many values drawn with replacement from `ascending` as it has. */
 function resampledMedian(ascending: Float64Array, random: Random): number {
   const drawn = new Uint32Array(ascending.length);
   for (let i = 0; i < ascending.length; i += 1) {
@@ -101,7 +101,10 @@ function resampledMedian(ascending: Float64Array, random: Random): number {
   return ascending[at] ?? NaN;
 }
 
-/** How likely the normal distribution is at least `z` from its mean (Abramowitz and Stegun 7.1.26, to within 2e-7). */
+/**
+ * The probability of a value at least `z` above the mean of the normal distribution (Abramowitz and Stegun 7.1.26, to
+ * within 2e-7).
+ */
 function twoSided(z: number): number {
   const x = Math.abs(z) / Math.SQRT2;
   const t = 1 / (1 + 0.3275911 * x);

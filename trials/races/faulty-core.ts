@@ -5,20 +5,20 @@ import type { Defer } from '../load/stage.ts';
 export const endings = ['close', 'reset', 'half-close'] as const;
 export type Ending = (typeof endings)[number];
 
-/** When it does so, relative to a request. */
+/** When it does so in the course of a request. */
 export const moments = ['at the head', 'after the first byte of the response', 'with the response'] as const;
 export type Moment = (typeof moments)[number];
 
-/** A core that ends its connections at the worst moment, and counts the heads of each charge. */
+/** A core that ends its connections at the worst moments, and counts the heads of each charge. */
 export interface FaultyCore {
   readonly origin: string;
-  /** How often each charge was seen, by its idempotency key. */
+  /** How often each charge was seen, by idempotency key. */
   readonly seen: ReadonlyMap<string, number>;
   /** Its open connections. */
   readonly connections: ReadonlySet<Socket>;
-  /** When the last head was seen, on `performance.now()`'s scale. */
+  /** When the last head was seen, on the scale of `performance.now()`. */
   lastSeen: number;
-  /** The fault of the next requests; undefined: they get responses. */
+  /** The fault for the next requests; undefined: they get responses. */
   fault: { readonly moment: Moment; readonly ending: Ending } | undefined;
 }
 
@@ -77,7 +77,7 @@ function answer(socket: Socket, id: string, fault: FaultyCore['fault']): void {
   }
   const { moment, ending } = fault;
   socket.write(moment === 'with the response' ? whole : whole.slice(0, 1));
-  // A moment of the next request on this connection, which the response has invited.
+  // The response invites the next request on this connection, which races with the end of the connection.
   if (moment === 'with the response') spin(Math.random() * 0.3);
   endConnection(socket, ending);
 }

@@ -14,22 +14,25 @@ import type { PeerTls } from '../load/tls-socket.ts';
 import { endConnection, endings, moments, spin, startFaultyCore, type Ending, type FaultyCore } from './faulty-core.ts';
 import { Wire } from './wire.ts';
 
-/** Merchants that race at the same time, and how many do after a rest: all connections have become doubtful then. */
+/**
+ * The number of merchants that race at the same time, usually and after a rest. After a rest, the sidecar checks every
+ * connection before it uses it again.
+ */
 const fewLanes = [1, 2, 4, 8] as const;
 const manyLanes = 32;
-/** Longer than the sidecar takes an idle connection for good without a second look. Milliseconds. */
+/** Longer than the sidecar reuses an idle connection without a check. Milliseconds. */
 const rest = 520;
-/** A body of this size comes in pieces: its head is seen before its end. */
+/** A body of this size arrives in pieces: its head is seen before its end. */
 const manyBytes = 200_000;
-/** Later requests that must all succeed. */
+/** The number of later requests, which must all succeed. */
 const afterwards = 100;
 
 const timeouts = { connect: '2s', header: '10s', request: '60s', upstream: '10s', idle: '75s', drain: '25s' };
 
-/** Those that race with nothing but what may be left of the race before. */
+/** Requests that race with nothing but the remains of the race before. */
 const between = 'nothing, between races';
 
-/** A charge with an id that no other one has. */
+/** A charge with a unique id. */
 interface Charge {
   readonly id: string;
   readonly sealed: boolean;
@@ -47,12 +50,12 @@ function oneOf<T>(choices: readonly [T, ...T[]]): T {
   return choices[Math.floor(Math.random() * choices.length)] ?? choices[0];
 }
 
-/** Charges race against a core that closes the connections they are sent on. Each must be seen once at most. */
+/** Sends charges to a core that ends connections as they arrive. Each charge must be seen at most once. */
 export async function runRaces(races: number, defer: Defer): Promise<Findings> {
   const core = await startFaultyCore(defer);
   const backing = await startBacking(defer);
   const database = await backing.databaseOf(accountsFile(acmeEntry, globexEntry(keys.globex)));
-  // The core speaks no TLS: it ends connections in TCP.
+  // Without TLS, because the core ends connections in TCP.
   const options = { core: core.origin, accounts: { database }, tls: true, timeouts };
   const folder = new ConfigFolder({ 'sidecar.yaml': everyFeature(backing, options) }, defer);
   const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, { listeners: 3 });
@@ -103,7 +106,7 @@ class Course {
     this.#tls = tls;
   }
 
-  /** Sends a request on each lane, so that the sidecar has as many connections that are idle. */
+  /** Sends a request on each lane, so that the sidecar has that many idle connections. */
   async warmUp(lanes: number): Promise<void> {
     await this.#wire(lanes);
     const begin = performance.now();
@@ -112,7 +115,7 @@ class Course {
     if (lanes === 1) this.flightTime += (this.#core.lastSeen - begin - this.flightTime) / 10;
   }
 
-  /** The core ends its idle connections at moments around those at which the next requests are written on them. */
+  /** The core ends its idle connections at about the moment at which the next requests are written to them. */
   async raceIdle(kind: string, lanes: number, ending: Ending): Promise<void> {
     await this.#wire(lanes);
     const charges = this.#chargesFor(lanes);
@@ -206,7 +209,7 @@ class Course {
       const id = `charge-${this.#charges}`;
       const sealed = this.#charges % 2 === 0;
       const size = this.#charges % 37 === 0 ? manyBytes : 0;
-      // A capture has no body: its head is all there is to be seen, and all that may not be sent twice.
+      // A capture has no body: it must not be sent twice either, although its head is all the core sees of it.
       const isCapture = this.#charges % 3 === 0;
       const json = JSON.stringify({ id, amount: 4_200, note: 'z'.repeat(size) });
       const charge = sealed ? sealedBy(acmeTest, json) : json;
@@ -224,7 +227,10 @@ class Course {
     });
   }
 
-  /** A response of the core was seen once; a refusal says `upstream_unavailable`, and may have been seen, but once. */
+  /**
+   * A charge with a response of the core was seen once; one that was refused with `upstream_unavailable` was seen at
+   * most once.
+   */
   #judge(kind: string, { id, sealed }: Charge, response: RawResponse | undefined): void {
     this.raced += kind === between ? 0 : 1;
     const seen = this.#core.seen.get(id) ?? 0;

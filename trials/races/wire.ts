@@ -2,10 +2,10 @@ import type { Socket } from 'node:net';
 import { connectTo, readyEvent, type PeerTls } from '../load/tls-socket.ts';
 import { parseOnly, type RawResponse } from '../../test/support/connection.ts';
 
-/** The timeout for a response, longer than any of the sidecar. Milliseconds. */
+/** The timeout for a response, longer than those of the sidecar. Milliseconds. */
 const patience = 20_000;
 
-/** A client's connection that writes at the moment it is told to, and waits for one response at a time. */
+/** A client's connection that writes at the requested moment, and waits for one response at a time. */
 export class Wire {
   readonly #socket: Socket;
   #received = '';
@@ -41,7 +41,9 @@ export class Wire {
     });
   }
 
-  /** Writes before it returns. Resolves with the response, or undefined if the connection ended before it was whole. */
+  /**
+   * Writes before it returns. Resolves with the response, or undefined if the connection ended before it was complete.
+   */
   send(request: string): Promise<RawResponse | undefined> {
     this.#received = '';
     const response = new Promise<RawResponse | undefined>((resolve) => {

@@ -2,7 +2,7 @@ import { connect as connectPlain, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { keys } from '../../test/support/sidecar.ts';
 
-/** The sidecar's address, and the limits that an attack exceeds. */
+/** The addresses of the sidecar, and the limits that an attack exceeds. */
 export interface Target {
   readonly merchants: number;
   readonly admin: number;
@@ -17,7 +17,7 @@ export interface Attack {
   readonly name: string;
   readonly listener: Listener;
   readonly sockets: number;
-  /** Whether it reads responses; by default it does. */
+  /** Whether it reads responses, which is the default. */
   readonly reads?: false;
   /** The bytes to send on a new connection. */
   readonly begin: (socket: Socket) => void;
@@ -25,10 +25,10 @@ export interface Attack {
   readonly next?: (socket: Socket) => void;
 }
 
-/** How long after its end a connection is opened again, in the mean. Milliseconds. */
+/** The average time until an ended connection is opened again. Milliseconds. */
 const pause = 2_000;
 
-/** In this time all connections are opened first. Milliseconds. */
+/** The time in which all connections are opened first. Milliseconds. */
 const ramp = 2_000;
 
 const closingBrace = 0x7d;
@@ -36,10 +36,10 @@ const closingBrace = 0x7d;
 /** The key that every visitor of a shop can read in its page. */
 export const visitorsKey = keys.globexPublic.replace('_test_', '_live_');
 
-/** The host of the environment whose core is the attackers' own. */
+/** The host of the environment whose core belongs to the attackers. */
 export const attackedHost = 'api.pay.example';
 
-/** Keeps the connections of an attack open, again and again. */
+/** Keeps the connections of an attack open, and opens them again when they end. */
 export function run({ listener, sockets, reads, begin, next }: Attack, target: Target): void {
   const open = (): void => {
     const port = listener === 'operators over TLS' ? target.operators : target[listener];
@@ -50,7 +50,7 @@ export function run({ listener, sockets, reads, begin, next }: Attack, target: T
     socket.once('close', () => setTimeout(open, pause * (0.5 + Math.random())));
     socket.once(listener === 'operators over TLS' ? 'secureConnect' : 'connect', () => {
       if (reads === false) socket.pause();
-      // A response ends with its JSON. The next request waits for it: pipelining is an attack of its own.
+      // A response ends with its JSON. The next request waits for it, because pipelining is another attack.
       else socket.on('data', (data: Buffer) => void (data.at(-1) === closingBrace && next?.(socket)));
       begin(socket);
     });
@@ -58,7 +58,7 @@ export function run({ listener, sockets, reads, begin, next }: Attack, target: T
   for (let i = 0; i < sockets; i += 1) setTimeout(open, Math.random() * ramp);
 }
 
-/** A head as text: the request line and its fields. */
+/** A head as text: request line and header fields. */
 export function head(line: string, ...fields: readonly string[]): string {
   return [`${line} HTTP/1.1`, ...fields, '', ''].join('\r\n');
 }

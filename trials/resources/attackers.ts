@@ -3,9 +3,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import { run, type Target } from './attack.ts';
 import { attacksOn } from './attacks.ts';
 
-/*
- * The process of all attackers and their payment core, separate from the measurement. Sends the origin of its core to
- * its parent, and begins when it gets the target.
+/**
+ * The process of all attackers and their payment core, separate from the measurement. It sends the origin of its core
+ * to its parent, and begins when it receives the target.
  */
 
 const megabyte = Buffer.alloc(1_048_576, 'x');

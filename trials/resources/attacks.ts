@@ -15,7 +15,7 @@ const slow = head('OPTIONS /pay/silent', ...preflight);
 const document = JSON.stringify(Array.from({ length: mostTested / 2 - 1 }, () => 1));
 const undecryptable = JSON.stringify({ encrypted_data: '5a'.repeat(16 * 2_000) });
 
-/** The attacks on the resources of docs/resources.md, without a secret key. */
+/** Attacks on the resources of docs/resources.md that need no secret key. */
 export function attacksOn(target: Target): readonly Attack[] {
   const { connections, inFlight, header } = target.limits;
   const merchants = { listener: 'merchants' } as const;
@@ -146,7 +146,10 @@ function endlessBody(path: string): string {
   return `${head(`POST ${path}`, test, 'Content-Type: application/json', 'Content-Length: 1000000')}${'x'.repeat(200_000)}`;
 }
 
-/** Until the responses fill the buffers of both kernels, so that one waits in the sidecar; a body follows. */
+/**
+ * Sends refused requests until the responses fill the buffers of both kernels, so that one waits in the sidecar; then a
+ * request with a body.
+ */
 function refuseAlways(socket: Socket, batches: number): void {
   if (socket.destroyed) return;
   if (batches === 0) {
@@ -157,7 +160,7 @@ function refuseAlways(socket: Socket, batches: number): void {
   setTimeout(() => refuseAlways(socket, batches - 1), 100);
 }
 
-/** A key that does not exist, from an address that never asked before. */
+/** A key that does not exist, from an address that was never used before. */
 function guess(socket: Socket): void {
   const address = `10.${[...randomBytes(3)].join('.')}`;
   const key = `sk_test_${randomBytes(16).toString('hex')}`;
@@ -173,7 +176,7 @@ function babble(socket: Socket): void {
   socket.write(randomBytes(2_000));
 }
 
-/** Just before, while, or after its request is sent on. */
+/** Disconnects just before, while or after its request is forwarded. */
 function leave(socket: Socket): void {
   socket.write(head('GET /pay/silent', live, visitor));
   setTimeout(() => socket.resetAndDestroy(), Math.random() * 5);

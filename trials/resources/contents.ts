@@ -4,7 +4,10 @@ import type { Contents } from '../../test/support/folder.ts';
 import { contentsOf, type Pair } from '../load/pair.ts';
 import { attackedHost, visitorsKey } from './attack.ts';
 
-/** The files of a sidecar with every feature on. The merchants' environment has their core, the other one the attackers'. */
+/**
+ * The files of a sidecar with every feature on. The environment of the merchants has their core, the other one that of
+ * the attackers.
+ */
 export function contentsUnder(limits: Contents, pair: Pair, attackersCore: string, tls: Certificate): Contents {
   const [one, two] = pair;
   const files = contentsOf(one, two, {
@@ -18,12 +21,13 @@ export function contentsUnder(limits: Contents, pair: Pair, attackersCore: strin
       { path: '/pay/*', keys: ['public', 'secret'] },
       { path: '/socket', keys: ['public'], upgrade: true },
     ],
-    // So that attackers have as many addresses as they like.
+    // Attackers have as many addresses as they like.
     trustedProxies: ['127.0.0.0/8'],
-    // It never responds.
+    // The collector never responds.
     tracing: { otlp: `${attackersCore}/traces`, sample: 0.1 },
     limits,
-    // Shorter than the defaults, so that resources are released and taken again, but not so short that everything expires by itself.
+    // Shorter than the defaults, so that resources are released and taken again, but long enough that not everything
+    // expires by itself.
     timeouts: { header: '5s', request: '20s', upstream: '20s', idle: '20s' },
   });
   const { accounts } = files['accounts.yaml'] as { readonly accounts: readonly Contents[] };

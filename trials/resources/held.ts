@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 
-/** Bytes of memory that a container is charged for and cannot be relieved of: a process without the pages of its files. */
+/** The memory in bytes that a container is charged for and cannot reclaim: a process without its file pages. */
 export function heldBy(pid: number): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');

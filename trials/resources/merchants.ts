@@ -10,7 +10,7 @@ const patience = 30_000;
 /** The number of requests on one connection. */
 const perConnection = 25;
 
-/** Merchants with good secret keys, who send enveloped and plain requests in turn and measure how long each takes. */
+/** Merchants with valid secret keys, who send enveloped and plain requests in turn and measure how long each takes. */
 export class Merchants {
   readonly #pair: Pair;
   readonly #port: number;
@@ -25,7 +25,7 @@ export class Merchants {
     this.#running = Promise.all(Array.from({ length: lanes }, (_, lane) => this.#run(lane)));
   }
 
-  /** Forgets how long requests have taken so far. */
+  /** Discards the times so far. */
   startMeasuring(): void {
     this.#times.length = 0;
   }

@@ -20,13 +20,13 @@ import { heldBy, limitUsed } from './held.ts';
 
 const mebibyte = 1_048_576;
 
-/** How long releasing all resources may take after the attack. Milliseconds. */
+/** How long it may take to release all resources after the attack. Milliseconds. */
 const settling = 15_000;
 
-/** How long merchants are alone first: a program that has just started takes several times as long for a request. Milliseconds. */
+/** How long merchants are alone first: a program that has just started is several times slower. Milliseconds. */
 const warmUp = 2_000;
 
-/** The sidecar under one amount of memory, with the limits that docs/operators/capacity.md works out for it. */
+/** The sidecar with one amount of memory, with the limits that docs/operators/capacity.md works out for it. */
 interface Setup {
   readonly name: string;
   readonly mebibytes: number;
@@ -46,14 +46,14 @@ function setups(): readonly Setup[] {
 }
 
 export interface ResourceOptions {
-  /** What `node` runs: the compiled program, unless it may take some bytes `more` than that. */
+  /** The program that `node` runs. One that is not compiled may take `more` bytes. */
   readonly program: string;
   readonly more?: number;
   /** The longest time of a response to a merchant during the attack. Milliseconds. */
   readonly longestTime?: number;
 }
 
-/** Runs all attacks at once under each amount of memory, while merchants send requests. */
+/** Runs all attacks at once with each amount of memory, while merchants send requests. */
 export async function runResources(seconds: number, defer: Defer, options: ResourceOptions): Promise<Findings> {
   const runs = [];
   for (const setup of setups()) runs.push(await runUnder(setup, seconds, defer, options));
@@ -74,7 +74,7 @@ async function runUnder(
   const pair = pairOf(core, await startCore('two', defer));
   const attackers = fork(fileURLToPath(new URL('attackers.ts', import.meta.url)), { stdio: 'inherit' });
   defer(() => void attackers.kill('SIGKILL'));
-  // They stand for other machines: the time that they need must not be missing to the sidecar, nor to the merchants' clocks.
+  // They stand for other machines: their CPU time must not slow down the sidecar or the clocks of the merchants.
   setPriority(attackers.pid ?? 0, constants.priority.PRIORITY_LOW);
   const [attackersCore] = (await once(attackers, 'message')) as [string];
   const tls = createAuthority().issue('IP:127.0.0.1');
@@ -82,7 +82,7 @@ async function runUnder(
   const sidecar = await startLoadedSidecar(folder.file('sidecar.yaml'), defer, {
     program,
     listeners: 3,
-    // As the image does. The heap is a part of the container's memory, and here is no container.
+    // As in the image. The heap is limited to a share of the container's memory, and there is no container here.
     nodeOptions: [
       `--max-semi-space-size=${semiSpace}`,
       `--max-old-space-size=${Math.floor(0.35 * mebibytes)}`,
@@ -90,7 +90,7 @@ async function runUnder(
     ],
     env: { MALLOC_ARENA_MAX: '1' },
   });
-  // The lines of the log wait for a reader, too.
+  // Lines of the log wait for a reader, too.
   sidecar.stopReading();
 
   const merchants = new Merchants(pair, sidecar.port);
@@ -105,7 +105,7 @@ async function runUnder(
     await setTimeout(20);
     held = Math.max(held, heldBy(sidecar.pid));
   }
-  // Without attackers the rest of the requests is answered, too, if late.
+  // Without attackers the remaining requests get their responses.
   attackers.kill('SIGKILL');
   const problems = await merchants.end(longestTime);
   problems.push(...seenTwice(core));

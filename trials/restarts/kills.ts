@@ -11,10 +11,13 @@ import { SteadyLoad } from './load.ts';
 import type { Part } from './part.ts';
 import { startSetup } from './setup.ts';
 
-/** The most keys that are issued before the kill, and the delay after the last one. */
+/**
+ * The maximum number of keys issued before the kill, and the longest delay of the kill after the last one.
+ * Milliseconds.
+ */
 const mostKeys = 3;
 const untilKilled = 50;
-/** The approximate time a command takes until it changes the accounts' file. */
+/** The approximate time until a command changes the accounts file. Milliseconds. */
 const commandStart = 400;
 
 /**
@@ -24,7 +27,7 @@ const commandStart = 400;
 export async function runKills(loops: number, defer: Defer): Promise<Part> {
   const { pair, tls, contentsOf } = await startSetup(defer);
   const [one, two] = pair;
-  // The client that has keys issued speaks no TLS.
+  // The client of the operators' API speaks no TLS.
   const operators = { host: '127.0.0.1', port: 0, token };
   const folder = new ConfigFolder(contentsOf(one, two, { operators }), defer);
   const config = folder.file('sidecar.yaml');
@@ -83,7 +86,7 @@ export async function runKills(loops: number, defer: Defer): Promise<Part> {
   return { name: 'SIGKILL under load, while keys are issued', loops, answered, notTaken: 0, keys, slowest, problems };
 }
 
-/** Has keys issued one after the other, as long as a sidecar responds. */
+/** Issues keys one after the other as long as a sidecar responds. */
 async function issueKeys(api: string, issued: string[], most = Infinity): Promise<void> {
   const body = { environment: 'test', kind: 'secret' };
   while (issued.length < most) {
@@ -93,7 +96,7 @@ async function issueKeys(api: string, issued: string[], most = Infinity): Promis
   }
 }
 
-/** The key that a command has printed, if it did. */
+/** The key that a command has printed, if any. */
 function keyIn(printed: string): string | undefined {
   try {
     return (JSON.parse(printed) as { key: string }).key;

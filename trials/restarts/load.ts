@@ -3,11 +3,11 @@ import { KeptClient } from '../load/client.ts';
 import type { PeerTls } from '../load/tls-socket.ts';
 import { plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from '../load/pair.ts';
 
-/** Merchants at a time. */
+/** The number of merchants. */
 const clients = 8;
 /** Between two requests of one merchant, in milliseconds. */
 const pause = 3;
-/** Bytes of every tenth charge: more than fits into one piece. */
+/** The size of every tenth charge, which arrives in several pieces. Bytes. */
 const manyBytes = 150_000;
 
 /** Steady load of enveloped and plain requests, until it is ended or the port is closed. */
@@ -15,9 +15,8 @@ export class SteadyLoad {
   answered = 0;
   /** Requests that found the port closed. */
   refused = 0;
-  /** Requests whose new connection was ended before anything came back, and of which the cores have seen nothing. */
+  /** Requests on a new connection that ended without a response, and that no core has seen. */
   notTaken = 0;
-  /** By the version that answered. */
   readonly problems: string[] = [];
   readonly #pair: Pair;
   readonly #port: number;

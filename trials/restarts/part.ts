@@ -6,9 +6,9 @@ export interface Part {
   readonly answered: number;
   /** Requests that found the port closed, or a listener that was just closed: a gateway sends them elsewhere. */
   readonly notTaken: number;
-  /** API keys that were issued meanwhile. */
+  /** API keys issued during the run. */
   readonly keys: number | undefined;
-  /** The longest start, from the command to its listeners, in milliseconds. */
+  /** The longest time from the start of the process until all listeners are open, in milliseconds. */
   readonly slowest: number | undefined;
   readonly problems: readonly string[];
 }

@@ -30,7 +30,7 @@ export async function runReloads(loops: number, defer: Defer): Promise<Part> {
   if (code !== 0) problems.push(`reloads: ended with ${code} ${sidecar.errors()}`);
   if (load.refused + load.notTaken > 0) problems.push(`reloads: ${load.refused + load.notTaken} connections not taken`);
   const [first, second] = [one.core.seen.size, two.core.seen.size];
-  // The load must have used both versions for the result to count.
+  // The result counts only if the load used both versions.
   if (Math.min(first, second) < loops) problems.push(`reloads: ${first} and ${second} requests at the two cores`);
   return {
     name: 'reloads under load',

@@ -7,7 +7,7 @@ import { SteadyLoad } from './load.ts';
 import type { Part } from './part.ts';
 import { startSetup } from './setup.ts';
 
-/** Ends sidecars by SIGTERM under load. Accepted requests must get a response, and the exit code must be 0. */
+/** Stops sidecars with SIGTERM under load. Accepted requests must get a response, and the exit code must be 0. */
 export async function runStops(loops: number, defer: Defer): Promise<Part> {
   const { pair, tls, contentsOf } = await startSetup(defer);
   const [one, two] = pair;

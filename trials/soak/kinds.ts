@@ -5,12 +5,12 @@ import { headersOf, plainCharge, sealedCharge, sealedLook, type Exchange, type P
 import { keys } from '../../test/support/sidecar.ts';
 import { abort, slowly, talk } from './odd-clients.ts';
 
-/** The targets of clients. */
+/** The targets of the clients. */
 export interface World {
   readonly pair: Pair;
   readonly port: number;
   readonly tls: PeerTls;
-  /** An id that no other request has. */
+  /** Returns a unique id. */
   readonly id: () => string;
 }
 
@@ -20,7 +20,7 @@ export type Lane = (turn: number) => Promise<string | undefined>;
 /** A kind of client. */
 export interface Kind {
   readonly name: string;
-  /** How many of it there are. */
+  /** The number of clients of this kind. */
   readonly lanes: number;
   /** Between two turns, in milliseconds. */
   readonly pause: number;
@@ -79,7 +79,7 @@ export const kinds: readonly Kind[] = [
     lanes: 3,
     pause: 50,
     begin: ({ id }, client) => {
-      // An incomplete response: broken off if it had begun, otherwise refused.
+      // An incomplete response is aborted if it had begun, and refused otherwise.
       const faults: readonly [fault: string, ...became: string[]][] = [
         ['reset', '502'],
         ['garbage', '502'],
@@ -150,7 +150,7 @@ function described(outcome: Outcome): string {
   return outcome.kind === 'answered' ? `${outcome.status} ${outcome.body.slice(0, 200)}` : JSON.stringify(outcome);
 }
 
-/** Runs all kinds until the signal. Returns the counts of each, and the problems. */
+/** Runs all kinds of clients until it is ended, and collects their counts and problems. */
 export class Crowd {
   readonly turns = new Map<string, number>();
   readonly problems: string[] = [];
@@ -171,7 +171,7 @@ export class Crowd {
   async #run({ name, pause, begin }: Kind, world: World, lane: number): Promise<void> {
     const client = new KeptClient(world.port, world.tls);
     const take = begin(world, client);
-    // Lanes of a kind begin at different turns, so that they do not do the same at the same time.
+    // Lanes of a kind begin with different turns, so that they do different things at the same time.
     for (let turn = lane; !this.#ended; turn += 1) {
       const problem = await take(turn);
       if (problem !== undefined) this.problems.push(`${name}: ${problem}`);

@@ -8,7 +8,7 @@ import { headersOf, plainCharge, sealedCharge, type Exchange } from '../load/pai
 import { keys } from '../../test/support/sidecar.ts';
 import type { World } from './kinds.ts';
 
-/** How long a slow client waits between two pieces, and how long an impatient one for a response, in milliseconds. */
+/** How long a slow client waits between two pieces, and an impatient one for a response, in milliseconds. */
 const hesitation = 20;
 
 /** A client that disconnects, at each stage in turn, cleanly or not. */
@@ -89,7 +89,7 @@ export async function talk({ port, tls, id }: World, turn: number): Promise<stri
   }
 }
 
-/** An exchange's request in the form it goes out in, on a connection of its own. */
+/** The bytes of an exchange's request, on a connection of its own. */
 function written({ asked: { method, path, headers, body = '' } }: Exchange): string {
   const lines = Object.entries({ ...headers, 'Content-Length': body.length, Connection: 'close' });
   const head = lines.map(([name, value]) => `${name}: ${value}`).join('\r\n');

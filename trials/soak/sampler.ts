@@ -5,7 +5,7 @@ import { inFlight } from '../../test/support/metrics.ts';
 import type { LoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
 
-/** The resources of a process at a moment, in bytes or as counts. */
+/** The resources of a process at one moment, in bytes or as counts. */
 export interface Sample {
   /** Seconds since the sampler started. */
   readonly at: number;
@@ -14,11 +14,13 @@ export interface Sample {
   readonly files: number;
   readonly sockets: number;
   readonly inFlight: number;
-  /** After a full garbage collection: on the heap, and in buffers outside of it. */
+  /** After a full garbage collection: on the heap, and in buffers outside it. */
   readonly collected: { readonly heap: number; readonly buffers: number } | undefined;
 }
 
-/** Observes a sidecar from outside: by the kernel, its metrics, and Node's inspector, which can collect garbage. */
+/**
+ * Observes a sidecar from outside: through the kernel, its metrics, and Node's inspector, which can collect garbage.
+ */
 export class Sampler {
   readonly #sidecar: LoadedSidecar;
   readonly #inspector: WebSocket;

@@ -14,16 +14,22 @@ import { Crowd } from './kinds.ts';
 import { Sampler, type Sample } from './sampler.ts';
 import { trendOf, type Series, type Trend } from './trend.ts';
 
-/** Samples in all, and after how many of them garbage is collected. */
+/** The number of samples, and after how many of them garbage is collected. */
 const samplesInAll = 240;
 const collectedEvery = 6;
-/** Reloads in all, at most one a second. */
+/** The number of reloads, at most one a second. */
 const reloads = 100;
-/** Descriptors more than before the load that may be open after it: what a thread or a first look-up has opened for good. */
+/**
+ * The number of descriptors that may be open after the load in addition to those before: those that a thread or a first
+ * look-up keeps open.
+ */
 const keptFiles = 5;
-/** Minutes. A shorter run is warm-up only: its memory is shown and not judged. */
+/** Minutes. A shorter run consists of warm-up only: its memory is printed but not judged. */
 const judgedFrom = 2;
-/** How long after the load everything may take to be let go, in milliseconds: idle connections to the database are kept for 30 s. */
+/**
+ * How long it may take to release everything after the load, in milliseconds: idle connections to the database are kept
+ * for 30 s.
+ */
 const settling = 40_000;
 
 const mebibyte = 1_024 ** 2;
@@ -33,13 +39,13 @@ const timeouts = {
   connect: '2s',
   header: '10s',
   request: '60s',
-  // Long enough for a busy machine, and short enough for a fault that has to be waited for.
+  // Long enough for a busy machine, and short enough for the clients that wait for them.
   upstream: '5s',
   idle: '75s',
   drain: '25s',
 };
 
-/** Runs steady load by all kinds of clients on one sidecar. Its resources must not grow. */
+/** Runs steady load of all kinds of clients on one sidecar. Its resources must not grow. */
 export async function runSoak(minutes: number, defer: Defer): Promise<Findings> {
   const backing = await startBacking(defer);
   const server = { ca: backing.ca, ...backing.server };
@@ -96,14 +102,14 @@ export async function runSoak(minutes: number, defer: Defer): Promise<Findings> 
   };
 }
 
-/** The file of one version, whose accounts are in a database of their own. */
+/** The file of one version, whose accounts are in their own database. */
 async function contentsIn(backing: Backing, version: Version, other: Version): Promise<Contents> {
   const database = await backing.databaseOf(accountsOf(version, other));
   const options = { core: version.core.origin, accounts: { database }, tls: true, timeouts };
   return { 'sidecar.yaml': everyFeature(backing, options) };
 }
 
-/** The last sample, when all resources are released or the time for that is over. */
+/** The last sample: when all resources are released, or when the time for that is over. */
 async function settled(sampler: Sampler, first: Sample | undefined): Promise<Sample> {
   for (const end = performance.now() + settling; ; await setTimeout(100)) {
     const sample = await sampler.sample(true);
@@ -146,7 +152,7 @@ function line({ name, start, warm, median, max, end, growth, allowed }: Trend): 
   return [name, ...values, allowed === undefined ? '' : write(allowed)];
 }
 
-/** An unknown growth does not count as none. */
+/** Unknown growth does not count as no growth. */
 function grows({ growth, allowed }: Trend): boolean {
   return allowed !== undefined && !(growth <= allowed);
 }
@@ -155,7 +161,7 @@ function complaintOf({ name, growth, allowed }: Trend): string {
   return `${name} grows: by ${growth.toFixed(1)} in the second half, ${allowed?.toFixed(1)} are allowed`;
 }
 
-/** The problems that the sidecar itself has logged. */
+/** The problems in the sidecar's own log. */
 function complaintsOf({ log }: LoadedSidecar): string[] {
   return log.filter(({ level, msg }) => level !== 'info' && msg !== 'request').map((entry) => JSON.stringify(entry));
 }

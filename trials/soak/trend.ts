@@ -8,7 +8,7 @@ export interface Point {
 export interface Series {
   readonly name: string;
   readonly points: readonly Point[];
-  /** The growth that is allowed in the second half of the time, relative to the median; undefined if it is not judged. */
+  /** The growth allowed in the second half of the time, by the median; undefined if it is not judged. */
   readonly allowed: ((median: number) => number) | undefined;
 }
 
@@ -24,13 +24,13 @@ export interface Trend {
   readonly allowed: number | undefined;
 }
 
-/** Shares of the time: what comes before is warm-up, and from when on growth is looked for. */
+/** Shares of the time: the end of the warm-up, and the start of the part whose growth is judged. */
 const warmAt = 0.2;
 const secondHalf = 0.5;
 
 /**
- * The first point was taken before the load, the last one after it; the growth is that of the points between, from half
- * of the time on: the median of the slopes between any two of them (Theil–Sen), which single peaks do not move.
+ * The first point was taken before the load, the last one after it. The growth is that of the second half of the points
+ * between: the median of the slopes between any two of them (Theil-Sen estimator), which single peaks do not move.
  */
 export function trendOf({ name, points, allowed }: Series): Trend {
   const [first, ...rest] = points;
@@ -52,7 +52,7 @@ export function trendOf({ name, points, allowed }: Series): Trend {
   };
 }
 
-/** The median of the slopes between any two points, by second. */
+/** The median of the slopes between any two points, per second. */
 function slope(points: readonly Point[]): number {
   const slopes = points.flatMap((one, i) =>
     points.slice(i + 1).map((other) => (other.value - one.value) / (other.at - one.at)),
@@ -60,7 +60,7 @@ function slope(points: readonly Point[]): number {
   return median(slopes);
 }
 
-/** The middle value; not a number if there are none. */
+/** The middle value; NaN without values. */
 function median(values: readonly number[]): number {
   return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] ?? Number.NaN;
 }

@@ -5,9 +5,9 @@ import { connect, type Socket } from 'node:net';
 import type { PeerSettings } from '../settings.ts';
 
 /**
- * The least that Node needs for the same bytes: `node server.ts SETTINGS`. node:http towards the client, sockets towards the
- * upstream, a key look-up, decrypt, JSON.parse, encrypt. No routes, limits, timeouts, log or metrics, and it trusts its
- * upstream to state every length. What the sidecar costs beyond this is its own.
+ * The lowest cost of the same bytes on Node: `node server.ts SETTINGS`. node:http towards the client, sockets towards
+ * the upstream, a key look-up, decrypt, JSON.parse, encrypt. It has no routes, limits, timeouts, log or metrics, and it
+ * relies on the upstream to state every length. The sidecar's cost beyond this is its own.
  */
 interface Account {
   readonly id: string;
@@ -78,7 +78,7 @@ function refuse(res: ServerResponse, code: keyof PeerSettings['refusals'], reque
   res.end(text);
 }
 
-/** The plaintext of an envelope, or why there is none. */
+/** The plaintext of an envelope, or the reason why there is none. */
 function open(
   body: Buffer,
   { key, iv }: NonNullable<Account['encryption']>,

@@ -50,7 +50,7 @@ function collect(stream: IncomingMessage): Promise<Buffer> {
   });
 }
 
-/** Which account the response to a request is sealed for. */
+/** The account for which the response to a request is sealed. */
 const sealedFor = new WeakMap<IncomingMessage, NonNullable<Account['encryption']>>();
 
 sealing.on('proxyRes', (upstreamResponse, req, res) => {
@@ -83,7 +83,7 @@ function answerSealed(
 
 const hexDigits = /^[0-9a-f]+$/i;
 
-/** The plaintext in an envelope, or why there is none. */
+/** The plaintext of an envelope, or the reason why there is none. */
 function openEnvelope(
   body: Buffer,
   { key, iv }: NonNullable<Account['encryption']>,

@@ -7,7 +7,7 @@ function oneOf<T>(groups: readonly (readonly T[])[]): fc.Arbitrary<T> {
   return fc.constantFrom(...groups.flat());
 }
 
-/** A plaintext as bytes: mostly JSON, sometimes nearly. */
+/** A plaintext as bytes: mostly JSON, sometimes almost JSON. */
 export const plaintexts: fc.Arbitrary<string> = fc.oneof(
   {
     weight: 6,

@@ -15,11 +15,11 @@ const secrets = [acmeTest, acmeLive];
 interface EnvelopeCase {
   /** Bytes. */
   readonly body: string;
-  /** The positions at which it is cut if it is sealed in pieces. */
+  /** The positions at which it is split if it is sealed in pieces. */
   readonly cuts: readonly number[];
 }
 
-/** Opening and sealing in this process, against one-shot ciphers and regular expressions. */
+/** Opens and seals in this process, and compares with one-shot ciphers and regular expressions. */
 export const envelopePart: Part<EnvelopeCase> = {
   name: 'envelope',
   share: 80,
@@ -67,7 +67,7 @@ function checkOpening(body: Buffer, count: number, credentials: AllCredentials, 
   tally.count(reason === undefined ? verdict.code : `${verdict.code} (${reason})`);
 }
 
-/** Any bytes may be sealed, so these will do. */
+/** Any bytes may be sealed. */
 function checkSealing(plaintext: Buffer, cuts: readonly number[], credentials: AllCredentials): void {
   for (const [index, encoding] of encodings.entries()) {
     const current = credentials[index];

@@ -6,7 +6,9 @@ export interface Secrets {
   readonly iv: string;
 }
 
-/** The expected result of opening a body: the plaintext and the secret that opened it, or the reason of the failure. */
+/**
+ * The expected result of opening a body: the plaintext and the secret that opened it, or the reason for the failure.
+ */
 export type Verdict =
   | { readonly plaintext: Buffer; readonly by: number }
   | { readonly code: 'envelope_required' | 'envelope_malformed' }
@@ -19,7 +21,7 @@ const hex = /^(?:[0-9A-Fa-f]{2})*$/;
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$/;
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** The text of a JSON document in bytes; undefined if they are none. */
+/** The text of a JSON document in bytes; undefined if the bytes are not JSON. */
 function jsonOf(bytes: Buffer): { readonly text: string; readonly value: unknown } | undefined {
   try {
     const text = utf8.decode(bytes);
@@ -50,7 +52,7 @@ function decrypted({ key, iv }: Secrets, ciphertext: Buffer): Buffer | undefined
   }
 }
 
-/** The one ciphertext of a plaintext. */
+/** The only ciphertext of a plaintext. */
 export function encrypted({ key, iv }: Secrets, plaintext: Buffer): Buffer {
   const cipher = createCipheriv('aes-256-cbc', key, iv);
   return Buffer.concat([cipher.update(plaintext), cipher.final()]);
@@ -78,7 +80,7 @@ export function verdictOf(body: Buffer, candidates: readonly Secrets[]): Verdict
   return { code: 'decryption_failed', reason };
 }
 
-/** Whether a body is meant as an envelope, and whether it is one as far as can be told without credentials. */
+/** Whether a body is meant as an envelope, and whether it is one as far as can be decided without credentials. */
 export function shapeOf(body: Buffer): { readonly shape: boolean; readonly whole: boolean } {
   const data = soleString(jsonOf(body)?.text ?? '');
   const ciphertext = data === undefined ? undefined : ciphertextOf(data);
@@ -88,7 +90,7 @@ export function shapeOf(body: Buffer): { readonly shape: boolean; readonly whole
   };
 }
 
-/** Opens an envelope of the sidecar in exactly the form in which it seals; undefined for any other form. */
+/** Opens an envelope of the sidecar that has exactly the form in which it seals; undefined for any other form. */
 export function unsealed(body: string, secrets: Secrets, encoding: 'hex' | 'base64'): string | undefined {
   const data = /^\{"data":"([0-9A-Za-z+/=]+)"\}$/.exec(body)?.[1];
   if (data === undefined) return undefined;

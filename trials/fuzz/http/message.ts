@@ -1,6 +1,6 @@
 /**
  * A strict parser of HTTP/1.1 messages (RFC 9112), independent of the sidecar's. A text that it rejects must not be a
- * message for any other parser. Bytes are characters of a string.
+ * message for any other parser. The characters of a string are bytes.
  */
 
 type Header = readonly [name: string, value: string];
@@ -9,11 +9,11 @@ export interface Head {
   readonly startLine: string;
   /** Names in lower case. */
   readonly headers: readonly Header[];
-  /** The position at which the body begins. */
+  /** The position of the body. */
   readonly end: number;
 }
 
-/** `incomplete`: with more bytes it may become one. */
+/** `incomplete`: with more bytes it could become a message. */
 export type Unread = 'incomplete' | 'faulty';
 
 const headerLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)$/;
@@ -61,9 +61,9 @@ export function readSized(text: string, at: number, length: number): Body | Unre
 }
 
 /**
- * Reads a body in chunks, trailers and all.
+ * Reads a body in chunks, including trailers.
  *
- * @param trailerLine what a trailer must be: one that is dropped unread may be anything
+ * @param trailerLine the form of a trailer: one that is dropped unread may have any form
  */
 export function readChunked(text: string, at: number, trailerLine = headerLine): Body | Unread {
   let body = '';

@@ -8,7 +8,7 @@ export interface Request extends Head {
   readonly body: string;
 }
 
-// Several spaces between its parts are like one (RFC 9112 §3). A forwarded request has one.
+// Several spaces between the parts count as one (RFC 9112 §3). A forwarded request has one.
 const requestLine = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+) +([!-~\x80-\xff]+) +HTTP\/(1\.[01])$/;
 
 /** Parses the request that begins at an offset; the next one begins at its `end`. */
@@ -24,10 +24,10 @@ export function readRequest(text: string, at = 0): Request | Unread {
   return typeof read === 'string' ? read : { ...head, ...read };
 }
 
-/** A request's head alone. */
+/** The head of a request alone. */
 function readRequestHead(text: string, at: number): Request | Unread {
   let from = at;
-  // RFC 9112 §2.2: empty lines before a request line are nothing. Node's parser takes each half of one for nothing, too.
+  // RFC 9112 §2.2: empty lines before a request line are ignored. Node's parser also ignores a lone CR or LF.
   while (text[from] === '\r' || text[from] === '\n') from += 1;
   const head = readHead(text, from);
   if (typeof head === 'string') return head;
@@ -41,7 +41,7 @@ export interface Requests {
   readonly requests: readonly Request[];
   /** The bytes after them that are not a request. */
   readonly rest: string;
-  /** The head of these bytes, if there is one, because it may be refused for its content. */
+  /** The head of these bytes, if there is one: it may be refused for its content. */
   readonly broken: Request | undefined;
 }
 

@@ -12,14 +12,14 @@ const statusLine = /^HTTP\/1\.[01] (\d{3})(?: [\t\x20-\x7e\x80-\xff]*)?$/;
  * Parses the response that begins at an offset.
  *
  * @param bodyless whether it has no body, because its request was a HEAD
- * @param ended    whether the connection ended behind the text, in good order
+ * @param ended whether the connection ended cleanly after the text
  */
 export function readResponse(text: string, at: number, bodyless: boolean, ended: boolean): Response | Unread {
   const head = readHead(text, at);
   if (typeof head === 'string') return head;
   const status = Number(statusLine.exec(head.startLine)?.[1] ?? 'NaN');
   if (!(status >= 100 && status <= 599)) return 'faulty';
-  // RFC 9112 §6.3: an informational response has no body, whatever it says.
+  // RFC 9112 §6.3: an informational response has no body, whatever its headers say.
   if (status < 200) return { ...head, status, body: '' };
   const framing = framingOf(head);
   if (framing === 'faulty') return 'faulty';

@@ -2,7 +2,7 @@ import type { Contents } from '../../../test/support/folder.ts';
 import { acmeLive, acmeTest, apiKey, keys } from '../../../test/support/sidecar.ts';
 import type { Secrets } from '../envelope/oracle.ts';
 
-/** The properties of a key, for the fuzzer's model. */
+/** The properties of a key, as the fuzzer's model needs them. */
 export interface KnownKey {
   readonly key: string;
   readonly account: string;
@@ -31,7 +31,7 @@ const movingKey = 'sk_test_hoolihoolihoolihooli0001';
 const closedKey = 'sk_test_closedclosedclosed000001';
 const expiredKey = 'sk_test_expiredexpiredexpired001';
 
-/** The accounts' file. */
+/** The accounts file. */
 export const accounts: Contents = {
   accounts: [
     {
@@ -85,7 +85,7 @@ function known(key: string, account: string, active: boolean, encryption?: Known
 
 const inTest = { current: acmeTest, encoding: 'hex', grace: undefined } as const;
 
-/** The keys that the sidecar knows and lets in, or would if their account were active. */
+/** The keys that the sidecar knows and admits, or would admit if their account were active. */
 export const knownKeys: readonly KnownKey[] = [
   known(keys.acme, 'acme', true, inTest),
   known(keys.acmePublic, 'acme', true, inTest),
@@ -103,7 +103,7 @@ export const uselessKeys = [expiredKey, 'sk_test_nobodynobodynobody', 'sk_test_s
 /** All secrets. */
 export const allSecrets: readonly Secrets[] = [acmeTest, acmeLive, renewed, former, moving];
 
-/** The key in an `Authorization`, if the sidecar knows it. */
+/** The key in an `Authorization` header, if the sidecar knows it. */
 export function keyIn(authorization: string | undefined): KnownKey | undefined {
   const key = /^bearer +(\S+)$/i.exec(authorization ?? '')?.[1];
   return knownKeys.find((each) => each.key === key);

@@ -5,11 +5,11 @@ import { mutated, mutations } from '../mutation.ts';
 import { allSecrets, knownKeys, uselessKeys, type KnownKey } from './accounts.ts';
 
 export interface RequestCase {
-  /** All that is sent on the connection. */
+  /** All bytes sent on the connection. */
   readonly bytes: string;
-  /** The positions at which it is cut into writes. */
+  /** The positions at which they are split into writes. */
   readonly cuts: readonly number[];
-  /** The client's next action: wait for the responses, end its side, or cut the connection. */
+  /** The next action of the client: wait for the responses, end its side, or cut the connection. */
   readonly ending: 'wait' | 'finish' | 'cut';
 }
 
@@ -71,7 +71,7 @@ const authorizations = (key: KnownKey): fc.Arbitrary<readonly string[]> =>
     ].flat(),
   );
 
-/** Header lines that have a meaning, and some that no client may send. */
+/** Header lines with a meaning, and some that clients may not send. */
 const extras = fc.array(
   usually(
     25,
@@ -116,7 +116,7 @@ const extras = fc.array(
   { maxLength: 4 },
 );
 
-/** Ways to frame a body: the first three are right. */
+/** Ways to frame a body; the first three are correct. */
 const framings: readonly ((body: string, size: number) => Framed)[] = [
   (body) => [[`Content-Length: ${body.length}`], body],
   (body) => (body === '' ? [[], ''] : [[`Content-Length: ${body.length}`], body]),

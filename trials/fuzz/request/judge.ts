@@ -7,7 +7,9 @@ import { ensure, Violation, type Tally } from '../part.ts';
 import { keyIn, type KnownKey } from './accounts.ts';
 import type { Seen } from './upstream.ts';
 
-/** The events on a connection: the strictly parsed requests, the responses, and the requests that the upstream saw. */
+/**
+ * The events on a connection: the strictly parsed requests, the responses, and the requests that reached the upstream.
+ */
 export interface Exchanged {
   readonly sent: Requests;
   /** Final responses, in order. */
@@ -15,9 +17,9 @@ export interface Exchanged {
   readonly seen: readonly Seen[];
   /** The client's address. */
   readonly address: string;
-  /** Whether the client waited for the responses, and got all of the last one. */
+  /** Whether the client waited for the responses and received all of the last one. */
   readonly waited: boolean;
-  /** Whether the sidecar only reports what the rules of routes refuse. */
+  /** Whether the sidecar only reports violations of route rules. */
   readonly reports: boolean;
 }
 
@@ -37,7 +39,7 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     const [number] = valuesOf(response, 'x-seen');
     if (number === undefined) {
       judgeOwn(response, request ?? sent.broken, tally);
-      // The upstream may have seen a request that timed out.
+      // A request that timed out may have reached the upstream.
       const forwarded = seen[next];
       const timedOut = response.status === 504 && request !== undefined && forwarded !== undefined;
       if (timedOut && !answered.has(forwarded.number) && mayBeOf(request, forwarded.request, address)) next += 1;
@@ -73,13 +75,15 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
   for (const [index, response] of responses.entries()) {
     if (index < responses.length - 1) ensure(!isLast(response), 'nothing comes behind a response that is the last');
     const request = requests[index];
-    // How long it takes depends on the machine.
+    // The time this takes depends on the machine.
     if (request === undefined || [408, 503, 504].includes(response.status) || !isExemplary(request)) continue;
     ensure(valuesOf(response, 'x-seen').length === 1, 'what is as it should be is forwarded', request, response);
   }
 }
 
-/** Whether a request was sent once more because its connection had ended, as safe requests without a body may be. */
+/**
+ * Whether a request was sent again because its connection had ended, which is allowed for safe requests without a body.
+ */
 function isRepeated({ request }: Seen, next: Seen | undefined): boolean {
   const { method, body } = request;
   return (
@@ -151,7 +155,7 @@ function mayBeOf(request: Request, forwarded: Request, address: string): boolean
   }
 }
 
-/** Checks the request that the upstream got, and its identity headers. */
+/** Checks the request that the upstream received, and its identity headers. */
 function judgeForwarded(request: Request, forwarded: Request, address: string): void {
   const shown = [request, forwarded];
   ensure(
@@ -195,7 +199,7 @@ function judgeForwarded(request: Request, forwarded: Request, address: string): 
       ensure(valuesOf(forwarded, hop).length === 0, `${hop} is not passed on`, ...shown);
     }
   }
-  // The live environment's upstream is configured to get it.
+  // The upstream of the live environment is configured to receive it.
   const bearer = key?.environment === 'live' && !isPreflight ? valuesOf(request, 'authorization') : [];
   ensure(
     valuesOf(forwarded, 'authorization').join() === bearer.join(),
@@ -206,14 +210,14 @@ function judgeForwarded(request: Request, forwarded: Request, address: string): 
   ensure(body === forwarded.body, 'the body is the plaintext, or untouched', ...shown);
 }
 
-/** The body that the upstream must get on an enveloped route; undefined if it must get nothing. */
+/** The body that the upstream must receive on an enveloped route; undefined if it must receive nothing. */
 function plaintextOf(request: Request, key: KnownKey | undefined): string | undefined {
   const verdict = verdictOf(Buffer.from(request.body, 'latin1'), secretsOf(key));
   if ('plaintext' in verdict) return verdict.plaintext.toString('latin1');
   return key?.encryption?.grace === 'plaintext' ? request.body : undefined;
 }
 
-/** The response of the upstream as the client got it. */
+/** The response of the upstream as the client received it. */
 function judgeResponse(request: Request, seen: Seen, response: Response, tally: Tally): void {
   const shown = [request, seen, response];
   const { status, body } = seen;
@@ -280,7 +284,7 @@ function isEnveloped(request: Request): boolean {
   return /^\/api\/s2s(?:[/?]|$)/i.test(request.target) && key?.encryption !== undefined;
 }
 
-/** Whether the routes that `everyFeature` configures permit it. */
+/** Whether the routes that `everyFeature` configures permit the request. */
 function isPermitted(request: Request): boolean {
   const path = request.target
     .toLowerCase()

@@ -14,7 +14,7 @@ import { SeeingUpstream } from './upstream.ts';
 /** How long data of a disconnected client may still be in transit, in milliseconds. */
 const afterglow = 50;
 
-/** Whole connections of merchants, as bytes, through a real sidecar to an upstream that reads strictly. */
+/** Whole connections of merchants, as bytes, through a real sidecar to a strictly parsing upstream. */
 export const requestPart: Part<RequestCase> = {
   name: 'request',
   share: 15,
@@ -25,7 +25,7 @@ export const requestPart: Part<RequestCase> = {
 
 async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
   const upstream = new SeeingUpstream();
-  // A case that never becomes whole waits for these. The upstream always responds, if late on a busy machine.
+  // A request that stays incomplete waits for these. The upstream always responds, if late on a busy machine.
   const brief = { header: '2s', request: '2s', idle: '2s', drain: '100ms' };
   const timeouts = { connect: '30s', upstream: '30s', ...brief };
   const sidecars = await startWatched((bytes, socket) => upstream.read(bytes, socket), accounts, timeouts);
@@ -59,7 +59,7 @@ async function openRequestPart(tally: Tally): Promise<OpenPart<RequestCase>> {
   };
 }
 
-/** Sends a case and judges the result. */
+/** Sends a case and judges its result. */
 async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstream, tally: Tally): Promise<void> {
   const sent = readRequests(one.bytes);
   const { requests } = sent;
@@ -75,14 +75,14 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
     received = await client.receive((text) => {
       const { responses, tunnel } = answersIn(text, sent, false);
       if (tunnel !== undefined) return tunnel.length >= behind(responses, requests, one).length;
-      // After bytes that are not a request, only the end of the connection shows that there are no more responses.
+      // After bytes that are not a request, only the end of the connection shows that no more responses follow.
       return clean && responses.length >= requests.length;
     });
   }
   const { text, ending } = received;
   ensure(ending !== 'hung', 'every request is answered, or its connection closed', text);
   const { responses, rest, tunnel } = answersIn(text, sent, ending === 'end');
-  // Behind an Upgrade that is ignored Node drops the rest of the piece, which is then neither served nor answered.
+  // After an ignored Upgrade, Node discards the rest of the piece, which then gets no response.
   const gone =
     one.ending !== 'wait' ||
     ending === 'reset' ||
@@ -100,12 +100,12 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
     client.cut();
   }
   if (clean) tally.count('connections with nothing but requests');
-  // A connection that one side has said to end is not used again, even if its end has not been read yet.
+  // A connection that one side wants to end is not reused, even if its end has not been read yet.
   const last = responses.at(-1);
   if (one.ending === 'finish' || (last !== undefined && isLast(last))) client.cut();
 }
 
-/** The bytes that were sent after the request of the last response. */
+/** The bytes sent after the request of the last response. */
 function behind(responses: readonly Response[], requests: Requests['requests'], { bytes }: RequestCase): string {
   const request = requests[responses.length - 1];
   return request === undefined ? '' : bytes.slice(request.end);
@@ -122,7 +122,7 @@ function answersIn(
   while (at < text.length) {
     const isHead = (requests[responses.length]?.method ?? methodOf(rest)) === 'HEAD';
     let response = readResponse(text, at, isHead, ended);
-    // Invalid bytes may have begun like a HEAD, but the response has a body. The connection ends in any case.
+    // Invalid bytes may look like a HEAD, although the response has a body. The connection ends in any case.
     if (isHead && typeof response !== 'string' && isLast(response) && response.end < text.length) {
       response = readResponse(text, at, false, ended);
     }

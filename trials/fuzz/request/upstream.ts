@@ -3,10 +3,10 @@ import { readRequest, type Request } from '../http/requests.ts';
 import { isLast } from '../http/responses.ts';
 import type { Socket } from 'node:net';
 
-/** A request as the upstream got it, and its response. */
+/** A request as it reached the upstream, and its response. */
 export interface Seen {
   readonly request: Request;
-  /** Its name: the response has it as `X-Seen`. */
+  /** Its name, which the response has as `X-Seen`. */
   readonly number: string;
   readonly status: number;
   readonly body: string;
@@ -18,7 +18,7 @@ export interface Seen {
 export class SeeingUpstream {
   readonly #seen = new Map<string, Seen[]>();
   readonly #faults: string[] = [];
-  /** Connections that have become tunnels, with the request that has made them so. */
+  /** Tunnels, each with the request that opened it. */
   readonly #tunnels = new WeakMap<Socket, Seen>();
   #number = 0;
 
@@ -29,12 +29,16 @@ export class SeeingUpstream {
     return seen;
   }
 
-  /** Returns and clears the bytes that an upstream must never get. */
+  /** Returns and clears bytes that an upstream must never receive. */
   takeFaults(): readonly string[] {
     return this.#faults.splice(0);
   }
 
-  /** Parses the bytes of a connection, and responds. @returns the incomplete rest */
+  /**
+   * Parses the bytes of a connection, and responds.
+   *
+   * @returns the incomplete rest
+   */
   read(bytes: string, socket: Socket): string {
     const tunnel = this.#tunnels.get(socket);
     if (tunnel !== undefined) {
@@ -46,7 +50,7 @@ export class SeeingUpstream {
     while (at < bytes.length) {
       const request = readRequest(bytes, at);
       if (request === 'incomplete') break;
-      // The sidecar must be stricter than the parser is towards clients.
+      // The sidecar must be stricter than Node's parser is towards clients.
       if (request === 'faulty' || !/^[A-Za-z-]+ \//.test(bytes.slice(at, at + 100))) {
         this.#faults.push(bytes);
         socket.destroy();
@@ -73,7 +77,7 @@ export class SeeingUpstream {
     const number = String(this.#number);
     const isUpgrade = valuesOf(request, 'upgrade').join().toLowerCase() === 'websocket';
     const ordinary = responses[this.#number % responses.length] ?? responses[0];
-    // Accepts two of three. The others get the usual variety of responses.
+    // Accepts two of three upgrades. The others get the usual variety of responses.
     const { status, body, headers } = isUpgrade && this.#number % 3 > 0 ? switching : ordinary;
     const isChunked = headers.includes('Transfer-Encoding: chunked');
     const hasBody = request.method !== 'HEAD' && status !== 204 && status !== 101;

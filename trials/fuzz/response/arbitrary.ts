@@ -6,13 +6,13 @@ import { mutated, mutations } from '../mutation.ts';
 export interface ResponseCase {
   /** The method of the request, which is correct. */
   readonly method: 'GET' | 'HEAD' | 'POST';
-  /** Whether its account encrypts and its route is enveloped. */
+  /** Whether the account encrypts and the route is enveloped. */
   readonly sealed: boolean;
   /** All bytes that the upstream sends. */
   readonly bytes: string;
-  /** The positions at which it is cut into writes. */
+  /** The positions at which they are split into writes. */
   readonly cuts: readonly number[];
-  /** The upstream's next action. */
+  /** The next action of the upstream. */
   readonly ending: 'keep' | 'end' | 'reset';
 }
 
@@ -112,7 +112,7 @@ const extras = fc.array(
   { maxLength: 3 },
 );
 
-/** Ways to frame a body: the first four are right. */
+/** Ways to frame a body; the first four are correct. */
 const framings: readonly ((body: string, size: number) => Framed)[] = [
   (body) => [[`Content-Length: ${body.length}`], body],
   (body) => [[`Content-Length: ${body.length}`], body],

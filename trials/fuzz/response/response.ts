@@ -26,7 +26,7 @@ interface Asked {
 /** How long internal errors may take to show, in milliseconds. */
 const afterglow = 50;
 
-/** Any response of an upstream to a correct request must arrive unchanged, or fail visibly. */
+/** Any response of an upstream to a correct request must arrive unchanged or fail visibly. */
 export const responsePart: Part<ResponseCase> = {
   name: 'response',
   share: 5,
@@ -90,8 +90,8 @@ function requestOf({ method, sealed }: ResponseCase, lane: number): string {
 }
 
 /**
- * Sends the upstream's bytes. Bytes after the end of the response are sent with it, or they would belong to another
- * request.
+ * Sends the bytes of the upstream. Bytes after the end of the response are sent with it, or they would belong to
+ * another request.
  */
 async function say(one: ResponseCase, socket: Socket): Promise<void> {
   const response = modelOf(one);
@@ -187,7 +187,7 @@ function judgeRefusal({ one, heard }: Asked, response: Response, tally: Tally): 
   tally.count(code);
 }
 
-/** The body without its content coding; undefined if that is unknown, or the body not of it. */
+/** The body without its content coding; undefined if the coding is unknown or does not match the body. */
 function decoded(response: Response): string | undefined {
   const coding = valuesOf(response, 'content-encoding').join(', ').toLowerCase();
   if (response.body === '' || coding === '' || coding === 'identity') return response.body;
