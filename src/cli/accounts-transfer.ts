@@ -9,10 +9,7 @@ import { linesOf } from '../accounts/transfer/lines.ts';
 import { Vault, parseMasterKeys } from '../accounts/vault.ts';
 import { loadSettings } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
-import { formatFileProblem } from '../yaml/file-problem.ts';
-import { CommandFailed } from './command-failed.ts';
-import { complain } from './complain.ts';
-import { exitCodes } from './io.ts';
+import { CommandFailed, complain, valid } from './failures.ts';
 import { Progress } from './progress.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 
@@ -62,11 +59,8 @@ async function exportAll({ store, unreadable, io }: StoreSession): Promise<void>
 }
 
 async function copy(session: StoreSession, { to }: { readonly to: string }): Promise<void> {
-  const loaded = loadSettings(to, session.io.env);
-  if (!loaded.ok) {
-    throw new CommandFailed(loaded.problems.map(formatFileProblem).join('\n'), exitCodes.configuration);
-  }
-  const { store, vault } = openStore(loaded.value.store, session.io.env);
+  const { env } = session.io;
+  const { store, vault } = openStore(valid(loadSettings(to, env)).value.store, env);
   try {
     const importer = new Importer({ ...session, store, vault }, session.vault, session.actor);
     await transfer(session, importer, storedIn(session), () => undefined);

@@ -5,13 +5,12 @@ import { accountFilters, type AccountFilter } from '../accounts/conditions.ts';
 import { migrate } from '../accounts/postgres/migrate.ts';
 import type { AccountView } from '../accounts/views.ts';
 import { addTransferCommands } from './accounts-transfer.ts';
-import { CommandFailed } from './command-failed.ts';
+import { CommandFailed } from './failures.ts';
 import { exitCodes } from './io.ts';
 import { keysTable } from './keys.ts';
-import type { Layout } from './list-output.ts';
 import { accountArgument, readAs } from './options.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
-import { members } from './table.ts';
+import { members, type Layout } from './table.ts';
 
 const nameOption = ['--name <name>', 'name of the merchant, for display', readAs(accountName)] as const;
 

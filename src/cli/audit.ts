@@ -10,8 +10,8 @@ interface Options {
 
 /** Adds `audit list`. */
 export function addAuditCommands(add: AddStoreCommand): void {
-  add('list', 'list changes of accounts, oldest first')
-    .option('--account <id>', 'only changes of this account', readAs(identifier))
+  add('list', 'list changes to accounts, oldest first')
+    .option('--account <id>', 'only changes to this account', readAs(identifier))
     .option(
       '--since <time>',
       'only changes from this time on, such as 2026-11-01 or 2026-11-01T09:30:00Z',

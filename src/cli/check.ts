@@ -1,6 +1,6 @@
 import { loadConfig } from '../config/load.ts';
 import { onlineChecks, type Check } from './check-online.ts';
-import { maxProblems, problemLines } from './invalid-configuration.ts';
+import { maxProblems, problemLines } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 export interface CheckOptions {
@@ -23,8 +23,8 @@ export async function check(io: Pick<CliIo, 'env' | 'stdout' | 'clock'>, options
     const result = { ok, problem_count: problems.length, problems: problems.slice(0, maxProblems), warnings, checks };
     await io.stdout.write(`${JSON.stringify(result)}\n`);
   } else {
-    await io.stdout.write([...problemLines([...problems, ...warnings]), ...checkLines(checks)].join(''));
-    if (ok) await io.stdout.write('OK\n');
+    const lines = [...problemLines([...problems, ...warnings]), ...checkLines(checks), ...(ok ? ['OK'] : [])];
+    await io.stdout.write(lines.map((line) => `${line}\n`).join(''));
   }
   if (!loaded.ok) return exitCodes.configuration;
   return ok ? exitCodes.done : exitCodes.failed;
@@ -32,5 +32,5 @@ export async function check(io: Pick<CliIo, 'env' | 'stdout' | 'clock'>, options
 
 function checkLines(checks: readonly Check[]): string[] {
   const width = Math.max(0, ...checks.map(({ check: name }) => name.length));
-  return checks.map(({ ok, check: name, detail }) => `${ok ? 'ok    ' : 'failed'}  ${name.padEnd(width)}  ${detail}\n`);
+  return checks.map(({ ok, check: name, detail }) => `${ok ? 'ok    ' : 'failed'}  ${name.padEnd(width)}  ${detail}`);
 }

@@ -7,11 +7,11 @@ import { codecOf, parseCredentials } from '../envelope/formats.ts';
 import { hintForBody } from '../envelope/hints.ts';
 import { openEnvelope, type OpenFailure } from '../envelope/envelope.ts';
 import { isJson } from '../envelope/json.ts';
-import { CommandFailed, exitCodeOf } from './command-failed.ts';
+import { CommandFailed } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
 /** The parts of the process that these commands use. */
-type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'stderr' | 'env'>;
+type CipherIo = Pick<CliIo, 'stdin' | 'stdout' | 'env'>;
 
 /** The files of the credentials; without one, `SIDECAR_KEY` or `SIDECAR_IV` of the environment is used. */
 export interface CipherOptions {
@@ -20,28 +20,24 @@ export interface CipherOptions {
   readonly format: FormatName;
 }
 
-/** `seal`: a JSON document on stdin, its envelope and a newline on stdout. Returns the exit code, as `open` does. */
-export async function seal(io: CipherIo, options: CipherOptions & { readonly encoding: Encoding }): Promise<number> {
-  return exitCodeOf(io, 'seal', async () => {
-    const credentials = await readCredentials(io, options);
-    const input = await buffer(io.stdin);
-    if (!isJson(input)) throw new CommandFailed('stdin is not a JSON document in UTF-8');
-    await io.stdout.write(`${codecOf(credentials, options.encoding).seal(input)}\n`);
-  });
+/** `seal`: a JSON document on stdin, its envelope and a newline on stdout. @throws CommandFailed, as `open` does */
+export async function seal(io: CipherIo, options: CipherOptions & { readonly encoding: Encoding }): Promise<void> {
+  const credentials = await readCredentials(io, options);
+  const input = await buffer(io.stdin);
+  if (!isJson(input)) throw new CommandFailed('stdin is not a JSON document in UTF-8');
+  await io.stdout.write(`${codecOf(credentials, options.encoding).seal(input)}\n`);
 }
 
 /** `open`: an envelope, or the bare string out of one, on stdin; the plaintext byte for byte on stdout. */
-export async function open(io: CipherIo, options: CipherOptions): Promise<number> {
-  return exitCodeOf(io, 'open', async () => {
-    const opener = codecOf(await readCredentials(io, options), 'hex');
-    const input = await buffer(io.stdin);
-    const text = input.toString().trim();
-    const isBare = !text.startsWith('{');
-    const body = isBare ? Buffer.from(JSON.stringify({ data: text })) : input;
-    const result = openEnvelope(body, [opener]);
-    if ('code' in result) throw new CommandFailed(explain(result, body, opener));
-    await io.stdout.write(result.plaintext);
-  });
+export async function open(io: CipherIo, options: CipherOptions): Promise<void> {
+  const opener = codecOf(await readCredentials(io, options), 'hex');
+  const input = await buffer(io.stdin);
+  const text = input.toString().trim();
+  const isBare = !text.startsWith('{');
+  const body = isBare ? Buffer.from(JSON.stringify({ data: text })) : input;
+  const result = openEnvelope(body, [opener]);
+  if ('code' in result) throw new CommandFailed(explain(result, body, opener));
+  await io.stdout.write(result.plaintext);
 }
 
 async function readCredentials(io: CipherIo, options: CipherOptions): Promise<Credentials> {

@@ -1,19 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parse } from 'yaml';
+import type { App } from '../app.ts';
 import { operatorRoles } from '../config/choices.ts';
 import { loadConfig } from '../config/load.ts';
 import { demoCommands, type DemoAccounts, type DemoOperator } from '../demo/commands.ts';
 import { createPaymentCore } from '../demo/payment-core.ts';
+import { listen } from '../http.ts';
 import { packageFile } from '../package-file.ts';
 import { createLogger } from '../telemetry/logger.ts';
-import { complain } from './complain.ts';
-import { invalidConfiguration } from './invalid-configuration.ts';
-import { exitCodes, type CliIo } from './io.ts';
+import { CommandFailed, valid } from './failures.ts';
+import type { CliIo } from './io.ts';
 import { reloading, startApp, stopSignals, untilStopped } from './serve.ts';
 
 const shipped = packageFile('config');
@@ -31,56 +31,48 @@ interface ShippedFile {
  * Returns the exit code.
  *
  * @param options.freePorts any free ports instead of the configured ones, for machines where those are taken
+ * @throws CommandFailed if a listener cannot be opened
  */
 export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boolean }): Promise<number> {
   const signals = stopSignals(io);
   const base = parse(readFileSync(join(shipped, 'sidecar.yaml'), 'utf8')) as ShippedFile;
   const core = createPaymentCore((line) => void io.stdout.write(`payment core │ ${line}\n`));
-  const corePort = await listen(core, freePorts ? 0 : Number(new URL(base.environments.test.upstream).port));
-  if (typeof corePort === 'string') {
-    await complain(io, `demo: ${corePort} (use --free-ports for other ports)\n`);
-    return exitCodes.failed;
-  }
-  const operators = operatorRoles.map((role): DemoOperator => ({ role, token: randomBytes(24).toString('hex') }));
+  const corePort = await listenOnLoopback(core, freePorts ? 0 : Number(new URL(base.environments.test.upstream).port));
   const folder = mkdtempSync(join(tmpdir(), 'sidecar-demo-'));
-  const end = (): void => {
+  try {
+    const operators = operatorRoles.map((role): DemoOperator => ({ role, token: randomBytes(24).toString('hex') }));
+    const file = join(folder, 'sidecar.yaml');
+    copyFileSync(join(shipped, 'accounts.yaml'), join(folder, 'accounts.yaml'));
+    writeFileSync(file, JSON.stringify(demoFile(base, operators, freePorts ? corePort : undefined)), { mode: 0o600 });
+
+    const readSince = io.clock();
+    const { config, files } = valid(loadConfig(file, io.env));
+    const log = createLogger(config.log.level, io.log);
+    const app = await startApp(io, config, log);
+    const reloader = reloading(io, file, app);
+    reloader.watch(files, readSince);
+    await io.stdout.write(commandsFor(app.addresses, operators));
+    // If the reader closes the pipe, the demo ends, because its output can no longer be seen.
+    const first = Promise.race([signals.first, io.stdout.failed]);
+    return await untilStopped({ ...signals, first }, log, () => {
+      reloader.stop();
+      return app.stop();
+    });
+  } finally {
     core.closeAllConnections();
     core.close();
     rmSync(folder, { recursive: true, force: true });
-  };
-  const file = join(folder, 'sidecar.yaml');
-  copyFileSync(join(shipped, 'accounts.yaml'), join(folder, 'accounts.yaml'));
-  writeFileSync(file, JSON.stringify(demoFile(base, operators, freePorts ? corePort : undefined)), { mode: 0o600 });
+  }
+}
 
-  const readSince = io.clock();
-  const loaded = loadConfig(file, io.env);
-  if (!loaded.ok) {
-    end();
-    return invalidConfiguration(io, loaded.problems);
-  }
-  const log = createLogger(loaded.config.log.level, io.log);
-  const app = await startApp(io, 'demo', loaded.config, log);
-  if (app === undefined) {
-    end();
-    return exitCodes.failed;
-  }
-  const reloader = reloading(io, file, app);
-  reloader.watch(loaded.files, readSince);
-  // The loaded configuration has no keys in the clear, so the demo's keys are read from its file.
+/** The commands to paste. The loaded configuration has no keys in the clear, so the demo's keys are read from its file. */
+function commandsFor({ merchants, operators: api }: App['addresses'], operators: readonly DemoOperator[]): string {
   const { accounts } = parse(readFileSync(join(shipped, 'accounts.yaml'), 'utf8')) as DemoAccounts;
-  const { merchants, operators: console } = app.addresses;
   const urls = {
     merchants: `http://127.0.0.1:${merchants.port}`,
-    console: `http://127.0.0.1:${console?.port}/console/`,
+    console: `http://127.0.0.1:${api?.port}/console/`,
   };
-  await io.stdout.write(demoCommands(urls, accounts, operators));
-  // If the reader closes the pipe, the demo ends, because its output can no longer be seen.
-  const first = Promise.race([signals.first, io.stdout.failed]);
-  return untilStopped({ ...signals, first }, log, async () => {
-    reloader.stop();
-    await app.stop();
-    end();
-  });
+  return demoCommands(urls, accounts, operators);
 }
 
 /** @param corePort the port of the payment core; defined if all ports are free ones */
@@ -96,10 +88,11 @@ function demoFile(base: ShippedFile, operators: readonly DemoOperator[], corePor
   };
 }
 
-/** Opens a server on loopback; its port, or why it cannot be opened. */
-function listen(server: Server, port: number): Promise<number | string> {
-  return new Promise((resolve) => {
-    server.once('error', (error) => resolve(error.message));
-    server.listen(port, '127.0.0.1', () => resolve((server.address() as AddressInfo).port));
-  });
+/** Opens the payment core. Returns its port. @throws CommandFailed if the port is taken */
+async function listenOnLoopback(server: Server, port: number): Promise<number> {
+  try {
+    return (await listen(server, { host: '127.0.0.1', port })).port;
+  } catch (error) {
+    throw new CommandFailed(`${(error as Error).message} (use --free-ports for other ports)`);
+  }
 }

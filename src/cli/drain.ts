@@ -1,23 +1,21 @@
 import { drainTokenFile, readDrainToken } from '../admin/drain-token.ts';
 import { loadAdmin } from '../config/load.ts';
 import { http } from '../http.ts';
-import { CommandFailed, exitCodeOf } from './command-failed.ts';
-import { invalidConfiguration } from './invalid-configuration.ts';
+import { CommandFailed, valid } from './failures.ts';
 import type { CliIo } from './io.ts';
 
 /**
  * `drain`: begins the drain of the sidecar that runs on this configuration and returns when nothing is in flight or
- * `timeouts.drain` is over. The process runs until SIGTERM. Returns the exit code.
+ * `timeouts.drain` is over. The process runs until SIGTERM.
+ *
+ * @throws CommandFailed if the sidecar cannot be reached or does not drain
  */
-export async function drain(io: CliIo, configFile: string): Promise<number> {
-  const admin = loadAdmin(configFile, io.env);
-  if (!('port' in admin)) return invalidConfiguration(io, admin);
-  return exitCodeOf(io, 'drain', async () => {
-    // Without a token there may be no sidecar; the request will show that.
-    const token = (await readToken(drainTokenFile(configFile, io.env))) ?? '';
-    const status = await post(loopbackOf(admin.host), admin.port, token);
-    if (status !== 200) throw new CommandFailed(`the admin listener responded with status ${status}`);
-  });
+export async function drain({ env }: CliIo, configFile: string): Promise<void> {
+  const { host, port } = valid(loadAdmin(configFile, env)).value;
+  // Without a token there may be no sidecar; the request will show that.
+  const token = (await readToken(drainTokenFile(configFile, env))) ?? '';
+  const status = await post(loopbackOf(host), port, token);
+  if (status !== 200) throw new CommandFailed(`the admin listener responded with status ${status}`);
 }
 
 /** The address of the admin listener: loopback if it listens on all addresses, because it accepts a drain only from there. */

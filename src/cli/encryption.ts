@@ -4,7 +4,7 @@ import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnabledView, EncryptionView, ShownEncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
 import { instant } from '../input/kinds.ts';
-import { CommandFailed } from './command-failed.ts';
+import { CommandFailed } from './failures.ts';
 import { exitCodes } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
@@ -39,7 +39,7 @@ export function addEncryptionCommands(add: AddStoreCommand): void {
   command('disable', 'stop encrypting and delete the key and the IV; requests and responses are plaintext')
     .option(
       '--grace <duration>',
-      'open envelopes and seal their responses for this time longer, such as 24h',
+      'keep opening envelopes and sealing their responses for this time, such as 24h',
       readAs(grace),
     )
     .run(disable);

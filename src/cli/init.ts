@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageFile } from '../package-file.ts';
-import { CommandFailed, exitCodeOf } from './command-failed.ts';
+import { CommandFailed } from './failures.ts';
 import type { CliIo } from './io.ts';
 
 /** The shipped files, by their names in the new folder. */
@@ -14,24 +14,26 @@ const shipped = {
 
 /**
  * `init`: writes a commented configuration for a new installation into a folder, with the schemas for editors. Never
- * overwrites a file. Returns the exit code.
+ * overwrites a file.
+ *
+ * @throws CommandFailed if a file exists or cannot be written
  */
-export async function init(io: Pick<CliIo, 'stdout' | 'stderr'>, folder: string): Promise<number> {
-  return exitCodeOf(io, 'init', async () => {
-    const texts = Object.entries(shipped).map(([name, path]) => [name, readFileSync(packageFile(path))] as const);
-    const written = write(folder, texts).join(', ');
-    await io.stdout.write(`Wrote ${written}.\nNext: sidecar check --config ${join(folder, 'sidecar.yaml')}\n`);
-  });
+export async function init({ stdout }: Pick<CliIo, 'stdout'>, folder: string): Promise<void> {
+  const written = writeFiles(folder).join(', ');
+  await stdout.write(`Wrote ${written}.\nNext: sidecar check --config ${join(folder, 'sidecar.yaml')}\n`);
 }
 
 /** @returns the paths of the files */
-function write(folder: string, texts: readonly (readonly [name: string, text: Buffer])[]): string[] {
+function writeFiles(folder: string): string[] {
   try {
     mkdirSync(folder, { recursive: true });
-    return texts.map(([name, text]) => {
+    return Object.entries(shipped).map(([name, path]) => {
       const file = join(folder, name);
       // Accounts will hold keys and credentials.
-      writeFileSync(file, text, { flag: 'wx', mode: name === 'accounts.yaml' ? 0o600 : 0o644 });
+      writeFileSync(file, readFileSync(packageFile(path)), {
+        flag: 'wx',
+        mode: name === 'accounts.yaml' ? 0o600 : 0o644,
+      });
       return file;
     });
   } catch (error) {

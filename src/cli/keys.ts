@@ -6,12 +6,11 @@ import { hashOf, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } fr
 import { existing } from '../accounts/changes.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
 import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
-import { CommandFailed } from './command-failed.ts';
+import { CommandFailed } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import type { Layout } from './list-output.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
-import { day, members, minute, table } from './table.ts';
+import { day, members, minute, table, type Layout } from './table.ts';
 
 /** Adds `keys issue|list|find|due|rotate|revoke`. */
 export function addKeyCommands(add: AddStoreCommand): void {

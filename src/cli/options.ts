@@ -1,35 +1,26 @@
 import { Argument, InvalidArgumentError, Option } from 'commander';
 import { identifier } from '../accounts/kinds.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import { WrongValue, type Kind } from '../input/kinds.ts';
+import { parseAs, WrongValue, type Kind } from '../input/kinds.ts';
+import { capitalised } from '../input/text-value.ts';
 import { defaultConfig, type CliIo } from './io.ts';
 
 /** Reads an argument or an option as a value of the configuration's kinds; an invalid text is wrong usage. */
 export function readAs<T>(kind: Kind<T>): (text: string) => T {
   return (text) => {
-    const value = kind.pattern.test(text) ? valueOf(kind, text) : undefined;
-    if (value === undefined) throw new InvalidArgumentError(`Expected ${kind.expected}.`);
-    return value;
+    try {
+      return parseAs(kind, text);
+    } catch (error) {
+      if (!(error instanceof WrongValue)) throw error;
+      throw new InvalidArgumentError(`${capitalised(error.message)}.`);
+    }
   };
-}
-
-/** Undefined if the text has the right form but no valid value, such as February 30. */
-function valueOf<T>(kind: Kind<T>, text: string): T | undefined {
-  try {
-    return kind.read(text);
-  } catch (error) {
-    if (error instanceof WrongValue) return undefined;
-    throw error;
-  }
 }
 
 /** `--config`, as every command has it that works on a configuration. */
 export function configOption({ env }: Pick<CliIo, 'env'>): Option {
   return new Option('--config <file>', 'path of the configuration file').default(defaultConfig(env));
 }
-
-/** The form of an actor's name in the audit trail. */
-export const actorName = /^[!-~]{1,100}$/;
 
 /** `--actor`, for a user that several people share. Checked where it is used, because the environment may be its source. */
 export function actorOption({ env }: Pick<CliIo, 'env'>): Option {

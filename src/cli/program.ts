@@ -5,16 +5,16 @@ import { addAccountCommands } from './accounts.ts';
 import { addAuditCommands } from './audit.ts';
 import { check, type CheckOptions } from './check.ts';
 import { open, seal, type CipherOptions } from './cipher.ts';
-import { complain } from './complain.ts';
 import { demo } from './demo.ts';
 import { drain } from './drain.ts';
 import { addEncryptionCommands } from './encryption.ts';
+import { complain, exitCodeOf } from './failures.ts';
 import { init } from './init.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { addKeyCommands } from './keys.ts';
 import { configOption } from './options.ts';
 import { serve } from './serve.ts';
-import { storeCommands, type AddStoreCommand, type SetExitCode } from './store-command.ts';
+import { storeCommands, type AddStoreCommand, type RunCommand } from './store-command.ts';
 
 /** Runs the command that `args` names. Returns the exit code. */
 export async function runProgram(args: readonly string[], io: CliIo): Promise<number> {
@@ -24,16 +24,18 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
     .version(io.version)
     .exitOverride()
     .configureOutput({ writeOut: (text) => void io.stdout.write(text), writeErr: (text) => void complain(io, text) });
-  const setExitCode: SetExitCode = (code) => void (exitCode = code);
+  const runCommand: RunCommand = async (name, work) => {
+    exitCode = await exitCodeOf(io, name, work);
+  };
 
-  addServiceCommands(program, io, setExitCode);
+  addServiceCommands(program, io, runCommand);
   const group = (name: string, description: string): AddStoreCommand =>
-    storeCommands(program.command(name).description(description), io, setExitCode);
+    storeCommands(program.command(name).description(description), io, runCommand);
   addAccountCommands(group('accounts', 'add, list, change, import and export accounts'));
   addKeyCommands(group('keys', 'issue, list, find, rotate and revoke API keys'));
   addEncryptionCommands(group('encryption', 'enable, disable and show the encryption of an account'));
   addAuditCommands(group('audit', 'show the audit trail'));
-  addCipherCommands(program, io, setExitCode);
+  addCipherCommands(program, io, runCommand);
 
   try {
     await program.parseAsync(args, { from: 'user' });
@@ -46,48 +48,40 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
 }
 
 /** Adds `serve|check|init|demo|drain`. */
-function addServiceCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
+function addServiceCommands(program: Command, io: CliIo, runCommand: RunCommand): void {
   program
     .command('serve')
     .description('run the sidecar')
     .addOption(configOption(io))
-    .action(async ({ config }: { config: string }) => {
-      setExitCode(await serve(io, config));
-    });
+    .action(({ config }: { config: string }) => runCommand('serve', () => serve(io, config)));
   program
     .command('check')
     .description('validate the configuration: print OK or its problems')
     .addOption(configOption(io))
     .option('--online', 'also test the store, the credentials, the upstreams and the certificates')
     .option('--json', 'print the result as JSON')
-    .action(async (options: CheckOptions) => {
-      setExitCode(await check(io, options));
-    });
+    .action((options: CheckOptions) => runCommand('check', () => check(io, options)));
   program
     .command('init')
     .description('write a commented configuration for a new installation')
     .argument('[folder]', 'folder for the files', '.')
-    .action(async (folder: string) => {
-      setExitCode(await init(io, folder));
-    });
+    .action((folder: string) => runCommand('init', () => init(io, folder)));
   program
     .command('demo')
     .description('run the sidecar with the shipped configuration and a stand-in payment core; print curl commands')
     .option('--free-ports', 'use free ports instead of the configured ones')
-    .action(async ({ freePorts }: { freePorts?: true }) => {
-      setExitCode(await demo(io, { freePorts: freePorts === true }));
-    });
+    .action(({ freePorts }: { freePorts?: true }) =>
+      runCommand('demo', () => demo(io, { freePorts: freePorts === true })),
+    );
   program
     .command('drain')
     .description('drain the running sidecar; return when no request is in flight')
     .addOption(configOption(io))
-    .action(async ({ config }: { config: string }) => {
-      setExitCode(await drain(io, config));
-    });
+    .action(({ config }: { config: string }) => runCommand('drain', () => drain(io, config)));
 }
 
 /** Adds `seal|open`. */
-function addCipherCommands(program: Command, io: CliIo, setExitCode: SetExitCode): void {
+function addCipherCommands(program: Command, io: CliIo, runCommand: RunCommand): void {
   const cipherCommand = (name: string, description: string): Command =>
     program
       .command(name)
@@ -99,12 +93,8 @@ function addCipherCommands(program: Command, io: CliIo, setExitCode: SetExitCode
       );
   cipherCommand('seal', 'read JSON from stdin, write its envelope to stdout')
     .addOption(new Option('--encoding <encoding>', 'encoding of the ciphertext').choices(encodings).default('hex'))
-    .action(async (options: CipherOptions & { encoding: Encoding }) => {
-      setExitCode(await seal(io, options));
-    });
-  cipherCommand('open', 'read an envelope from stdin, write its plaintext to stdout').action(
-    async (options: CipherOptions) => {
-      setExitCode(await open(io, options));
-    },
+    .action((options: CipherOptions & { encoding: Encoding }) => runCommand('seal', () => seal(io, options)));
+  cipherCommand('open', 'read an envelope from stdin, write its plaintext to stdout').action((options: CipherOptions) =>
+    runCommand('open', () => open(io, options)),
   );
 }

@@ -1,4 +1,4 @@
-import { complain } from './complain.ts';
+import { complain, exitCodeOf } from './failures.ts';
 import { defaultConfig, exitCodes, type CliIo } from './io.ts';
 import { OutputFailed } from './output.ts';
 import { serve } from './serve.ts';
@@ -27,7 +27,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
 
 async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
   const config = configToServe(args, io);
-  if (config !== undefined) return serve(io, config);
+  if (config !== undefined) return exitCodeOf(io, 'serve', () => serve(io, config));
   const { runProgram } = await import('./program.ts');
   return runProgram(args, io);
 }

@@ -6,11 +6,10 @@ import { together } from '../config/loaded.ts';
 import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { formatFileProblem } from '../yaml/file-problem.ts';
-import { complain } from './complain.ts';
-import { invalidConfiguration } from './invalid-configuration.ts';
+import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
 
-/** `serve`: runs the sidecar until a signal ends it. Returns the exit code. */
+/** `serve`: runs the sidecar until a signal ends it. Returns the exit code. @throws CommandFailed if it cannot start */
 export async function serve(io: CliIo, configFile: string): Promise<number> {
   // Without a configuration to reload, SIGHUP is ignored, so that it does not end the process.
   let reloader: Reloader | undefined;
@@ -20,18 +19,16 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   const read = await Promise.race([loadInThread({ file: configFile, env: io.env }, []), signals.first]);
   // A signal arrived before anything was started.
   if (read === undefined) return exitCodes.done;
-  const loaded = together(read);
-  if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
-  const log = createLogger(loaded.config.log.level, io.log);
-  for (const warning of loaded.warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
+  const { config, warnings, files } = valid(together(read));
+  const log = createLogger(config.log.level, io.log);
+  for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
-  const app = await startApp(io, 'serve', loaded.config, log, drainToken);
-  if (app === undefined) return exitCodes.failed;
+  const app = await startApp(io, config, log, drainToken);
   // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
   await leaveDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
   reloader = reloading(io, configFile, app);
-  reloader.watch(loaded.files, readSince);
+  reloader.watch(files, readSince);
   return untilStopped(signals, log, () => {
     reloader.stop();
     return app.stop();
@@ -43,22 +40,20 @@ export function reloading({ env, clock }: CliIo, file: string, app: App): Reload
   return new Reloader({ file, env, clock, running: () => app.store, apply: (files) => app.reload(files) });
 }
 
-/** Starts the sidecar, or says in one line why its listeners cannot be opened. */
+/** Starts the sidecar. @throws CommandFailed if its listeners cannot be opened */
 export async function startApp(
-  io: CliIo,
-  command: string,
+  { clock, version, env }: CliIo,
   config: Config,
   log: Logger,
   drainToken = createDrainToken(),
-): Promise<App | undefined> {
-  const app = new App(config, { log, clock: io.clock, version: io.version, env: io.env, drainToken });
+): Promise<App> {
+  const app = new App(config, { log, clock, version, env, drainToken });
   try {
     await app.start();
     return app;
   } catch (error) {
     if (!(error instanceof Error) || !('syscall' in error)) throw error;
-    await complain(io, `${command}: ${error.message}\n`);
-    return undefined;
+    throw new CommandFailed(error.message);
   }
 }
 

@@ -7,12 +7,10 @@ import { loadSettings } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
 import { auditTo } from '../telemetry/change-log.ts';
 import { createLogger } from '../telemetry/logger.ts';
-import { CommandFailed } from './command-failed.ts';
-import { complain } from './complain.ts';
-import { invalidConfiguration } from './invalid-configuration.ts';
+import { CommandFailed, valid } from './failures.ts';
 import { exitCodes, type CliIo } from './io.ts';
-import { writeArray, writeTable, type Layout } from './list-output.ts';
-import { actorName, actorOption, configOption } from './options.ts';
+import { writeArray, writeTable, type Layout } from './table.ts';
+import { actorOption, configOption } from './options.ts';
 
 /** The dependencies of a command on accounts. */
 export interface StoreSession extends OperationsOptions {
@@ -37,15 +35,15 @@ interface StoreOptions {
   readonly actor?: string;
 }
 
-/** Sets the exit code that `run` returns. */
-export type SetExitCode = (exitCode: number) => void;
+/** Runs the work of a command, which messages call by this name, for its exit code. */
+export type RunCommand = (name: string, work: () => Promise<number | void>) => Promise<void>;
 
 /** Adds a command to a group. */
 export type AddStoreCommand = (name: string, description: string) => StoreCommand;
 
-export function storeCommands(group: Command, io: CliIo, setExitCode: SetExitCode): AddStoreCommand {
+export function storeCommands(group: Command, io: CliIo, runCommand: RunCommand): AddStoreCommand {
   return (name, description) => {
-    const command = new StoreCommand(name, io, setExitCode).description(description).copyInheritedSettings(group);
+    const command = new StoreCommand(name, io, runCommand).description(description).copyInheritedSettings(group);
     group.addCommand(command);
     return command;
   };
@@ -54,12 +52,12 @@ export function storeCommands(group: Command, io: CliIo, setExitCode: SetExitCod
 /** A command on the accounts of the configured store, with the options that all of these have. */
 class StoreCommand extends Command {
   readonly #io: CliIo;
-  readonly #setExitCode: SetExitCode;
+  readonly #runCommand: RunCommand;
 
-  constructor(name: string, io: CliIo, setExitCode: SetExitCode) {
+  constructor(name: string, io: CliIo, runCommand: RunCommand) {
     super(name);
     this.#io = io;
-    this.#setExitCode = setExitCode;
+    this.#runCommand = runCommand;
     this.addOption(configOption(io)).addOption(actorOption(io)).option('--json', 'print the result as JSON');
   }
 
@@ -70,59 +68,53 @@ class StoreCommand extends Command {
    */
   run(work: (session: StoreSession, ...args: never[]) => Promise<void>): void {
     const name = `${this.parent?.name()} ${this.name()}`;
-    this.action(async (...args: unknown[]) => {
+    this.action((...args: unknown[]) => {
       // The last one is the command itself.
       const own = args.slice(0, -1) as never[];
-      const run = (session: StoreSession): Promise<void> => work(session, ...own);
-      this.#setExitCode(await carryOut(this.#io, name, this.opts<StoreOptions>(), run));
+      return this.#runCommand(name, () => onStore(this.#io, this.opts(), (session) => work(session, ...own)));
     });
   }
 }
 
-/** @returns the exit code */
-async function carryOut(
+/** @throws CommandFailed */
+async function onStore(
   io: CliIo,
-  name: string,
-  options: StoreOptions,
+  { config, json, actor: givenActor }: StoreOptions,
   work: (session: StoreSession) => Promise<void>,
-): Promise<number> {
-  const who = options.actor ?? userName();
-  if (options.actor !== undefined && !actorName.test(who)) {
-    await complain(
-      io,
-      `${name}: --actor or SIDECAR_ACTOR: expected 1 to 100 printable ASCII characters without spaces\n`,
-    );
-    return exitCodes.usage;
-  }
-  const loaded = loadSettings(options.config, io.env);
-  if (!loaded.ok) return invalidConfiguration(io, loaded.problems);
-  const settings = loaded.value.store;
+): Promise<void> {
+  const actor = `user:${givenActor === undefined ? userName() : checkedActor(givenActor)}`;
+  const settings = valid(loadSettings(config, io.env)).value.store;
   const { store, vault } = openStore(settings, io.env);
   const log = createLogger('info', { write: (line) => void io.stderr.write(line) });
   const parts: OperationsOptions = { store, vault, clock: io.clock, audit: auditTo(log) };
-  const show = (result: unknown, lines: (width: number) => string): Promise<void> =>
-    io.stdout.write(options.json ? `${JSON.stringify(result)}\n` : lines(io.stdout.width));
+  const show: StoreSession['show'] = (result, lines) =>
+    io.stdout.write(json ? `${JSON.stringify(result)}\n` : lines(io.stdout.width));
   const showList: StoreSession['showList'] = (items, layout) =>
-    options.json ? writeArray(io.stdout, items) : writeTable(io.stdout, items, layout);
-  const unreadable: AccountsError[] = [];
+    json ? writeArray(io.stdout, items) : writeTable(io.stdout, items, layout);
+  const leftOut: AccountsError[] = [];
+  const unreadable = (error: AccountsError): void => void leftOut.push(error);
   try {
-    const operations = new Operations(parts);
-    const actor = `user:${who}`;
-    const leaveOut = (error: AccountsError): void => void unreadable.push(error);
-    await work({ ...parts, io, operations, settings, actor, show, showList, unreadable: leaveOut });
-    for (const error of unreadable) await complain(io, `${name}: ${error.message} (${error.code})\n`);
-    return unreadable.length === 0 ? exitCodes.done : exitCodes.configuration;
+    await work({ ...parts, io, operations: new Operations(parts), settings, actor, show, showList, unreadable });
   } catch (error) {
-    if (error instanceof AccountsError) {
-      await complain(io, `${name}: ${error.message} (${error.code})\n`);
-      return isConfiguration(error, settings) ? exitCodes.configuration : exitCodes.failed;
-    }
-    if (!(error instanceof CommandFailed)) throw error;
-    await complain(io, `${name}: ${error.message}\n`);
-    return error.exitCode;
+    if (!(error instanceof AccountsError)) throw error;
+    throw new CommandFailed(
+      withCode(error),
+      isConfiguration(error, settings) ? exitCodes.configuration : exitCodes.failed,
+    );
   } finally {
     await store.close();
   }
+  if (leftOut.length > 0) throw new CommandFailed(leftOut.map(withCode), exitCodes.configuration);
+}
+
+function withCode({ message, code }: AccountsError): string {
+  return `${message} (${code})`;
+}
+
+function checkedActor(name: string): string {
+  if (/^[!-~]{1,100}$/.test(name)) return name;
+  const message = '--actor or SIDECAR_ACTOR: expected 1 to 100 printable ASCII characters without spaces';
+  throw new CommandFailed(message, exitCodes.usage);
 }
 
 const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>([

@@ -103,11 +103,12 @@ function readAccountsOf(
  * The address of the admin listener, or its problems. Other problems are ignored, because the caller wants to reach a
  * sidecar that may run on an earlier, valid configuration.
  */
-export function loadAdmin(path: string, env: Env): Listener | readonly FileProblem[] {
+export function loadAdmin(path: string, env: Env): FileContent<Listener> {
   const file = open(path, new Files());
-  if (!(file instanceof YamlFile)) return [file];
+  if (!(file instanceof YamlFile)) return { ok: false, problems: [file] };
   const { host, port } = validate(file, sidecarSchema(valuesIn(file, env)))?.admin ?? {};
-  return host === undefined || port === undefined ? file.problems : { host, port };
+  if (host === undefined || port === undefined) return { ok: false, problems: file.problems };
+  return { ok: true, value: { host, port }, warnings: [] };
 }
 
 /** The master keys that the file names, or else those of the environment. A database requires one. */

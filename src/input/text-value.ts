@@ -20,6 +20,6 @@ export function textValue<T>(kind: Kind<T>) {
   });
 }
 
-function capitalised(text: string): string {
+export function capitalised(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }

@@ -220,7 +220,7 @@ describe('accounts copy', () => {
     const from = new TransferFolder();
     const { code, stderr } = await from.run('accounts', 'copy', '--to', '/nowhere');
     expect(code).toBe(78);
-    expect(stderr).toContain('accounts copy: /nowhere:1:1  .  cannot read the file: it does not exist\n');
+    expect(stderr).toBe('/nowhere:1:1  .  cannot read the file: it does not exist\n');
   });
 });
 

@@ -1,12 +1,10 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Readable } from 'node:stream';
 import { afterAll, describe, expect, test } from 'vitest';
-import { open, seal } from '../../src/cli/cipher.ts';
 import { encodings } from '../../src/envelope/encoding.ts';
 import { iv, key, openssl } from '../envelope/fixtures.ts';
-import { collect } from '../support/cli.ts';
+import { runCommand, type Ended } from '../support/cli.ts';
 
 const env = { SIDECAR_KEY: key.toString(), SIDECAR_IV: iv.toString() };
 const directory = mkdtempSync(join(tmpdir(), 'cipher-test-'));
@@ -18,27 +16,9 @@ function file(name: string, content: string): string {
   return path;
 }
 
-interface Outcome {
-  readonly code: number;
-  readonly stdout: Buffer;
-  readonly stderr: string;
-}
-
-async function run(
-  command: (io: Parameters<typeof open>[0]) => Promise<number>,
-  input: string | Buffer,
-  env: Record<string, string>,
-): Promise<Outcome> {
-  const [stdout, stderr] = [collect(), collect()];
-  const stdin = Readable.from([Buffer.from(input)]);
-  const code = await command({ stdin, stdout: stdout.output, stderr: stderr.output, env });
-  return { code, stdout: stdout.bytes(), stderr: stderr.bytes().toString() };
-}
-
-const sealText = async (input: string | Buffer, encoding: 'hex' | 'base64' = 'hex'): Promise<Outcome> =>
-  run((io) => seal(io, { format: 'text', encoding }), input, env);
-const openText = async (input: string | Buffer): Promise<Outcome> =>
-  run((io) => open(io, { format: 'text' }), input, env);
+const sealText = (input: string | Buffer, encoding: 'hex' | 'base64' = 'hex'): Promise<Ended> =>
+  runCommand(['seal', '--encoding', encoding], { stdin: input, env });
+const openText = (input: string | Buffer): Promise<Ended> => runCommand(['open'], { stdin: input, env });
 
 const document = Buffer.from(' {"amount": 10.50, "note": "é"}\n');
 
@@ -46,8 +26,8 @@ describe('seal', () => {
   test.each(encodings)('prints an envelope in %s that openssl decrypts to the same bytes', async (encoding) => {
     const { code, stdout, stderr } = await sealText(document, encoding);
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-    expect(stdout.toString()).toMatch(/^\{"data":"[^"\n]+"\}\n$/);
-    const { data } = JSON.parse(stdout.toString()) as { data: string };
+    expect(stdout).toMatch(/^\{"data":"[^"\n]+"\}\n$/);
+    const { data } = JSON.parse(stdout) as { data: string };
     expect(openssl(key, iv, Buffer.from(data, encoding), '-d')).toEqual(document);
   });
 
@@ -58,7 +38,7 @@ describe('seal', () => {
   ])('refuses %s, which is not JSON', async (_, input) => {
     expect(await sealText(input)).toEqual({
       code: 1,
-      stdout: Buffer.alloc(0),
+      stdout: '',
       stderr: 'seal: stdin is not a JSON document in UTF-8\n',
     });
   });
@@ -74,7 +54,7 @@ describe('open', () => {
     ['a bare string of hex', ciphertext.toString('hex')],
     ['a bare string of base64 with a newline after it', `${ciphertext.toString('base64')}\r\n`],
   ])('prints the plaintext of %s byte for byte', async (_, input) => {
-    expect(await openText(input)).toEqual({ code: 0, stdout: document, stderr: '' });
+    expect(await openText(input)).toEqual({ code: 0, stdout: document.toString(), stderr: '' });
   });
 
   test.each([
@@ -94,7 +74,7 @@ describe('open', () => {
       'decrypted, but the plaintext is not JSON: the IV differs, or the sealed text was not JSON',
     ],
   ])('explains what is wrong with %j', async (input, message) => {
-    expect(await openText(input)).toEqual({ code: 1, stdout: Buffer.alloc(0), stderr: `open: ${message}\n` });
+    expect(await openText(input)).toEqual({ code: 1, stdout: '', stderr: `open: ${message}\n` });
   });
 });
 
@@ -104,20 +84,23 @@ describe('the credentials of seal and open', () => {
   const ivFile = file('iv', `${iv.toString()}\r\n`);
 
   test('are read from files, without the newline at the end', async () => {
-    const outcome = await run((io) => seal(io, { keyFile, ivFile, format: 'text', encoding: 'hex' }), '1', {});
-    expect(outcome).toEqual({ code: 0, stdout: Buffer.from(sealed), stderr: '' });
+    const outcome = await runCommand(['seal', '--key-file', keyFile, '--iv-file', ivFile], { stdin: '1' });
+    expect(outcome).toEqual({ code: 0, stdout: sealed, stderr: '' });
   });
 
   test('in files take precedence over the environment', async () => {
     const wrong = { SIDECAR_KEY: 'x'.repeat(32), SIDECAR_IV: 'x'.repeat(16) };
-    const outcome = await run((io) => open(io, { keyFile, ivFile, format: 'text' }), sealed, wrong);
-    expect(outcome.stdout.toString()).toBe('1');
+    const outcome = await runCommand(['open', '--key-file', keyFile, '--iv-file', ivFile], {
+      stdin: sealed,
+      env: wrong,
+    });
+    expect(outcome.stdout).toBe('1');
   });
 
   test('may be base64', async () => {
     const base64 = { SIDECAR_KEY: key.toString('base64'), SIDECAR_IV: iv.toString('base64') };
-    const outcome = await run((io) => open(io, { format: 'base64' }), sealed, base64);
-    expect(outcome.stdout.toString()).toBe('1');
+    const outcome = await runCommand(['open', '--format', 'base64'], { stdin: sealed, env: base64 });
+    expect(outcome.stdout).toBe('1');
   });
 
   test.each([
@@ -130,22 +113,22 @@ describe('the credentials of seal and open', () => {
       'the key must be 32 bytes of UTF-8; the iv must be 16 bytes of UTF-8 in its first 16 characters',
     ],
   ])('are refused without being repeated: case %#', async (env, code, message) => {
-    expect(await run((io) => open(io, { format: 'text' }), sealed, env)).toEqual({
+    expect(await runCommand(['open'], { stdin: sealed, env })).toEqual({
       code,
-      stdout: Buffer.alloc(0),
+      stdout: '',
       stderr: `open: ${message}\n`,
     });
   });
 
   test('lose one newline at most', async () => {
     const twoLines = file('two-lines', `${key.toString()}\n\n`);
-    const outcome = await run((io) => open(io, { keyFile: twoLines, ivFile, format: 'text' }), sealed, {});
+    const outcome = await runCommand(['open', '--key-file', twoLines, '--iv-file', ivFile], { stdin: sealed });
     expect(outcome).toMatchObject({ code: 1, stderr: 'open: the key must be 32 bytes of UTF-8\n' });
   });
 
   test('must be in files that exist', async () => {
     const missing = join(directory, 'missing');
-    const outcome = await run((io) => seal(io, { keyFile: missing, ivFile, format: 'text', encoding: 'hex' }), '1', {});
+    const outcome = await runCommand(['seal', '--key-file', missing, '--iv-file', ivFile], { stdin: '1' });
     expect(outcome).toMatchObject({ code: 1, stderr: `seal: cannot read ${missing}: ENOENT\n` });
   });
 });

@@ -14,7 +14,7 @@ export interface CommandSetup {
   readonly env?: Readonly<Record<string, string>>;
   /** Epoch milliseconds. */
   readonly clock?: () => number;
-  readonly stdin?: string;
+  readonly stdin?: string | Buffer;
   /** The columns of the terminal that stdout and stderr are; undefined: they are pipes. */
   readonly columns?: number;
   /** In place of one that is collected. */
@@ -28,7 +28,7 @@ export async function runCommand(
 ): Promise<Ended> {
   const [stdout, stderr] = [collect(columns), collect(columns)];
   const io: CliIo = {
-    stdin: Readable.from(stdin === '' ? [] : [stdin]),
+    stdin: Readable.from(stdin.length === 0 ? [] : [stdin]),
     stdout: given ?? stdout.output,
     stderr: stderr.output,
     env,

@@ -1,0 +1,78 @@
+import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
+import { exitCodes, type CliIo } from './io.ts';
+import { folded, widthOf } from './text-width.ts';
+
+/** Ends a command with messages for its user, one per line, and an exit code. */
+export class CommandFailed extends Error {
+  readonly exitCode: number;
+  readonly messages: readonly string[];
+
+  constructor(messages: string | readonly string[], exitCode: number = exitCodes.failed) {
+    super('the command failed');
+    this.messages = [messages].flat();
+    this.exitCode = exitCode;
+  }
+}
+
+/** Ends a command with the problems of its configuration, which name their file. */
+class InvalidConfiguration extends CommandFailed {
+  constructor(problems: readonly FileProblem[]) {
+    super(problemLines(problems), exitCodes.configuration);
+  }
+}
+
+type Loaded = { readonly ok: true } | { readonly ok: false; readonly problems: readonly FileProblem[] };
+
+/** A configuration that is valid. @throws CommandFailed with its problems if it is not */
+export function valid<T extends Loaded>(loaded: T): Extract<T, { readonly ok: true }> {
+  if (!loaded.ok) throw new InvalidConfiguration(loaded.problems);
+  return loaded as Extract<T, { readonly ok: true }>;
+}
+
+/** The most problems that are printed. */
+export const maxProblems = 100;
+
+/** The first problems, one per line, and their number if there are more. */
+export function problemLines(problems: readonly FileProblem[]): string[] {
+  const lines = problems.slice(0, maxProblems).map(formatFileProblem);
+  if (problems.length <= maxProblems) return lines;
+  return [...lines, `${problems.length} problems; these are the first ${maxProblems}`];
+}
+
+/**
+ * Runs a command. If it fails, writes the messages to stderr, each after the name of the command. Returns the exit code.
+ *
+ * @param work resolves to the exit code, or to nothing for success
+ */
+export async function exitCodeOf(
+  io: Pick<CliIo, 'stderr'>,
+  command: string,
+  work: () => Promise<number | void>,
+): Promise<number> {
+  try {
+    return (await work()) ?? exitCodes.done;
+  } catch (error) {
+    if (!(error instanceof CommandFailed)) throw error;
+    const prefix = error instanceof InvalidConfiguration ? '' : `${command}: `;
+    for (const message of error.messages) await complain(io, `${prefix}${message}\n`);
+    return error.exitCode;
+  }
+}
+
+const indent = '  ';
+
+/**
+ * Writes messages to stderr. On a terminal lines are broken between words (a path stays whole) and continuation lines
+ * are indented; elsewhere they stay whole, for programs that search them. If stderr is closed, the command continues.
+ *
+ * @param text lines, with a newline at the end of each
+ */
+export async function complain({ stderr }: Pick<CliIo, 'stderr'>, text: string): Promise<void> {
+  const fit = (line: string): string =>
+    widthOf(line) <= stderr.width ? line : folded(line, stderr.width - indent.length).join(`\n${indent}`);
+  try {
+    await stderr.write(text.split('\n').map(fit).join('\n'));
+  } catch {
+    // There is no other place to report it.
+  }
+}
