@@ -79,7 +79,7 @@ export class Admission {
       const holder = this.#identify(request, key, found);
       if (holder instanceof Refusal) return holder;
       const { encryption } = request;
-      if (enveloped && encryption !== undefined) reply.seal(sealingByHead(head, encryption));
+      if (enveloped && encryption !== undefined) reply.sealing = sealingByHead(head, encryption);
       if (!holder.account.active) return new Refusal('account_inactive');
       if (test !== undefined) return admitted;
 

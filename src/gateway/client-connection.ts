@@ -98,29 +98,25 @@ export class ClientConnections {
   readonly #evictable = new LinkedList<ClientConnection>();
   /** TCP connections whose TLS handshake is not complete, by the address at the other end. */
   readonly #handshaking = new Map<string, ClientConnection>();
-  #size = 0;
+  size = 0;
   limit: number;
 
   constructor(limit: number) {
     this.limit = limit;
   }
 
-  get size(): number {
-    return this.#size;
-  }
-
   /** Adds a new connection. Beyond the limit the first evictable connection is closed, or without one the new one. */
   open(socket: StatefulSocket, handshakes: boolean): void {
     const connection = new ClientConnection(socket, this.#evictable);
     socket[state] = connection;
-    this.#size += 1;
+    this.size += 1;
     const address = addressOf(socket);
     socket.once('close', () => {
       this.#forget(connection);
       if (this.#handshaking.get(address) === connection) this.#handshaking.delete(address);
     });
     if (handshakes) this.#handshaking.set(address, connection);
-    if (this.#size <= this.limit) return;
+    if (this.size <= this.limit) return;
     const evicted = this.#evictable.first ?? connection;
     this.#forget(evicted);
     evicted.socket.destroy();
@@ -148,7 +144,7 @@ export class ClientConnections {
     if (connection.closed) return;
     connection.closed = true;
     connection.preventEviction();
-    this.#size -= 1;
+    this.size -= 1;
   }
 }
 

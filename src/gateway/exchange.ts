@@ -48,7 +48,7 @@ export class Exchange {
   /** Opens the envelope and decides how the response is sealed. */
   #open({ reply, environment }: Admitted, encryption: ActiveEncryption, sent: Buffer): Buffer | Refusal {
     if (takesPlaintext(encryption) && !hasEnvelopeShape(sent)) {
-      reply.seal(sealingWith(undefined, encryption));
+      reply.sealing = sealingWith(undefined, encryption);
       return sent;
     }
     const { holder, rules, stats } = reply.request;
@@ -67,7 +67,7 @@ export class Exchange {
     if (!('code' in opened)) {
       stats.opened = true;
       this.#metrics.envelope(environment.name, 'open', 'ok', duration / 1_000);
-      reply.seal(sealingWith(opened.openedBy, encryption));
+      reply.sealing = sealingWith(opened.openedBy, encryption);
       return opened.plaintext;
     }
     // A body that is not an envelope is refused, but does not count as a failed decryption.

@@ -49,7 +49,7 @@ export function forwardUpgrade(admitted: Admitted, firstBytes: Buffer): Refusal 
   reply.wait('upstream_timeout', now);
   const headers = upstreamHeaders(admitted, now);
   headers.push(...head.plainHeaders);
-  const handshake = { req: raw, socket: raw.socket, firstBytes, target: head.target, headers };
+  const handshake = { req: raw, firstBytes, target: head.target, headers };
   reply.call = environment.upstream.upgrade(handshake, new PlainResponse(reply), (switched) => {
     reply.upgrade();
     const response = readResponseHead(101, switched).headers;

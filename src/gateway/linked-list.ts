@@ -10,46 +10,38 @@ export interface Linked<T> {
  * are cleared on removal, because the links of a dead member would have the same effect.
  */
 export class LinkedList<T extends Linked<T>> {
-  #first: T | undefined;
+  first: T | undefined;
+  size = 0;
   #last: T | undefined;
-  #size = 0;
-
-  get size(): number {
-    return this.#size;
-  }
-
-  get first(): T | undefined {
-    return this.#first;
-  }
 
   has(member: T): boolean {
-    return member.previous !== undefined || this.#first === member;
+    return member.previous !== undefined || this.first === member;
   }
 
   /** Appends a member that is in no list. */
   add(member: T): void {
     member.previous = this.#last;
-    if (this.#last === undefined) this.#first = member;
+    if (this.#last === undefined) this.first = member;
     else this.#last.next = member;
     this.#last = member;
-    this.#size += 1;
+    this.size += 1;
   }
 
   /** Removes a member; without effect if it is not in this list. */
   remove(member: T): void {
     if (!this.has(member)) return;
-    if (member.previous === undefined) this.#first = member.next;
+    if (member.previous === undefined) this.first = member.next;
     else member.previous.next = member.next;
     if (member.next === undefined) this.#last = member.previous;
     else member.next.previous = member.previous;
     member.previous = undefined;
     member.next = undefined;
-    this.#size -= 1;
+    this.size -= 1;
   }
 
   /** From first to last. The current member may be removed meanwhile. */
   *[Symbol.iterator](): Iterator<T> {
-    let member = this.#first;
+    let member = this.first;
     while (member !== undefined) {
       const { next } = member;
       yield member;

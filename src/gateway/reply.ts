@@ -39,12 +39,16 @@ export class Reply implements Linked<Reply> {
   call: UpstreamCall | undefined;
   /** The deadline of the current wait, on `performance.now()`'s scale. */
   deadline = Infinity;
+  /** Set on enveloped routes. Refusals are then sealed too, if their row says so. */
+  sealing: Sealing | undefined;
+  refusal: RefusalCode | undefined;
+  /** An unexpected error; logged at the end. */
+  error: unknown;
+  /** Whether the response is complete or the client has left. */
+  over = false;
+  /** Whether the connection has become a WebSocket. */
+  upgraded = false;
   #expiry: Expiry = 'request_timeout';
-  #sealing: Sealing | undefined;
-  #refusal: RefusalCode | undefined;
-  #error: unknown;
-  #over = false;
-  #upgraded = false;
   #brokenOff = false;
   #lingering = false;
 
@@ -58,30 +62,6 @@ export class Reply implements Linked<Reply> {
     return this.raw.headersSent;
   }
 
-  /** Whether the response is complete or the client has left. */
-  get over(): boolean {
-    return this.#over;
-  }
-
-  /** Whether the connection has become a WebSocket. */
-  get upgraded(): boolean {
-    return this.#upgraded;
-  }
-
-  get refusal(): RefusalCode | undefined {
-    return this.#refusal;
-  }
-
-  /** Set on enveloped routes. Refusals are then sealed too, if their row says so. */
-  get sealing(): Sealing | undefined {
-    return this.#sealing;
-  }
-
-  /** An unexpected error; logged at the end. */
-  get error(): unknown {
-    return this.#error;
-  }
-
   /** The status that the client got; undefined if it left before the response was complete. */
   get status(): number | undefined {
     const { statusCode, writableFinished, writableLength } = this.raw;
@@ -93,11 +73,6 @@ export class Reply implements Linked<Reply> {
   /** Whether a response with this status has a body. */
   mayHaveBody(status: number): boolean {
     return mayHaveBody(this.request.head?.method ?? '', status);
-  }
-
-  /** Decides whether and how the response is sealed. */
-  seal(sealing: Sealing): void {
-    this.#sealing = sealing;
   }
 
   /** From now on the connection is closed with the response. */
@@ -132,7 +107,7 @@ export class Reply implements Linked<Reply> {
   upgrade(): void {
     const { socket } = this.request.raw;
     this.deadline = Infinity;
-    this.#upgraded = true;
+    this.upgraded = true;
     this.raw.statusCode = 101;
     this.raw.detachSocket(socket);
     socket.once('close', () => this.raw.emit('close'));
@@ -141,7 +116,7 @@ export class Reply implements Linked<Reply> {
 
   /** Releases the request's resources and ends its pending work. */
   close(): void {
-    this.#over = true;
+    this.over = true;
     this.request.reservation.release();
     this.request.reservation.leaveSlot();
     this.call?.abort();
@@ -155,14 +130,14 @@ export class Reply implements Linked<Reply> {
 
   /** Node's parser rejected the bytes that should be the request's body. */
   bodyFails(code: RefusalCode): void {
-    if (this.#refusal !== undefined) return;
+    if (this.refusal !== undefined) return;
     this.call?.abort();
     this.giveUp(this.request.head === undefined ? 'ambiguous_request' : code);
   }
 
   /** Ends the request after an unexpected error. */
   fail(error: unknown): void {
-    this.#error = error;
+    this.error = error;
     this.call?.abort();
     try {
       if (!this.begun) {
@@ -194,7 +169,7 @@ export class Reply implements Linked<Reply> {
   /** Adds the headers that each response carries to a flat list. */
   addHeaders(headers: string[]): void {
     headers.push('X-Request-Id', this.request.id);
-    if (this.#sealing?.credentials !== undefined) headers.push('Envelope-Credentials', this.#sealing.credentials);
+    if (this.sealing?.credentials !== undefined) headers.push('Envelope-Credentials', this.sealing.credentials);
   }
 
   /**
@@ -265,13 +240,13 @@ export class Reply implements Linked<Reply> {
   refuse({ code, details }: Refusal): void {
     if (this.begun) return;
     const { request } = this;
-    this.#refusal = code;
+    this.refusal = code;
     request.reservation.release();
     const row = refusalOf(code);
     // A response to HEAD has no body to seal.
-    const sealer = row.sealed === true && request.head?.method !== 'HEAD' ? this.#sealing?.sealer : undefined;
-    if (sealer === undefined && this.#sealing?.credentials !== undefined) {
-      this.#sealing = { sealer: undefined, credentials: 'none' };
+    const sealer = row.sealed === true && request.head?.method !== 'HEAD' ? this.sealing?.sealer : undefined;
+    if (sealer === undefined && this.sealing?.credentials !== undefined) {
+      this.sealing = { sealer: undefined, credentials: 'none' };
     }
     const headers = refusalHeaders(code, details, request.openToBrowsers);
     let body = problem(code, request.id, request.rules.errorsPage, details.hint);

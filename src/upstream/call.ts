@@ -103,14 +103,12 @@ export class Call implements UpstreamCall {
   }
 
   abort(): void {
-    if (this.over) return;
-    this.#end();
+    if (!this.#end()) return;
     this.connection?.abort();
   }
 
   onEnd(): void {
-    if (this.over) return;
-    this.#end();
+    if (!this.#end()) return;
     try {
       this.handler.onEnd();
     } catch (error) {
@@ -119,8 +117,7 @@ export class Call implements UpstreamCall {
   }
 
   onFailure(failure: UpstreamFailure): void {
-    if (this.over) return;
-    this.#end();
+    if (!this.#end()) return;
     try {
       this.handler.onFailure(failure);
     } catch (error) {
@@ -129,14 +126,16 @@ export class Call implements UpstreamCall {
   }
 
   onError(error: unknown): void {
-    if (this.over) return;
-    this.#end();
+    if (!this.#end()) return;
     this.handler.onError(error);
   }
 
-  #end(): void {
+  /** @returns false if it was over before */
+  #end(): boolean {
+    if (this.over) return false;
     this.over = true;
     if (isStreamed(this.body)) this.body.stop();
+    return true;
   }
 }
 

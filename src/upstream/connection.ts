@@ -4,8 +4,12 @@ import { ResponseParser } from './response-parser.ts';
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {
-  /** The connection may carry another request. */
-  onIdle(connection: Connection): void;
+  /**
+   * The connection may carry another request.
+   *
+   * @param keepAlive seconds for which the upstream keeps an idle connection, if it says so
+   */
+  onIdle(connection: Connection, keepAlive: number | undefined): void;
   onClosed(connection: Connection): void;
   /** A reused connection has closed before the first byte of the response to a retryable request. */
   onRetryable(call: Call): void;
@@ -36,11 +40,6 @@ export class Connection implements UpstreamCall, BodySink {
     socket.on('error', (error: Error & { code?: string }) => (this.#cause = error.code ?? error.name));
     socket.on('drain', () => this.#onDrain());
     socket.on('close', () => this.#onClose());
-  }
-
-  /** The time in seconds for which the upstream keeps an idle connection, if it says so. */
-  get keepAlive(): number | undefined {
-    return this.#parser.keepAlive;
   }
 
   /** @param bytes may be overwritten after the call */
@@ -139,7 +138,8 @@ export class Connection implements UpstreamCall, BodySink {
     this.#call = undefined;
     // A client that reads slowly may have paused it.
     this.socket.resume();
-    if (this.#parser.reusable && isSent && !this.socket.destroyed) this.#owner.onIdle(this);
+    const { reusable, keepAlive } = this.#parser;
+    if (reusable && isSent && !this.socket.destroyed) this.#owner.onIdle(this, keepAlive);
     else this.socket.destroy();
     call.onEnd();
   }

@@ -48,7 +48,10 @@ export class ResponseParser {
   #heldLength = 0;
   /** Bytes of the body, or of its chunk, that are still to come. */
   #remaining = 0;
-  #headBytes = 0;
+  /** Bytes that the heads and trailers of the response may still have. */
+  #headRoom = maxHeadSize;
+  /** The length of the body as the head states it: infinite if it is chunked, NaN if it is invalid or stated twice. */
+  #length: number | undefined;
   /** The position of the next byte in the chunk that is being parsed. */
   #at = 0;
 
@@ -64,7 +67,7 @@ export class ResponseParser {
     this.#events = events;
     this.#method = method;
     this.#state = 'head';
-    this.#headBytes = 0;
+    this.#headRoom = maxHeadSize;
     this.begun = false;
     this.reusable = true;
     this.keepAlive = undefined;
@@ -99,10 +102,6 @@ export class ResponseParser {
 
   #isComplete(): boolean {
     return this.#state === 'idle';
-  }
-
-  get #headRoom(): number {
-    return Math.max(0, maxHeadSize - this.#headBytes);
   }
 
   #step(chunk: Buffer, events: ResponseEvents): ResponseFault | undefined {
@@ -181,15 +180,27 @@ export class ResponseParser {
   }
 
   #onHead(head: string, events: ResponseEvents): ResponseFault | undefined {
-    this.#headBytes += head.length + 4;
+    this.#headRoom = Math.max(0, this.#headRoom - head.length - 4);
     if (!headForm.test(head)) return 'BAD_HEAD';
     const status = Number(head.slice(9, 12));
+    if (status < 100 || status === 101 || status > 599) return 'BAD_STATUS';
     const isHttp11 = head.charCodeAt(7) === 0x31;
-    const headers: string[] = [];
-    let length: string | undefined;
-    let lengths = 0;
-    let coding: string | undefined;
     this.reusable = isHttp11;
+    const headers = this.#readHeaders(head, isHttp11);
+    if (status < 200) {
+      // A bare 100 has no meaning here: the request's body is sent without waiting for it.
+      if (status !== 100) events.onInformation(status, headers);
+      return undefined;
+    }
+    const fault = this.#expectBody(status);
+    if (fault === undefined) events.onHead(status, headers);
+    return fault;
+  }
+
+  /** @returns a flat list of names and values */
+  #readHeaders(head: string, isHttp11: boolean): readonly string[] {
+    const headers: string[] = [];
+    let length: number | undefined;
     for (let line = head.indexOf('\r\n'); line !== -1;) {
       const colon = head.indexOf(':', line);
       const next = head.indexOf('\r\n', colon);
@@ -199,12 +210,10 @@ export class ResponseParser {
       headers.push(name, value);
       switch (name.toLowerCase()) {
         case 'content-length':
-          length = value;
-          lengths += 1;
+          length = length === undefined && /^\d{1,15}$/.test(value) ? Number(value) : NaN;
           break;
         case 'transfer-encoding':
-          coding = value;
-          lengths += 1;
+          length = length === undefined && isHttp11 && value.toLowerCase() === 'chunked' ? Infinity : NaN;
           break;
         case 'connection':
           if (/\bclose\b/i.test(value)) this.reusable = false;
@@ -217,30 +226,25 @@ export class ResponseParser {
         default:
       }
     }
-    if (status < 200) {
-      if (status < 100 || status === 101) return 'BAD_STATUS';
-      // A bare 100 has no meaning here: the request's body is sent without waiting for it.
-      if (status !== 100) events.onInformation(status, headers);
-      return undefined;
-    }
-    if (status > 599) return 'BAD_STATUS';
+    this.#length = length;
+    return headers;
+  }
 
-    if (lengths > 1 || (length !== undefined && !/^\d{1,15}$/.test(length))) return 'BAD_LENGTH';
-    if (coding !== undefined && (coding.toLowerCase() !== 'chunked' || !isHttp11)) return 'BAD_LENGTH';
-    const hasBody = mayHaveBody(this.#method, status);
-    if (hasBody && lengths === 0) return 'NO_LENGTH';
-    if (!hasBody) {
-      // An upstream that sends a body nevertheless may send it after the head: it would be taken for the next response on the
-      // connection.
+  /** Prepares for the body of a response with this status. */
+  #expectBody(status: number): ResponseFault | undefined {
+    if (Number.isNaN(this.#length)) return 'BAD_LENGTH';
+    if (!mayHaveBody(this.#method, status)) {
+      // If the upstream sends a body after all, it would be taken for the next response on the connection.
       this.reusable = false;
       this.#state = 'idle';
-    } else if (length === undefined) {
+    } else if (this.#length === undefined) {
+      return 'NO_LENGTH';
+    } else if (this.#length === Infinity) {
       this.#state = 'chunk_head';
     } else {
-      this.#remaining = Number(length);
-      this.#state = this.#remaining === 0 ? 'idle' : 'sized';
+      this.#remaining = this.#length;
+      this.#state = this.#length === 0 ? 'idle' : 'sized';
     }
-    events.onHead(status, headers);
     return undefined;
   }
 
@@ -263,7 +267,7 @@ export class ResponseParser {
 
   /** Trailers are dropped: they describe a body that the client may not get unchanged. */
   #onTrailer(trailer: string): ResponseFault | undefined {
-    this.#headBytes += trailer.length + 2;
+    this.#headRoom = Math.max(0, this.#headRoom - trailer.length - 2);
     if (trailer === '') this.#state = 'idle';
     else if (!trailerForm.test(trailer)) return 'BAD_TRAILER';
     return undefined;

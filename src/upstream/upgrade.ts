@@ -17,8 +17,7 @@ export type SwitchHandler = (headers: readonly string[]) => readonly string[];
 /** A WebSocket handshake for the upstream. */
 export interface UpgradeRequest {
   readonly req: IncomingMessage;
-  readonly socket: Socket;
-  /** The bytes that the client has sent behind the head already. */
+  /** The bytes that the client has already sent after the head. */
   readonly firstBytes: Buffer;
   readonly target: string;
   /** Flat list of end-to-end headers, without those of the upgrade itself. */
@@ -40,7 +39,7 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
-  { req, socket, firstBytes, target: path, headers }: UpgradeRequest,
+  { req, firstBytes, target: path, headers }: UpgradeRequest,
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
@@ -53,10 +52,10 @@ export function upgrade(
     proxyRequest.path = path;
     limitConnect(proxyRequest, connectTimeout);
     limitInformation(proxyRequest);
-    call.follow(proxyRequest, socket);
+    call.follow(proxyRequest, req.socket);
   });
   req.headers = { ...grouped(headers), ...upgradeHeaders };
-  proxy.ws(req, socket, firstBytes, targetOf(address), (error) => call.fail(error));
+  proxy.ws(req, req.socket, firstBytes, targetOf(address), (error) => call.fail(error));
   call.takeResponse();
   return call;
 }

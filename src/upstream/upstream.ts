@@ -51,8 +51,7 @@ export class Upstream implements ConnectionOwner {
     this.#closeIdle(Infinity);
   }
 
-  onIdle(connection: Connection): void {
-    const { keepAlive } = connection;
+  onIdle(connection: Connection, keepAlive: number | undefined): void {
     const time = keepAlive === undefined ? defaultIdleTime : Math.min(keepAlive * 1_000 - 1_000, maxIdleTime);
     connection.idleSince = performance.now();
     connection.idleUntil = connection.idleSince + time;

@@ -563,8 +563,8 @@ test.each([
       ({ socket }) => void (answers ? socket.write(response) : socket.destroy()),
     );
     const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
-    const server = createServer().on('upgrade', (req, socket, firstBytes) => {
-      const request = { req, socket: socket as Socket, firstBytes, target: '/', headers: [] };
+    const server = createServer().on('upgrade', (req, _socket, firstBytes) => {
+      const request = { req, firstBytes, target: '/', headers: [] };
       upgrade(addressOf(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
     });
     await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));

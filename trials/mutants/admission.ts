@@ -132,8 +132,8 @@ export const admissionMutants: readonly Mutant[] = [
     ['test/gateway/refusal.test.ts'],
     [
       [
-        'if (enveloped && encryption !== undefined) reply.seal(',
-        'if (false) reply.seal(',
+        'if (enveloped && encryption !== undefined) reply.sealing =',
+        'if (false) reply.sealing =',
         'refusals of an encrypting account are sealed',
       ],
     ],

@@ -168,10 +168,10 @@ export const connectionMutants: readonly Mutant[] = [
     'src/gateway/client-connection.ts',
     ['test/gateway/connections.test.ts'],
     [
-      ['if (this.#size <= this.limit) return;', 'if (this.#size <= this.limit + 1) return;', 'connections are bounded'],
+      ['if (this.size <= this.limit) return;', 'if (this.size <= this.limit + 1) return;', 'connections are bounded'],
       [
-        'if (this.#size <= this.limit) return;',
-        'if (this.#size < this.limit) return;',
+        'if (this.size <= this.limit) return;',
+        'if (this.size < this.limit) return;',
         'as many connections as configured are open',
       ],
       [
@@ -184,7 +184,7 @@ export const connectionMutants: readonly Mutant[] = [
         'if (!this.closed) this',
         'a connection that carried a known key is not closed for another',
       ],
-      ['    this.#size -= 1;\n', '', 'a closed connection counts no more'],
+      ['    this.size -= 1;\n', '', 'a closed connection counts no more'],
       ['    if (connection.closed) return;\n', '', 'a closed connection counts once'],
     ],
   ),

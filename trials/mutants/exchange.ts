@@ -48,7 +48,7 @@ export const exchangeMutants: readonly Mutant[] = [
         'an envelope is opened though plaintext is accepted',
       ],
       [
-        'reply.seal(sealingWith(opened.openedBy, encryption));',
+        'reply.sealing = sealingWith(opened.openedBy, encryption);',
         '',
         'a response is sealed with what opened the request',
       ],

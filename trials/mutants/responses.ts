@@ -182,7 +182,7 @@ export const responseMutants: readonly Mutant[] = [
         'a refusal closes the connection as its row says',
       ],
       [
-        '    if (this.#refusal !== undefined) return;\n    this.call?.abort();\n    this.giveUp',
+        '    if (this.refusal !== undefined) return;\n    this.call?.abort();\n    this.giveUp',
         '    this.call?.abort();\n    this.giveUp',
         'a request is refused once',
         'refuse() does nothing after a response has begun, and giving up breaks off what is being refused in no other case',
@@ -200,7 +200,7 @@ export const responseMutants: readonly Mutant[] = [
     ['test/gateway/grace.test.ts'],
     [
       [
-        "      this.#sealing = { sealer: undefined, credentials: 'none' };\n",
+        "      this.sealing = { sealer: undefined, credentials: 'none' };\n",
         '',
         'a plain refusal during a grace says so',
       ],

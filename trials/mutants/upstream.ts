@@ -18,7 +18,7 @@ export const upstreamMutants: readonly Mutant[] = [
       'a connection with a half-sent buffered body is not used again',
     ],
     ['      this.#bodySent = false;\n', '', 'a streamed body is not sent before its end'],
-    ['this.#parser.reusable && isSent', 'isSent', 'a connection that the response ends is not used again'],
+    ['reusable && isSent', 'isSent', 'a connection that the response ends is not used again'],
     [
       'isSent && !this.socket.destroyed',
       'isSent',
@@ -72,8 +72,8 @@ export const upstreamMutants: readonly Mutant[] = [
       'a body without a length is sent in chunks',
     ],
     [
-      '    this.socket.resume();\n    if (this.#parser.reusable',
-      '    if (this.#parser.reusable',
+      '    this.socket.resume();\n    const { reusable',
+      '    const { reusable',
       'a slow client holds back no later response',
     ],
   ]),
