@@ -94,12 +94,16 @@ export class Gateway {
     return [...this.inFlight].some(({ request }) => request.rules.has(part));
   }
 
-  /** Handles one request; never throws and never rejects. */
-  handle(req: IncomingMessage, res: ServerResponse): void {
+  /**
+   * Handles one request; never throws and never rejects.
+   *
+   * @param firstBytes for a handshake: the bytes that the client has already sent after the head
+   */
+  handle(req: IncomingMessage, res: ServerResponse, firstBytes?: Buffer): void {
     // After a response that ends the connection, further bytes are not a request (RFC 9112 §9.6).
     if (req.socket.writableEnded) return;
     if (this.#order.beginsNow(connectionOf(req.socket), res)) {
-      this.#begin(req, res);
+      this.#begin(req, res, firstBytes);
       return;
     }
     this.#order.add({
@@ -107,7 +111,7 @@ export class Gateway {
       res,
       maxWaitingBytes: this.#rules.limits.header,
       isMerchants: () => this.#admission.isMerchants(req, this.#rules),
-      begin: () => this.#begin(req, res),
+      begin: () => this.#begin(req, res, firstBytes),
     });
   }
 
@@ -119,14 +123,14 @@ export class Gateway {
     return path !== undefined && this.#rules.router.match(path, 'GET').routes.some((route) => route.upgrade);
   }
 
-  /** Handles a WebSocket handshake: the same admission, then the two connections are coupled. */
+  /** Handles a WebSocket handshake: like any other request, but if it is admitted, the two connections are coupled. */
   upgrade(req: IncomingMessage, socket: Socket, firstBytes: Buffer): void {
     const res = new http.ServerResponse(req);
     res.assignSocket(socket);
     res.shouldKeepAlive = false;
     res.once('finish', () => socket.destroySoon());
     socket.on('error', () => {});
-    this.#begin(req, res, firstBytes);
+    this.handle(req, res, firstBytes);
   }
 
   /** Refuses bytes that Node's parser rejected, after the response that is in progress on the connection. */
@@ -155,8 +159,7 @@ export class Gateway {
     }
   }
 
-  /** @param firstBytes for an upgrade: the bytes that the client has already sent after the head */
-  #begin(raw: IncomingMessage, res: ServerResponse, firstBytes?: Buffer): void {
+  #begin(raw: IncomingMessage, res: ServerResponse, firstBytes: Buffer | undefined): void {
     const connection = connectionOf(raw.socket);
     const request = new Request(raw, this.#rules, new Reservation(this.#budgets, connection));
     const reply = new Reply(request, res);

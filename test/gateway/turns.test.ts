@@ -1,11 +1,11 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { IncomingMessage } from 'node:http';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 import { Turns } from '../../src/gateway/turns.ts';
 import { openConnection } from '../support/connection.ts';
 import { limitUsed } from '../support/metrics.ts';
 import { authorization, request, start } from '../support/refused.ts';
-import { configOf, route, startSidecar } from '../support/sidecar.ts';
+import { configOf, globex, route, startSidecar } from '../support/sidecar.ts';
 import { turnsOfResponses } from '../support/turns.ts';
 
 const keyless = request('GET / HTTP/1.1', 'Host: localhost');
@@ -59,6 +59,22 @@ test.each([
   await Promise.all(strangers.map((client) => client.untilText('missing_api_key')));
   expect(order).toHaveLength(161);
   expect(order.indexOf('merchant')).toBeLessThan(80);
+});
+
+test.each([
+  ['of a stranger waits behind requests of strangers', [], 'missing_api_key', true],
+  ['of a merchant does not', [authorization], 'account_inactive', false],
+])('a WebSocket handshake %s', async (_name, sent, code, waits) => {
+  const settings = { routes: [route('/ws', { upgrade: true })], accounts: [{ ...globex, active: false }] };
+  const sidecar = await startSidecar(configOf('http://127.0.0.1:9', settings));
+  const strangers = await Promise.all(Array.from({ length: 160 }, () => openConnection(sidecar.port)));
+  const client = await openConnection(sidecar.port);
+  for (const stranger of strangers) stranger.send(keyless);
+  client.send(request('GET /ws HTTP/1.1', 'Host: localhost', 'Connection: Upgrade', 'Upgrade: websocket', ...sent));
+  await Promise.all([client.untilText(code), ...strangers.map((each) => each.untilText('missing_api_key'))]);
+  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(161));
+  const before = sidecar.accessLines().findIndex(({ route }) => route === '/ws');
+  expect(before > 80).toBe(waits);
 });
 
 test('a stranger whose body the budget has no room for is refused without waiting', async () => {

@@ -96,6 +96,11 @@ export const connectionMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/turns.test.ts'],
+    [['this.handle(req, res, firstBytes);', 'this.#begin(req, res, firstBytes);', 'a handshake waits for its turn']],
+  ),
+  ...mutantsOf(
     'src/gateway/turns.ts',
     ['test/gateway/connections.test.ts'],
     [[' || connection.waitingBytes > maxWaitingBytes;', ';', 'pipelined heads are bounded by bytes']],
