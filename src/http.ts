@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import type { IncomingMessage, Server } from 'node:http';
 import { createServer, type AddressInfo, type Server as NetServer, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * Node's `node:http`. An `import` would evaluate all its exports, of which `WebSocket` loads another HTTP client: 16 MB of
@@ -33,34 +34,34 @@ export async function listen(
   where: { readonly host: string; readonly port: number; readonly reusePort?: true },
 ): Promise<AddressInfo> {
   const { host, port, reusePort } = where;
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen({ port, host, backlog, reusePort }, () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
+  await once(server.listen({ port, host, backlog, reusePort }), 'listening');
   return server.address() as AddressInfo;
 }
 
+/** How often a claim is tried, and the milliseconds in between: a sidecar opens its port in less time than all of them take. */
+const claimAttempts = 100;
+const claimInterval = 20;
+
 /**
- * Claims a port while it is opened. The claim is a name that one process can have in the port's network namespace (an abstract
- * socket, unix(7)).
+ * Claims a port on all addresses while it is opened, so that sidecars open it one after the other. The claim is a name that one
+ * process can have in the port's network namespace (an abstract socket, unix(7)).
  *
  * @param host for the message of the error
  * @returns a server to close once the port is open
- * @throws EADDRINUSE if another sidecar is about to open the port
+ * @throws EADDRINUSE if another process keeps the claim
  */
 async function claimPort(host: string, port: number): Promise<NetServer> {
   const claim = createServer();
-  await new Promise<void>((resolve, reject) => {
-    claim.once('error', (error: NodeJS.ErrnoException) => {
-      const isClaimed = error.code === 'EADDRINUSE';
-      reject(isClaimed ? new Error(`listen EADDRINUSE: address already in use ${host}:${port}`) : error);
-    });
-    claim.listen(`\0envelope-sidecar port ${port}`, resolve);
-  });
-  return claim;
+  for (let attempt = 0; attempt < claimAttempts; attempt += 1) {
+    try {
+      await once(claim.listen(`\0envelope-sidecar port ${port}`), 'listening');
+      return claim;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
+    }
+    await sleep(claimInterval);
+  }
+  throw new Error(`listen EADDRINUSE: address already in use ${host}:${port}`);
 }
 
 /** The most sockets of one listener. */
@@ -100,8 +101,8 @@ export class Acceptors {
   async open({ host, port }: { host: string; port: number }): Promise<AddressInfo> {
     // The kernel finds a free port for port 0.
     if (port === 0) return this.#openSockets({ host, port });
-    // The kernel lets processes of one user share a port, which must stay an error. The probe fails if the port is open, the claim if
-    // another sidecar has probed it but not opened it yet.
+    // The kernel lets processes of one user share a port, which must stay an error: the probe fails if the port is open on an
+    // address that overlaps with this one. The claim keeps other sidecars from opening it between the probe and the opening.
     const claim = await claimPort(host, port);
     try {
       const probe = createServer();

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { connect } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { Acceptors, http } from '../../src/http.ts';
@@ -44,6 +44,28 @@ describe('a port that several sockets share', () => {
       await expect(second).rejects.toThrow(`listen EADDRINUSE: address already in use 127.0.0.1:${at.port}`);
       await first;
     }
+  });
+
+  test.each([
+    ['127.0.0.2', false],
+    ['0.0.0.0', true],
+    ['::', true],
+  ])('goes to a second sidecar at the same time on %s, unless the addresses overlap: %s', async (host, overlaps) => {
+    const port = await freePort();
+    const first = acceptors().open({ host: '127.0.0.1', port });
+    const second = acceptors().open({ host, port });
+    if (overlaps) await expect(second).rejects.toThrow(/^listen EADDRINUSE: address already in use/);
+    else await expect(second).resolves.toMatchObject({ address: host, port });
+    await first;
+  });
+
+  test('is refused while another process keeps the claim on it', async () => {
+    const port = await freePort();
+    const claim = createServer().listen(`\0envelope-sidecar port ${port}`);
+    onTestFinished(() => void claim.close());
+    await once(claim, 'listening');
+    const opened = acceptors().open({ host: '127.0.0.1', port });
+    await expect(opened).rejects.toThrow(`listen EADDRINUSE: address already in use 127.0.0.1:${port}`);
   });
 
   test('can be bound again by its number, and every connection to it is counted', async () => {
