@@ -2,17 +2,18 @@ import { join } from 'node:path';
 import { defineConfig } from 'vitest/config';
 
 /** Functions and files without waiting: takes seconds, for each save. */
-const unit = [
-  'test/*/{changes,credentials,cipher,encoding,envelope,json,sole-member,key-maker,tally,vault,operations}.test.ts',
-  'test/accounts/file/{directory,edit,odd-files,read,trail}.test.ts',
-  'test/accounts/{in-force,transfer/*}.test.ts',
-  'test/config/!(reload|load-in-thread).test.ts',
+export const unit = [
+  'test/accounts/{changes,key-maker,tally,vault}.test.ts',
+  'test/accounts/file/{directory,durable,edit,modes,odd-files,read,receipts,trail,unexpected-envelopes}.test.ts',
+  'test/accounts/transfer/*.test.ts',
+  'test/cli/{cipher,init,text-width}.test.ts',
+  'test/config/{documentation,files-by-themselves,load,operators,postgres}.test.ts',
+  'test/envelope/*.test.ts',
+  'test/gateway/{client-address,failure-limiter,gathering,limits,passing-body,router,target,upstream-headers}.test.ts',
   'test/{input,yaml}/*.test.ts',
-  'test/cli/{cipher,text-width,init}.test.ts',
-  'test/gateway/{router,target,client-address,failure-limiter,upstream-headers}.test.ts',
-  'test/telemetry/{access-log,recent-traffic,series}.test.ts',
+  'test/telemetry/{access-log,change-log,logger,recent-traffic,series}.test.ts',
   'test/upstream/response-parser.test.ts',
-  'test/{errors,dependencies,runtime}.test.ts',
+  'test/{dependencies,errors,runtime}.test.ts',
 ];
 /** The operators' page in one browser, started once. */
 const console = ['test/console/*.test.ts'];

@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AesCbc, encryptedLength, isWholeBlocks } from '../../src/envelope/aes-cbc.ts';
 import { cipher, credentials, credentialsOf, iv, key, openssl, otherCredentials } from './fixtures.ts';
+import { runs } from '../support/property.ts';
 
 /** Encrypts whole blocks as they are: the padding is whatever the caller put there. */
 function encryptBlocks(blocks: Buffer): Buffer {
@@ -69,7 +70,7 @@ describe('encrypt', () => {
         expect(cipher.encrypt(plaintext)).toEqual(ciphertext);
         expect(cipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: true });
       }),
-      { numRuns: 50 },
+      { numRuns: runs(50) },
     );
   });
 });
@@ -137,7 +138,7 @@ describe('one cipher for many messages', () => {
           }
         }
       }),
-      { numRuns: 1_000 },
+      { numRuns: runs(1_000) },
     );
   });
 

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { soleData } from '../../src/envelope/sole-member.ts';
+import { runs } from '../support/property.ts';
 
 describe('soleData', () => {
   test.each([
@@ -84,10 +85,10 @@ describe('soleData', () => {
         const isSole = parsed !== undefined && !text.replace(/\\./g, '').includes('","data":"');
         expect(data).toEqual(isSole ? (parsed as { data?: unknown }).data : undefined);
       }),
-      { numRuns: 3000 },
+      { numRuns: runs(3000) },
     );
-    expect(found.some).toBeGreaterThan(100);
-    expect(found.none).toBeGreaterThan(100);
+    expect(found.some).toBeGreaterThan(runs(100));
+    expect(found.none).toBeGreaterThan(runs(100));
   });
 
   test('reads a long string of escapes in one pass', () => {

@@ -5,6 +5,7 @@ import { pathOf } from '../../src/gateway/target.ts';
 import { send } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
 import { keys, route } from '../support/sidecar.ts';
+import { few } from '../support/property.ts';
 
 /** A route from a line such as `GET,POST /path`; without methods it has all. */
 function routeOf(line: string): ReturnType<typeof route> {
@@ -149,9 +150,9 @@ describe('every percent-encoded non-ASCII code point', () => {
     const match = router.match(path, 'POST');
     return match.outcome === 'matched' ? match.route.path : match.outcome;
   };
-  /** Without the surrogates, which have no encoding. */
+  /** Without the surrogates, which have no encoding; each 61st if few are enough. */
   function* encoded(): Generator<string> {
-    for (let code = 0x80; code <= 0x10_ff_ff; code += 1) {
+    for (let code = 0x80; code <= 0x10_ff_ff; code += few ? 61 : 1) {
       if (code < 0xd8_00 || code > 0xdf_ff) yield encodeURIComponent(String.fromCodePoint(code));
     }
   }

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { AccessLog, type AccessLine } from '../../src/telemetry/access-log.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
+import { anyCharacter, runs } from '../support/property.ts';
 
 /** One line as the access log writes it, and as pino would have. */
 function written(line: AccessLine, level: 'info' | 'warn' | 'error', now: number): { own: string; pino: string } {
@@ -25,7 +26,7 @@ const route = fc.oneof(
 /** What an error may say: any text, half a surrogate pair and control characters among it. */
 const text = fc.oneof(
   fc.string(),
-  fc.string({ unit: 'binary', maxLength: 200 }),
+  fc.string({ unit: anyCharacter, maxLength: 200 }),
   oneOf('\ud800', '\u0000"\\\n', '\u2028'),
 );
 const count = fc.nat({ max: 2 ** 31 - 1 });
@@ -71,7 +72,7 @@ describe('an access line', () => {
         const { own, pino } = written(line, line.code === undefined ? 'info' : 'warn', time.getTime());
         expect(own).toBe(pino);
       }),
-      { numRuns: 2_000 },
+      { numRuns: runs(2_000) },
     );
   });
 

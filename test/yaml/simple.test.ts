@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { simpleYaml } from '../../src/yaml/simple.ts';
 import { parseFully } from '../../src/yaml/syntax.ts';
+import { runs } from '../support/property.ts';
 
 const account = `# All accounts.
 
@@ -194,7 +195,7 @@ test('never reads a generated text differently from the parser', () => {
       const parsed = parseFully(text);
       expect([parsed.value, parsed.problems]).toEqual([value, []]);
     }),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   );
 });
 
@@ -211,6 +212,6 @@ test('never reads generated braces differently from the parser', () => {
       const parsed = parseFully(text);
       expect([parsed.value, parsed.problems]).toEqual([value, []]);
     }),
-    { numRuns: 300 },
+    { numRuns: runs(300) },
   );
 });

@@ -9,6 +9,7 @@ import { Vault } from '../../../src/accounts/vault.ts';
 import { Files } from '../../../src/yaml/files.ts';
 import { YamlFile } from '../../../src/yaml/yaml-file.ts';
 import { Folder } from '../../support/folder.ts';
+import { runs } from '../../support/property.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 const clear = new Vault([]);
@@ -185,7 +186,7 @@ test('a change of a generated file keeps its comments and all other accounts', (
       const result = changed(text, id, changes[what] ?? unchanged);
       expect(commentsOf(result)).toEqual(commentsOf(text));
     }),
-    { numRuns: 100 },
+    { numRuns: runs(100) },
   );
 });
 
