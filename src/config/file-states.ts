@@ -1,8 +1,8 @@
 import type { Logger } from '../telemetry/logger.ts';
 import type { ReloadMetrics } from '../telemetry/reload-metrics.ts';
-import { formatFileProblem } from '../yaml/file-problem.ts';
+import { formatFileProblem, type FileProblem } from '../yaml/file-problem.ts';
 import type { Config } from './config.ts';
-import type { ConfigFile, LoadedFiles } from './loaded.ts';
+import { configFiles, type ConfigFile, type LoadedFiles } from './loaded.ts';
 
 /** Whether the content of a file is in force. */
 export interface FileState {
@@ -28,8 +28,8 @@ export class FileStates {
   constructor({ store }: Config, dependencies: FileStatesDependencies) {
     this.#dependencies = dependencies;
     const now = dependencies.clock();
-    const files = store.kind === 'file' ? (['sidecar', 'accounts'] as const) : (['sidecar'] as const);
-    for (const file of files) {
+    for (const file of configFiles) {
+      if (file === 'accounts' && store.kind !== 'file') continue;
       this.#states.set(file, { loadedAt: now, problems: [] });
       dependencies.metrics.loaded(file, now);
     }
@@ -47,30 +47,28 @@ export class FileStates {
    */
   take(loaded: LoadedFiles, running: Config, apply: (config: Config) => void): void {
     const { log, metrics, clock } = this.#dependencies;
-    const { sidecar, accounts } = loaded;
-    const contents = Object.entries({ sidecar, accounts }) as [ConfigFile, LoadedFiles[ConfigFile]][];
-    const valid = contents.filter(([, content]) => content?.ok === true).map(([file]) => file);
-    for (const [file, content] of contents) {
-      if (content?.ok !== false) continue;
-      this.#failed(file, content.problems.map(formatFileProblem));
+    const valid: { readonly file: ConfigFile; readonly warnings: readonly FileProblem[] }[] = [];
+    for (const file of configFiles) {
+      const content = loaded[file];
+      if (content?.ok === true) valid.push({ file, warnings: content.warnings });
+      if (content?.ok === false) this.#failed(file, content.problems.map(formatFileProblem));
     }
     if (valid.length === 0) return;
     try {
       apply(configOf(loaded, running));
     } catch (error) {
       log.error({ err: error }, 'configuration could not be applied');
-      for (const file of valid) this.#failed(file, ['could not be applied: see the log']);
+      for (const { file } of valid) this.#failed(file, ['could not be applied: see the log']);
       return;
     }
     const now = clock();
-    if (accounts === undefined && this.#states.delete('accounts')) metrics.removed('accounts');
-    for (const [file, content] of contents) {
-      if (content?.ok !== true) continue;
-      for (const warning of content.warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
+    if (loaded.accounts === undefined && this.#states.delete('accounts')) metrics.removed('accounts');
+    for (const { file, warnings } of valid) {
+      for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
       this.#states.set(file, { loadedAt: now, problems: [] });
       metrics.reloaded(file, now);
     }
-    log.info({ files: valid }, 'configuration reloaded');
+    log.info({ files: valid.map(({ file }) => file) }, 'configuration reloaded');
   }
 
   #failed(file: ConfigFile, problems: readonly string[]): void {

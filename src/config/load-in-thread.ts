@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Account } from '../accounts/account.ts';
 import { Thread, ThreadEnded } from '../thread.ts';
-import { displayName } from '../yaml/files.ts';
+import { problemWithFile } from '../yaml/file-problem.ts';
 import { unpackAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 import type { LoadedFiles } from './loaded.ts';
 
@@ -18,9 +18,8 @@ export async function loadInThread(task: WorkerTask, watched: readonly string[])
   try {
     return await load({ ...task, env: { ...task.env } });
   } catch (error) {
-    const message = messageOf(error);
-    const problems = [{ file: displayName(task.file), line: 1, column: 1, path: '.', message }];
-    return { sidecar: { ok: false, problems }, accounts: { ok: false, problems }, files: watched };
+    const content = { ok: false, problems: [problemWithFile(task.file, messageOf(error))] } as const;
+    return { sidecar: content, accounts: content, files: watched };
   }
 }
 
@@ -31,11 +30,11 @@ async function load(task: WorkerTask): Promise<LoadedFiles> {
   try {
     for (;;) {
       const message = await thread.ask('next');
-      if (message.kind === 'loaded') {
-        const { sidecar, accounts: read, files } = message;
-        return { sidecar, accounts: read?.ok === true ? { ...read, value: accounts } : read, files };
+      if ('sidecar' in message) {
+        const { accounts: read } = message;
+        return { ...message, accounts: read?.ok === true ? { ...read, value: accounts } : read };
       }
-      accounts.push(...message.accounts.map(unpackAccount));
+      accounts.push(...message.map(unpackAccount));
       // Lets other events run, because Node delivers messages that have arrived without a pause.
       await nextTurn();
     }

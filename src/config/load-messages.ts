@@ -3,19 +3,11 @@ import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { PackedCodec } from '../envelope/codec.ts';
 import { unpackCodec } from '../envelope/formats.ts';
 import type { Env } from '../yaml/values.ts';
-import type { Settings, StoreSettings } from './config.ts';
-import type { FileContent } from './loaded.ts';
+import type { StoreSettings } from './config.ts';
+import type { LoadedFiles } from './loaded.ts';
 
-/** The messages of the loading thread, in this order: batches of accounts, then the rest. */
-export type WorkerMessage =
-  | { readonly kind: 'accounts'; readonly accounts: readonly Account<PackedCodec>[] }
-  | {
-      readonly kind: 'loaded';
-      readonly sidecar: FileContent<Settings>;
-      /** Without the accounts, which were sent before. */
-      readonly accounts: FileContent<undefined> | undefined;
-      readonly files: readonly string[];
-    };
+/** The messages of the loading thread, in this order: batches of accounts, then the rest without accounts. */
+export type WorkerMessage = readonly Account<PackedCodec>[] | LoadedFiles;
 
 /** The input of the loading thread. */
 export interface WorkerTask {

@@ -5,9 +5,9 @@ import { readAccounts } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { openIfPossible } from '../accounts/open-account.ts';
 import { Vault } from '../accounts/vault.ts';
-import { Files, displayName } from '../yaml/files.ts';
+import { Files } from '../yaml/files.ts';
 import { formatPath, type MemberPath } from '../input/member-path.ts';
-import type { FileProblem } from '../yaml/file-problem.ts';
+import { problemWithFile, type FileProblem } from '../yaml/file-problem.ts';
 import { validate, type Partly } from '../input/validate.ts';
 import { valuesIn, type Env } from '../yaml/values.ts';
 import { WrongValue } from '../input/kinds.ts';
@@ -65,7 +65,8 @@ type ProblemWith = (path: MemberPath, message: string) => FileProblem;
 function readSidecar(path: string, env: Env, files: Files): ReadSidecar {
   const file = open(path, files);
   if (!(file instanceof YamlFile)) {
-    return { sidecar: { ok: false, problems: [file] }, store: undefined, problemWith: problemIn(path) };
+    const problemWith: ProblemWith = (at, message) => problemWithFile(path, message, formatPath(at));
+    return { sidecar: { ok: false, problems: [file] }, store: undefined, problemWith };
   }
   const content = validate(file, sidecarSchema(valuesIn(file, env)), true);
   if (content !== undefined) crossCheck(file, content);
@@ -106,7 +107,7 @@ function readAccountsOf(
 export function loadAdmin(path: string, env: Env): FileContent<Listener> {
   const file = open(path, new Files());
   if (!(file instanceof YamlFile)) return { ok: false, problems: [file] };
-  const { host, port } = validate(file, sidecarSchema(valuesIn(file, env)))?.admin ?? {};
+  const { host, port } = validate(file, sidecarSchema(valuesIn(file, env)), true)?.admin ?? {};
   if (host === undefined || port === undefined) return { ok: false, problems: file.problems };
   return { ok: true, value: { host, port }, warnings: [] };
 }
@@ -132,13 +133,8 @@ function open(path: string, files: Files): YamlFile | FileProblem {
     return new YamlFile(path, files);
   } catch (error) {
     if (!(error instanceof WrongValue)) throw error;
-    return problemIn(path)([], error.message);
+    return problemWithFile(path, error.message);
   }
-}
-
-/** A problem with a file that could not be parsed. */
-function problemIn(path: string): ProblemWith {
-  return (at, message) => ({ file: displayName(path), line: 1, column: 1, path: formatPath(at), message });
 }
 
 function toSettings(file: SidecarFile, directory: string, keys: readonly KeyObject[]): Omit<Settings, 'sources'> {

@@ -3,7 +3,8 @@ import type { FileProblem } from '../yaml/file-problem.ts';
 import type { Config, Settings } from './config.ts';
 
 /** The two files of a configuration. A file that one of them names belongs to it. */
-export type ConfigFile = 'sidecar' | 'accounts';
+export const configFiles = ['sidecar', 'accounts'] as const;
+export type ConfigFile = (typeof configFiles)[number];
 
 /** The content of a file, or its problems. */
 export type FileContent<T> =

@@ -9,15 +9,22 @@ export function textValue<T>(kind: Kind<T>) {
     kind.choices === undefined
       ? kind.pattern.source.length > 1 && { pattern: kind.pattern.source }
       : { enum: kind.choices };
-  return text.meta({ description: capitalised(kind.expected), ...form }).transform((written, context): T => {
+  return text
+    .meta({ description: capitalised(kind.expected), ...form })
+    .transform(orIssue((written) => parseAs(kind, written)));
+}
+
+/** A step of a schema that reads a value; `WrongValue` becomes an issue. */
+export function orIssue<Written, T>(read: (written: Written) => T) {
+  return (written: Written, context: z.core.$RefinementCtx): T => {
     try {
-      return parseAs(kind, written);
+      return read(written);
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error;
       context.addIssue(error.message);
       return z.NEVER;
     }
-  });
+  };
 }
 
 export function capitalised(text: string): string {

@@ -1,3 +1,5 @@
+import { displayName } from './files.ts';
+
 /** Something wrong with a file, at the place to correct. Never contains a value, which could be a secret. */
 export interface FileProblem {
   /** Relative to the working directory if it is below it. */
@@ -9,6 +11,11 @@ export interface FileProblem {
   readonly path: string;
   /** Says what is wrong and what is expected. */
   readonly message: string;
+}
+
+/** A problem with a file as a whole, or with a member whose place in it is not known. */
+export function problemWithFile(file: string, message: string, path = '.'): FileProblem {
+  return { file: displayName(file), line: 1, column: 1, path, message };
 }
 
 /** `file:line:column  path  message`, the form of compilers that editors make clickable. */

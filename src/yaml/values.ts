@@ -1,7 +1,8 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import type { Files } from './files.ts';
 import { parseAs, WrongValue, type Kind } from '../input/kinds.ts';
+import { orIssue } from '../input/text-value.ts';
+import type { Files } from './files.ts';
 
 /** Environment variables, as in `process.env`. */
 export type Env = Readonly<Record<string, string | undefined>>;
@@ -39,15 +40,7 @@ export function valuesIn({ directory, files }: { directory: string; files: Files
   function value<T>(kind: Kind<T>) {
     return z
       .union(waysToWrite(kind), { error: ({ input }) => mismatch(input, kind) })
-      .transform((written, context): T => {
-        try {
-          return parseAs(kind, textOf(written));
-        } catch (error) {
-          if (!(error instanceof WrongValue)) throw error;
-          context.addIssue(error.message);
-          return z.NEVER;
-        }
-      })
+      .transform(orIssue((written: Written) => parseAs(kind, textOf(written))))
       .meta({ title: kind.name });
   }
 
