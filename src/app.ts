@@ -32,6 +32,7 @@ import {
   limitMetrics,
   operatorsMetrics,
   processMetrics,
+  sealedCredentialsMetric,
   type LimitUse,
 } from './telemetry/sidecar-metrics.ts';
 import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
@@ -95,7 +96,7 @@ export class App {
     certificateMetrics(registry, () => certificatesOf(this.#config));
     limitMetrics(registry, () => this.#limits());
     inFlightMetric(registry, () => this.#gateway.inFlight.size);
-    this.#readiness = new Readiness(registry, log);
+    this.#readiness = new Readiness(sealedCredentialsMetric(registry), log);
     this.#drain = new Drain({
       log,
       readiness: this.#readiness,

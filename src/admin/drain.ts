@@ -5,7 +5,7 @@ import type { Readiness } from './readiness.ts';
 /** How long idle connections stay open at shutdown, so that a request just sent on one still gets its response. Milliseconds. */
 const idleLinger = 1_000;
 
-export interface DrainDependencies {
+interface DrainDependencies {
   readonly log: Logger;
   readonly readiness: Readiness;
   /** The merchants' listener. */

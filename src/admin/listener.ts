@@ -5,7 +5,7 @@ import { http, stopAtDestroyed } from '../http.ts';
 import { isDrainToken } from './drain-token.ts';
 import { SharedMetrics } from './shared-metrics.ts';
 
-export interface AdminDependencies {
+interface AdminDependencies {
   readonly registry: Registry;
   /**
    * Configuration loaded, merchants' listener open, not draining. Does not depend on the upstream, which is the same
@@ -58,7 +58,7 @@ async function respond(
     text(res, 200, 'ok\n');
   } else if (path === '/readyz' && isRead) {
     if (isReady()) text(res, 200, 'ready\n');
-    else text(res, 503, 'draining\n');
+    else text(res, 503, 'not ready\n');
   } else if (path === '/metrics' && isRead) {
     send(res, 200, registry.contentType, await metrics.text());
   } else if (path === '/drain' && req.method === 'POST') {

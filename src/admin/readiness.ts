@@ -1,6 +1,6 @@
-import { Gauge, type Registry } from 'prom-client';
 import type { SealedSample } from '../accounts/open-accounts.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { SetFailingCredentials } from '../telemetry/sidecar-metrics.ts';
 
 /** Milliseconds until the next sample, if one could not be taken or did not open. */
 const interval = 10_000;
@@ -11,19 +11,15 @@ const interval = 10_000;
  */
 export class Readiness {
   readonly #log: Logger;
-  readonly #failing: Gauge;
+  readonly #setFailing: SetFailingCredentials;
   #began = false;
   #draining = false;
   #noneOpens = false;
   #retry: NodeJS.Timeout | undefined;
 
-  constructor(registry: Registry, log: Logger) {
+  constructor(setFailing: SetFailingCredentials, log: Logger) {
+    this.#setFailing = setFailing;
     this.#log = log;
-    this.#failing = new Gauge({
-      name: 'envelope_sidecar_sealed_credentials_failing_ratio',
-      help: 'Of the encrypting accounts of the file, or of a sample of those in the database, the share whose credentials do not open with the master key.',
-      registers: [registry],
-    });
   }
 
   get isReady(): boolean {
@@ -59,7 +55,7 @@ export class Readiness {
   /** Judges a sample: logs it, sets the metric, and decides whether the sidecar can be ready. */
   report({ tried, failures, noneOpens }: SealedSample): void {
     const failed = failures.length;
-    this.#failing.set(tried === 0 ? 0 : failed / tried);
+    this.#setFailing(tried === 0 ? 0 : failed / tried);
     // A sidecar that has been ready stays ready: accounts that do not encrypt need no master key.
     this.#noneOpens = noneOpens && (this.#noneOpens || !this.#began);
     if (failed === 0) return;

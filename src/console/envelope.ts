@@ -19,7 +19,7 @@ export type Fault =
   | 'not_utf8'
   | 'not_json';
 
-export type Opened = { readonly text: string } | { readonly fault: Fault };
+type Opened = { readonly text: string } | { readonly fault: Fault };
 
 const blockBytes = 16;
 const encoder = new TextEncoder();

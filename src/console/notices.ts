@@ -3,7 +3,7 @@ import { place } from './route.ts';
 import { session } from './session.ts';
 import { texts } from './texts.ts';
 
-export interface Notice {
+interface Notice {
   readonly tone: 'good' | 'warn';
   readonly text: string;
 }

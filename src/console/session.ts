@@ -1,6 +1,6 @@
 import { signal } from '@preact/signals';
 
-export type Role = 'viewer' | 'operator' | 'admin';
+type Role = 'viewer' | 'operator' | 'admin';
 
 /** The signed-in operator, as the server reports it. */
 export interface Session {

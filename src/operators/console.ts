@@ -48,7 +48,7 @@ const pageHeaders = {
 
 const signIn = z.strictObject({ token: z.string().min(1).max(4_096) });
 
-export interface ConsoleDependencies {
+interface ConsoleDependencies {
   /** Called for each request. */
   readonly state: () => {
     readonly console: boolean;

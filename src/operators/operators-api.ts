@@ -7,7 +7,7 @@ import type { Parts } from './endpoint.ts';
 import { createOperatorsListener, type OperatorsDependencies, type OperatorsState } from './listener.ts';
 import { problemsPageOf } from './problems.ts';
 
-export interface OperatorsApiDependencies
+interface OperatorsApiDependencies
   extends Pick<OperatorsDependencies, 'log' | 'count' | 'clock'>, Pick<Parts, 'recent' | 'sidecar'> {
   /** Called for each request, because a new configuration may replace them. */
   readonly accounts: () => OpenAccounts;

@@ -25,16 +25,14 @@ const file = {
 /** The members of every page. */
 const page = {
   next: z.string().nullable().describe('`after` of the next page; null on the last one.'),
-  unreadable: z
-    .array(z.string())
-    .describe('Why accounts are left out of this page: the values in the database are invalid.'),
+  unreadable: z.array(z.string()).describe('Accounts omitted because their rows are invalid, each with the reason.'),
 };
 
 /** The members of every response to a change. */
 const change = {
   in_force: z
     .boolean()
-    .describe('Whether this sidecar has applied the change. The response waits up to 2 seconds for this.'),
+    .describe('Whether this sidecar already uses the account as stored. The response waits up to 2 seconds for this.'),
 };
 
 /** The responses, by their names in the API's description. */
@@ -89,7 +87,7 @@ export const views = {
       members: z.array(
         z.object({
           member: z.string().describe('Its name, such as `limits.requestBody`.'),
-          value: z.string().nullable().describe('As written in sidecar.yaml; null if it is not set.'),
+          value: z.string().nullable().describe('In the syntax of sidecar.yaml; null if not set.'),
           secret: z.boolean().describe('Whether the value is a secret, which is not shown.'),
           source: z
             .string()
@@ -155,7 +153,7 @@ export const views = {
             last_used_at: time,
           }),
         )
-        .describe('API keys whose requests were accepted only because of a grace, latest use first.'),
+        .describe('API keys that still depend on a grace, most recent use first.'),
     })
     .describe(
       'Refusals since the start, newest first: at most 50 of each account and 1,000 in all. API keys that need a grace: at most 1,000.',

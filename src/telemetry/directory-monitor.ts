@@ -51,7 +51,7 @@ export function directoryMonitor(
   });
   void new Gauge({
     name: 'envelope_sidecar_accounts_age_seconds',
-    help: 'Time since the database of the accounts was last heard from: cached keys may be this old.',
+    help: 'Time since the accounts database last responded; cached keys may be this old.',
     registers,
     collect() {
       const heardAt = state()?.heardAt;

@@ -2,7 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 
 /** An API key whose requests were accepted because of a grace. */
-export interface GraceUse {
+interface GraceUse {
   readonly account: string;
   readonly environment: EnvironmentName;
   /** The id of the API key. */

@@ -121,7 +121,7 @@ function failsAlways({ opened, unopened }: Pick<AccountCount, 'opened' | 'unopen
 export function recentTrafficMetrics(registry: Registry, recent: RecentTraffic): void {
   void new Gauge({
     name: 'envelope_sidecar_accounts_failing_ratio',
-    help: 'Fraction of the accounts with envelopes in the last ten minutes for which none opened, from 0 to 1.',
+    help: 'The share of accounts that sent envelopes in the last ten minutes and had none opened.',
     labelNames: ['environment'],
     registers: [registry],
     collect() {

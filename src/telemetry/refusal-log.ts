@@ -2,7 +2,7 @@ import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { RefusalCode } from '../errors.ts';
 
 /** One refused request of a known account. */
-export interface RefusedRequest {
+interface RefusedRequest {
   /** When the request was completed, epoch milliseconds. */
   readonly time: number;
   readonly environment: EnvironmentName;

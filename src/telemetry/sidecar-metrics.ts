@@ -47,11 +47,11 @@ export function limitMetrics(registry: Registry, use: () => LimitUse): void {
   gauge('envelope_sidecar_limit_used', 'How much of each limit is used.', 'used');
 }
 
-/** @param inFlight called at each scrape: the requests whose response is not complete */
+/** @param inFlight called at each scrape */
 export function inFlightMetric(registry: Registry, inFlight: () => number): void {
   void new Gauge({
     name: 'envelope_sidecar_requests_in_flight',
-    help: 'Requests whose response is not complete.',
+    help: 'Requests whose response is not complete, and WebSocket connections.',
     registers: [registry],
     collect() {
       this.set(inFlight());
@@ -126,6 +126,18 @@ export function certificateMetrics(
       for (const { certificate, expiresAt } of certificates()) this.set({ certificate }, expiresAt / 1_000);
     },
   });
+}
+
+/** Sets the share of sealed credentials that the master key does not open, from 0 to 1. */
+export type SetFailingCredentials = (ratio: number) => void;
+
+export function sealedCredentialsMetric(registry: Registry): SetFailingCredentials {
+  const failing = new Gauge({
+    name: 'envelope_sidecar_sealed_credentials_failing_ratio',
+    help: 'Of the encrypting accounts of the file, or of a sample of those in the database, the share whose credentials do not open with the master key.',
+    registers: [registry],
+  });
+  return (ratio) => failing.set(ratio);
 }
 
 /** Counts requests of the operators' API. The operation is an operation of the API, or `none`. */

@@ -208,7 +208,7 @@ describe('POST /drain', () => {
     await vi.waitFor(() => expect(upstream.heads()).toBe(1));
 
     const drained = ask(sidecar, 'POST /drain');
-    await vi.waitFor(async () => expect(await ask(sidecar, 'GET /readyz')).toEqual([503, 'draining\n']));
+    await vi.waitFor(async () => expect(await ask(sidecar, 'GET /readyz')).toEqual([503, 'not ready\n']));
     expect(await ask(sidecar, 'GET /livez')).toEqual([200, 'ok\n']);
     expect(await Promise.race([drained, new Promise((resolve) => void setTimeout(resolve, 100, 'still'))])).toBe(
       'still',

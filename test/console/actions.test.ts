@@ -141,14 +141,14 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     // On. Plain requests are accepted during the grace, whose end is moved, then made now.
     await toggle.click();
     await dialog.getByLabel('Also accept plain requests for').selectOption('24 hours');
-    await dialog.getByRole('button', { name: 'Switch on' }).click();
+    await dialog.getByRole('button', { name: 'Enable' }).click();
     const first = await takeCredentials(page);
     await page.getByText('Plain requests are accepted too.').waitFor();
     await eventually(async () => (await merchant.sealed(key, first)).headers['envelope']).toBe('sealed');
     expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
     expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
     const environment = page.getByRole('region', { name: 'Test', exact: true });
-    await environment.getByText('This sidecar has not seen any API key use it.').waitFor();
+    await environment.getByText('No API key has used it at this sidecar.').waitFor();
     expect((await merchant.charge(key)).body).toBe('{"ok":true}');
     const keyId = String(upstream.seen.at(-1)?.headers['x-api-key-id']);
     await environment.getByRole('listitem').filter({ hasText: keyId }).getByText('just now').waitFor();
@@ -175,8 +175,8 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await dialog.getByText('The key and the IV are deleted at once.').waitFor();
     await dialog.getByLabel('Keep accepting envelopes for').selectOption('7 days');
     await dialog.getByText('Until the grace ends, envelopes are still opened').waitFor();
-    await dialog.getByRole('button', { name: 'Switch off' }).click();
-    await page.getByText('Encryption is off in Test.').waitFor();
+    await dialog.getByRole('button', { name: 'Disable' }).click();
+    await page.getByText('Encryption is disabled in Test.').waitFor();
     await eventually(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');
     expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
     expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
@@ -187,7 +187,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     // On again: with new ones, in the other encoding.
     await toggle.click();
     await dialog.getByLabel('Responses are encoded as').selectOption('Base64');
-    await dialog.getByRole('button', { name: 'Switch on' }).click();
+    await dialog.getByRole('button', { name: 'Enable' }).click();
     const third = await takeCredentials(page);
     expect([first.key, second.key]).not.toContain(third.key);
     await eventually(async () => codeOf(await merchant.sealed(key, second))).toBe('decryption_failed');

@@ -36,8 +36,8 @@ describeWithChromium('the overview in the console', () => {
     await page.getByText('Accepting requests').waitFor();
     await page.getByRole('img', { name: 'Refusals' }).waitFor();
     await page.getByText('envelope_required 3').waitFor();
-    await page.getByText('Encryption is on, but the request was plain JSON').waitFor();
-    const graces = page.getByRole('region', { name: 'Open graces' }).first();
+    await page.getByText('Encryption is enabled, but the request was plain JSON').waitFor();
+    const graces = page.getByRole('region', { name: 'Running graces' }).first();
     await graces.getByRole('cell', { name: 'Plain requests are accepted too.' }).waitFor();
     await graces.getByText('Use is not recorded').waitFor();
     await page
@@ -66,7 +66,7 @@ describeWithChromium('the overview in the console', () => {
     await page.getByText('in 1 day').waitFor();
     folder.write({ 'accounts.yaml': 'accounts: [{ id: acme }]' });
     await page.getByRole('link', { name: 'System' }).click();
-    await asksAgain('The files as they are now are not in force:');
+    await asksAgain('The current content of the files is not in force:');
     await page.getByText('No change is waiting for a restart.').waitFor();
     const setting = (name: string) => page.getByRole('row').filter({ has: page.getByText(name, { exact: true }) });
     await setting('limits.requestBody').getByText('1MiB', { exact: true }).waitFor();

@@ -35,7 +35,7 @@ const screens: readonly (readonly [place: string, shown: RegExp])[] = [
   ['accounts/acme/keys', /Due/],
   ['accounts/acme/encryption', /The previous key and IV are accepted too/],
   ['accounts/acme/activity', /Account renamed/],
-  ['rotation', /Open graces/],
+  ['rotation', /Running graces/],
   ['audit', /Account renamed/],
   ['system', /limits\.requestBody/],
 ];
@@ -103,7 +103,7 @@ describeWithChromium('every screen', () => {
     await page.keyboard.press('Escape');
     await expectFocus(page, 'Encryption in Test');
     await page.keyboard.press('Space');
-    await tabTo(page, 'Switch on');
+    await tabTo(page, 'Enable');
     await page.keyboard.press('Enter');
     await page.getByRole('dialog', { name: /The new key and IV/ }).waitFor();
     await tabTo(page, 'Copy: Key');

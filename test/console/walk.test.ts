@@ -69,8 +69,8 @@ describeWithChromium('with the console alone', () => {
       await page.getByRole('link', { name: 'Encryption Settings' }).click();
       await page.getByRole('switch', { name: 'Encryption in Test' }).click();
       await page.getByLabel('Also accept plain requests for').selectOption('24 hours');
-      await picture('4-switch-on');
-      await page.getByRole('button', { name: 'Switch on' }).click();
+      await picture('4-enable');
+      await page.getByRole('button', { name: 'Enable' }).click();
       await page.getByRole('dialog', { name: /The new key and IV/ }).waitFor();
       await picture('5-key-and-iv');
       const first = await takeCredentials(page);
@@ -105,7 +105,7 @@ describeWithChromium('with the console alone', () => {
       expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
       await page.getByText(/Still used/).waitFor();
       expect(await page.getByText('Still used: just now').count()).toBe(1);
-      await page.getByText('API keys that this sidecar has seen use it:').waitFor();
+      await page.getByText('API keys that have used it at this sidecar:').waitFor();
       await picture('6-still-used');
       await page.getByRole('link', { name: 'Overview' }).click();
       await page.getByRole('cell', { name: /Still used/ }).waitFor();
@@ -136,11 +136,11 @@ describeWithChromium('with the console alone', () => {
       await page.getByRole('link', { name: 'acme' }).click();
       await page.getByRole('link', { name: 'Encryption Settings' }).click();
       await page.getByRole('switch', { name: 'Encryption in Test' }).click();
-      await page.getByRole('button', { name: 'Switch off' }).click();
-      await page.getByText('Encryption is off in Test.').waitFor();
+      await page.getByRole('button', { name: 'Disable' }).click();
+      await page.getByText('Encryption is disabled in Test.').waitFor();
       await eventually(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');
       await page.getByRole('switch', { name: 'Encryption in Test' }).click();
-      await page.getByRole('button', { name: 'Switch on' }).click();
+      await page.getByRole('button', { name: 'Enable' }).click();
       const third = await takeCredentials(page);
       expect([first, second].map(({ key }) => key)).not.toContain(third.key);
       await eventually(async () => codeOf(await merchant.sealed(key, second))).toBe('decryption_failed');

@@ -12,7 +12,6 @@ import { reportableCodes } from '../../src/config/choices.ts';
 import { directoryMonitor } from '../../src/telemetry/directory-monitor.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import type { Metrics } from '../../src/telemetry/metrics.ts';
-import { Readiness } from '../../src/admin/readiness.ts';
 import { ReloadMetrics } from '../../src/telemetry/reload-metrics.ts';
 import {
   accountMetrics,
@@ -21,6 +20,7 @@ import {
   limitMetrics,
   operatorsMetrics,
   processMetrics,
+  sealedCredentialsMetric,
 } from '../../src/telemetry/sidecar-metrics.ts';
 import { TrafficRecorder } from '../../src/telemetry/traffic-recorder.ts';
 import { describeUnless } from '../support/describe-unless.ts';
@@ -62,7 +62,7 @@ function everyMetric(): { registry: Registry; metrics: Metrics } {
   for (const file of ['sidecar', 'accounts'] as const) reloads.loaded(file, 0);
   operatorsMetrics(registry);
   certificateMetrics(registry, () => []);
-  void new Readiness(registry, silent);
+  sealedCredentialsMetric(registry);
   const use = { connections: 0, inFlight: 0, buffered: 0 };
   inFlightMetric(registry, () => 0);
   limitMetrics(registry, () => ({ limits: use, used: use }));

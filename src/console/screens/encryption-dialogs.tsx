@@ -10,7 +10,7 @@ type GraceLength = keyof typeof say.graces;
 
 type EncryptionDialogProps<Changed = Encryption> = DialogHandlers<Changed> & { readonly encryption: Encryption };
 
-/** Switches encryption on, or replaces key and IV if it is on. */
+/** Enables encryption, or replaces key and IV if it is enabled. */
 export function EnableEncryption({ encryption, ...handlers }: EncryptionDialogProps<EnabledEncryption>) {
   const { account, environment, enabled: replace, encoding: before, previous } = encryption;
   const encoding = useSignal(before);
@@ -44,7 +44,7 @@ export function EnableEncryption({ encryption, ...handlers }: EncryptionDialogPr
   );
 }
 
-/** Switches encryption off, at once or after a grace for envelopes. */
+/** Disables encryption, at once or after a grace for envelopes. */
 export function DisableEncryption({ encryption, ...handlers }: EncryptionDialogProps) {
   const { account, environment, previous } = encryption;
   const grace = useSignal<GraceLength>('');
@@ -80,7 +80,7 @@ export function DisableEncryption({ encryption, ...handlers }: EncryptionDialogP
   );
 }
 
-/** Puts the end of a grace to another time. */
+/** Changes the end of a grace. */
 export function ChangeGrace({ encryption: { account, environment }, ...handlers }: EncryptionDialogProps) {
   const length = useSignal<keyof typeof say.ends>('24');
   return (

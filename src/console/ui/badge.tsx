@@ -1,7 +1,7 @@
 import type { ComponentChildren } from 'preact';
 import { texts } from '../texts.ts';
 
-export type Tone = 'good' | 'warn' | 'bad' | 'quiet' | 'plain';
+type Tone = 'good' | 'warn' | 'bad' | 'quiet' | 'plain';
 
 /** Each tone has a different shape, so that it does not depend on colour alone. */
 const shapes: Readonly<Record<Tone, string>> = { good: '●', warn: '▲', bad: '■', quiet: '○', plain: '' };

@@ -78,7 +78,7 @@ export const keyEndpoints: readonly Endpoint[] = [
     method: 'POST',
     path: '/accounts/{account}/keys/{key}/revoke',
     operation: 'revoke_key',
-    summary: 'Revoke an API key, at once and permanently',
+    summary: 'Revoke an API key permanently',
     role: 'operator',
     input: z.strictObject({ account, key }),
     response: { status: 200, view: 'ChangedKey' },
