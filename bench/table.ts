@@ -159,18 +159,19 @@ const worthALine = 0.02;
 export function profileTable({ parts, perRequest }: Profile): Table {
   const lines = parts.filter(({ microseconds }) => microseconds >= worthALine * perRequest);
   return [
-    ['part', 'µs', 'share'],
-    ...lines.map((cost) => costLine(cost, perRequest)),
-    ['together', perRequest.toFixed(1), ''],
+    ['part', 'µs'],
+    ...lines.map(({ name, microseconds }) => [name, microseconds.toFixed(1)]),
+    ['together', perRequest.toFixed(1)],
   ];
 }
 
 export function functionTable({ functions, perRequest }: Profile): Table {
-  return [['function', 'µs', 'share'], ...functions.slice(0, 30).map((cost) => costLine(cost, perRequest))];
-}
-
-function costLine({ name, microseconds }: Cost, perRequest: number): string[] {
-  return [name, microseconds.toFixed(1), percent(microseconds / perRequest)];
+  const line = ({ name, microseconds }: Cost): string[] => [
+    name,
+    microseconds.toFixed(1),
+    percent(microseconds / perRequest),
+  ];
+  return [['function', 'µs', 'share'], ...functions.slice(0, 30).map(line)];
 }
 
 /** For a terminal: the first column to the left, numbers to the right. */

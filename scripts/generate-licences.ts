@@ -9,7 +9,7 @@ const path = 'docs/licences.md';
 /** docs/licences.md: every package in the image by its licence, and the file with the licence's text. */
 export async function generate(): Promise<string> {
   const packages = [...runTimePackages()].map(([folder, { version, license = 'none' }]) => ({
-    line: `- \`${nameOf(folder)}\` ${version}${locationOf(licenceText(folder))}`,
+    line: `- \`${nameOf(folder)}@${version}\`${locationOf(licenceText(folder))}`,
     license,
   }));
   const sections = [...Map.groupBy(packages, ({ license }) => license)]
@@ -25,9 +25,8 @@ export async function generate(): Promise<string> {
 
 # Licences
 
-envelope-sidecar is under the [MIT licence](../LICENSE). This page lists every package in the image by licence. A test accepts only these
-licences. Each requires its text to be included: it is in the folder of each package, as \`LICENSE\` or the file named here. The bill of
-materials in the image lists the licences for programs. The base image includes its own licences, Node's among them.
+envelope-sidecar is under the [MIT licence](../LICENSE). These are the packages in the image by licence; a test accepts no other licences. The
+text is in the folder of each package, as \`LICENSE\` or the file named here. The base image includes its own licences, Node's among them.
 
 ${sections.join('\n')}`,
     { ...(await resolveConfig(`${root}${path}`)), filepath: path },
