@@ -40,7 +40,7 @@ export const blocks: readonly Block[] = [
           compare.results.filter(({ workload }) => workload.answered >= 1_024 ** 2),
           compare.titles,
         ),
-        'Peak memory, MB:',
+        'Peak memory over all workloads:',
         memoryTable(compare.results, compare.titles),
       ],
     chart: {

@@ -48,14 +48,12 @@ export function ratioTable(results: readonly Result[], titles: Readonly<Record<s
   ];
 }
 
-/** The peak memory of each peer in each workload, in MB. */
+/** The peak memory of each peer over all workloads, in MB. */
 export function memoryTable(results: readonly Result[], titles: Readonly<Record<string, string>>): Table {
+  const most = (peer: string): number => Math.max(...results.map(({ peakMemory }) => peakMemory[peer] ?? 0));
   return [
     ['', ...Object.values(titles)],
-    ...results.map(({ workload, peakMemory }) => [
-      workload.title,
-      ...Object.keys(titles).map((peer) => megabytes(peakMemory[peer])),
-    ]),
+    ['peak memory, MB', ...Object.keys(titles).map((peer) => megabytes(most(peer)))],
   ];
 }
 
@@ -206,8 +204,8 @@ export function significant(value: number): string {
   return value >= 100 ? count(value) : value.toPrecision(3);
 }
 
-function megabytes(bytes: number | undefined): string {
-  return bytes === undefined ? '' : String(Math.round(bytes / 1024 ** 2));
+function megabytes(bytes: number): string {
+  return String(Math.round(bytes / 1024 ** 2));
 }
 
 function oneDigit(value: number): string {
