@@ -84,7 +84,7 @@ ${memberLists(accounts)}
 
 - Ids of accounts, ids of keys and keys are unique in the file. Each key has either \`key\`, or \`sha256\` and \`prefix\`.
 - The test and live credentials of an account differ, previous and disabled ones included, or a leaked test key could open live traffic.
-- Sealed values (\`sealed:v1:…\`) open with the master key. If only some do, the others are warnings, and their accounts are refused as
+- Wrapped values (\`sealed:v1:…\`) are unwrapped with the master key. If only some can be, the others are warnings, and their accounts are refused as
   \`accounts_unavailable\`.
 - Two accounts with the same AES key get a warning.
 

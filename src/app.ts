@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
 import type { KeyDirectory } from './accounts/key-directory.ts';
-import { sampleOf, type OpenAccounts } from './accounts/open-accounts.ts';
+import { sampleOf, type Accounts } from './accounts/accounts.ts';
 import type { Monitor } from './accounts/postgres/monitor.ts';
 import { createAdminListener } from './admin/listener.ts';
 import { Drain } from './admin/drain.ts';
@@ -72,7 +72,7 @@ export class App {
   readonly #started: Settings;
   readonly #fileStates: FileStates;
   #config: Config;
-  #accounts: OpenAccounts;
+  #accounts: Accounts;
   readonly #readiness: Readiness;
   readonly #drain: Drain;
 
@@ -223,7 +223,7 @@ export class App {
       return;
     }
     await database.open();
-    const tried = this.#readiness.tryMasterKey(() => database.sealedSample());
+    const tried = this.#readiness.tryMasterKey(() => database.sampleCredentials());
     // If the database is unreachable, the start does not wait for it.
     if (database.state.connected) await tried;
   }
@@ -263,7 +263,7 @@ export class App {
     return new Rules(config, this.#accounts.directory, this.#upstreams.configure(config));
   }
 
-  #openStores(config: Config): OpenAccounts {
+  #openStores(config: Config): Accounts {
     const { env, clock } = this.#dependencies;
     return openStores(config, {
       env,

@@ -7,9 +7,9 @@ import { startUpstream } from './support/upstream.ts';
 
 test('credentials of a file that do not open cost their own account alone, and are in the log, a metric and the online check', async () => {
   const upstream = await startUpstream();
-  const unopened = 'the sealed key of account acme in test does not open';
+  const unwrapError = 'the sealed key of account acme in test does not open';
   const other = { ...acme, id: 'other', keys: [] };
-  const accounts = [{ ...acme, encryption: {}, unopened }, globex, other];
+  const accounts = [{ ...acme, encryption: {}, unwrapError }, globex, other];
   const config = configOf(upstream.origin, { accounts });
   const sidecar = await startSidecar(config);
 
@@ -19,12 +19,12 @@ test('credentials of a file that do not open cost their own account alone, and a
   expect((await fetch(`${sidecar.adminUrl}/readyz`)).status).toBe(200);
   expect(await scrape(sidecar)).toContain('envelope_sidecar_sealed_credentials_failing_ratio 0.5');
   expect(sidecar.log).toContainEqual(
-    expect.objectContaining({ level: 'error', tried: 2, failed: 1, problem: unopened }),
+    expect.objectContaining({ level: 'error', tried: 2, failed: 1, problem: unwrapError }),
   );
   expect(await onlineChecks(config, Date.now())).toContainEqual({
     check: 'credentials',
     ok: false,
-    detail: `1 of 2 accounts failed: ${unopened}`,
+    detail: `1 of 2 accounts failed: ${unwrapError}`,
   });
 
   sidecar.app.apply({ ...config, accounts: [acme, globex] });

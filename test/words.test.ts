@@ -32,6 +32,11 @@ const retiredWords: readonly RetiredWord[] = [
     instead: 'IdempotencyKey',
     examples: ['export interface Once {', 'Once begun'],
   },
+  {
+    pattern: /\b[Ss]eal(?:s|ed)? (?:all |stored )?credentials (?:with|before)|\b(?:open|seal)(?:Account|Credentials)\b/,
+    instead: 'wrap or unwrap, for the master key: envelopes are sealed and opened',
+    examples: ['function openCredentials(', 'sealed with the credentials'],
+  },
   { pattern: /\bKeyWishes\b/, instead: 'KeyOptions', examples: ['interface KeyWishes', 'wishes'] },
   { pattern: /\b[dD]esk\b/, instead: 'the name of what it sets up', examples: ['const desk =', 'desktop'] },
   { pattern: /\bsurroundings\b/i, instead: 'environment or setup', examples: ['Surroundings', 'surrounding'] },

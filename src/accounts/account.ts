@@ -6,7 +6,7 @@ export type Encryption<Codec = EnvelopeCodec> = EncryptionOn<Codec> | Encryption
 
 /** It is enabled. */
 export interface EncryptionOn<Codec = EnvelopeCodec> {
-  readonly kind: 'on';
+  readonly type: 'on';
   /** Seals and opens with the current credentials. */
   readonly current: Codec;
   /** When the credentials were made, epoch milliseconds; undefined if the file does not say. */
@@ -17,7 +17,7 @@ export interface EncryptionOn<Codec = EnvelopeCodec> {
 
 /** It was disabled with a grace: plaintext is accepted, and so are envelopes of the previous credentials. */
 interface EncryptionEnding<Codec> {
-  readonly kind: 'ending';
+  readonly type: 'ending';
   readonly previous: Codec;
   /** Epoch milliseconds; from then on the account is like one without encryption. */
   readonly until: number;
@@ -37,6 +37,6 @@ export interface Account<Codec = EnvelopeCodec> {
   readonly active: boolean;
   readonly keys: readonly ApiKey[];
   readonly encryption: Readonly<Partial<Record<EnvironmentName, Encryption<Codec>>>>;
-  /** Why its credentials do not open. Its requests are refused then: it must not be taken for one that does not encrypt. */
-  readonly unopened?: string;
+  /** Why its credentials cannot be unwrapped. Its requests are then refused: it must not be treated as one that does not encrypt. */
+  readonly unwrapError?: string;
 }

@@ -7,7 +7,7 @@ import { isInGrace } from './conditions.ts';
 import { rfc3339 } from '../input/kinds.ts';
 import { maxGrace } from './kinds.ts';
 import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
-import { openCredentials } from './open-account.ts';
+import { unwrapCredentials } from './unwrap-account.ts';
 import type {
   IdempotencyKey,
   StoredAccount,
@@ -231,9 +231,9 @@ export function refuseEqual(account: StoredAccount, vault: Vault): void {
     [encryption?.credentials, encryption?.previous?.credentials].filter((each) => each !== undefined),
   );
   for (const one of test ?? []) {
-    const opened = openCredentials(one, account.id, 'test', vault);
+    const opened = unwrapCredentials(one, account.id, 'test', vault);
     for (const other of live ?? []) {
-      if (!sameCredentials(opened, openCredentials(other, account.id, 'live', vault))) continue;
+      if (!sameCredentials(opened, unwrapCredentials(other, account.id, 'live', vault))) continue;
       throw new AccountsError('credentials_equal', `account ${account.id} has the same AES key in test and live`);
     }
   }

@@ -51,9 +51,9 @@ export function differencesButKeys(before: WithoutKeys, after: WithoutKeys): rea
   if (before.active !== after.active) {
     found.push({ account, change: after.active ? 'account_activated' : 'account_deactivated' });
   }
-  if (before.unopened !== undefined || after.unopened !== undefined) {
-    if (before.unopened === undefined) found.push({ account, change: 'account_unavailable' });
-    if (after.unopened === undefined) found.push({ account, change: 'account_available' });
+  if (before.unwrapError !== undefined || after.unwrapError !== undefined) {
+    if (before.unwrapError === undefined) found.push({ account, change: 'account_unavailable' });
+    if (after.unwrapError === undefined) found.push({ account, change: 'account_available' });
     return found;
   }
   for (const environment of environmentNames) {
@@ -99,7 +99,7 @@ function encryptionChange(
 /** The comparable parts of an account. A codec keeps its credentials in private fields, which a deep comparison ignores. */
 function partsOf(encryption: Encryption | undefined): Readonly<Record<'current' | 'grace' | 'rest', unknown>> {
   if (encryption === undefined) return { current: undefined, grace: undefined, rest: undefined };
-  if (encryption.kind === 'ending') {
+  if (encryption.type === 'ending') {
     const { previous, until } = encryption;
     return { current: undefined, grace: { previous: previous.pack(), until }, rest: undefined };
   }

@@ -72,7 +72,7 @@ export function tallyOfCounts({ accounts, apiKeys, expiring, credentials }: Coun
 export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
   const counts: Counts = { accounts: new Map(), apiKeys: new Map(), expiring: new Map(), credentials: new Map() };
   for (const { keys, encryption } of accounts) {
-    add(counts.accounts, encryptionLabel(encryption.test?.kind === 'on', encryption.live?.kind === 'on'));
+    add(counts.accounts, encryptionLabel(encryption.test?.type === 'on', encryption.live?.type === 'on'));
     for (const key of keys) {
       if (!isValidKey(key, now)) continue;
       const { prefix, createdAt, expiresAt = Infinity } = key;
@@ -83,7 +83,7 @@ export function tallyOf(accounts: Iterable<Account>, now: number): Tally {
     }
     for (const environment of environmentNames) {
       const encrypts = encryption[environment];
-      if (encrypts?.kind !== 'on') continue;
+      if (encrypts?.type !== 'on') continue;
       add(counts.credentials, `${environment} ${rotationOf(encrypts.createdAt ?? now, now)}`);
     }
   }

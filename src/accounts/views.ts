@@ -21,7 +21,7 @@ const date = z.string().meta({ format: 'date-time' });
 const lastUsed = date
   .nullable()
   .optional()
-  .describe('When it was last used, within a few minutes; null: never. Absent where the store does not record it.');
+  .describe('When it was last used, within a few minutes; null: never. Absent if the store does not record it.');
 
 export const keyView = z
   .object({
@@ -47,7 +47,7 @@ export const encryptionView = z
     environment: z.enum(environmentNames),
     enabled: z.boolean(),
     encoding: z.enum(encodings).describe('Encoding of sealed responses.'),
-    format: z.enum(formatNames).nullable().describe('How key and IV are written; null where it is not enabled.'),
+    format: z.enum(formatNames).nullable().describe('How key and IV are written; null if encryption is disabled.'),
     created_at: date.nullable().describe('When the credentials were made.'),
     previous: z
       .object({
@@ -56,7 +56,7 @@ export const encryptionView = z
         last_used_at: lastUsed,
       })
       .nullable()
-      .describe('What is accepted besides, during a grace.'),
+      .describe('Also accepted during the grace.'),
   })
   .describe('How an account encrypts in one environment. No secret.');
 export type EncryptionView = z.output<typeof encryptionView>;

@@ -1,4 +1,4 @@
-import type { SealedSample } from '../accounts/open-accounts.ts';
+import type { CredentialsSample } from '../accounts/accounts.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SetFailingCredentials } from '../telemetry/sidecar-metrics.ts';
 
@@ -14,7 +14,7 @@ export class Readiness {
   readonly #setFailing: SetFailingCredentials;
   #began = false;
   #draining = false;
-  #noneOpens = false;
+  #noneUnwraps = false;
   #retry: NodeJS.Timeout | undefined;
 
   constructor(setFailing: SetFailingCredentials, log: Logger) {
@@ -23,7 +23,7 @@ export class Readiness {
   }
 
   get isReady(): boolean {
-    return this.#began && !this.#draining && !this.#noneOpens;
+    return this.#began && !this.#draining && !this.#noneUnwraps;
   }
 
   /** The listeners are open. */
@@ -42,27 +42,27 @@ export class Readiness {
    *
    * @param take rejects if the database is unreachable, which is not a wrong key
    */
-  async tryMasterKey(take: () => Promise<SealedSample>): Promise<void> {
+  async tryMasterKey(take: () => Promise<CredentialsSample>): Promise<void> {
     clearTimeout(this.#retry);
     const sample = await take().catch(() => undefined);
     if (this.#draining) return;
     if (sample !== undefined) this.report(sample);
-    if (sample === undefined || this.#noneOpens) {
+    if (sample === undefined || this.#noneUnwraps) {
       this.#retry = setTimeout(() => void this.tryMasterKey(take), interval).unref();
     }
   }
 
   /** Judges a sample: logs it, sets the metric, and decides whether the sidecar can be ready. */
-  report({ tried, failures, noneOpens }: SealedSample): void {
+  report({ tried, failures, noneUnwraps }: CredentialsSample): void {
     const failed = failures.length;
     this.#setFailing(tried === 0 ? 0 : failed / tried);
     // A sidecar that has been ready stays ready: accounts that do not encrypt need no master key.
-    this.#noneOpens = noneOpens && (this.#noneOpens || !this.#began);
+    this.#noneUnwraps = noneUnwraps && (this.#noneUnwraps || !this.#began);
     if (failed === 0) return;
-    const consequence = this.#noneOpens ? ': not ready' : '';
+    const consequence = this.#noneUnwraps ? ': not ready' : '';
     this.#log.error(
       { tried, failed, problem: failures[0] },
-      `${noneOpens ? 'no' : 'not all'} sealed credentials open with the master key${consequence}`,
+      `${noneUnwraps ? 'no' : 'not all'} sealed credentials open with the master key${consequence}`,
     );
   }
 }

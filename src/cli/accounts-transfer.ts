@@ -25,7 +25,7 @@ export function addTransferCommands(add: AddStoreCommand): void {
   add('copy', 'copy all accounts to the store of another configuration')
     .requiredOption('--to <file>', 'path of the other configuration file')
     .run(copy);
-  add('rekey', 'seal all credentials with a new master key')
+  add('rekey', 'wrap all credentials with a new master key')
     .requiredOption('--new-master-key-file <file>', 'file with 32 bytes in base64 or hex')
     .run(rekey);
 }
@@ -130,7 +130,7 @@ async function rekey(session: StoreSession, options: { readonly newMasterKeyFile
       vault.holds(to) === 'first'
         ? 'When all sidecars have the new key on the first line, you can remove the old key.\n'
         : 'Put the new key on the first line, let all sidecars load it, and run this command again before you remove the old key.\n';
-    await show({ accounts }, () => `${accounts} accounts were sealed with the new master key.\n${next}`);
+    await show({ accounts }, () => `${accounts} accounts were wrapped with the new master key.\n${next}`);
   });
 }
 

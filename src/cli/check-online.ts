@@ -1,6 +1,6 @@
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { inspect, openSample, type Inspection } from '../accounts/postgres/inspect.ts';
-import { sampleOf, type SealedSample } from '../accounts/open-accounts.ts';
+import { inspect, unwrapSample, type Inspection } from '../accounts/postgres/inspect.ts';
+import { sampleOf, type CredentialsSample } from '../accounts/accounts.ts';
 import { Vault } from '../accounts/vault.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
@@ -42,7 +42,7 @@ async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
   }
   try {
     const inspection = await inspect(store.url, sampleSize);
-    const sample = openSample(inspection, new Vault(store.masterKeys));
+    const sample = unwrapSample(inspection, new Vault(store.masterKeys));
     const tried = count(sample.tried, 'account');
     const of = sample.tried === sampleSize ? `a sample of ${tried}` : tried;
     return [migrated(inspection), opened(sample, of, 'all open with the master key')];
@@ -60,7 +60,7 @@ function migrated({ pending }: Inspection): Check {
   return { check: 'store', ok: false, detail: `the database lacks ${pending.join(', ')}: run "accounts migrate"` };
 }
 
-function opened({ failures }: Pick<SealedSample, 'failures'>, of: string, good: string): Check {
+function opened({ failures }: Pick<CredentialsSample, 'failures'>, of: string, good: string): Check {
   if (failures.length === 0) return { check: 'credentials', ok: true, detail: `${of}: ${good}` };
   return { check: 'credentials', ok: false, detail: `${failures.length} of ${of} failed: ${failures[0]}` };
 }

@@ -32,8 +32,8 @@ function withCodecs<A, B>(account: Account<A>, convert: (codec: A) => B): Accoun
   const encryption: Partial<Record<EnvironmentName, Encryption<B>>> = {};
   for (const environment of environmentNames) {
     const one = account.encryption[environment];
-    if (one?.kind === 'ending') encryption[environment] = { ...one, previous: convert(one.previous) };
-    if (one?.kind !== 'on') continue;
+    if (one?.type === 'ending') encryption[environment] = { ...one, previous: convert(one.previous) };
+    if (one?.type !== 'on') continue;
     const { current, grace } = one;
     const previous = grace?.previous === undefined ? undefined : convert(grace.previous);
     encryption[environment] = { ...one, current: convert(current), grace: grace && { ...grace, previous } };

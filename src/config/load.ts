@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { readAccounts } from '../accounts/file/read.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import { openIfPossible } from '../accounts/open-account.ts';
+import { unwrapIfPossible } from '../accounts/unwrap-account.ts';
 import { Vault } from '../accounts/vault.ts';
 import { Files } from '../yaml/files.ts';
 import { formatPath, type MemberPath } from '../input/member-path.ts';
@@ -97,7 +97,7 @@ function readAccountsOf(
   const vault = new Vault(store.masterKeys);
   const stored = readAccounts(file, env, vault);
   if (file.problems.length > 0) return { ok: false, problems: file.problems };
-  return { ok: true, value: stored.map((account) => openIfPossible(account, vault)), warnings: file.warnings };
+  return { ok: true, value: stored.map((account) => unwrapIfPossible(account, vault)), warnings: file.warnings };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { FileAccounts } from '../accounts/file/accounts.ts';
-import type { OpenAccounts } from '../accounts/open-accounts.ts';
+import type { Accounts } from '../accounts/accounts.ts';
 import { PostgresAccounts } from '../accounts/postgres/accounts.ts';
 import type { Monitor } from '../accounts/postgres/monitor.ts';
 import type { AuditEvent } from '../accounts/store.ts';
@@ -24,7 +24,7 @@ export interface StoresDependencies {
 export function openStores(
   { store, accounts }: Pick<Config, 'store' | 'accounts'>,
   { env, clock, stopwatch, monitor, audit, unrecorded }: StoresDependencies,
-): OpenAccounts {
+): Accounts {
   if (store.kind === 'postgres') return new PostgresAccounts(store, clock, stopwatch, monitor(), audit);
   const { file, masterKeys } = store;
   return new FileAccounts({ file, env, masterKeys, clock, audit }, accounts, unrecorded);

@@ -174,8 +174,8 @@ function storeSchema({ value }: Values) {
     masterKey: value(masterKeys)
       .optional()
       .describe(
-        'Seals credentials before they are stored in the file: 32 bytes in base64 or hex. One key a line: the first ' +
-          'seals, each opens. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
+        'Wraps credentials before they are stored in the file: 32 bytes in base64 or hex. One key a line: the first ' +
+          'wraps, each unwraps. Default: the environment variable `SIDECAR_MASTER_KEY`, if it is set.',
       ),
     postgres: z
       .strictObject({

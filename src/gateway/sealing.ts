@@ -20,7 +20,7 @@ export interface Sealing {
 /** How an account encrypts now; undefined if it does not, or no longer. @param now epoch milliseconds */
 export function encryptionAt(encryption: Encryption | undefined, now: number): ActiveEncryption | undefined {
   if (encryption === undefined) return undefined;
-  if (encryption.kind === 'ending') {
+  if (encryption.type === 'ending') {
     // Plaintext is current.
     return now < encryption.until ? { current: undefined, grace: encryption } : undefined;
   }

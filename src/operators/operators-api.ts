@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
 import type { TlsOptions } from 'node:tls';
 import { untilServed } from '../accounts/until-served.ts';
-import type { OpenAccounts } from '../accounts/open-accounts.ts';
+import type { Accounts } from '../accounts/accounts.ts';
 import type { Config } from '../config/config.ts';
 import type { Parts } from './endpoint.ts';
 import { createOperatorsListener, type OperatorsDependencies, type OperatorsState } from './listener.ts';
@@ -10,7 +10,7 @@ import { problemsPageOf } from './problems.ts';
 interface OperatorsApiDependencies
   extends Pick<OperatorsDependencies, 'log' | 'count' | 'clock'>, Pick<Parts, 'recent' | 'sidecar'> {
   /** Called for each request, because a new configuration may replace them. */
-  readonly accounts: () => OpenAccounts;
+  readonly accounts: () => Accounts;
 }
 
 /** How long the response to a change waits until this sidecar has applied it. Milliseconds. */

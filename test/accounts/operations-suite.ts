@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
 import { hashOf } from '../../src/accounts/api-key.ts';
-import { openAccount } from '../../src/accounts/open-account.ts';
+import { unwrapAccount } from '../../src/accounts/unwrap-account.ts';
 import { Operations, type OperationsOptions } from '../../src/accounts/operations.ts';
 import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
 import type { AuditEvent, Store } from '../../src/accounts/store.ts';
@@ -245,9 +245,9 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       const place = { account: 'acme', environment: 'test', member: 'key' } as const;
       expect([enabled, credentials]).toEqual([false, undefined]);
       expect(vault.unwrap(previous?.credentials?.key ?? '', place)).toBe(key);
-      const opened = stored && openAccount(stored, vault).encryption.test;
-      expect(opened).toMatchObject({ kind: 'ending', until: start + day });
-      expect(opened?.kind === 'ending' && opened.previous.pack().encoding).toBe('base64');
+      const opened = stored && unwrapAccount(stored, vault).encryption.test;
+      expect(opened).toMatchObject({ type: 'ending', until: start + day });
+      expect(opened?.type === 'ending' && opened.previous.pack().encoding).toBe('base64');
       expect(trail.at(-1)).toMatchObject({
         action: 'encryption_disabled',
         details: { environment: 'test', grace_until: until },

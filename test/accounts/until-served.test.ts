@@ -43,7 +43,7 @@ describe('an account in memory', () => {
     ['has a longer grace', withTest({ ...on, grace: { ...grace, until: 2_000 } })],
     ['accepts plaintext in its grace', withTest({ ...on, grace: { ...grace, previous: undefined } })],
     ['accepts other credentials in its grace', withTest({ ...on, grace: { ...grace, previous: codecOf(acmeTest) } })],
-    ['is ending its encryption', withTest({ kind: 'ending', previous: codecOf(acmeTest), until: 1_000 })],
+    ['is ending its encryption', withTest({ type: 'ending', previous: codecOf(acmeTest), until: 1_000 })],
   ])('is not served by one that %s', (_, account) => {
     expect(memoryDirectory([held]).serves(account)).toBe(false);
   });

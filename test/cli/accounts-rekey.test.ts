@@ -36,7 +36,10 @@ type Setup = Awaited<ReturnType<typeof sealedWithOld>>;
 async function expectRepeatable({ args, credentials }: Setup): Promise<void> {
   expect(await credentials(newKey, oldKey)).toMatch(/^ok .* 3 accounts: all open/);
   const repeated = await runCommand(args);
-  expect(repeated).toMatchObject({ code: 0, stdout: expect.stringMatching(/^\d accounts were sealed with/) as string });
+  expect(repeated).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^\d accounts were wrapped with/) as string,
+  });
   expect(await credentials(newKey)).toMatch(/^ok .* 3 accounts: all open/);
 }
 

@@ -213,7 +213,7 @@ describe('wrapped credentials of the accounts file', () => {
   test('that were copied from another account disable only the account they were copied to', () => {
     const [[key, iv]] = [[sealed('a0', 'key', aes), sealed('a0', 'iv', 'i'.repeat(16))]] as const;
     const { accounts } = outcome('', { env, accounts: file([key, iv], [key, iv]) }) as Config;
-    expect(accounts.map(({ unopened }) => unopened)).toEqual([
+    expect(accounts.map(({ unwrapError }) => unwrapError)).toEqual([
       undefined,
       expect.stringMatching(/^the sealed key of account a1 in test does not open/),
     ]);

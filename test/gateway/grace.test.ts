@@ -279,7 +279,7 @@ describe('a grace', () => {
 });
 
 describe('after encryption was disabled with a grace', () => {
-  const ending = [acmeWith({ kind: 'ending', previous: codecOf(previous), until })];
+  const ending = [acmeWith({ type: 'ending', previous: codecOf(previous), until })];
 
   test.each<[string, string, Sent, 'previous' | 'none']>([
     ['an envelope is opened, and its response sealed', charge, { body: envelopeOf(previous, plaintext) }, 'previous'],

@@ -3,7 +3,7 @@ import { readFileSync, watch } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished } from 'vitest';
 import { readAccounts } from '../../src/accounts/file/read.ts';
-import { openAccount } from '../../src/accounts/open-account.ts';
+import { unwrapAccount } from '../../src/accounts/unwrap-account.ts';
 import { Vault } from '../../src/accounts/vault.ts';
 import type { Config } from '../../src/config/config.ts';
 import { Files } from '../../src/yaml/files.ts';
@@ -83,7 +83,7 @@ function follow({ app }: TestSidecar, config: Config, folder: Folder): void {
     const file = new YamlFile(folder.file(name), new Files());
     const accounts = readAccounts(file, {}, vault);
     if (file.problems.length > 0) return;
-    const value = accounts.map((account) => openAccount(account, vault));
+    const value = accounts.map((account) => unwrapAccount(account, vault));
     // Without a valid sidecar.yaml the settings that run stay.
     const sidecar = { ok: false, problems: [] } as const;
     app.reload({ sidecar, accounts: { ok: true, value, warnings: [] }, files: [] });

@@ -52,12 +52,12 @@ export function encryptionOf(
   credentials: { key: string; iv: string },
   { encoding, ...more }: Partial<EncryptionOn> & { readonly encoding?: Encoding } = {},
 ): EncryptionOn {
-  return { kind: 'on', current: codecOf(credentials, encoding), createdAt: undefined, grace: undefined, ...more };
+  return { type: 'on', current: codecOf(credentials, encoding), createdAt: undefined, grace: undefined, ...more };
 }
 
 /** Encryption that is enabled. */
 export function enabledOf(encryption: Encryption | undefined): EncryptionOn {
-  if (encryption?.kind !== 'on') throw new Error('encryption is not enabled');
+  if (encryption?.type !== 'on') throw new Error('encryption is not enabled');
   return encryption;
 }
 

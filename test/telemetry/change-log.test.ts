@@ -46,7 +46,7 @@ test('each change of an account is logged as a line without secrets', async () =
 test('a change of encryption is named by its effect on merchants', async () => {
   const on = encryptionOf(acmeTest);
   const grace = { previous: undefined, until: 1_000 };
-  const ending = { kind: 'ending', previous: codecOf(acmeTest), until: 1_000 } as const;
+  const ending = { type: 'ending', previous: codecOf(acmeTest), until: 1_000 } as const;
   const account = (test: Account['encryption']['test']): Account => ({
     ...globex,
     encryption: test === undefined ? {} : { test },

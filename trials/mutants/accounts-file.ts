@@ -92,7 +92,7 @@ export const accountsFileMutants: readonly Mutant[] = [
       'true',
       'what was written is read again and compared',
     ],
-    ['if (versionOf(path) === read.version) takeAway();', '', 'a change that failed leaves no event'],
+    ['if (versionOf(path) === read.version) rollBack();', '', 'a change that failed leaves no event'],
     [
       'readsOthers ? undefined : { text, accounts }',
       '{ text, accounts }',
@@ -100,7 +100,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     ],
     ['if (text === this.#known?.text)', 'if (this.#known !== undefined)', 'a change made by hand is read'],
     ['replaced(read.accounts, rewritten)', 'read.accounts', 'a change is seen by the store that made it'],
-    ['if (!written) takeAway();', 'if (!written) {}', 'a change that was not made leaves no event'],
+    ['if (!written) rollBack();', 'if (!written) {}', 'a change that was not made leaves no event'],
     ['      release?.();\n', '', 'the lock is let go of'],
     ['account.id > after && ', '', 'a list goes on behind its page'],
     ['return realpathSync(this.#file);', 'return this.#file;', 'a symbolic link stays one'],
@@ -111,7 +111,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     [
       ['const maxReceipts = 1_000;', 'const maxReceipts = 999;', 'the last 1,000 receipts are kept'],
       ['keys.length > most.length', 'most.length === 0', 'an account displaces only its own receipts'],
-      ['refuseReuse(idempotencyKey, kept.request);', '', 'an idempotency key stands for one request'],
+      ['refuseReuse(idempotencyKey, found.request);', '', 'an idempotency key stands for one request'],
       [
         "if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map();",
         'return new Map();',

@@ -94,8 +94,8 @@ export const accountsMutants: readonly Mutant[] = [
       'a grace does not accept credentials that were disabled',
     ],
     [
-      'if (!sameCredentials(opened, openCredentials(other',
-      'if (sameCredentials(opened, openCredentials(other',
+      'if (!sameCredentials(opened, unwrapCredentials(other',
+      'if (sameCredentials(opened, unwrapCredentials(other',
       'test and live have keys of their own',
     ],
     [
@@ -175,7 +175,7 @@ export const accountsMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/accounts/open-account.ts',
+    'src/accounts/unwrap-account.ts',
     ['test/accounts/file/read.test.ts', 'test/gateway/grace.test.ts'],
     [
       ['if (!enabled) {', 'if (false) {', 'disabled credentials do not encrypt'],

@@ -1,6 +1,6 @@
 import type { Account } from '../account.ts';
 import type { KeyDirectory } from '../key-directory.ts';
-import type { OpenAccounts } from '../open-accounts.ts';
+import type { Accounts } from '../accounts.ts';
 import type { PlainOperations } from '../plain-operations.ts';
 import { tallyOf, type Tally } from '../tally.ts';
 import { Vault } from '../vault.ts';
@@ -9,7 +9,7 @@ import { OperationsThread, type OperationsThreadOptions } from './thread.ts';
 import { UnexpectedEnvelopesFile } from './unexpected-envelopes.ts';
 
 /** The accounts of a file that has been read, and is read again whenever it changes. */
-export class FileAccounts implements OpenAccounts {
+export class FileAccounts implements Accounts {
   readonly vault: Vault;
   readonly database = undefined;
   directory: KeyDirectory;

@@ -8,7 +8,7 @@ export function memoryDirectory(accounts: readonly Account[], uses?: Uses): KeyD
   const holders = new Map<string, KeyHolder | 'unavailable'>();
   for (const account of accounts) {
     for (const key of account.keys) {
-      holders.set(key.hash, account.unopened === undefined ? { account, key } : 'unavailable');
+      holders.set(key.hash, account.unwrapError === undefined ? { account, key } : 'unavailable');
     }
   }
   const serves = (account: Account): boolean => differences(byId.get(account.id), account).length === 0;

@@ -26,38 +26,38 @@ interface Placed {
 
 /**
  * Reads the accounts of their file, in its order. Mistakes are reported to the file, and an account with a mistake is left out.
- * Sealed texts are returned sealed.
+ * Wrapped texts stay wrapped.
  *
- * If some sealed texts open and others do not, the latter are warnings, because each affects only its own account.
+ * If some texts can be unwrapped and others cannot, the latter are warnings, because each affects only its own account.
  *
- * @param vault  opens sealed texts to check them; undefined: they are not checked
- * @param opened all of them, or only the first that opens, which shows that the master key is right
+ * @param vault     unwraps texts to check them; undefined: they are not checked
+ * @param unwrapped all of them, or only one, which shows that the master key is right
  */
 export function readAccounts(
   file: YamlFile,
   env: Env,
   vault: Vault | undefined,
-  opened: 'all' | 'one' = 'all',
+  unwrapped: 'all' | 'one' = 'all',
 ): StoredAccount[] {
-  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning', opened);
+  return accountsIn(file, accountsSchema(valuesIn(file, env)), vault, 'warning', unwrapped);
 }
 
-/** Reads accounts from any input with the members of their file; see `readAccounts`. @param unopened how a text that does not open is reported */
+/** Reads accounts from any input with the members of their file; see `readAccounts`. @param failures how a text that cannot be unwrapped is reported */
 export function accountsIn(
   file: AccountsSource,
   schema: ReturnType<typeof accountsSchema>,
   vault: Vault | undefined,
-  unopened: 'warning' | 'problem' = 'problem',
-  opened: 'all' | 'one' = 'all',
+  failures: 'warning' | 'problem' = 'problem',
+  unwrapped: 'all' | 'one' = 'all',
 ): StoredAccount[] {
   const content = validate(file, schema);
-  const reader = new AccountsReader(file, vault, opened);
+  const reader = new AccountsReader(file, vault, unwrapped);
   const accounts: StoredAccount[] = [];
   for (const [i, entry] of (content?.accounts ?? []).entries()) {
     const account = entry && reader.account(entry, ['accounts', i]);
     if (account !== undefined) accounts.push(account);
   }
-  reader.end(unopened);
+  reader.end(failures);
   return accounts;
 }
 
@@ -71,18 +71,18 @@ interface Owner {
 class AccountsReader {
   readonly #file: AccountsSource;
   readonly #vault: Vault | undefined;
-  readonly #opensOne: boolean;
-  #hasOpened = false;
+  readonly #unwrapsOne: boolean;
+  #hasUnwrapped = false;
   readonly #accountIds = new Map<string, MemberPath>();
   readonly #keyIds = new Map<string, MemberPath>();
   readonly #keyHashes = new Map<string, MemberPath>();
   readonly #credentialKeys = new Map<string, MemberPath>();
-  readonly #sealed: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
+  readonly #wrapped: { readonly path: MemberPath; readonly error: AccountsError | undefined }[] = [];
 
-  constructor(file: AccountsSource, vault: Vault | undefined, opened: 'all' | 'one') {
+  constructor(file: AccountsSource, vault: Vault | undefined, unwrapped: 'all' | 'one') {
     this.#file = file;
     this.#vault = vault;
-    this.#opensOne = opened === 'one';
+    this.#unwrapsOne = unwrapped === 'one';
   }
 
   account(entry: AccountEntry, path: MemberPath): StoredAccount | undefined {
@@ -109,16 +109,16 @@ class AccountsReader {
     return { id, name, active, keys: keys.filter((key) => key !== undefined), encryption };
   }
 
-  /** Reports the texts that did not open. If none did, the master key is wrong, which is reported once. */
-  end(unopened: 'warning' | 'problem'): void {
-    const failed = this.#sealed.filter(({ error }) => error !== undefined);
+  /** Reports the texts that could not be unwrapped. If none could, the master key is wrong, which is reported once. */
+  end(failures: 'warning' | 'problem'): void {
+    const failed = this.#wrapped.filter(({ error }) => error !== undefined);
     const [first] = failed;
     if (first?.error?.code === 'master_key_missing') {
       this.#file.report(first.path, 'sealed: set accounts.masterKey to the master key');
-    } else if (first !== undefined && failed.length > 1 && failed.length === this.#sealed.length) {
+    } else if (first !== undefined && failed.length > 1 && failed.length === this.#wrapped.length) {
       this.#file.report(first.path, 'does not open, nor does any other sealed value: expected another master key');
     } else {
-      const isWarning = unopened === 'warning' && failed.length < this.#sealed.length;
+      const isWarning = failures === 'warning' && failed.length < this.#wrapped.length;
       for (const { path } of failed) {
         const message = 'does not open: sealed with another master key, or for another account, environment or member';
         if (isWarning) this.#file.warn(path, `${message}; requests of this account are refused`);
@@ -192,31 +192,31 @@ class AccountsReader {
     if (key === undefined || iv === undefined || format === undefined) return undefined;
     const stored = { stored: { key, iv, format, createdAt }, path: [...path, 'key'] };
     if (this.#vault === undefined && (isWrapped(key) || isWrapped(iv))) return stored;
-    const openedKey = this.#opened(key, [...path, 'key'], { ...owner, member: 'key' });
-    const openedIv = this.#opened(iv, [...path, 'iv'], { ...owner, member: 'iv' });
-    // A text that does not open is reported at the end and stays stored unchanged.
-    if (openedKey === undefined || openedIv === undefined) return stored;
-    const credentials = parseCredentials(openedKey, openedIv, format);
+    const plainKey = this.#unwrapped(key, [...path, 'key'], { ...owner, member: 'key' });
+    const plainIv = this.#unwrapped(iv, [...path, 'iv'], { ...owner, member: 'iv' });
+    // A text that cannot be unwrapped is reported at the end and stays stored unchanged.
+    if (plainKey === undefined || plainIv === undefined) return stored;
+    const credentials = parseCredentials(plainKey, plainIv, format);
     if (!Array.isArray(credentials)) return { ...stored, credentials };
     for (const { member, message } of credentials) this.#file.report([...path, member], message);
     return undefined;
   }
 
-  #opened(
+  #unwrapped(
     text: string,
     path: MemberPath,
     { account = '', ...place }: Owner & Pick<Place, 'member'>,
   ): string | undefined {
     if (!isWrapped(text)) return text;
-    if (this.#opensOne && this.#hasOpened) return undefined;
+    if (this.#unwrapsOne && this.#hasUnwrapped) return undefined;
     try {
-      const opened = this.#vault?.unwrap(text, { account, ...place });
-      this.#sealed.push({ path, error: undefined });
-      this.#hasOpened = true;
-      return opened;
+      const plain = this.#vault?.unwrap(text, { account, ...place });
+      this.#wrapped.push({ path, error: undefined });
+      this.#hasUnwrapped = true;
+      return plain;
     } catch (error) {
       if (!(error instanceof AccountsError)) throw error;
-      this.#sealed.push({ path, error });
+      this.#wrapped.push({ path, error });
       return undefined;
     }
   }

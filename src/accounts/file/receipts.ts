@@ -11,8 +11,8 @@ import type { IdempotencyKey } from '../store.ts';
 const maxReceipts = 1_000;
 
 /** By idempotency key, the oldest first. */
-const keptForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), receipt: z.string() })]));
-type Kept = Map<string, { request: string; receipt: string }>;
+const fileForm = z.array(z.tuple([z.string(), z.object({ request: z.string(), receipt: z.string() })]));
+type ReceiptsByKey = Map<string, { request: string; receipt: string }>;
 
 /**
  * Receipts of changes that must be made only once. They are in a file next to the accounts' file, so that all programs
@@ -28,22 +28,22 @@ export class Receipts {
 
   /** The receipt of a request that was carried out. @throws AccountsError `idempotency_key_reused`, `store_invalid` */
   find(idempotencyKey: IdempotencyKey): string | undefined {
-    const kept = this.#read().get(idempotencyKey.key);
-    if (kept === undefined) return undefined;
-    refuseReuse(idempotencyKey, kept.request);
-    return kept.receipt;
+    const found = this.#read().get(idempotencyKey.key);
+    if (found === undefined) return undefined;
+    refuseReuse(idempotencyKey, found.request);
+    return found.receipt;
   }
 
   /** The new content of the file, with one more receipt. */
   with({ key, request }: IdempotencyKey, receipt: string): Companion {
-    const kept = this.#read().set(key, { request, receipt });
-    while (kept.size > maxReceipts) kept.delete(oldestOfLargest(kept));
-    return { path: this.#path, text: `${JSON.stringify([...kept])}\n` };
+    const receipts = this.#read().set(key, { request, receipt });
+    while (receipts.size > maxReceipts) receipts.delete(oldestOfLargest(receipts));
+    return { path: this.#path, text: `${JSON.stringify([...receipts])}\n` };
   }
 
-  #read(): Kept {
+  #read(): ReceiptsByKey {
     try {
-      return new Map(keptForm.parse(JSON.parse(readRegularFile(this.#path).toString())));
+      return new Map(fileForm.parse(JSON.parse(readRegularFile(this.#path).toString())));
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') return new Map();
       const isOdd = error instanceof SyntaxError || error instanceof z.ZodError || error instanceof WrongValue;
@@ -58,8 +58,8 @@ export class Receipts {
 }
 
 /** The oldest key of the account that has most, or of the tokens that are for all accounts. */
-function oldestOfLargest(kept: Kept): string {
-  const keysOf = Map.groupBy(kept.keys(), accountOf);
+function oldestOfLargest(receipts: ReceiptsByKey): string {
+  const keysOf = Map.groupBy(receipts.keys(), accountOf);
   const [oldest = ''] = [...keysOf.values()].reduce((most, keys) => (keys.length > most.length ? keys : most), []);
   return oldest;
 }

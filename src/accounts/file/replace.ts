@@ -38,7 +38,7 @@ export interface Companion {
  *
  * @param path    not a symbolic link: that would be replaced itself
  * @param version the version that the new text was made from
- * @param check   looks at the new file before it takes the old one's place, and throws to keep it from doing so
+ * @param check   checks the new file before it replaces the old one; throws to abort
  * @param companion replaced, or created, with it; it keeps its old text only if the process is killed, or the disk fails, between
  *   the two
  * @returns false, with nothing changed, if the file is no longer that version

@@ -26,7 +26,7 @@ export function accountsSchema({ value }: Values) {
     enabled: z.boolean().describe('Whether the account encrypts in this environment.'),
     key: value(text)
       .optional()
-      .describe('The AES key; see `format`. Required if encryption is enabled. May be sealed, as may the IV.'),
+      .describe('The AES key; see `format`. Required if encryption is enabled. It may be wrapped, and so may the IV.'),
     iv: value(text).optional().describe('The IV; see `format`. Required if encryption is enabled.'),
     encoding: value(oneOf(encodings))
       .prefault('hex')
@@ -55,13 +55,15 @@ export function accountsSchema({ value }: Values) {
 
   const account = z.strictObject({
     id: value(identifier).describe('Names the account in logs and to the upstream. Unique in the file.'),
-    name: value(accountName).describe('The merchant, for people.'),
+    name: value(accountName).describe('The display name of the merchant.'),
     active: z.boolean().default(true).describe('Requests of an account that is not active are refused.'),
     keys: z.array(key).prefault([]).describe('API keys. Several may be valid at a time, to rotate them.'),
     encryption: z
       .strictObject({
         test: encryption.optional().describe('Credentials for the test environment.'),
-        live: encryption.optional().describe('Credentials for the live environment. Others than those for test.'),
+        live: encryption
+          .optional()
+          .describe('Credentials for the live environment. They must differ from those for test.'),
       })
       .prefault({})
       .describe('AES encryption, by environment.'),

@@ -44,7 +44,7 @@ export interface FileStoreOptions {
   readonly file: string;
   /** For references in the file. */
   readonly env: Env;
-  /** If sealed texts in the file do not open, the file is not changed. */
+  /** If they unwrap none of the file's wrapped texts, the file is not changed. */
   readonly masterKeys: readonly KeyObject[];
 }
 
@@ -161,7 +161,7 @@ export class FileStore implements Store {
       const files = new Files();
       const text = files.read(path);
       if (text === this.#known?.text) return { version, ...this.#known };
-      // The store needs no credentials: one that opens shows that it has the right master key.
+      // The store needs no credentials: one that is unwrapped shows that it has the right master key.
       const { accounts, problems } = this.#parse(path, files, text, this.#vault);
       const [first] = problems;
       if (first === undefined) {
@@ -176,14 +176,14 @@ export class FileStore implements Store {
     }
   }
 
-  /** Reads a text as the file's. @param vault undefined: no sealed text is opened */
+  /** Reads a text as the file's. @param vault undefined: no text is unwrapped */
   #parse(path: string, files: Files, text: string, vault?: Vault): Parsed {
     const file = new YamlFile(path, files, dirname(this.#file), text);
     const accounts = readAccounts(file, this.#env, vault, 'one');
     return { accounts, problems: file.problems };
   }
 
-  /** Writes what `decide` makes of the accounts, which decides again if another program changed the file meanwhile. */
+  /** Applies `decide` and writes the result; retries if another program changed the file. */
   #rewrite<T>(path: string, decide: (read: Read) => Rewrite<T>): T {
     for (let attempt = 1; attempt <= attempts; attempt++) {
       const read = this.#read(path);
@@ -207,23 +207,23 @@ export class FileStore implements Store {
         : changedText(read.text, read.accounts, changed);
     let rewritten: readonly StoredAccount[] = [];
     const check = (candidate: string): void => {
-      // Sealed texts are not opened: they may be sealed with another master key from now on.
+      // Nothing is unwrapped: the texts may be wrapped with another master key from now on.
       const { accounts: parsed, problems } = this.#parse(candidate, new Files(), part);
       rewritten = parsed;
       const isRight = isDeepStrictEqual(rewritten.map(membersOf), accounts.map(membersOf));
       if (problems.length === 0 && isRight) return;
       throw new AccountsError('store_invalid', `${displayName(path)} ${problems[0]?.message ?? entangled}`);
     };
-    const takeAway = new Trail(path).append(events);
+    const rollBack = new Trail(path).append(events);
     let written: boolean;
     try {
       written = replaceFile(path, text, read.version, check, receipts);
     } catch (error) {
-      // If only the last step failed, which comes after the change, the event is true.
-      if (versionOf(path) === read.version) takeAway();
+      // If only the final sync failed, the change is in place and its event stays.
+      if (versionOf(path) === read.version) rollBack();
       throw error;
     }
-    if (!written) takeAway();
+    if (!written) rollBack();
     else if (this.#known !== undefined) this.#known = { text, accounts: replaced(read.accounts, rewritten) };
     return written;
   }

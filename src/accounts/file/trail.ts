@@ -47,7 +47,7 @@ export class Trail {
    * Adds events, which are on the disk when it returns. An event is written before its change: a crash may leave an
    * event without its change, but no change without its event.
    *
-   * @returns takes them away again
+   * @returns a function that removes them
    * @throws AccountsError `store_invalid` if something else lies there; the file system's error, with nothing added
    */
   append(events: readonly AuditEvent[]): () => void {
@@ -56,16 +56,16 @@ export class Trail {
     const file = this.#open();
     try {
       const { size } = fstatSync(file);
-      const takeAway = (): void => this.#truncate(size);
+      const rollBack = (): void => this.#truncate(size);
       try {
         // After an incomplete line, a new line begins.
         writeSync(file, `${endsLine(file, size) ? '' : '\n'}${lines.join('')}`);
         fsyncSync(file);
       } catch (error) {
-        takeAway();
+        rollBack();
         throw error;
       }
-      return takeAway;
+      return rollBack;
     } finally {
       closeSync(file);
     }

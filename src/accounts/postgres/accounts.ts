@@ -3,14 +3,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Pool } from 'pg';
 import type { Account } from '../account.ts';
 import type { DirectoryState } from '../key-directory.ts';
-import type { AccountsDatabase, OpenAccounts, SealedSample } from '../open-accounts.ts';
+import type { AccountsDatabase, Accounts, CredentialsSample } from '../accounts.ts';
 import { carriedOut, operationsBy, type PlainOperations } from '../plain-operations.ts';
 import type { AuditEvent } from '../store.ts';
 import type { Tally } from '../tally.ts';
 import { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
 import { PostgresDirectory } from './directory.ts';
-import { inspect, openSample } from './inspect.ts';
+import { inspect, unwrapSample } from './inspect.ts';
 import type { Monitor } from './monitor.ts';
 import { PostgresStore } from './store.ts';
 import { TallyKeeper } from './tally-keeper.ts';
@@ -19,7 +19,7 @@ import { UseRecorder } from './use-recorder.ts';
 /** How long closing waits for the last write of uses. Milliseconds. */
 const lastWrite = 2_000;
 
-/** The number of accounts whose credentials are opened to test the master key. */
+/** The number of accounts whose credentials are unwrapped to test the master key. */
 const sampleSize = 100;
 
 /** How the accounts in a database are looked up. */
@@ -35,7 +35,7 @@ export interface PostgresSettings {
 }
 
 /** The accounts in a database. The directory has its own connection, and less urgent work another. */
-export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
+export class PostgresAccounts implements Accounts, AccountsDatabase {
   readonly directory: PostgresDirectory;
   readonly vault: Vault;
   readonly operations: PlainOperations;
@@ -85,8 +85,8 @@ export class PostgresAccounts implements OpenAccounts, AccountsDatabase {
 
   take(_accounts: readonly Account[]): void {}
 
-  async sealedSample(): Promise<SealedSample> {
-    return openSample(await inspect(this.#url, sampleSize), this.vault);
+  async sampleCredentials(): Promise<CredentialsSample> {
+    return unwrapSample(await inspect(this.#url, sampleSize), this.vault);
   }
 
   /** The latest counts of accounts, keys and credentials; undefined before the first. */

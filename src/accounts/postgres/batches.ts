@@ -45,14 +45,14 @@ export class Batches<T> {
       for (const key of batch.keys()) this.#waiting.delete(key);
       this.#underWay = batch;
       const pause = delay(interval);
-      await this.#answer(batch);
+      await this.#resolve(batch);
       this.#underWay = new Map();
       await pause;
     }
     this.#running = false;
   }
 
-  async #answer(batch: ReadonlyMap<string, Question<T>>): Promise<void> {
+  async #resolve(batch: ReadonlyMap<string, Question<T>>): Promise<void> {
     try {
       const values = await this.#query([...batch.keys()]);
       for (const [key, { resolve }] of batch) resolve(values.get(key));

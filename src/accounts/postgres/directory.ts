@@ -1,6 +1,6 @@
 import type { Account } from '../account.ts';
 import type { DirectoryState, Found, KeyDirectory, Uses } from '../key-directory.ts';
-import { openAccount } from '../open-account.ts';
+import { unwrapAccount } from '../unwrap-account.ts';
 import type { Vault } from '../vault.ts';
 import { Batches } from './batches.ts';
 import { Connection } from './connection.ts';
@@ -132,7 +132,7 @@ export class PostgresDirectory implements KeyDirectory {
       const stored = accountOf({ ...row, keys: [row.key] });
       const [key] = stored.keys;
       if (key === undefined) throw new Error('a look-up by key returned none');
-      return { account, found: { account: openAccount(stored, this.#vault), key }, span };
+      return { account, found: { account: unwrapAccount(stored, this.#vault), key }, span };
     } catch (error) {
       // Other accounts are not affected. This one must not be treated as one that does not encrypt.
       this.#monitor.failed(error);

@@ -1,8 +1,8 @@
 import { readdirSync } from 'node:fs';
 import type { Pool } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
-import { openAccount } from '../open-account.ts';
-import type { SealedSample } from '../open-accounts.ts';
+import { unwrapAccount } from '../unwrap-account.ts';
+import type { CredentialsSample } from '../accounts.ts';
 import type { StoredAccount } from '../store.ts';
 import type { Vault } from '../vault.ts';
 import { changePool } from './clients.ts';
@@ -14,28 +14,28 @@ import { query } from './transaction.ts';
 export interface Inspection {
   /** Migrations of this version that the database lacks. */
   readonly pending: readonly string[];
-  /** Accounts that have sealed credentials, chosen at random. */
+  /** Accounts that have credentials, chosen at random. */
   readonly sample: readonly StoredAccount[];
   /** Rows of the sample that cannot be read. */
   readonly unreadable: readonly AccountsError[];
 }
 
-/** Opens the sealed credentials of a sample. */
-export function openSample({ sample, unreadable }: Inspection, vault: Vault): SealedSample {
+/** Unwraps the credentials of a sample. */
+export function unwrapSample({ sample, unreadable }: Inspection, vault: Vault): CredentialsSample {
   const errors = [...unreadable];
-  let opened = 0;
+  let unwrapped = 0;
   for (const account of sample) {
     try {
-      openAccount(account, vault);
-      opened += 1;
+      unwrapAccount(account, vault);
+      unwrapped += 1;
     } catch (error) {
       if (!(error instanceof AccountsError)) throw error;
       errors.push(error);
     }
   }
   const failures = errors.map(({ message }) => message);
-  const noneOpens = opened === 0 && errors.some(({ code }) => code === 'master_key_wrong');
-  return { tried: sample.length + unreadable.length, failures, noneOpens };
+  const noneUnwraps = unwrapped === 0 && errors.some(({ code }) => code === 'master_key_wrong');
+  return { tried: sample.length + unreadable.length, failures, noneUnwraps };
 }
 
 /**

@@ -19,7 +19,7 @@ export class Importer {
   readonly #from: Vault;
   readonly #actor: string;
 
-  /** @param from opens the sealed texts of the accounts to import */
+  /** @param from unwraps the credentials of the accounts to import */
   constructor(options: OperationsOptions, from: Vault, actor: string) {
     this.#options = options;
     this.#from = from;

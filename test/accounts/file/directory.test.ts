@@ -29,7 +29,7 @@ test.each([[hashOf('d')], [''], ['__proto__'], ['a']])('the hash %j finds nothin
 });
 
 test('an account whose credentials cannot be unwrapped is unavailable; other accounts are found', () => {
-  const shut: Account = { ...account('shut', [key('d')]), unopened: 'the sealed key does not open' };
+  const shut: Account = { ...account('shut', [key('d')]), unwrapError: 'the sealed key does not open' };
   const others = memoryDirectory([one, shut]);
   expect(others.find(hashOf('d'))).toBe('unavailable');
   expect(others.find(hashOf('a'))).toMatchObject({ account: { id: 'one' } });

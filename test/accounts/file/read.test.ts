@@ -4,7 +4,7 @@ import { readAccounts } from '../../../src/accounts/file/read.ts';
 import type { Account } from '../../../src/accounts/account.ts';
 import { hashOf } from '../../../src/accounts/api-key.ts';
 import type { PackedCodec } from '../../../src/envelope/codec.ts';
-import { openAccount } from '../../../src/accounts/open-account.ts';
+import { unwrapAccount } from '../../../src/accounts/unwrap-account.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 import { Files } from '../../../src/yaml/files.ts';
 import type { Env } from '../../../src/yaml/values.ts';
@@ -22,7 +22,7 @@ function read(text: string, env: Env = {}): { accounts: Account[]; problems: str
   const vault = new Vault([]);
   const stored = readAccounts(file, env, vault);
   const problems = file.problems.map(({ path }) => path);
-  return { accounts: problems.length > 0 ? [] : stored.map((each) => openAccount(each, vault)), problems };
+  return { accounts: problems.length > 0 ? [] : stored.map((each) => unwrapAccount(each, vault)), problems };
 }
 
 function problemsOf(text: string): string[] {

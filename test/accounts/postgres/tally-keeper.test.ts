@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { openAccount } from '../../../src/accounts/open-account.ts';
+import { unwrapAccount } from '../../../src/accounts/unwrap-account.ts';
 import { changePool } from '../../../src/accounts/postgres/clients.ts';
 import { TallyKeeper } from '../../../src/accounts/postgres/tally-keeper.ts';
 import { tallyOf } from '../../../src/accounts/tally.ts';
@@ -65,7 +65,7 @@ describeWithPostgres('the tally in PostgreSQL', () => {
     const keeper = keeperAt(url, () => now);
     await keeper.refresh();
     const inFile = tallyOf(
-      accounts.map((account) => openAccount(account, vault)),
+      accounts.map((account) => unwrapAccount(account, vault)),
       now,
     );
     expect(keeper.latest()).toEqual(inFile);

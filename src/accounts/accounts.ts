@@ -5,12 +5,12 @@ import type { Tally } from './tally.ts';
 import type { Vault } from './vault.ts';
 
 /** The accounts of a running sidecar, in a file or in a database. */
-export interface OpenAccounts {
+export interface Accounts {
   /** Looks keys up for requests. */
   readonly directory: KeyDirectory;
   /** For changes by operators. */
   readonly operations: PlainOperations;
-  /** Opens the credentials of accounts in the store. */
+  /** Unwraps the credentials of accounts in the store. */
   readonly vault: Vault;
   /** Undefined if the accounts are in a file. */
   readonly database: AccountsDatabase | undefined;
@@ -26,24 +26,24 @@ export interface AccountsDatabase {
   readonly state: DirectoryState;
   /** Connects; resolves when the first attempt has succeeded or failed. The caller may continue in both cases. */
   open(): Promise<void>;
-  /** Opens the sealed credentials of some accounts, chosen at random. @throws AccountsError the database cannot be asked */
-  sealedSample(): Promise<SealedSample>;
+  /** Unwraps the credentials of some accounts, chosen at random. @throws AccountsError the database cannot be queried */
+  sampleCredentials(): Promise<CredentialsSample>;
 }
 
-/** The result of opening the sealed credentials of some accounts. */
-export interface SealedSample {
+/** The result of unwrapping the credentials of some accounts. */
+export interface CredentialsSample {
   /** The number of accounts. */
   readonly tried: number;
-  /** One message for each account whose credentials did not open. */
+  /** One message for each account whose credentials could not be unwrapped. */
   readonly failures: readonly string[];
-  /** Whether the master key opened none of the credentials. Rows that cannot be read do not count. */
-  readonly noneOpens: boolean;
+  /** Whether the master key unwrapped none of the credentials. Rows that cannot be read do not count. */
+  readonly noneUnwraps: boolean;
 }
 
-/** The sample of a file: all its credentials were opened when it was read. If none opens, the file is invalid. */
-export function sampleOf(accounts: readonly Account[]): SealedSample {
+/** The sample of a file: all its credentials were unwrapped when it was read. If none could be, the file is invalid. */
+export function sampleOf(accounts: readonly Account[]): CredentialsSample {
   const tried = accounts.filter(
-    ({ encryption, unopened }) => unopened !== undefined || Object.keys(encryption).length > 0,
+    ({ encryption, unwrapError }) => unwrapError !== undefined || Object.keys(encryption).length > 0,
   );
-  return { tried: tried.length, failures: tried.flatMap(({ unopened }) => unopened ?? []), noneOpens: false };
+  return { tried: tried.length, failures: tried.flatMap(({ unwrapError }) => unwrapError ?? []), noneUnwraps: false };
 }

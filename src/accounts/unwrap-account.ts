@@ -12,23 +12,24 @@ import type { Vault } from './vault.ts';
  *
  * @throws AccountsError `master_key_missing`, `master_key_wrong`, `store_invalid`
  */
-export function openAccount(stored: StoredAccount, vault: Vault): Account {
+export function unwrapAccount(stored: StoredAccount, vault: Vault): Account {
   const encryption: Partial<Record<EnvironmentName, Encryption>> = {};
   for (const environment of environmentNames) {
     const written = stored.encryption[environment];
     if (written === undefined) continue;
     const { enabled, encoding, credentials, previous } = written;
     const before =
-      previous?.credentials && codecOf(openCredentials(previous.credentials, stored.id, environment, vault), encoding);
+      previous?.credentials &&
+      codecOf(unwrapCredentials(previous.credentials, stored.id, environment, vault), encoding);
     if (!enabled) {
       if (previous !== undefined && before !== undefined) {
-        encryption[environment] = { kind: 'ending', previous: before, until: previous.until };
+        encryption[environment] = { type: 'ending', previous: before, until: previous.until };
       }
       continue;
     }
     encryption[environment] = {
-      kind: 'on',
-      current: codecOf(openCredentials(credentials, stored.id, environment, vault), encoding),
+      type: 'on',
+      current: codecOf(unwrapCredentials(credentials, stored.id, environment, vault), encoding),
       createdAt: credentials.createdAt,
       grace: previous && { previous: before, until: previous.until },
     };
@@ -38,34 +39,34 @@ export function openAccount(stored: StoredAccount, vault: Vault): Account {
 }
 
 /**
- * As `openAccount`, but an account whose credentials do not open is returned as `unopened`, so that other accounts are
- * still served.
+ * As `unwrapAccount`, but an account whose credentials cannot be unwrapped is returned with `unwrapError`, so that
+ * others are still served.
  *
  * @throws AccountsError `master_key_missing`, `store_invalid`
  */
-export function openIfPossible(stored: StoredAccount, vault: Vault): Account {
+export function unwrapIfPossible(stored: StoredAccount, vault: Vault): Account {
   try {
-    return openAccount(stored, vault);
+    return unwrapAccount(stored, vault);
   } catch (error) {
     if (!(error instanceof AccountsError) || error.code !== 'master_key_wrong') throw error;
     const { id, name, active, keys } = stored;
-    return { id, name, active, keys, encryption: {}, unopened: error.message };
+    return { id, name, active, keys, encryption: {}, unwrapError: error.message };
   }
 }
 
-/** The credentials of two stored texts. Throws as `openAccount` does. */
-export function openCredentials(
+/** The credentials of two stored texts. Throws as `unwrapAccount` does. */
+export function unwrapCredentials(
   { key, iv, format }: StoredCredentials,
   account: string,
   environment: EnvironmentName,
   vault: Vault,
 ): Credentials {
-  const opened = parseCredentials(
+  const parsed = parseCredentials(
     vault.unwrap(key, { account, environment, member: 'key' }),
     vault.unwrap(iv, { account, environment, member: 'iv' }),
     format,
   );
-  if (!Array.isArray(opened)) return opened;
-  const problems = opened.map(({ member, message }) => `the ${member} ${message}`).join('; ');
+  if (!Array.isArray(parsed)) return parsed;
+  const problems = parsed.map(({ member, message }) => `the ${member} ${message}`).join('; ');
   throw new AccountsError('store_invalid', `account ${account}, ${environment}: ${problems}`);
 }
