@@ -5,6 +5,7 @@ import { Vault } from '../accounts/vault.ts';
 import { certificatesOf } from '../config/certificates.ts';
 import type { Config, Environment } from '../config/config.ts';
 import { probe } from '../upstream/probe.ts';
+import { minute } from './table.ts';
 
 /** One check and its outcome. */
 export interface Check {
@@ -76,14 +77,15 @@ async function upstreamChecks({ name, upstream }: Environment, timeout: number, 
 }
 
 function certificateChecks(config: Config, now: number): Check[] {
-  return certificatesOf(config).map(({ certificate, expiresAt }) => validity(certificate, expiresAt, now));
+  return certificatesOf(config).map(({ certificate, expiresAt }) =>
+    validity(`certificate ${certificate}`, expiresAt, now),
+  );
 }
 
-function validity(name: string, ends: number, now: number): Check {
-  const date = new Date(ends).toISOString().slice(0, 16).replace('T', ' ');
+function validity(check: string, ends: number, now: number): Check {
+  const time = minute(new Date(ends).toISOString());
   const ok = ends - now >= certificateDays * day;
-  const detail = ends <= now ? `expired on ${date} UTC` : `valid until ${date} UTC`;
-  const check = name.startsWith('certificate ') ? name : `certificate ${name}`;
+  const detail = ends <= now ? `expired on ${time}` : `valid until ${time}`;
   return { check, ok, detail: ok || ends <= now ? detail : `${detail}, in less than ${certificateDays} days` };
 }
 

@@ -30,7 +30,7 @@ interface ShippedFile {
  * on a copy of the accounts, so that changes in the console are lost when the demo ends. Runs until a signal ends it.
  * Returns the exit code.
  *
- * @param options.freePorts any free ports instead of the configured ones, for machines where those are taken
+ * @param options.freePorts use any free ports, if the configured ones are taken
  * @throws CommandFailed if a listener cannot be opened
  */
 export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boolean }): Promise<number> {

@@ -10,7 +10,7 @@ export interface CliIo {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The output of the log. */
   readonly log: DestinationStream;
-  /** Of the sidecar. */
+  /** The sidecar's version. */
   readonly version: string;
   /** Epoch milliseconds. */
   readonly clock: () => number;
@@ -23,7 +23,7 @@ export type Signal = 'SIGTERM' | 'SIGINT' | 'SIGHUP';
 /** Exit codes of all commands; 78 is EX_CONFIG of sysexits.h. */
 export const exitCodes = { done: 0, failed: 1, usage: 2, configuration: 78 } as const;
 
-/** The configuration of a command that names none. */
+/** The configuration's path if a command is not given one. */
 export function defaultConfig(env: CliIo['env']): string {
   return env['SIDECAR_CONFIG'] ?? 'config/sidecar.yaml';
 }

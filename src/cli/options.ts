@@ -17,7 +17,7 @@ export function readAs<T>(kind: Kind<T>): (text: string) => T {
   };
 }
 
-/** `--config`, as every command has it that works on a configuration. */
+/** `--config`, for every command that works on a configuration. */
 export function configOption({ env }: Pick<CliIo, 'env'>): Option {
   return new Option('--config <file>', 'path of the configuration file').default(defaultConfig(env));
 }
@@ -30,7 +30,7 @@ export function actorOption({ env }: Pick<CliIo, 'env'>): Option {
   ).default(env['SIDECAR_ACTOR']);
 }
 
-/** The account that a command is about. @param usage as help names it, in angle brackets */
+/** The account that a command works on. @param usage its name in help */
 export function accountArgument(usage: '<account>' | '<id>'): Argument {
   return new Argument(usage, 'the id of the account').argParser(readAs(identifier));
 }

@@ -33,8 +33,8 @@ async function runCommand(args: readonly string[], io: CliIo): Promise<number> {
 }
 
 /**
- * The configuration of a plain `serve` or `serve --config FILE`, as containers run it: a sidecar that runs for months does without
- * the parser of other command lines and its memory. Undefined for all else.
+ * The configuration of a plain `serve` or `serve --config FILE`, as containers run it, so that a running sidecar does not hold the
+ * parser of other command lines in memory. Undefined for any other command line.
  */
 function configToServe([command, option, file, ...rest]: readonly string[], { env }: CliIo): string | undefined {
   if (command !== 'serve' || rest.length > 0) return undefined;

@@ -16,15 +16,15 @@ import { actorOption, configOption } from './options.ts';
 export interface StoreSession extends OperationsOptions {
   readonly io: CliIo;
   readonly operations: Operations;
-  /** Of the store. */
+  /** The settings of the store. */
   readonly settings: StoreSettings;
   /** The user who runs the command, for the audit trail. */
   readonly actor: string;
   /** Writes a result to stdout: as JSON with `--json`, otherwise as these lines. @param lines gets the width of stdout, in cells */
   readonly show: (result: unknown, lines: (width: number) => string) => Promise<void>;
-  /** Writes a list to stdout, as it is read: as a JSON array with `--json`, otherwise as a table. */
+  /** Writes a list to stdout while it is read: as a JSON array with `--json`, otherwise as a table. */
   readonly showList: <Item>(items: AsyncIterable<Item>, layout: Layout<Item>) => Promise<void>;
-  /** Reports on stderr an account that is left out; the command then fails at its end. */
+  /** Notes an account that cannot be read and is left out; the command names it at its end and fails. */
   readonly unreadable: (error: AccountsError) => void;
 }
 

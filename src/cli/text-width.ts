@@ -1,5 +1,5 @@
 const ascii = /^[\x20-\x7E]*$/;
-/** Characters that take two cells: ideographs, kana, Hangul, full-width forms and emoji, as far as names have them. */
+/** Characters that take two cells: ideographs, kana, Hangul, full-width forms and emoji. Rare ones that no name has are left out. */
 const wide =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Hangul}\p{Emoji_Presentation}\u3000-\u303E\uFF01-\uFF60]/u;
 /** Kana and Hangul in their narrow forms. */

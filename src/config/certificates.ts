@@ -10,8 +10,8 @@ export interface ConfiguredCertificate {
 }
 
 /**
- * When the certificates of a configuration expire. For a chain this is its first certificate, for a bundle of
- * authorities its last.
+ * When the certificates of a configuration expire: a chain with the first of its certificates, a bundle of CAs with the
+ * last.
  */
 export function certificatesOf({ listen, operators, environments }: Settings): ConfiguredCertificate[] {
   return [

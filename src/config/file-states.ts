@@ -19,7 +19,7 @@ export interface FileStatesDependencies {
   readonly clock: () => number;
 }
 
-/** Keeps which content of the two files is in force, and why newer content is not. */
+/** Records whether the current content of the two files is in force, and if it is not, why. */
 export class FileStates {
   readonly #dependencies: FileStatesDependencies;
   readonly #states = new Map<ConfigFile, FileState>();

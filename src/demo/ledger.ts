@@ -11,22 +11,27 @@ interface Payment {
   readonly reference?: string | undefined;
 }
 
+/** As in responses. */
 interface Transaction {
   readonly id: string;
-  readonly account: string;
+  readonly object: 'transaction';
   readonly status: 'pending' | 'succeeded';
   readonly amount: number;
-  readonly amountRefunded: number;
+  readonly amount_refunded: number;
   readonly currency: string;
   readonly reference: string | null;
 }
 
+/** As in responses. */
 interface Webhook {
   readonly id: string;
-  readonly account: string;
+  readonly object: 'webhook';
   readonly url: string;
   readonly events: readonly string[];
 }
+
+/** Items by their ids, each with the account it belongs to. */
+type Items<T> = Map<string, { readonly account: string; readonly item: T }>;
 
 /** The oldest items are dropped beyond this number, so that a long demo (or a load test) does not fill the memory. */
 const maxKept = 10_000;
@@ -36,8 +41,8 @@ const maxListed = 100;
 
 /** The payments of the stand-in core. An account sees only its own items. Items of others get a 404. */
 export class Ledger {
-  readonly #transactions = new Map<string, Transaction>();
-  readonly #webhooks = new Map<string, Webhook>();
+  readonly #transactions: Items<Transaction> = new Map();
+  readonly #webhooks: Items<Webhook> = new Map();
   #count = 0;
 
   initialize(account: string, payment: Payment): Response {
@@ -52,43 +57,42 @@ export class Ledger {
     const transaction = this.#find(account, refund.transaction);
     if (transaction === undefined) return notFound(refund.transaction);
     if (transaction.status !== 'succeeded') return failure(409, 'not_charged', 'The transaction has not been charged.');
-    const left = transaction.amount - transaction.amountRefunded;
+    const { id, currency, amount_refunded: refunded } = transaction;
+    const left = transaction.amount - refunded;
     const amount = refund.amount ?? left;
     if (amount > left || left === 0) return failure(409, 'refund_exceeds_charge', `${left} can still be refunded.`);
-    this.#transactions.set(transaction.id, { ...transaction, amountRefunded: transaction.amountRefunded + amount });
-    const { id: of, currency } = transaction;
-    return created({ id: this.#id('rfd'), object: 'refund', status: 'succeeded', transaction: of, amount, currency });
+    this.#transactions.set(id, { account, item: { ...transaction, amount_refunded: refunded + amount } });
+    const body = { id: this.#id('rfd'), object: 'refund', status: 'succeeded', transaction: id, amount, currency };
+    return { status: 201, body };
   }
 
   showTransaction(account: string, id: string): Response {
     const transaction = this.#find(account, id);
-    return transaction === undefined ? notFound(id) : { status: 200, body: transactionBody(transaction) };
+    return transaction === undefined ? notFound(id) : { status: 200, body: transaction };
   }
 
   listTransactions(account: string): Response {
-    return list([...this.#transactions.values()].filter((each) => each.account === account).map(transactionBody));
+    return list(this.#transactions, account);
   }
 
   addWebhook(account: string, { url, events }: Pick<Webhook, 'url' | 'events'>): Response {
-    const webhook = { id: this.#id('whk'), account, url, events };
-    keep(this.#webhooks, webhook);
-    return created(webhookBody(webhook));
+    return keep(this.#webhooks, account, { id: this.#id('whk'), object: 'webhook', url, events });
   }
 
   listWebhooks(account: string): Response {
-    return list([...this.#webhooks.values()].filter((each) => each.account === account).map(webhookBody));
+    return list(this.#webhooks, account);
   }
 
   #add(account: string, payment: Payment, status: Transaction['status']): Response {
     const { amount, currency, reference = null } = payment;
-    const transaction = { id: this.#id('txn'), account, status, amount, amountRefunded: 0, currency, reference };
-    keep(this.#transactions, transaction);
-    return created(transactionBody(transaction));
+    const id = this.#id('txn');
+    const item = { id, object: 'transaction', status, amount, amount_refunded: 0, currency, reference } as const;
+    return keep(this.#transactions, account, item);
   }
 
   #find(account: string, id: string): Transaction | undefined {
-    const transaction = this.#transactions.get(id);
-    return transaction?.account === account ? transaction : undefined;
+    const found = this.#transactions.get(id);
+    return found?.account === account ? found.item : undefined;
   }
 
   #id(prefix: string): string {
@@ -97,28 +101,18 @@ export class Ledger {
   }
 }
 
-function keep<T extends { readonly id: string }>(items: Map<string, T>, item: T): void {
-  items.set(item.id, item);
+function keep<T extends { readonly id: string }>(items: Items<T>, account: string, item: T): Response {
+  items.set(item.id, { account, item });
   const [oldest] = items.keys();
   if (items.size > maxKept && oldest !== undefined) items.delete(oldest);
+  return { status: 201, body: item };
 }
 
-function transactionBody({ id, status, amount, amountRefunded, currency, reference }: Transaction): object {
-  return { id, object: 'transaction', status, amount, amount_refunded: amountRefunded, currency, reference };
-}
-
-function webhookBody({ id, url, events }: Webhook): object {
-  return { id, object: 'webhook', url, events };
-}
-
-function created(body: object): Response {
-  return { status: 201, body };
-}
-
-/** The newest first. */
-function list(items: readonly object[]): Response {
-  const data = items.slice(-maxListed).toReversed();
-  return { status: 200, body: { object: 'list', data, has_more: items.length > maxListed } };
+/** The items of an account, the newest first. */
+function list(items: Items<unknown>, account: string): Response {
+  const own = [...items.values()].filter((each) => each.account === account).map(({ item }) => item);
+  const data = own.slice(-maxListed).toReversed();
+  return { status: 200, body: { object: 'list', data, has_more: own.length > maxListed } };
 }
 
 function notFound(id: string): Response {

@@ -27,8 +27,8 @@ class NotSimple extends Error {}
 
 /**
  * Reads YAML of the usual form: block mappings and lists with one member per line; texts, and values in braces or brackets, on one
- * line; or JSON without escapes. The parser takes ten to twenty times as long and a hundred times the memory, for positions that
- * only problems need. Undefined for any other text, valid or not, which the parser must read.
+ * line; or JSON without escapes. The parser takes ten to twenty times as long and a hundred times the memory, because it records
+ * positions, which only problems need. Undefined for any other text, valid or not, which the parser must read.
  */
 export function simpleYaml(text: string): unknown {
   if (unusual.test(text)) return undefined;

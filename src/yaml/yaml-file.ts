@@ -10,6 +10,8 @@ export class YamlFile {
   readonly directory: string;
   readonly files: Files;
   readonly text: string;
+  /** The content as plain values; undefined if the file is empty or broken. */
+  readonly value: unknown;
   readonly #name: string;
   readonly #parsed: ParsedYaml;
   readonly #problems: FileProblem[] = [];
@@ -27,16 +29,12 @@ export class YamlFile {
     this.files = files;
     this.text = text;
     this.#name = displayName(path);
-    this.#parsed = parseYaml(this.text);
+    this.#parsed = parseYaml(text);
+    this.value = this.#parsed.value;
     for (const { offset, path, message } of this.#parsed.problems) {
       this.#reported.add(JSON.stringify(path));
       this.#problems.push(this.#problemFrom(offset, path, message));
     }
-  }
-
-  /** The content as plain values; undefined if the file is empty or broken. */
-  get value(): unknown {
-    return this.#parsed.value;
   }
 
   /** In the order of the file. */
