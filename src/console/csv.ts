@@ -14,7 +14,7 @@ export function csvOf(events: readonly AuditEvent[]): string {
     .join('');
 }
 
-/** A spreadsheet reads a cell that begins so as a formula. A leading quote makes it text. */
+/** Cells that begin like this are formulas to a spreadsheet. A leading quote makes them text. */
 const formula = /^[=+\-@\t\r]/;
 
 function cell(text: string): string {

@@ -76,7 +76,7 @@ async function imported({ key, iv }: Credentials): Promise<{ key: CryptoKey; iv:
   return { key: imported, iv: encoder.encode(iv.slice(0, 16)) };
 }
 
-/** The ciphertext in what was pasted: an envelope, a JSON string, or the bare ciphertext. */
+/** The ciphertext in a pasted text: an envelope, a JSON string, or the bare ciphertext. */
 export function dataOf(sent: string): string | undefined {
   if (!/^[{["]/.test(sent)) return sent === '' ? undefined : sent;
   try {

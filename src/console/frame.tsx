@@ -26,7 +26,7 @@ type PageName = keyof typeof pages;
 const pageNames = Object.keys(pages) as PageName[];
 const firstPage = 'overview';
 
-/** The whole page: the menu and what was chosen from it, or the sign-in. */
+/** The menu and the selected page, or the sign-in. */
 export function Frame() {
   const signedIn = session.value;
   if (signedIn === undefined) return null;

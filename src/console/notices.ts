@@ -11,20 +11,20 @@ interface Notice {
 /** The message about the last change, in a live region. */
 export const notice = signal<Notice | undefined>(undefined);
 
-// It belongs to the page on which it is told, and to the session.
+// A message disappears with its page and its session.
 effect(() => {
   void [place.value, session.value];
   notice.value = undefined;
 });
 
 /** Announces a change, and whether this sidecar has applied it. */
-export function tellChanged(text: string, { in_force: inForce }: { readonly in_force: boolean }): void {
-  const told: Notice = inForce
+export function announceChange(text: string, { in_force: inForce }: { readonly in_force: boolean }): void {
+  const announced: Notice = inForce
     ? { tone: 'good', text: `${text} ${texts.inForce}` }
     : { tone: 'warn', text: `${text} ${texts.notInForce}` };
-  notice.value = told;
+  notice.value = announced;
   // A message that needs no action disappears after a time.
   setTimeout(() => {
-    if (notice.value === told && told.tone === 'good') notice.value = undefined;
+    if (notice.value === announced && announced.tone === 'good') notice.value = undefined;
   }, 10_000);
 }

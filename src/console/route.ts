@@ -1,6 +1,6 @@
 import { computed, signal } from '@preact/signals';
 
-/** The part of the address behind `#`: which page is shown. It names accounts, never anything secret. */
+/** The fragment of the address, which selects the page. It names accounts, never anything secret. */
 const hash = signal(location.hash);
 addEventListener('hashchange', () => {
   hash.value = location.hash;

@@ -43,12 +43,12 @@ export function endSession(): void {
   session.value = null;
 }
 
-const place = '/console/session';
+const address = '/console/session';
 
 /** Loads the signed-in operator from the server. */
 export async function resume(): Promise<void> {
   try {
-    const response = await fetch(place);
+    const response = await fetch(address);
     session.value = response.status === 200 ? ((await response.json()) as Session) : null;
   } catch {
     unreachable.value = true;
@@ -56,11 +56,11 @@ export async function resume(): Promise<void> {
   }
 }
 
-/** Exchanges a token for a session cookie. Returns why not, as the server says it, or undefined. */
+/** Exchanges a token for a session cookie. Returns why that failed, or undefined. */
 export async function signIn(token: string): Promise<'wrong' | 'unreachable' | undefined> {
   let response: Response;
   try {
-    response = await fetch(place, {
+    response = await fetch(address, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ token }),
@@ -77,7 +77,7 @@ export async function signIn(token: string): Promise<'wrong' | 'unreachable' | u
 
 export async function signOut(): Promise<void> {
   try {
-    await fetch(place, { method: 'DELETE' });
+    await fetch(address, { method: 'DELETE' });
   } catch {
     // The cookie expires later, but the page's data is dropped now.
   }

@@ -182,7 +182,7 @@ function databaseOf(url: string): string {
   return /^\/[A-Za-z0-9_.-]+$/.test(pathname) ? `${protocol}//${host}${pathname}` : `${protocol}//…`;
 }
 
-/** Without the path: vendors of tracing put keys into it. */
+/** Without the path, because vendors of tracing put keys into it. */
 function otlpWithoutPath(url: string): string {
   const { origin, pathname } = new URL(url);
   return pathname === '/' ? origin : `${origin}/…`;

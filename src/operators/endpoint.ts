@@ -13,7 +13,7 @@ import type { ViewName } from './views.ts';
 /** The dependencies of endpoints. */
 export interface Parts {
   readonly operations: PlainOperations;
-  /** Waits until this sidecar serves the account as it is stored; false if that takes too long. @param account its id */
+  /** Waits until this sidecar uses the account as stored; false if that takes too long. @param account its id */
   readonly isServed: (account: string) => Promise<boolean>;
   readonly recent: RecentTraffic;
   /** The current state of this sidecar. */

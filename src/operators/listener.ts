@@ -37,7 +37,7 @@ const idleTimeout = 60_000;
 /** The configuration of the API. It may change between two requests. */
 export interface OperatorsState extends Parts {
   readonly tokens: readonly OperatorsToken[];
-  /** The hosts that the listener serves besides IP addresses and `localhost`. */
+  /** The hosts that the listener serves in addition to IP addresses and `localhost`. */
   readonly hosts: readonly string[];
   /** Whether the console is served. */
   readonly console: boolean;

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { isIP } from 'node:net';
 
-/** A host with a port after it, or without. An IPv6 address is in brackets (RFC 3986 §3.2.2). */
+/** A host, with or without a port. An IPv6 address is in brackets (RFC 3986 §3.2.2). */
 const hostAndPort = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^:]+))(?::[0-9]*)?$/;
 
 /**
@@ -10,7 +10,7 @@ const hostAndPort = /^(?:\[(?<v6>[^\]]+)\]|(?<name>[^:]+))(?::[0-9]*)?$/;
  * `localhost`.
  *
  * @param fields the request's `Host` header fields: there must be one
- * @param names further names that operators use, in lower case
+ * @param names additional names, in lower case
  */
 export function isKnownHost(fields: readonly string[] = [], names: readonly string[]): boolean {
   const [host, ...others] = fields;

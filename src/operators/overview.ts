@@ -25,7 +25,7 @@ export interface SidecarState {
   readonly tally: Tally | undefined;
 }
 
-/** The console's first page. */
+/** The overview that the console's first page shows. */
 export function overviewOf(state: SidecarState, recent: RecentTraffic): z.output<typeof views.Overview> {
   const { version, ready, settings, fileStates, needsRestart, database, limits, tally } = state;
   const accountsFile = fileStates.of('accounts');

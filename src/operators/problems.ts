@@ -9,7 +9,7 @@ interface Row {
   readonly retryAfter?: number;
 }
 
-/** Every error of the operators' API, those of the accounts among them; a test compares them with docs/accounts.md. */
+/** Every error of the operators' API, including those of the accounts. A test compares them with docs/accounts.md. */
 const table = {
   invalid_request: { status: 400, title: 'Request invalid' },
   malformed_body: { status: 400, title: 'Body is not JSON' },
@@ -59,7 +59,7 @@ export const problemDocument = z
     title: z.string(),
     status: z.int(),
     detail: z.string(),
-    code: z.enum(Object.keys(table) as ProblemCode[]).describe('For programs to distinguish problems.'),
+    code: z.enum(Object.keys(table) as ProblemCode[]).describe('Identifies the problem to programs.'),
     request_id: z.string(),
     errors: z.array(memberProblem).optional().describe('With `invalid_request`: every problem and its member.'),
   })
@@ -80,7 +80,7 @@ export class ApiProblem extends Error {
 /**
  * The page that explains the codes: docs/accounts.md, published next to docs/errors.md with an address of the same form.
  *
- * @param documentation where docs/errors.md is published: `https://docs.example/errors` gives `https://docs.example/accounts`
+ * @param documentation the address of docs/errors.md: `https://docs.example/errors` gives `https://docs.example/accounts`
  */
 export function problemsPageOf(documentation: string | undefined): string {
   if (documentation === undefined) return 'docs/accounts.md';

@@ -45,7 +45,7 @@ export class LogOutput {
       retryEAGAIN: () => this.#tries-- > 0,
     });
     this.#destination.on('drop', (lines: string) => (this.#lost += lines.split('\n').length - 1));
-    this.#destination.on('drain', () => this.#tellLost());
+    this.#destination.on('drain', () => this.#reportLost());
     this.#destination.on('write', () => (this.#failing = false));
     // Lines that could not be written are kept and written later, so that traffic never waits for the log.
     this.#destination.on('error', () => (this.#failing = true));
@@ -70,7 +70,7 @@ export class LogOutput {
 
   /** Resolves when all lines are written, or after a timeout. Later lines are dropped. */
   async end(): Promise<void> {
-    this.#tellLost();
+    this.#reportLost();
     this.#passOn();
     this.#ended = true;
     const written = new Promise((resolve) => void this.#destination.once('close', resolve));
@@ -108,7 +108,7 @@ export class LogOutput {
     }
   }
 
-  #tellLost(): void {
+  #reportLost(): void {
     if (this.#lost === 0) return;
     const lines = this.#lost;
     this.#lost = 0;

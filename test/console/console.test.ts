@@ -108,14 +108,14 @@ describeWithChromium('the console', () => {
     browser.expectComplaint(/ERR_INTERNET_DISCONNECTED/);
     const dialog = page.getByRole('dialog');
     await page.context().setOffline(true);
-    await page.getByText('The sidecar cannot be reached. What you see may be out of date').waitFor();
+    await page.getByText('The sidecar cannot be reached. This page may be out of date').waitFor();
     expect(await page.getByRole('heading', { name: 'Initech' }).count()).toBe(1);
     await confirm(page, 'Deactivate');
     await dialog.getByRole('alert').getByText('The sidecar cannot be reached. Try again.').waitFor();
     await page.context().setOffline(false);
     await dialog.getByRole('button', { name: 'Deactivate' }).click();
     await page.getByText('The account was deactivated.').waitFor();
-    await page.getByText('What you see may be out of date').waitFor({ state: 'detached' });
+    await page.getByText('This page may be out of date').waitFor({ state: 'detached' });
     // An action that needs no dialog is told to have failed, too.
     await page.context().setOffline(true);
     await page.getByRole('button', { name: 'Activate' }).click();

@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals';
 import { api, ask, refusalOf, type Account, type Refused } from '../api.ts';
 import { useLoad } from '../load.ts';
-import { tellChanged } from '../notices.ts';
+import { announceChange } from '../notices.ts';
 import { linkTo } from '../route.ts';
 import { mayChange, session } from '../session.ts';
 import { set } from '../set.ts';
@@ -56,7 +56,7 @@ function Head({ account, reload }: { account: Account; reload: () => void }) {
     refused.value = await refusalOf(async () => {
       const changed = await ask(api.POST('/api/v1/accounts/{account}/activate', { params }));
       reload();
-      tellChanged(say.activated, changed);
+      announceChange(say.activated, changed);
     });
   };
   return (

@@ -24,7 +24,7 @@ function eventsOf({ account, days }: Wanted, after: After, limit: number) {
   return ask(api.GET('/api/v1/audit', { params: { query } }));
 }
 
-/** Who changed what and when, of all accounts. */
+/** The audit trail of all accounts or of one. */
 export function Audit() {
   const account = useSignal('');
   const days = useSignal<keyof typeof say.periods>('7');

@@ -80,7 +80,7 @@ function isStillUsed(lastUsed: string | null | undefined): boolean {
   return typeof lastUsed === 'string' && now.value - Date.parse(lastUsed) < recently;
 }
 
-/** Whether what a grace accepts is still used. */
+/** Whether a grace is still used. */
 export function GraceUse({ lastUsed }: { lastUsed: string | null | undefined }) {
   if (lastUsed === undefined) return <span class="hint">{say.useNotRecorded}</span>;
   if (lastUsed === null) return <Badge tone="good">{say.notUsed}</Badge>;

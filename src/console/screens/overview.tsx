@@ -12,7 +12,7 @@ import { Graces } from './rotation.tsx';
 
 const say = texts.overview;
 
-/** How long before its end a certificate gets a mark, in milliseconds: as long as its first alert. */
+/** A certificate that expires within this time is marked, as by the first alert. Milliseconds. */
 const expiring = 30 * 86_400_000;
 
 /** The state of this sidecar: what is in force, its limits, the last hour, and accounts with failures. */
@@ -39,7 +39,7 @@ export function OverviewPage() {
   );
 }
 
-/** What is in force, and why not. */
+/** Which files and connections are in force, and why a file is not. */
 export function State({ overview }: { overview: Overview }) {
   const { ready, configuration, accounts_file: accountsFile, database, master_keys: masterKeys } = overview;
   return (

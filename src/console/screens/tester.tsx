@@ -17,7 +17,7 @@ interface Outcome {
   readonly unopened?: boolean;
 }
 
-/** Seals and opens in the browser. @param props.given credentials that were just made */
+/** Seals and opens envelopes in the browser. @param props.given new credentials */
 export function Tester({ given }: { given: Credentials | undefined }) {
   const { key, iv, text, envelope, encoding, outcome, ...tester } = useTester(given);
   return (

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef } from 'preact/hooks';
 import { refusalOf, type Refused } from '../api.ts';
-import { tellChanged } from '../notices.ts';
+import { announceChange } from '../notices.ts';
 import { texts } from '../texts.ts';
 import { Problem } from './states.tsx';
 
@@ -77,7 +77,7 @@ export function Ask<Changed extends { readonly in_force: boolean }>(
         const changed = await props.onSubmit();
         props.onClose();
         props.onDone(changed);
-        tellChanged(props.notice, changed);
+        announceChange(props.notice, changed);
       });
     } finally {
       busy.value = false;

@@ -49,15 +49,15 @@ export function TextField({ label, hint, of, code = false }: TextProps & { code?
 export interface TextProps {
   readonly label: string;
   readonly hint?: string;
-  /** Holds what was typed. */
+  /** The typed text. */
   readonly of: Signal<string>;
 }
 
-/** A choice of few; the options' texts by their values. */
+/** A choice of one option. The options' texts are listed by their values. */
 export function Choice<Value extends string>(props: {
   label: string;
   hint?: string | undefined;
-  /** Holds what was chosen. */
+  /** The chosen value. */
   of: Signal<Value>;
   options: Readonly<Record<Value, string>>;
 }) {
