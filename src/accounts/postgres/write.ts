@@ -12,9 +12,7 @@ interface Table {
   readonly name: string;
   /** Columns of the primary key. */
   readonly key: readonly string[];
-  /** All columns that are written, with their types. */
-  readonly columns: Readonly<Record<string, string>>;
-  /** The rows of an account. */
+  /** The rows of an account, each with all columns that are written. */
   readonly rowsOf: (account: StoredAccount) => Row[];
 }
 
@@ -22,21 +20,11 @@ const tables: readonly Table[] = [
   {
     name: 'accounts',
     key: ['account_id'],
-    columns: { account_id: 'text', name: 'text', active: 'boolean' },
     rowsOf: ({ id, name, active }) => [{ account_id: id, name, active }],
   },
   {
     name: 'api_keys',
     key: ['key_id'],
-    columns: {
-      key_id: 'text',
-      account_id: 'text',
-      prefix: 'text',
-      hash: 'bytea',
-      created_at: 'timestamptz',
-      expires_at: 'timestamptz',
-      revoked_at: 'timestamptz',
-    },
     rowsOf: ({ id, keys }) =>
       keys.map((key) => ({
         key_id: key.id,
@@ -51,20 +39,6 @@ const tables: readonly Table[] = [
   {
     name: 'encryption',
     key: ['account_id', 'environment'],
-    columns: {
-      account_id: 'text',
-      environment: 'text',
-      enabled: 'boolean',
-      encoding: 'text',
-      key: 'text',
-      iv: 'text',
-      format: 'text',
-      created_at: 'timestamptz',
-      previous_key: 'text',
-      previous_iv: 'text',
-      previous_format: 'text',
-      previous_until: 'timestamptz',
-    },
     rowsOf: ({ id, encryption }) =>
       environmentNames.flatMap((environment) => {
         const stored = encryption[environment];
@@ -116,10 +90,10 @@ export async function writeAccounts(
     };
   });
   // Rows that reference an account are deleted before it and inserted after it.
-  for (const { table, removed } of changes.toReversed()) await write(query, removeFrom(table), removed);
+  for (const { table, removed } of changes.toReversed()) await write(query, remove, table, removed);
   for (const { table, updated, inserted } of changes) {
-    await write(query, update(table), updated);
-    await write(query, insertInto(table), inserted);
+    await write(query, update, table, updated);
+    await write(query, insert, table, inserted);
   }
 }
 
@@ -127,34 +101,28 @@ function rowsOf({ key, rowsOf: rows }: Table, accounts: readonly StoredAccount[]
   return accounts.flatMap(rows).map((row) => [key.map((column) => String(row[column])).join(' '), row] as const);
 }
 
-/** Runs a statement on any number of rows, which are one JSON text in $1. */
-async function write(query: Query, statement: string, rows: readonly Row[]): Promise<void> {
-  if (rows.length > 0) await query(statement, [JSON.stringify(rows)]);
+/** A statement that writes the given rows, which have these columns. */
+type Statement = (table: Table, given: string, columns: readonly string[]) => string;
+
+/** Runs a statement on any number of rows, which are one JSON text in $1; their types are those of the table's columns. */
+async function write(query: Query, statement: Statement, table: Table, rows: readonly Row[]): Promise<void> {
+  const [first] = rows;
+  if (first === undefined) return;
+  const given = `json_populate_recordset(NULL::envelope_sidecar.${table.name}, $1) WITH ORDINALITY AS given`;
+  await query(statement(table, given, Object.keys(first)), [JSON.stringify(rows)]);
 }
 
-function source({ columns }: Table): string {
-  const types = Object.entries(columns).map(([name, type]) => `${name} ${type}`);
-  return `ROWS FROM (json_to_recordset($1) AS (${types.join(', ')})) WITH ORDINALITY`;
-}
+const insert: Statement = ({ name }, given, columns) => `
+  INSERT INTO envelope_sidecar.${name} (${columns.join(', ')})
+  SELECT ${columns.join(', ')} FROM ${given} ORDER BY ordinality`;
 
-function insertInto(table: Table): string {
-  const columns = Object.keys(table.columns).join(', ');
-  return `INSERT INTO envelope_sidecar.${table.name} (${columns})
-    SELECT ${columns} FROM ${source(table)} AS given (${columns}, number) ORDER BY number`;
-}
+const update: Statement = (table, given, columns) => `
+  UPDATE envelope_sidecar.${table.name} AS stored
+  SET ${columns.map((column) => `${column} = given.${column}`).join(', ')}
+  FROM ${given} WHERE ${sameKey(table)}`;
 
-function update(table: Table): string {
-  const columns = Object.keys(table.columns);
-  return `UPDATE envelope_sidecar.${table.name} AS stored
-    SET ${columns.map((column) => `${column} = given.${column}`).join(', ')}
-    FROM ${source(table)} AS given (${columns.join(', ')}, number) WHERE ${sameKey(table)}`;
-}
-
-function removeFrom(table: Table): string {
-  const columns = Object.keys(table.columns).join(', ');
-  return `DELETE FROM envelope_sidecar.${table.name} AS stored
-    USING ${source(table)} AS given (${columns}, number) WHERE ${sameKey(table)}`;
-}
+const remove: Statement = (table, given) => `
+  DELETE FROM envelope_sidecar.${table.name} AS stored USING ${given} WHERE ${sameKey(table)}`;
 
 function sameKey({ key }: Table): string {
   return key.map((column) => `stored.${column} = given.${column}`).join(' AND ');
