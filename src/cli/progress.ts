@@ -8,28 +8,30 @@ const pause = 100;
 export class Progress {
   readonly #output: Output;
   readonly #clock: () => number;
-  readonly #isShown: boolean;
   #drawn = -Infinity;
 
   /** @param clock epoch milliseconds */
   constructor(output: Output, clock: () => number) {
     this.#output = output;
     this.#clock = clock;
-    this.#isShown = output.isTerminal;
   }
 
   /** @param share from 0 to 1; undefined if the total is not known */
   draw(share: number | undefined, accounts: number): void {
     const now = this.#clock();
-    if (!this.#isShown || now - this.#drawn < pause) return;
+    if (now - this.#drawn < pause) return;
     this.#drawn = now;
-    const count = `${accounts.toLocaleString('en')} accounts`;
-    const bar = share === undefined ? '' : barOf(Math.min(share, 1));
-    void this.#output.write(`\r\u001B[K${bar}${count}`);
+    this.#replaceLine(
+      `${share === undefined ? '' : barOf(Math.min(share, 1))}${accounts.toLocaleString('en')} accounts`,
+    );
   }
 
   end(): void {
-    if (this.#isShown) void this.#output.write('\r\u001B[K');
+    this.#replaceLine('');
+  }
+
+  #replaceLine(text: string): void {
+    if (this.#output.isTerminal) void this.#output.write(`\r\u001B[K${text}`);
   }
 }
 

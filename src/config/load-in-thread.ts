@@ -1,8 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Account } from '../accounts/account.ts';
+import { unpackCodec } from '../envelope/formats.ts';
 import { Thread, ThreadEnded } from '../thread.ts';
 import { problemWithFile } from '../yaml/file-problem.ts';
-import { unpackAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
+import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 import type { LoadedFiles } from './loaded.ts';
 
 /** A timeout for reading that is never reached under supported load. Milliseconds. */
@@ -34,7 +35,7 @@ async function load(task: WorkerTask): Promise<LoadedFiles> {
         const { accounts: read } = message;
         return { ...message, accounts: read?.ok === true ? { ...read, value: accounts } : read };
       }
-      accounts.push(...message.map(unpackAccount));
+      accounts.push(...message.map((account) => withCodecs(account, unpackCodec)));
       // Lets other events run, because Node delivers messages that have arrived without a pause.
       await nextTurn();
     }

@@ -1,7 +1,6 @@
 import type { Account, Encryption } from '../accounts/account.ts';
 import { environmentNames, type EnvironmentName } from '../accounts/api-key.ts';
 import type { PackedCodec } from '../envelope/codec.ts';
-import { unpackCodec } from '../envelope/formats.ts';
 import type { Env } from '../yaml/values.ts';
 import type { StoreSettings } from './config.ts';
 import type { LoadedFiles } from './loaded.ts';
@@ -17,18 +16,8 @@ export interface WorkerTask {
   readonly running?: StoreSettings;
 }
 
-/** An account in the form that can be sent to another thread. */
-export function packAccount(account: Account): Account<PackedCodec> {
-  return withCodecs(account, (codec) => codec.pack());
-}
-
-/** The account that was packed on another thread. */
-export function unpackAccount(account: Account<PackedCodec>): Account {
-  return withCodecs(account, unpackCodec);
-}
-
-/** An account with its codecs in another form. */
-function withCodecs<A, B>(account: Account<A>, convert: (codec: A) => B): Account<B> {
+/** An account with its codecs in another form: packed, they can be sent to another thread. */
+export function withCodecs<A, B>(account: Account<A>, convert: (codec: A) => B): Account<B> {
   const encryption: Partial<Record<EnvironmentName, Encryption<B>>> = {};
   for (const environment of environmentNames) {
     const one = account.encryption[environment];

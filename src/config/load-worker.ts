@@ -2,7 +2,7 @@ import { workerData } from 'node:worker_threads';
 import { replyWith } from '../thread.ts';
 import { loadFiles } from './load.ts';
 import type { FileContent } from './loaded.ts';
-import { packAccount, type WorkerMessage, type WorkerTask } from './load-messages.ts';
+import { withCodecs, type WorkerMessage, type WorkerTask } from './load-messages.ts';
 
 /** The most problems of a file that are sent at a reload: the receiving thread serves requests and logs each of them. */
 const maxProblems = 100;
@@ -16,7 +16,9 @@ replyWith(() => messages.next().value);
 function* messagesOf({ file, env, running }: WorkerTask): Generator<WorkerMessage> {
   const { sidecar, accounts, files } = loadFiles(file, env, running);
   const all = accounts?.ok === true ? accounts.value : [];
-  for (let i = 0; i < all.length; i += batch) yield all.slice(i, i + batch).map(packAccount);
+  for (let i = 0; i < all.length; i += batch) {
+    yield all.slice(i, i + batch).map((account) => withCodecs(account, (codec) => codec.pack()));
+  }
   const rest = accounts?.ok === true ? { ...accounts, value: [] } : accounts;
   const most = running === undefined ? Infinity : maxProblems;
   yield { sidecar: shortened(sidecar, most), accounts: rest && shortened(rest, most), files };
