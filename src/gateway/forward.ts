@@ -23,7 +23,7 @@ export function forward(
   if (!reservation.takeSlot()) return new Refusal('overloaded');
   const now = performance.now();
   reply.wait('upstream_timeout', now);
-  stats.forward(now);
+  stats.forwardedAt = now;
   const headers = upstreamHeaders(admitted, now);
   headers.push(...bodyHeaders);
   const length = Buffer.isBuffer(body)

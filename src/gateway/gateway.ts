@@ -60,11 +60,7 @@ export class Gateway {
     this.#budgets = new Budgets(rules.limits);
     this.#order = new RequestOrder(this.#budgets);
     this.inFlight.sweepFor(rules.timeouts);
-    this.#rechecks = setInterval(() => {
-      this.#recheck().catch((error: unknown) =>
-        this.#log.error({ err: error }, 'keys of WebSockets cannot be checked'),
-      );
-    }, recheckInterval).unref();
+    this.#rechecks = setInterval(() => void this.#recheck(), recheckInterval).unref();
   }
 
   /** Breaks off all requests in flight, and those that would follow a TLS handshake in progress. */
@@ -89,7 +85,7 @@ export class Gateway {
     return { connections: this.connections.size, inFlight: slots.used, buffered: bytes.used };
   }
 
-  /** Whether a request in flight began by rules with this part, and may still use it. */
+  /** Whether a request in flight may still use this part, because it began under rules that have it. */
   uses(part: Upstream | KeyDirectory): boolean {
     return [...this.inFlight].some(({ request }) => request.rules.has(part));
   }
@@ -200,7 +196,7 @@ export class Gateway {
     return isExchanged ? this.#exchange.serve(admitted, encryption) : passThrough(admitted);
   }
 
-  /** Ends WebSockets whose key or account is no longer valid, because a WebSocket may last for hours. */
+  /** Ends WebSockets whose key or account is no longer valid, because they may last for hours. Never rejects. */
   async #recheck(): Promise<void> {
     if (this.#rechecking) return;
     this.#rechecking = true;
@@ -212,6 +208,8 @@ export class Gateway {
         if (found === 'unavailable') continue;
         if (found?.account.active !== true || !isValidKey(found.key, this.#clock())) reply.breakOff();
       }
+    } catch (error) {
+      this.#log.error({ err: error }, 'keys of WebSockets cannot be checked');
     } finally {
       this.#rechecking = false;
     }

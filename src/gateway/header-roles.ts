@@ -114,6 +114,11 @@ export function withoutNominated(headers: string[], connection: string): string[
   return others;
 }
 
+/** The value of a header that was sent in several fields. */
+export function joined(before: string | undefined, value: string): string {
+  return before === undefined ? value : `${before}, ${value}`;
+}
+
 function rolesOf<Role extends string>(names: Readonly<Record<Role, string>>): ReadonlyMap<string, Role> {
   const roles = new Map<string, Role>();
   for (const role in names) for (const name of names[role].split(' ')) roles.set(name, role);

@@ -14,10 +14,6 @@ export class LinkedList<T extends Linked<T>> {
   size = 0;
   #last: T | undefined;
 
-  has(member: T): boolean {
-    return member.previous !== undefined || this.first === member;
-  }
-
   /** Appends a member that is in no list. */
   add(member: T): void {
     member.previous = this.#last;
@@ -29,9 +25,9 @@ export class LinkedList<T extends Linked<T>> {
 
   /** Removes a member; without effect if it is not in this list. */
   remove(member: T): void {
-    if (!this.has(member)) return;
-    if (member.previous === undefined) this.first = member.next;
-    else member.previous.next = member.next;
+    if (member.previous !== undefined) member.previous.next = member.next;
+    else if (this.first === member) this.first = member.next;
+    else return;
     if (member.next === undefined) this.#last = member.previous;
     else member.next.previous = member.previous;
     member.previous = undefined;

@@ -9,8 +9,7 @@ export class PlainResponse extends ResponseRelay {
   override onInformation(status: number, headers: readonly string[]): void {
     // RFC 9110 §15.2: not for HTTP/1.0, which does not know them.
     if (this.reply.request.raw.httpVersionMinor === 0) return;
-    const early = readResponseHead(status, headers);
-    this.reply.raw.writeInformation(status, early.headers);
+    this.reply.raw.writeInformation(status, readResponseHead(status, headers).headers);
   }
 
   override onHead(status: number, raw: readonly string[]): void {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Limits } from '../config/config.ts';
-import { roleInRequest, withoutNominated } from './header-roles.ts';
+import { joined, roleInRequest, withoutNominated } from './header-roles.ts';
 import { Refusal } from './refusal.ts';
 import { pathOf } from './target.ts';
 
@@ -223,11 +223,6 @@ function dropNominated(head: RequestHead): void {
   head.headers = withoutNominated(head.headers, connection);
   head.plainHeaders = withoutNominated(head.plainHeaders, connection);
   head.forwarded.others = withoutNominated(head.forwarded.others, connection);
-}
-
-/** The value of a header that was sent in several fields. */
-function joined(before: string | undefined, value: string): string {
-  return before === undefined ? value : `${before}, ${value}`;
 }
 
 /** The trace id (W3C Trace Context §3.2) of a well-formed `traceparent`. */

@@ -19,39 +19,31 @@ export class RequestStats {
   upstream: number | undefined;
   /** From the start to the head of the response, less the time spent waiting for the client and the upstream. */
   overhead: number | undefined;
-  #forwardedAt: number | undefined;
+  /** When the request was sent to the upstream. */
+  forwardedAt: number | undefined;
   #waited = 0;
   #waitingSince: number | undefined;
 
   /** The sidecar waits for the client or the upstream from now on. */
   wait(now: number): void {
-    this.#stopWaiting(now);
+    this.resume(now);
     this.#waitingSince = now;
   }
 
   /** The wait is over. */
-  resume(): void {
-    this.#stopWaiting(performance.now());
-  }
-
-  /** The request is sent to the upstream. */
-  forward(now: number): void {
-    this.#forwardedAt = now;
+  resume(now = performance.now()): void {
+    if (this.#waitingSince !== undefined) this.#waited += now - this.#waitingSince;
+    this.#waitingSince = undefined;
   }
 
   /** The response of the upstream is complete, or the upstream has failed. */
   upstreamEnds(now = performance.now()): void {
-    this.#stopWaiting(now);
-    if (this.#forwardedAt !== undefined) this.upstream = now - this.#forwardedAt;
+    this.resume(now);
+    if (this.forwardedAt !== undefined) this.upstream = now - this.forwardedAt;
   }
 
   /** The head of the response is sent. */
   respond(now: number): void {
     this.overhead = now - this.startedAt - this.#waited;
-  }
-
-  #stopWaiting(now: number): void {
-    if (this.#waitingSince !== undefined) this.#waited += now - this.#waitingSince;
-    this.#waitingSince = undefined;
   }
 }

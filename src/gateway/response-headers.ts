@@ -1,4 +1,4 @@
-import { roleInResponse, withoutNominated } from './header-roles.ts';
+import { joined, roleInResponse, withoutNominated } from './header-roles.ts';
 
 /** The head of an upstream's response. */
 export interface ResponseHead {
@@ -25,7 +25,7 @@ export function readResponseHead(status: number, raw: readonly string[]): Respon
     const value = raw[i + 1] as string;
     const { lower, role } = roleInResponse(name);
     if (role === 'dropped') {
-      if (lower === 'connection') connection = connection === undefined ? value : `${connection},${value}`;
+      if (lower === 'connection') connection = joined(connection, value);
       continue;
     }
     if (role === undefined) {
@@ -37,8 +37,7 @@ export function readResponseHead(status: number, raw: readonly string[]): Respon
     bodyHeaders.push(name, value);
     if (lower === 'content-length') contentLength = Number(value);
     else if (lower === 'content-type') contentType ??= value;
-    else if (lower === 'content-encoding')
-      contentEncoding = contentEncoding === undefined ? value : `${contentEncoding}, ${value}`;
+    else if (lower === 'content-encoding') contentEncoding = joined(contentEncoding, value);
   }
   if (connection !== undefined) {
     headers = withoutNominated(headers, connection);

@@ -44,13 +44,8 @@ export class Rules {
     for (const { name, hosts, upstream: target } of config.environments) {
       const upstream = upstreams.get(name);
       if (upstream === undefined) throw new Error(`no upstream for the environment ${name}`);
-      const { forwardsAuthorization } = target;
-      const served = {
-        name,
-        upstream,
-        forwardsAuthorization,
-        cipherTest: config.cipherTest.environments.includes(name),
-      };
+      const cipherTest = config.cipherTest.environments.includes(name);
+      const served = { name, upstream, forwardsAuthorization: target.forwardsAuthorization, cipherTest };
       if (hosts.length === 0) this.#forEveryHost = served;
       for (const host of hosts) this.#byHost.set(host, served);
     }

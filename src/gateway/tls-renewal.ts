@@ -6,18 +6,16 @@ import { until } from '../promises.ts';
 import { tls as nodeTls } from '../tls.ts';
 import { secureContextOf } from './listener.ts';
 
-/** Requests in progress on a connection. A WebSocket does not count: it may last for hours, and is closed at once. */
-interface Use {
-  requests: number;
-}
-
 /** Replaces the certificates of a running listener. Whether it demands certificates of its clients does not change. */
 export class TlsRenewal {
   readonly #server: TlsServer;
   /** The CA of clients' certificates; undefined if none are demanded. */
   #clientCa: string | undefined;
-  /** The connections of clients with certificates. One entry a connection. */
-  readonly #connections = new Map<Socket, Use>();
+  /**
+   * The connections of clients with certificates, each with its requests in progress. A WebSocket does not count: it may last for
+   * hours, and is closed at once.
+   */
+  readonly #connections = new Map<Socket, { requests: number }>();
 
   /** @param server not listening yet. One without TLS has nothing to renew. */
   static of(server: Server, tls: ServerTls | undefined): TlsRenewal | undefined {
