@@ -88,8 +88,8 @@ export class App {
     this.#recorder = new TrafficRecorder(registry, log, clock, version);
     processMetrics(registry, version);
     this.#fileStates = new FileStates(config, { log, metrics: new ReloadMetrics(registry), clock });
-    this.#accounts = this.#openStores(config);
-    this.#gateway = new Gateway(this.#rulesOf(config), log, this.#recorder, clock);
+    this.#accounts = this.#openStores();
+    this.#gateway = new Gateway(this.#rules(), log, this.#recorder, clock);
     this.#merchants = new Acceptors(createListener(config, this.#gateway), config.limits.connections);
     this.#merchantsTls = TlsRenewal.of(this.#merchants.server, config.listen.tls);
     accountMetrics(registry, () => this.#accounts.tally());
@@ -134,7 +134,7 @@ export class App {
       await this.#accounts.close();
       throw error;
     }
-    this.#logExpiredCertificates(this.#config);
+    this.#logExpiredCertificates();
     this.#readiness.begin();
   }
 
@@ -164,8 +164,8 @@ export class App {
     const { store: storeBefore, accounts: accountsBefore } = this.#config;
     this.#config = config;
     if (isDeepStrictEqual(storeBefore, config.store)) before.take(config.accounts);
-    else this.#accounts = this.#openStores(config);
-    this.#gateway.configure(this.#rulesOf(config));
+    else this.#accounts = this.#openStores();
+    this.#gateway.configure(this.#rules());
     this.#log.level = config.log.level;
     this.#operators?.configure(config);
     void this.#recorder.configure(config);
@@ -177,7 +177,7 @@ export class App {
     this.#merchants.server.maxHeadersCount = limits.headers + 1;
     if (listen.tls !== undefined) this.#merchantsTls?.renew(listen.tls);
     if (operators?.tls !== undefined) this.#operatorsTls?.renew(operators.tls);
-    this.#logExpiredCertificates(config);
+    this.#logExpiredCertificates();
     for (const member of needsRestart(this.#started, config)) {
       this.#log.warn({ member }, 'changed, but cannot change while running: restart to apply');
     }
@@ -209,8 +209,8 @@ export class App {
   }
 
   /** Logs expired certificates. They are still used, because the previous ones may have expired, too. */
-  #logExpiredCertificates(config: Config): void {
-    for (const { certificate, expiresAt } of certificatesOf(config)) {
+  #logExpiredCertificates(): void {
+    for (const { certificate, expiresAt } of certificatesOf(this.#config)) {
       if (expiresAt <= this.#dependencies.clock())
         this.#log.error({ member: certificate }, 'the certificate has expired');
     }
@@ -258,14 +258,14 @@ export class App {
     });
   }
 
-  /** The rules of a configuration. An upstream with unchanged settings keeps its connections. */
-  #rulesOf(config: Config): Rules {
-    return new Rules(config, this.#accounts.directory, this.#upstreams.configure(config));
+  /** The rules of the configuration. An upstream with unchanged settings keeps its connections. */
+  #rules(): Rules {
+    return new Rules(this.#config, this.#accounts.directory, this.#upstreams.configure(this.#config));
   }
 
-  #openStores(config: Config): Accounts {
+  #openStores(): Accounts {
     const { env, clock } = this.#dependencies;
-    return openStores(config, {
+    return openStores(this.#config, {
       env,
       clock,
       stopwatch: monotonic,

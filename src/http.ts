@@ -137,7 +137,7 @@ export class Acceptors {
   }
 }
 
-/** What Node's parser calls at the end of each head; its result is that of llhttp's `on_headers_complete`. */
+/** Node's parser calls `onIncoming` at the end of each head; the result is that of llhttp's `on_headers_complete`. */
 interface Parser {
   onIncoming: (req: IncomingMessage, shouldKeepAlive: boolean) => number;
 }
@@ -146,9 +146,9 @@ interface Parser {
 const stopParsing = -1;
 
 /**
- * Has a server stop reading requests at once on a connection that it has destroyed. Node would go on with all that it has
- * read: 64 KiB are thousands of requests, and it keeps them, each with a response, until the connection has closed. There
- * is no documented way: `parser` is what Node itself uses, and test/gateway/pipelined.test.ts shows that it works.
+ * Stops reading requests on a connection as soon as the server has destroyed it. Node would parse all the bytes it has read:
+ * 64 KiB are thousands of requests, each kept with a response until the connection has closed. There is no documented way:
+ * `parser` is Node's own, and test/gateway/pipelined.test.ts shows that it works.
  */
 export function stopAtDestroyed(server: Server): void {
   const watch = (socket: Socket & { parser?: Parser }): void => {
@@ -168,9 +168,9 @@ const maxGathered = 16_384;
 const minGathered = 1_024;
 
 /**
- * A request whose body's small pieces are passed on together: once in a turn of the event loop, or when the body is read. Node's
+ * A request that passes on small pieces of its body together: once in a turn of the event loop, or when the body is read. Node's
  * parser makes a piece of each chunk and of each read: 64 KiB can be 10,900 chunks, each of which would be charged, hashed or
- * written to the upstream by itself, and a body that trickles in before it is read would take a thousand times its size.
+ * written to the upstream on its own, and a body that trickles in before it is read would take a thousand times its size.
  */
 export class GatheringRequest extends http.IncomingMessage {
   #isFirst = true;

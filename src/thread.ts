@@ -4,7 +4,7 @@ import { Worker, parentPort } from 'node:worker_threads';
 /** The thread was ended, or has ended by itself. The message says why and may be shown. */
 export class ThreadEnded extends Error {}
 
-/** A thread that gets one request at a time and sends one reply to each. It keeps the process alive only meanwhile. */
+/** A thread that gets one request at a time and sends one reply to each. It keeps the process alive only during a request. */
 export class Thread<Request, Reply> {
   readonly #worker: Worker;
   #asked: PromiseWithResolvers<Reply> | undefined;

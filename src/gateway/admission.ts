@@ -92,7 +92,7 @@ export class Admission {
     });
   }
 
-  /** Whether a request that has not begun carries a valid secret key that is found without a wait. */
+  /** Whether a request that has not begun carries a valid secret key that is found without waiting. */
   isMerchants({ headers }: IncomingMessage, { directory }: Rules): boolean {
     const key = bearerKey(headers.authorization ?? '');
     if (key === undefined || kindOf(prefixOf(key)) !== 'secret') return false;

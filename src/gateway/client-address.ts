@@ -28,7 +28,7 @@ function withoutPort(hop: string): string {
   return /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? /^([\d.]+):\d+$/.exec(text)?.[1] ?? text;
 }
 
-/** The one spelling of an address; undefined if it is not an address. */
+/** The canonical spelling of an address, or of an IPv6 address's /64; undefined if it is not an address. */
 function subject(address: string): string | undefined {
   if (isIPv4(address)) return address;
   if (!isIPv6(address)) return undefined;

@@ -3,10 +3,10 @@ import type { Socket } from 'node:net';
 import type { RefusalCode } from '../errors.ts';
 import { LinkedList, type Linked } from './linked-list.ts';
 
-/** For a secret key. */
+/** Pipelined requests that may wait on a connection that has carried a secret key. */
 const maxWaitingOfMerchant = 100;
 
-/** Without a secret key: each request has a cost as soon as it is read, and legitimate clients do not need more. */
+/** The same without a secret key: each costs memory as soon as it is read, and legitimate clients do not need more. */
 const maxWaitingOfStranger = 10;
 
 /** The part of a reply that its connection needs. */
@@ -41,7 +41,7 @@ export class ClientConnection implements Linked<ClientConnection> {
   waitingBodies: Held | undefined;
   /** Whether a fault follows a request whose response is not complete. */
   faulty = false;
-  /** Whether it has carried a request with a known key, and whether with a secret one. */
+  /** Whether it has carried a known key, and whether a secret one. */
   known = false;
   isMerchants = false;
   closed = false;
@@ -63,7 +63,7 @@ export class ClientConnection implements Linked<ClientConnection> {
     return this.isFirstWaiting || this.waiting > 0;
   }
 
-  /** It has carried a request with a known key. */
+  /** Records that it has carried a known key. */
   identify(isSecret: boolean): void {
     this.known = true;
     if (isSecret) this.isMerchants = true;
@@ -96,7 +96,7 @@ export function connectionOf(socket: StatefulSocket): ClientConnection {
 export class ClientConnections {
   /** The connections that never carried a known key and have no request with a slot, longest idle first. */
   readonly #evictable = new LinkedList<ClientConnection>();
-  /** TCP connections whose TLS handshake is not complete, by the address at the other end. */
+  /** TCP connections whose TLS handshake is not complete, by the client's address and port. */
   readonly #handshaking = new Map<string, ClientConnection>();
   size = 0;
   limit: number;
@@ -105,7 +105,7 @@ export class ClientConnections {
     this.limit = limit;
   }
 
-  /** Adds a new connection. Beyond the limit the first evictable connection is closed, or without one the new one. */
+  /** Adds a new connection. Beyond the limit, the first evictable connection is closed, or the new one if there is none. */
   open(socket: StatefulSocket, handshakes: boolean): void {
     const connection = new ClientConnection(socket, this.#evictable);
     socket[state] = connection;

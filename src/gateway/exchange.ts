@@ -52,7 +52,7 @@ export class Exchange {
       return sent;
     }
     const { holder, rules, stats } = reply.request;
-    // Counted in live only: in test hints reveal more anyway. In live even equal responses leak to very many attempts.
+    // Counted in live only: in test, hints reveal more anyway. In live, very many attempts learn even from equal responses.
     const { failedKeys } = rules.limits;
     const subject = environment.name === 'live' ? holder?.key.id : undefined;
     const before = performance.now();

@@ -29,7 +29,7 @@ import type { Rules } from './rules.ts';
 import { pathOf } from './target.ts';
 import { RequestOrder, Turns } from './turns.ts';
 
-/** How often the keys of WebSockets are looked up again. Milliseconds. */
+/** Milliseconds between two checks of the keys of open WebSockets. */
 const recheckInterval = 1_000;
 
 /** Merchants' traffic: every request passes admission, then is exchanged or passed through. */
@@ -63,7 +63,7 @@ export class Gateway {
     this.#rechecks = setInterval(() => void this.#recheck(), recheckInterval).unref();
   }
 
-  /** Breaks off all requests in flight, and those that would follow a TLS handshake in progress. */
+  /** Breaks off the requests in flight and the TLS handshakes in progress. */
   stop(): void {
     clearInterval(this.#rechecks);
     this.inFlight.stop();
@@ -137,7 +137,7 @@ export class Gateway {
       // The next request begins in a later turn of the event loop, and its response goes first.
       if (!socket.destroyed) setImmediate(() => this.refuseUnparsed(socket, code));
     } else if (reply === undefined) {
-      // On a connection that has been refused, further bytes belong to the same fault.
+      // After a refusal, further bytes are part of the same fault.
       if (!socket.writable) return;
       const id = randomUUID();
       this.#recorder.record({ request_id: id, route: 'none', status: refusalOf(code).status, code });
@@ -161,7 +161,7 @@ export class Gateway {
     const reply = new Reply(request, res);
     connection.current = reply;
     this.inFlight.add(reply);
-    // It closes once; `once` would cost more.
+    // Emitted once; `once` would cost more.
     res.on('close', () => {
       if (connection.current === reply) connection.current = undefined;
       this.inFlight.remove(reply);

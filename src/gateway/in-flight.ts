@@ -31,7 +31,7 @@ export class InFlight extends LinkedList<Reply> {
   sweepFor({ request, upstream, idle }: Timeouts): void {
     const interval = Math.min(250, Math.max(10, Math.min(request, upstream, idle) / 8));
     clearInterval(this.#sweep);
-    // The process may have been held up, by a throttled CPU for instance: what has arrived meanwhile is read first.
+    // The process may have been held up, for instance by CPU throttling: data that arrived meanwhile is read first.
     this.#sweep = setInterval(() => void setImmediate(() => this.#expire()), interval).unref();
   }
 

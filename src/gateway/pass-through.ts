@@ -10,8 +10,7 @@ import { collect, concat, isEncoded, PassingBody } from './request-body.ts';
 
 /**
  * Forwards requests unchanged; bodies of any size stream in both directions. JSON of an encrypting account is inspected
- * first, because the upstream could not read an envelope. If an account that does not encrypt sends envelopes, they are
- * forwarded, and counted by their first bytes.
+ * first, because the upstream could not read an envelope. Envelopes of other accounts are forwarded, and counted.
  */
 export function passThrough(admitted: Admitted): Served {
   const { reply, head, enveloped } = admitted;

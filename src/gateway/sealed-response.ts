@@ -31,7 +31,7 @@ export class SealedResponse extends ResponseRelay {
   #head: ResponseHead | undefined;
   #decoder: Transform | undefined;
   #decoderFull = false;
-  /** Whether the coding has ended; later bytes of the upstream are ignored. */
+  /** Whether the coded data has ended; later bytes of the upstream are ignored. */
   #decoded = false;
   #upstreamEnded = false;
   /** Whether a short response is collected, and its bytes so far. */
@@ -90,7 +90,7 @@ export class SealedResponse extends ResponseRelay {
   }
 
   override onFailure(failure: UpstreamFailure): void {
-    // Bytes in the decoder would follow the refusal.
+    // Otherwise bytes in the decoder would follow the refusal.
     this.#decoder?.destroy();
     super.onFailure(failure);
   }
@@ -107,7 +107,7 @@ export class SealedResponse extends ResponseRelay {
     this.reply.raw.once('close', () => this.#decoder?.destroy());
   }
 
-  /** A coding may end before the response does; the response is whole only then. */
+  /** The coded data may end before the response, which may still fail. */
   #onDecoded(): void {
     this.#decoded = true;
     if (this.#upstreamEnded) this.#onPlainEnd(performance.now());

@@ -18,7 +18,7 @@ export class Turns {
     this.#perTurn = perTurn;
   }
 
-  /** Whether a piece of work may begin in this turn: nothing waits, and there is room. It is counted then. */
+  /** Whether a piece of work may begin in this turn, because none waits and there is room. If so, it is counted. */
   takeNow(): boolean {
     if (this.#waiting.length > 0 || this.#begun >= this.#perTurn) return false;
     this.#begun += 1;
@@ -52,7 +52,7 @@ export class Turns {
   };
 }
 
-/** Requests that begin in a turn of the event loop, of those that wait. */
+/** Requests of one queue that begin in a turn of the event loop. */
 const perTurn = 8;
 
 /** Bytes of an unread body that Node may hold: its buffer of 64 KiB, and the read of up to 64 KiB that fills it. */
@@ -64,14 +64,14 @@ export interface Arrived {
   readonly res: ServerResponse;
   /** Bytes of the heads that may wait on its connection. */
   readonly maxWaitingBytes: number;
-  /** Whether it carries a secret key that is found without a wait. */
+  /** Whether it carries a secret key that is found without waiting. */
   readonly isMerchants: () => boolean;
   readonly begin: () => void;
 }
 
 /**
- * Decides when requests begin. However many there are, few begin in a turn of the event loop, so that all others are served
- * between them. Merchants do not wait for strangers: only the requests that they send in advance wait, for each other.
+ * Decides when requests begin. Few begin in a turn of the event loop, so that the requests in progress are served in between.
+ * Merchants do not wait for strangers; only their pipelined requests wait, for each other.
  */
 export class RequestOrder {
   readonly #merchants = new Turns(perTurn);
@@ -92,7 +92,7 @@ export class RequestOrder {
     const { req, res } = arrived;
     const connection = connectionOf(req.socket);
     if (res.socket === null) this.#addPipelined(arrived, connection);
-    // If the budget has no room for the body that arrives meanwhile, it must begin now, to be refused.
+    // If the budget has no room for the body that arrives while it waits, it begins now, to be refused.
     else if (arrived.isMerchants() || !this.#holdsBody(connection, req)) arrived.begin();
     else this.#addStranger(arrived, connection);
   }

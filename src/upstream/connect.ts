@@ -63,7 +63,7 @@ export function connect(
     cause = 'ETIMEDOUT';
     socket.destroy();
   };
-  // The process may have been held up: a connection that has been established meanwhile is noticed first.
+  // The process may have been held up: a connection that was established meanwhile is noticed first.
   const timer = setTimeout(() => void setImmediate(expire), timeout);
   const onError = (error: Error & { code?: string }): void => {
     cause = error.code ?? error.name;
