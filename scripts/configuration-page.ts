@@ -43,7 +43,7 @@ ${memberLists(sidecar)}
 The \`Host\` of a request selects the environment, without its port and in any letter case. With both environments, each lists its own hosts.
 A sole environment needs none and serves every request.
 
-API keys, credentials and \`cipherTest\` entries of other environments are valid but unused, so several sidecars can share the accounts.
+API keys and credentials of other environments are valid but unused, so several sidecars can share the accounts.
 
 ### Matching of routes
 
@@ -95,10 +95,5 @@ ${memberLists(accounts)}
 - Keys: add the new key, and give the old one an \`expiresAt\`, or a \`revokedAt\` to stop it at once.
 - Credentials: move the old ones to \`previous\`, with the end of the [grace](accounts.md#grace). \`previous: { until: … }\` alone accepts
   plaintext from an account that begins to encrypt. A grace that has ended may stay in the file.
-
-### Size
-
-Use [PostgreSQL](postgresql.md) for more than [about ten thousand accounts](stores.md#the-file). [Capacity](operators/capacity.md#heap) has the
-memory that a file needs.
 `;
 }

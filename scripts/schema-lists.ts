@@ -10,8 +10,12 @@ export interface JsonSchema {
   readonly anyOf?: readonly JsonSchema[];
 }
 
-/** The members of a schema in Markdown: a list for each object, in the order of the file, under headings with its path. */
-export function memberLists(schema: JsonSchema, path = '', level = 3): string {
+/**
+ * The members of a schema in Markdown: a list for each object, in the order of the file, under headings with its path.
+ *
+ * @param listed the paths of the objects that have a list already, by their members
+ */
+export function memberLists(schema: JsonSchema, path = '', level = 3, listed = new Map<string, string>()): string {
   const members = Object.entries(schema.properties ?? {});
   const list = members.map(([name, member]) => {
     const presence = schema.required?.includes(name) === true ? 'required' : defaultOf(member);
@@ -21,8 +25,13 @@ export function memberLists(schema: JsonSchema, path = '', level = 3): string {
   const sections = bySchema(members).map(([names, object, suffix]) => {
     const paths = names.map((name) => `${path}${name}`);
     const heading = paths.map((each) => `\`${each}\``).join(', ');
+    const key = JSON.stringify(object.properties);
+    const same = listed.get(key);
+    listed.set(key, same ?? `${paths[0]}`);
     // Objects that look alike share a list, under the name of the first.
-    return `${'#'.repeat(level)} ${heading}\n\n${memberLists(object, `${paths[0]}${suffix}.`, level + 1)}`;
+    const members =
+      same === undefined ? memberLists(object, `${paths[0]}${suffix}.`, level + 1, listed) : `As \`${same}\`.`;
+    return `${'#'.repeat(level)} ${heading}\n\n${members}`;
   });
   return [list.join('\n'), ...sections].join('\n\n');
 }
