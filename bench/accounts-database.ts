@@ -1,6 +1,6 @@
 import { createSecretKey, randomBytes } from 'node:crypto';
 import type { Pool } from 'pg';
-import { hashOf, prefixOf } from '../src/accounts/api-key.ts';
+import { sha256Hex, prefixOf } from '../src/accounts/api-key.ts';
 import { changePool } from '../src/accounts/postgres/clients.ts';
 import { PostgresDirectory } from '../src/accounts/postgres/directory.ts';
 import { migrate } from '../src/accounts/postgres/migrate.ts';
@@ -108,7 +108,7 @@ export class AccountsDatabase {
       // Waits for the pause that follows a query.
       await new Promise((resolve) => void setTimeout(resolve, 6));
       const begin = performance.now();
-      const found = await directory.find(hashOf(apiKey));
+      const found = await directory.find(sha256Hex(apiKey));
       time += performance.now() - begin;
       if (found === undefined) throw new Error('a key was not found');
     }
@@ -130,7 +130,7 @@ export class AccountsDatabase {
       id,
       name: `Merchant ${id}`,
       active: true,
-      keys: [{ id: `${id}-key`, prefix: prefixOf(apiKey), hash: hashOf(apiKey), createdAt, ...never }],
+      keys: [{ id: `${id}-key`, prefix: prefixOf(apiKey), hash: sha256Hex(apiKey), createdAt, ...never }],
       encryption: { test: { enabled: true, encoding: 'hex', credentials, previous: undefined } },
     };
   }

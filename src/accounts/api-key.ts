@@ -61,7 +61,7 @@ export function kindOf(prefix: KeyPrefix): KeyKind {
   return prefix === 'pk_test_' || prefix === 'pk_live_' ? 'public' : 'secret';
 }
 
-/** The hash under which a key is stored and found: lower-case hex SHA-256. */
-export function hashOf(key: string): string {
-  return hash('sha256', key, 'hex');
+/** Lower-case hex SHA-256: the form in which keys are stored and found. */
+export function sha256Hex(text: string): string {
+  return hash('sha256', text, 'hex');
 }

@@ -1,7 +1,7 @@
 import { generateCredentials, sameCredentials } from '../envelope/credentials.ts';
 import type { Encoding } from '../envelope/encoding.ts';
 import { AccountsError } from './accounts-error.ts';
-import { environmentNames, environmentOf, hashOf, kindOf, prefixOf, stateOf } from './api-key.ts';
+import { environmentNames, environmentOf, sha256Hex, kindOf, prefixOf, stateOf } from './api-key.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { isInGrace } from './conditions.ts';
 import { rfc3339 } from '../input/kinds.ts';
@@ -22,7 +22,7 @@ import type { Vault } from './vault.ts';
 // milliseconds. A refused change throws an AccountsError.
 
 /** The account, if one was found by this id. @throws `account_unknown` */
-export function existing(account: StoredAccount | undefined, id: string): StoredAccount {
+export function requireAccount(account: StoredAccount | undefined, id: string): StoredAccount {
   if (account === undefined) throw new AccountsError('account_unknown', `account ${id} does not exist`);
   return account;
 }
@@ -40,13 +40,13 @@ export function newAccount(found: StoredAccount | undefined, id: string, name: s
 }
 
 /** One key of an account. @throws `key_unknown` */
-export function keyOf(account: StoredAccount, keyId: string): StoredKey {
+export function requireKey(account: StoredAccount, keyId: string): StoredKey {
   const key = account.keys.find(({ id }) => id === keyId);
   if (key === undefined) throw new AccountsError('key_unknown', `account ${account.id} has no key with this id`);
   return key;
 }
 
-export interface Issued {
+interface Issued {
   readonly account: StoredAccount;
   readonly key: StoredKey;
   /** The key itself. It is not stored, so it can only be shown now. */
@@ -64,7 +64,7 @@ export function issueKey(
   const key: StoredKey = {
     id,
     prefix: prefixOf(secret),
-    hash: hashOf(secret),
+    hash: sha256Hex(secret),
     createdAt: now,
     expiresAt: wanted.expiresAt,
     revokedAt: undefined,
@@ -85,7 +85,7 @@ export function rotateKey(
   overlap: number,
   now: number,
 ): Issued & { readonly oldEndsAt: number } {
-  const key = keyOf(account, keyId);
+  const key = requireKey(account, keyId);
   const { prefix, createdAt, expiresAt } = key;
   const state = stateOf(key, now);
   if (state === 'revoked') throw new AccountsError('key_revoked', `key ${keyId} is revoked: issue a new one`);
@@ -106,7 +106,7 @@ export function rotateKey(
 
 /** Revokes a key at once. @throws `key_unknown`, `key_revoked` */
 export function revokeKey(account: StoredAccount, keyId: string, now: number): StoredAccount {
-  const key = keyOf(account, keyId);
+  const key = requireKey(account, keyId);
   if (key.revokedAt !== undefined) throw new AccountsError('key_revoked', `key ${keyId} is already revoked`);
   return withKey(account, { ...key, revokedAt: now });
 }

@@ -34,7 +34,7 @@ export function isExpiring({ expiresAt = Infinity }: ApiKey, now: number): boole
 
 /** Why a valid key needs attention. */
 export const keyWarnings = ['due', 'expiring'] as const;
-export type KeyWarning = (typeof keyWarnings)[number];
+type KeyWarning = (typeof keyWarnings)[number];
 
 /** The reasons why a key needs attention; none if it is no longer valid. @param now epoch milliseconds */
 export function warningsOf(key: ApiKey, now: number): KeyWarning[] {

@@ -54,7 +54,7 @@ export class Operations extends Queries {
 
   async rename(id: string, name: string, request: ChangeRequest): Promise<AccountView> {
     return this.#change(id, request, 'account_renamed', (found, viewing) => {
-      const before = changes.existing(found, id);
+      const before = changes.requireAccount(found, id);
       const account = { ...before, name };
       const changed = before.name === name ? undefined : account;
       return { account: changed, view: viewAccount(account, viewing), details: { name } };
@@ -64,7 +64,7 @@ export class Operations extends Queries {
   /** Activating an active account changes nothing. */
   async setActive(id: string, active: boolean, request: ChangeRequest): Promise<AccountView> {
     return this.#change(id, request, active ? 'account_activated' : 'account_deactivated', (found, viewing) => {
-      const before = changes.existing(found, id);
+      const before = changes.requireAccount(found, id);
       const account = { ...before, active };
       const changed = before.active === active ? undefined : account;
       return { account: changed, view: viewAccount(account, viewing), details: {} };
@@ -75,7 +75,7 @@ export class Operations extends Queries {
     return this.#change(id, request, 'key_issued', (found, viewing) => {
       const { environment, kind, lifetime } = options;
       const expiresAt = lifetime === undefined ? undefined : viewing.now + lifetime;
-      const before = changes.existing(found, id);
+      const before = changes.requireAccount(found, id);
       const { account, key, secret } = changes.issueKey(before, { environment, kind, expiresAt }, viewing.now);
       const view = { ...viewKey(id, key, viewing), secret_shown: false };
       return { account, view, secret: { key: secret }, details: { key: key.id, environment, kind } };
@@ -85,7 +85,7 @@ export class Operations extends Queries {
   /** @param overlap how long the old key stays valid, in milliseconds */
   async rotateKey(id: string, keyId: string, overlap: number, request: ChangeRequest): Promise<IssuedKeyView> {
     return this.#change(id, request, 'key_rotated', (found, viewing) => {
-      const before = changes.existing(found, id);
+      const before = changes.requireAccount(found, id);
       const { account, key, secret, oldEndsAt } = changes.rotateKey(before, keyId, overlap, viewing.now);
       const replaces = { id: keyId, expires_at: rfc3339(oldEndsAt) };
       const view = { ...viewKey(id, key, viewing), replaces, secret_shown: false };
@@ -96,8 +96,8 @@ export class Operations extends Queries {
 
   async revokeKey(id: string, keyId: string, request: ChangeRequest): Promise<KeyView> {
     return this.#change(id, request, 'key_revoked', (found, viewing) => {
-      const account = changes.revokeKey(changes.existing(found, id), keyId, viewing.now);
-      return { account, view: viewKey(id, changes.keyOf(account, keyId), viewing), details: { key: keyId } };
+      const account = changes.revokeKey(changes.requireAccount(found, id), keyId, viewing.now);
+      return { account, view: viewKey(id, changes.requireKey(account, keyId), viewing), details: { key: keyId } };
     });
   }
 
@@ -108,7 +108,7 @@ export class Operations extends Queries {
     request: ChangeRequest,
   ): Promise<EnabledView> {
     return this.#change(id, request, 'encryption_enabled', (found, viewing) => {
-      const before = changes.existing(found, id);
+      const before = changes.requireAccount(found, id);
       const { account, credentials } = changes.enableEncryption(before, environment, options, viewing.now, this.#vault);
       const view = { ...viewEncryption(account, environment, viewing), secret_shown: false };
       const details = {
@@ -128,7 +128,7 @@ export class Operations extends Queries {
     request: ChangeRequest,
   ): Promise<EncryptionView> {
     return this.#change(id, request, 'encryption_disabled', (found, viewing) => {
-      const account = changes.disableEncryption(changes.existing(found, id), environment, grace, viewing.now);
+      const account = changes.disableEncryption(changes.requireAccount(found, id), environment, grace, viewing.now);
       const view = viewEncryption(account, environment, viewing);
       const details = { environment, ...(view.previous !== null && { grace_until: view.previous.until }) };
       return { account, view, details };
@@ -144,7 +144,7 @@ export class Operations extends Queries {
   ): Promise<EncryptionView> {
     const action = until === undefined ? 'grace_ended' : 'grace_changed';
     return this.#change(id, request, action, (found, viewing) => {
-      const account = changes.changeGrace(changes.existing(found, id), environment, until, viewing.now);
+      const account = changes.changeGrace(changes.requireAccount(found, id), environment, until, viewing.now);
       const view = viewEncryption(account, environment, viewing);
       const details = { environment, ...(until !== undefined && { grace_until: rfc3339(until) }) };
       return { account, view, details };

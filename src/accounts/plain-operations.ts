@@ -33,17 +33,17 @@ export interface OperationCall {
 }
 
 /** The operations, each as a call of `carryOut`. */
-export function operationsBy(carryOut: (call: OperationCall) => Promise<unknown>): PlainOperations {
+export function remoteOperations(carryOut: (call: OperationCall) => Promise<unknown>): PlainOperations {
   const methods = plainOperations.map((name) => [
     name,
     (...args: readonly unknown[]) => carryOut({ name, arguments: args }),
   ]);
-  // Each method has the type of the operation with its name, as `carriedOut` ensures.
+  // Each method has the type of the operation with its name, as `dispatch` ensures.
   return Object.fromEntries(methods) as PlainOperations;
 }
 
-/** Carries out a call of `operationsBy`. */
-export function carriedOut(operations: PlainOperations, call: OperationCall): Promise<unknown> {
+/** Carries out a call of `remoteOperations`. */
+export function dispatch(operations: PlainOperations, call: OperationCall): Promise<unknown> {
   const operation = operations[call.name] as (...args: readonly unknown[]) => Promise<unknown>;
   return operation.apply(operations, [...call.arguments]);
 }

@@ -1,6 +1,6 @@
 import { AccountsError } from './accounts-error.ts';
 import { environmentNames, type EnvironmentName } from './api-key.ts';
-import { existing } from './changes.ts';
+import { requireAccount } from './changes.ts';
 import { isSelected } from './conditions.ts';
 import { accountsPage, trailPage, type Page, type TrailPosition } from './pages.ts';
 import type { EventFilter, Selection, Store, StoredAccount, Unreadable } from './store.ts';
@@ -8,7 +8,7 @@ import { viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } 
 import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncryptionView, Viewing } from './views.ts';
 
 /** Which accounts are queried. */
-export interface Scope {
+interface Scope {
   /** Starts after the account with this id. */
   readonly after?: string | undefined;
   /** The id of the only account that may be queried. */
@@ -18,7 +18,7 @@ export interface Scope {
 }
 
 /** Which accounts are listed. */
-export interface ListQuery extends Scope, Omit<Selection, 'now'> {}
+interface ListQuery extends Scope, Omit<Selection, 'now'> {}
 
 /** The queries on accounts. A refused query throws an `AccountsError`. */
 export class Queries {
@@ -101,7 +101,7 @@ export class Queries {
   }
 
   async show(id: string): Promise<AccountView> {
-    const account = existing(await this.store.read(id), id);
+    const account = requireAccount(await this.store.read(id), id);
     return viewAccount(account, this.viewing());
   }
 

@@ -15,7 +15,7 @@ const rotations = ['current', 'due'] as const;
 export type Rotation = (typeof rotations)[number];
 
 /** In which environments an account encrypts. */
-export type EncryptionLabel = 'none' | 'test' | 'live' | 'both';
+type EncryptionLabel = 'none' | 'test' | 'live' | 'both';
 
 /** Valid keys that end. */
 export interface ExpiringKeys {

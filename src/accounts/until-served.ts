@@ -13,7 +13,7 @@ import type { Vault } from './vault.ts';
 const interval = 20;
 const comparisons = 25;
 
-export interface UntilServedDependencies {
+interface UntilServedDependencies {
   readonly operations: Pick<PlainOperations, 'stored'>;
   readonly vault: Vault;
   /** Called for each comparison, because a reload replaces the directory. */

@@ -2,8 +2,8 @@ import { text } from 'node:stream/consumers';
 import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
 import { lifetime, overlap, sha256, usualOverlap } from '../accounts/kinds.ts';
-import { hashOf, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
-import { existing } from '../accounts/changes.ts';
+import { sha256Hex, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
+import { requireAccount } from '../accounts/changes.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';
 import type { IssuedKeyView, KeyView } from '../accounts/views.ts';
 import { CommandFailed } from './failures.ts';
@@ -110,8 +110,8 @@ const dueKeysLayout: Layout<KeyView> = {
 /** The id of a key that is given by its id or by itself: an operator who finds a leaked key may not know its id. */
 async function keyIdOf({ operations }: StoreSession, id: string, named: string): Promise<string> {
   if (!isWellFormed(named)) return named;
-  const { keys } = existing(await operations.stored(id), id);
-  const hash = hashOf(named);
+  const { keys } = requireAccount(await operations.stored(id), id);
+  const hash = sha256Hex(named);
   const found = keys.find((key) => key.id === named || key.hash === hash);
   if (found !== undefined) return found.id;
   const hint = hasChecksum(named) ? '' : ': mistyped, or not made by "keys issue"';
@@ -131,7 +131,7 @@ The key is not shown again: only its hash is stored.
 async function hashFrom({ stdin }: CliIo): Promise<string> {
   const key = (await text(stdin)).trim();
   if (!isWellFormed(key)) throw new CommandFailed('stdin is not an API key', exitCodes.usage);
-  return hashOf(key);
+  return sha256Hex(key);
 }
 
 /** `valid, expiring`, for instance. */

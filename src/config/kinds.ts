@@ -1,6 +1,6 @@
 import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
-import { hashOf } from '../accounts/api-key.ts';
+import { sha256Hex } from '../accounts/api-key.ts';
 import { parseMasterKeys } from '../accounts/vault.ts';
 import { duration, within, WrongValue, type Kind } from '../input/kinds.ts';
 import type { operatorRoles } from './choices.ts';
@@ -105,7 +105,7 @@ export const operatorToken: Kind<string> = {
   name: 'token',
   expected: tokenForm,
   pattern: new RegExp(`^${token.source}$`),
-  read: hashOf,
+  read: sha256Hex,
 };
 
 const tokenLine = new RegExp(`^(?:(?<name>[A-Za-z0-9._-]{1,64}): *)?(?<token>${token.source})$`);
@@ -131,7 +131,7 @@ export const operatorsTokens: Kind<readonly OperatorsToken[]> = {
       .split(/\s*\n\s*/)
       .map((line): OperatorsToken | undefined => {
         const { name = 'operators', token } = tokenLine.exec(line)?.groups ?? {};
-        return token === undefined ? undefined : { name, role: 'admin', account: undefined, hash: hashOf(token) };
+        return token === undefined ? undefined : { name, role: 'admin', account: undefined, hash: sha256Hex(token) };
       });
     const whole = tokens.filter((token) => token !== undefined);
     const areDifferent = (values: readonly string[]): boolean => new Set(values).size === tokens.length;

@@ -16,7 +16,7 @@ export function encryptedLength(plaintextLength: number): number {
 }
 
 /** The result of decryption; without `paddingOk` the plaintext is meaningless and includes the padding. */
-export interface Decrypted {
+interface Decrypted {
   readonly plaintext: Buffer;
   readonly paddingOk: boolean;
 }

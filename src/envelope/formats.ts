@@ -44,7 +44,7 @@ const formats: Readonly<Record<FormatName, EnvelopeFormat>> = {
 };
 
 /** Completes a sentence that begins with the member's name. Never contains the value. */
-export interface CredentialProblem {
+interface CredentialProblem {
   readonly member: 'key' | 'iv';
   readonly message: string;
 }

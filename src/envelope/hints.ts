@@ -55,15 +55,12 @@ function shapeHint(text: string): string {
 
 /** The likely mistake in the `key` and `iv` headers of the test endpoints. Never a value. */
 export function hintForHeaders(key: string, iv: string): string | undefined {
-  const missing = [key === '' && 'key', iv === '' && 'iv'].filter((name) => name !== false);
+  const headers = Object.entries({ key, iv });
+  const missing = headers.filter(([, value]) => value === '').map(([name]) => name);
   if (missing.length > 0)
     return `the ${missing.join(' header and the ')} header ${missing.length > 1 ? 'are' : 'is'} missing`;
-  for (const [name, value] of [
-    ['key', key],
-    ['iv', iv],
-  ] as const) {
-    if (/^(["']).*\1$/.test(value)) return `the ${name} header is in quotes: remove the quotes`;
-  }
+  const quoted = headers.find(([, value]) => /^(["']).*\1$/.test(value));
+  if (quoted !== undefined) return `the ${quoted[0]} header is in quotes: remove the quotes`;
   const [keyBytes, ivBytes] = [Buffer.byteLength(key), Buffer.byteLength(iv)];
   if (keyBytes < 32 && keyBytes >= 16 && ivBytes === 32) return 'key and iv seem to be swapped';
   if (keyBytes === 44 && decodeBase64(key)?.length === 32) return notDecoded('base64');

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { environmentOf, hashOf, kindOf, prefixOf } from '../accounts/api-key.ts';
+import { environmentOf, sha256Hex, kindOf, prefixOf } from '../accounts/api-key.ts';
 import type { Found, KeyHolder } from '../accounts/key-directory.ts';
 import type { Limits, ReportableCode, Route } from '../config/config.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
@@ -75,7 +75,7 @@ export class Admission {
     const key = parseApiKey(head.authorization, environment.name);
     if (key instanceof Refusal) return key;
     const isSuspect = (): boolean => this.#retryAfter(request) !== undefined;
-    return continueWith(this.#lookUps.find(rules.directory, hashOf(key), isSuspect), (found) => {
+    return continueWith(this.#lookUps.find(rules.directory, sha256Hex(key), isSuspect), (found) => {
       const holder = this.#identify(request, key, found);
       if (holder instanceof Refusal) return holder;
       const { encryption } = request;
@@ -96,7 +96,7 @@ export class Admission {
   isMerchants({ headers }: IncomingMessage, { directory }: Rules): boolean {
     const key = bearerKey(headers.authorization ?? '');
     if (key === undefined || kindOf(prefixOf(key)) !== 'secret') return false;
-    const hash = hashOf(key);
+    const hash = sha256Hex(key);
     const found = directory.holds(hash) ? directory.find(hash) : undefined;
     return !(found instanceof Promise) && !(authenticate(key, found, this.#clock()) instanceof Refusal);
   }

@@ -1,6 +1,6 @@
 import type { z } from 'zod';
 import type { IdempotencyKey } from '../accounts/store.ts';
-import { hashOf } from '../accounts/api-key.ts';
+import { sha256Hex } from '../accounts/api-key.ts';
 import { formatPath } from '../input/member-path.ts';
 import { validate } from '../input/validate.ts';
 import { ApiProblem, type MemberProblem } from './problems.ts';
@@ -47,5 +47,5 @@ export function readIdempotencyKey(
   const members = Object.entries(input).toSorted(([a], [b]) => (a < b ? -1 : 1));
   // Neither part contains a space.
   const scoped = own === undefined ? key : `${own} ${key}`;
-  return { key: scoped, request: hashOf(JSON.stringify([operation, members])) };
+  return { key: scoped, request: sha256Hex(JSON.stringify([operation, members])) };
 }

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { hashOf } from '../accounts/api-key.ts';
+import { sha256Hex } from '../accounts/api-key.ts';
 import type { OperatorsToken } from '../config/config.ts';
 
 /** How long a session lasts, in milliseconds: a working day. */
@@ -43,7 +43,7 @@ export class Sessions {
     if (own.length >= maxOfToken) this.#sessions.delete(own[0]?.[0] ?? '');
     const id = randomBytes(32).toString('base64url');
     const expiresAt = now + sessionLength;
-    this.#sessions.set(hashOf(id), { tokenHash: token.hash, expiresAt });
+    this.#sessions.set(sha256Hex(id), { tokenHash: token.hash, expiresAt });
     return { id, expiresAt };
   }
 
@@ -53,13 +53,13 @@ export class Sessions {
    * @param tokens the tokens of the running configuration
    */
   find(id: string, tokens: readonly OperatorsToken[]): OpenSession | undefined {
-    const session = this.#sessions.get(hashOf(id));
+    const session = this.#sessions.get(sha256Hex(id));
     if (session === undefined || session.expiresAt <= this.#clock()) return undefined;
     const token = tokens.find(({ hash }) => hash === session.tokenHash);
     return token && { token, expiresAt: session.expiresAt };
   }
 
   end(id: string): void {
-    this.#sessions.delete(hashOf(id));
+    this.#sessions.delete(sha256Hex(id));
   }
 }

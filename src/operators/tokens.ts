@@ -1,5 +1,5 @@
 import { timingSafeEqual } from 'node:crypto';
-import { hashOf } from '../accounts/api-key.ts';
+import { sha256Hex } from '../accounts/api-key.ts';
 import { operatorRoles } from '../config/choices.ts';
 import type { OperatorsToken } from '../config/config.ts';
 import { bearerToken } from '../http.ts';
@@ -13,7 +13,7 @@ import { ApiProblem } from './problems.ts';
 export function findToken(authorization: string, tokens: readonly OperatorsToken[]): OperatorsToken | undefined {
   const sent = bearerToken(authorization);
   if (sent === undefined) return undefined;
-  const given = Buffer.from(hashOf(sent));
+  const given = Buffer.from(sha256Hex(sent));
   let found: OperatorsToken | undefined;
   for (const token of tokens) if (timingSafeEqual(given, Buffer.from(token.hash))) found = token;
   return found;

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import {
   changeGrace,
   disableEncryption,
@@ -48,7 +48,7 @@ describe('an issued key', () => {
     expect(secret).toMatch(/^sk_test_/);
     expect(hasChecksum(secret)).toBe(true);
     expect(account.keys).toEqual([key]);
-    expect(key).toMatchObject({ prefix: 'sk_test_', hash: hashOf(secret), createdAt: now, expiresAt: 7 });
+    expect(key).toMatchObject({ prefix: 'sk_test_', hash: sha256Hex(secret), createdAt: now, expiresAt: 7 });
     expect(JSON.stringify(account)).not.toContain(secret.slice(8));
   });
 });

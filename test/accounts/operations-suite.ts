@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { AccountsErrorCode } from '../../src/accounts/accounts-error.ts';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { unwrapAccount } from '../../src/accounts/unwrap-account.ts';
 import { Operations, type OperationsOptions } from '../../src/accounts/operations.ts';
 import type { PlainOperations } from '../../src/accounts/plain-operations.ts';
@@ -117,7 +117,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
         warnings: ['expiring'],
         secret_shown: false,
       });
-      expect((await store.read('acme'))?.keys[0]?.hash).toBe(hashOf(key));
+      expect((await store.read('acme'))?.keys[0]?.hash).toBe(sha256Hex(key));
       const { secret_shown: _, ...view } = issued;
       expect((await operations.show('acme')).keys).toEqual([view]);
       expect(trail).toEqual([

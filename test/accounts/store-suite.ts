@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { AccountsError } from '../../src/accounts/accounts-error.ts';
-import { existing, issueKey, newAccount } from '../../src/accounts/changes.ts';
+import { requireAccount, issueKey, newAccount } from '../../src/accounts/changes.ts';
 import type {
   AuditEvent,
   Condition,
@@ -184,7 +184,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
       const changes = Array.from({ length: 8 }, (_, i) => {
         const ids = i % 2 === 0 ? ['a', 'b'] : ['b', 'a'];
         return (stores[i % 2] as Store).change(ids, (found) => ({
-          accounts: ids.map((id) => withKey(existing(found.get(id), id))),
+          accounts: ids.map((id) => withKey(requireAccount(found.get(id), id))),
           events: [event],
           result: undefined,
         }));
@@ -442,7 +442,7 @@ function issue(
   return store.change(
     [id],
     (found) => ({
-      accounts: [withKey(existing(found.get(id), id))],
+      accounts: [withKey(requireAccount(found.get(id), id))],
       events: [event],
       result: 'secret',
       receipt: '{"no":"secret"}',

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
 import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
 import type { Ended } from '../support/cli.ts';
@@ -50,7 +50,7 @@ describeOnEachStore('two operators', (newStore) => {
     expect(refused?.stderr).toMatch(/was already rotated: its successor is key_\w+ \(key_rotated\)\n$/);
     const { key = '', id: successor } = JSON.parse(rotated?.stdout ?? '') as IssuedKeyView;
     const stored = await exported('acme');
-    expect(stored?.keys).toMatchObject([{ id }, { id: successor, sha256: hashOf(key) }]);
+    expect(stored?.keys).toMatchObject([{ id }, { id: successor, sha256: sha256Hex(key) }]);
     expect(stored?.keys[1]).not.toHaveProperty('expiresAt');
     expect((await run(`keys rotate acme ${successor}`)).code).toBe(0);
   });
@@ -85,7 +85,7 @@ describeOnEachStore('two operators', (newStore) => {
     // The account exists already: as it is in the file, or with one key more.
     expect(imported?.stdout).toMatch(/^300 added, (?:1 already present, 0|0 already present, 1) refused\.\n$/);
     const { key = '' } = JSON.parse(issued?.stdout ?? '') as IssuedKeyView;
-    expect((await exported('acme'))?.keys).toMatchObject([{ sha256: hashOf(key) }]);
+    expect((await exported('acme'))?.keys).toMatchObject([{ sha256: sha256Hex(key) }]);
     expect(await exported('a299')).toMatchObject({ id: 'a299' });
   });
 });

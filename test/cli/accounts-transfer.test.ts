@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { runCommand, type CommandSetup, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { masterKey, otherMasterKey } from '../support/stores.ts';
@@ -58,7 +58,7 @@ const acme = {
   id: 'acme',
   name: 'Acme',
   active: true,
-  keys: [{ id: 'acme-1', prefix: 'sk_test_', sha256: hashOf(key), createdAt: '2026-11-01T00:00:00Z' }],
+  keys: [{ id: 'acme-1', prefix: 'sk_test_', sha256: sha256Hex(key), createdAt: '2026-11-01T00:00:00Z' }],
   encryption: { test: { enabled: true, key: aes, iv, encoding: 'hex' } },
 };
 const globex = { id: 'globex', name: 'Globex', active: true, keys: [] };

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, rmSync } from 'node:fs';
 import { describe, expect, test } from 'vitest';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { makeApiKey } from '../../src/accounts/key-maker.ts';
 import type { AccountView, IssuedKeyView, KeyView } from '../../src/accounts/views.ts';
 import { runCommand } from '../support/cli.ts';
@@ -84,7 +84,7 @@ expires      2027-05-20 10:00 UTC
 
 The key is not shown again: only its hash is stored.
 `);
-    expect(file()).toContain(`sha256: ${hashOf(key)}`);
+    expect(file()).toContain(`sha256: ${sha256Hex(key)}`);
     expect(file() + stderr).not.toContain(key.slice(8));
     expect((await run('keys list acme')).stdout).toBe(`ID                    ENV   KIND    STATE  CREATED     EXPIRES
 ${id}  test  secret  valid  2026-11-21  2027-05-20

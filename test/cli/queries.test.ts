@@ -3,7 +3,7 @@ import type { AccountView, KeyView } from '../../src/accounts/views.ts';
 import { runCommand, type CommandSetup, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeOnEachStore } from '../support/stores.ts';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 
 const now = Date.parse('2026-11-21T10:00:00Z');
 const leaked = 'sk_test_0123456789abcdef0123456789abcdef';
@@ -16,7 +16,7 @@ const accounts = [
   {
     id: 'acme',
     name: 'Acme Stores',
-    keys: [key('a1', 'a'.repeat(64), { expiresAt: '2026-12-01' }), key('a2', hashOf(leaked))],
+    keys: [key('a1', 'a'.repeat(64), { expiresAt: '2026-12-01' }), key('a2', sha256Hex(leaked))],
   },
   {
     id: 'due.co',
@@ -74,7 +74,7 @@ describeOnEachStore('queries', (newStore) => {
     const run = await open();
     const found = 'account      acme\nid           a2\nenvironment  test\nkind         secret\nstate        valid\n';
     expect(await run(['keys', 'find'], { stdin: `${leaked}\n` })).toEqual({ code: 0, stdout: found, stderr: '' });
-    expect((await run(['keys', 'find', '--sha256', hashOf(leaked)])).stdout).toBe(found);
+    expect((await run(['keys', 'find', '--sha256', sha256Hex(leaked)])).stdout).toBe(found);
     const json = await run(['keys', 'find', '--json'], { stdin: leaked });
     expect(JSON.parse(json.stdout)).toMatchObject({ account: 'acme', id: 'a2', warnings: [] });
     expect(json.stdout).not.toContain(leaked.slice(8));

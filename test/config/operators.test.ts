@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { loadConfig } from '../../src/config/load.ts';
 import type { Config } from '../../src/config/config.ts';
 import { parseMasterKeys, Vault } from '../../src/accounts/vault.ts';
@@ -76,8 +76,8 @@ describe('the operators’ API', () => {
       console: false,
       tokens: [
         admin('ana', token),
-        { name: 'acme-dashboard', role: 'operator', account: 'acme', hash: hashOf(`${token}-2`) },
-        { name: 'audit', role: 'viewer', account: undefined, hash: hashOf(`${token}-3`) },
+        { name: 'acme-dashboard', role: 'operator', account: 'acme', hash: sha256Hex(`${token}-2`) },
+        { name: 'audit', role: 'viewer', account: undefined, hash: sha256Hex(`${token}-3`) },
       ],
     });
   });

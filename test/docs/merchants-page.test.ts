@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { text } from 'node:stream/consumers';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { problems } from '../../src/operators/problems.ts';
 import { operatorsOf } from '../support/sidecar.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
@@ -37,7 +37,7 @@ describeWithPostgres('docs/operators/merchants-page.md', () => {
     };
     const { name, role, account } = operators.tokens[0];
     const api = await startApi({
-      operators: operatorsOf([dashboard, { name, role, account, hash: hashOf(own) }]),
+      operators: operatorsOf([dashboard, { name, role, account, hash: sha256Hex(own) }]),
       store: storeAt(await postgres.createDatabase()),
     });
     for (const id of ['acme', 'globex']) await api.ask('POST /accounts', { body: { id, name: id } });

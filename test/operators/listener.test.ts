@@ -2,7 +2,7 @@ import type { Server } from 'node:http';
 import { connect, type AddressInfo, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Operations } from '../../src/accounts/operations.ts';
 import { isKnownHost } from '../../src/operators/origin.ts';
 import { createOperatorsListener } from '../../src/operators/listener.ts';
@@ -92,7 +92,7 @@ describe('a request to the operators’ API with the Host', () => {
 });
 
 describe('a token', () => {
-  const hash = hashOf(token);
+  const hash = sha256Hex(token);
 
   test.each(Array.from(hash, (_, i) => i))('is refused if its hash differs in digit %i alone', (i) => {
     const other = `${hash.slice(0, i)}${hash[i] === '0' ? '1' : '0'}${hash.slice(i + 1)}`;
@@ -105,7 +105,7 @@ describe('a token', () => {
     expect(findToken(`Bearer ${token}`, [dashboard, ...others])).toBe(dashboard);
     expect(findToken(`Bearer ${token}`, [...others, dashboard])).toBe(dashboard);
     expect(findToken('Bearer ', [...others, dashboard])).toBeUndefined();
-    expect(findToken('', [{ ...dashboard, hash: hashOf('') }])).toBeUndefined();
+    expect(findToken('', [{ ...dashboard, hash: sha256Hex('') }])).toBeUndefined();
   });
 });
 

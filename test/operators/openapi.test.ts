@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { endpoints } from '../../src/operators/endpoints.ts';
 import { views } from '../../src/operators/views.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
@@ -130,7 +130,7 @@ describeWithPostgres('all operations', () => {
       expect(response.body['in_force']).toBe(endpoint?.role === 'viewer' ? undefined : true);
       if (operation === 'issue_key') {
         key = response.body['id'] as string;
-        hash = hashOf(response.body['key'] as string);
+        hash = sha256Hex(response.body['key'] as string);
       }
     }
     expect(new Set(steps.map(([, operation]) => operation)).size).toBe(endpoints.length);

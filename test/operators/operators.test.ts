@@ -2,7 +2,7 @@ import { request as httpsRequest } from 'node:https';
 import { connect } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { lockFile } from '../../src/accounts/file/lock.ts';
 import { parseMasterKeys } from '../../src/accounts/vault.ts';
 import { createAuthority } from '../support/certificates.ts';
@@ -40,7 +40,7 @@ describe('the operations', () => {
       status: 201,
       body: { account: 'acme', environment: 'test', kind: 'secret', expires_at: '2027-05-20T10:00:00Z' },
     });
-    expect(file()).toContain(hashOf(issued.body['key'] as string));
+    expect(file()).toContain(sha256Hex(issued.body['key'] as string));
     const id = issued.body['id'] as string;
     const rotated = await ask(`POST /accounts/acme/keys/${id}/rotate`, { body: { overlap: '1d' } });
     expect(rotated).toMatchObject({ status: 201, body: { replaces: { id, expires_at: '2026-11-22T10:00:00Z' } } });
@@ -111,7 +111,7 @@ describe('an Idempotency-Key', () => {
       ['POST /accounts/acme/keys', body, ['key']],
       ['POST /accounts/acme/encryption/live/enable', {}, ['key', 'iv']],
     ] as const) {
-      const named = { 'idempotency-key': hashOf(line) };
+      const named = { 'idempotency-key': sha256Hex(line) };
       const first = await ask(line, { body: sent, headers: named });
       const repeat = await ask(line, { body: sent, headers: named });
       const shown = Object.fromEntries(Object.entries(first.body).filter(([name]) => !secrets.includes(name as 'key')));
@@ -289,7 +289,7 @@ describe('a token', () => {
     ['a longer one', `${token}x`],
     ['a shorter one', token.slice(0, -1)],
     ['one in another case', token.toUpperCase()],
-    ['its hash', hashOf(token)],
+    ['its hash', sha256Hex(token)],
   ])('%s is refused', async (_, sent) => {
     const { ask, sidecar } = await startApi();
     for (const line of ['GET /accounts', 'POST /accounts', 'GET /openapi.json', 'GET /nothing']) {

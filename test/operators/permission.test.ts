@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { OperatorRole, OperatorsToken } from '../../src/config/config.ts';
 import {
   keyNamed,
@@ -20,7 +20,7 @@ import { expectProblem, startApi, type TestApi } from './api.ts';
 const tokenOf = (name: string): string => `${name}-token-of-a-test-0123456789-0123456789`;
 
 function operator(name: string, role: OperatorRole, account?: string): OperatorsToken {
-  return { name, role, account, hash: hashOf(tokenOf(name)) };
+  return { name, role, account, hash: sha256Hex(tokenOf(name)) };
 }
 
 const tokens = [
@@ -279,7 +279,7 @@ describe('each operation of docs/openapi.json allows each kind of token what its
         `Bearer`,
         `Bearer ${ada}x`,
         `Bearer ${ada.toUpperCase()}`,
-        `Bearer ${hashOf(ada)}`,
+        `Bearer ${sha256Hex(ada)}`,
         `Basic ${ada}`,
         ada,
       ].map((authorization) => ({ authorization })),

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { hashOf } from '../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../src/accounts/api-key.ts';
 import { acme, keys as merchantsKeys, operatorsOf, route } from '../support/sidecar.ts';
 import { dashboard, expectProblem, startApi, type TestApi } from './api.ts';
 
@@ -8,7 +8,7 @@ const now = Date.parse('2026-11-21T10:00:00Z');
 /** With the accounts acme, due.co and globex. */
 async function withAccounts(): Promise<TestApi> {
   const own = 'own-token-of-a-test-0123456789-0123456789';
-  const tokens = [dashboard, { ...dashboard, name: 'acme', account: 'acme', hash: hashOf(own) }];
+  const tokens = [dashboard, { ...dashboard, name: 'acme', account: 'acme', hash: sha256Hex(own) }];
   const api = await startApi({ operators: operatorsOf(tokens) }, () => now);
   const key = (id: string, hash: string, more: object): object => ({
     id,
@@ -112,7 +112,7 @@ test('a running grace is listed, moved and ended', async () => {
 
 test('recent refusals are listed, for the account of the token alone', async () => {
   const other = { ...acme, id: 'globex', keys: acme.keys.slice(0, 0), encryption: {} };
-  const tokens = [dashboard, { ...dashboard, name: 'globex', account: 'globex', hash: hashOf(own.token) }];
+  const tokens = [dashboard, { ...dashboard, name: 'globex', account: 'globex', hash: sha256Hex(own.token) }];
   const { ask, sidecar } = await startApi({
     accounts: [acme, other],
     operators: operatorsOf(tokens),

@@ -5,7 +5,7 @@ import { Registry } from 'prom-client';
 import { onTestFinished } from 'vitest';
 import { App } from '../../src/app.ts';
 import type { Account, Encryption, EncryptionOn } from '../../src/accounts/account.ts';
-import { hashOf, prefixOf, type ApiKey } from '../../src/accounts/api-key.ts';
+import { sha256Hex, prefixOf, type ApiKey } from '../../src/accounts/api-key.ts';
 import type { Config, OperatorsListener, OperatorsToken, Route, UpstreamTarget } from '../../src/config/config.ts';
 import type { Credentials } from '../../src/envelope/credentials.ts';
 import { codecOf as codecFor, parseCredentials } from '../../src/envelope/formats.ts';
@@ -36,7 +36,7 @@ export function apiKey(key: string, more: Partial<ApiKey> = {}): ApiKey {
   return {
     id,
     prefix: prefixOf(key),
-    hash: hashOf(key),
+    hash: sha256Hex(key),
     createdAt: 0,
     expiresAt: undefined,
     revokedAt: undefined,
@@ -101,7 +101,7 @@ export function targetOf(origin: string, more: Partial<UpstreamTarget> = {}): Up
 
 /** An operator with all rights. */
 export function admin(name: string, token: string): OperatorsToken {
-  return { name, role: 'admin', account: undefined, hash: hashOf(token) };
+  return { name, role: 'admin', account: undefined, hash: sha256Hex(token) };
 }
 
 /** The operators' listener on a free port, with further settings. */

@@ -79,7 +79,7 @@ export const consoleMutants: readonly Mutant[] = [
         'the number of sessions of a token is bounded',
       ],
       ['randomBytes(32)', 'randomBytes(8)', 'the id of a session cannot be guessed'],
-      ['this.#sessions.delete(hashOf(id))', 'this.#sessions.clear()', 'sign-out ends no other session'],
+      ['this.#sessions.delete(sha256Hex(id))', 'this.#sessions.clear()', 'sign-out ends no other session'],
     ],
   ),
   ...mutantsOf(

@@ -6,7 +6,7 @@ import { isList, isMembers, itemLines, membersOf, type Members, type Plain } fro
 const layout = { lineWidth: 0 } as const;
 
 /** An accounts' file after a change. */
-export interface ChangedText {
+interface ChangedText {
   readonly text: string;
   /** A text with the accounts of `text` that have to be checked. All others are unchanged to the byte. */
   readonly part: string;

@@ -6,7 +6,7 @@ import { valuesIn, type Env } from '../../yaml/values.ts';
 import type { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { accountsSchema, type AccountsFile } from './schema.ts';
-import { environmentNames, hashOf, prefixOf, type EnvironmentName } from '../api-key.ts';
+import { environmentNames, sha256Hex, prefixOf, type EnvironmentName } from '../api-key.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption, StoredKey } from '../store.ts';
 import { isWrapped, type Place, type Vault } from '../vault.ts';
 
@@ -15,7 +15,7 @@ type KeyEntry = Partly<AccountsFile['accounts'][number]['keys'][number]>;
 type EncryptionEntry = Partly<NonNullable<AccountsFile['accounts'][number]['encryption']['test']>>;
 
 /** A file with accounts, or a substitute for one. */
-export type AccountsSource = Input & Pick<YamlFile, 'isWrong' | 'warn'>;
+type AccountsSource = Input & Pick<YamlFile, 'isWrong' | 'warn'>;
 
 /** Credentials, the texts they were parsed from, and the position of their key. */
 interface Placed {
@@ -140,7 +140,7 @@ class AccountsReader {
     } else if (entry.prefix === undefined) {
       this.#file.report([...path, 'prefix'], 'missing: a key kept as "sha256" needs it');
     }
-    const hash = key === undefined ? sha256 : hashOf(key);
+    const hash = key === undefined ? sha256 : sha256Hex(key);
     const prefix = key === undefined ? entry.prefix : prefixOf(key);
     this.#once(this.#keyHashes, hash, [...path, key === undefined ? 'sha256' : 'key'], 'key');
 

@@ -1,6 +1,6 @@
 import { Thread } from '../../thread.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
-import { operationsBy, type OperationCall } from '../plain-operations.ts';
+import { remoteOperations, type OperationCall } from '../plain-operations.ts';
 import type { AuditEvent } from '../store.ts';
 import type { FileStoreOptions } from './store.ts';
 
@@ -34,7 +34,7 @@ export interface OperationsThreadOptions extends FileStoreOptions {
  * memory of its parsers.
  */
 export class OperationsThread {
-  readonly operations = operationsBy((call) => this.#inTurn(() => this.#ask(call)));
+  readonly operations = remoteOperations((call) => this.#inTurn(() => this.#ask(call)));
   readonly #options: OperationsThreadOptions;
   /** Settles when the previous operation is over. */
   #turn: Promise<unknown> = Promise.resolve();

@@ -2,7 +2,7 @@ import { workerData } from 'node:worker_threads';
 import { replyWith } from '../../thread.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { Operations } from '../operations.ts';
-import { carriedOut } from '../plain-operations.ts';
+import { dispatch } from '../plain-operations.ts';
 import type { AuditEvent } from '../store.ts';
 import { Vault } from '../vault.ts';
 import { FileStore, type FileStoreOptions } from './store.ts';
@@ -16,7 +16,7 @@ replyWith(async ({ now, ...call }: OperationRequest): Promise<OperationReply> =>
   const events: AuditEvent[] = [];
   const operations = new Operations({ store, vault, clock: () => now, audit: (event) => events.push(event) });
   try {
-    return { result: await carriedOut(operations, call), events };
+    return { result: await dispatch(operations, call), events };
   } catch (error) {
     if (!(error instanceof AccountsError)) throw error;
     return { code: error.code, message: error.message };

@@ -4,7 +4,7 @@ import type { Pool } from 'pg';
 import type { Account } from '../account.ts';
 import type { DirectoryState } from '../key-directory.ts';
 import type { AccountsDatabase, Accounts, CredentialsSample } from '../accounts.ts';
-import { carriedOut, operationsBy, type PlainOperations } from '../plain-operations.ts';
+import { dispatch, remoteOperations, type PlainOperations } from '../plain-operations.ts';
 import type { AuditEvent } from '../store.ts';
 import type { Tally } from '../tally.ts';
 import { Vault } from '../vault.ts';
@@ -66,10 +66,10 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
     const store = new PostgresStore(url);
     this.vault = vault;
     this.#store = store;
-    this.operations = operationsBy(async (call) => {
+    this.operations = remoteOperations(async (call) => {
       // Loaded on demand, to save memory in a sidecar without the operators' API.
       const { Operations } = await import('../operations.ts');
-      return carriedOut(new Operations({ store, vault, clock, audit }), call);
+      return dispatch(new Operations({ store, vault, clock, audit }), call);
     });
     this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, stopwatch, monitor });
   }

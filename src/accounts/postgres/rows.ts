@@ -23,7 +23,7 @@ interface KeyJson {
   readonly used_at: number | null;
 }
 
-export interface EncryptionJson {
+interface EncryptionJson {
   readonly environment: EnvironmentName;
   readonly enabled: boolean;
   readonly encoding: Encoding;

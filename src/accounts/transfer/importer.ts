@@ -6,7 +6,7 @@ import type { AuditEvent, StoredAccount } from '../store.ts';
 import { Vault } from '../vault.ts';
 
 /** The outcome of an account: `unchanged` if the store already has an equal one. */
-export type Imported = 'added' | 'unchanged' | AccountsError;
+type Imported = 'added' | 'unchanged' | AccountsError;
 
 const inTheClear = new Vault([]);
 

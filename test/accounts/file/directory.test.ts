@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import type { Account } from '../../../src/accounts/account.ts';
-import { hashOf } from '../../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import type { ApiKey } from '../../../src/accounts/api-key.ts';
 import { memoryDirectory } from '../../../src/accounts/file/directory.ts';
 
 function key(id: string): ApiKey {
-  return { id, prefix: 'sk_test_', hash: hashOf(id), createdAt: 0, expiresAt: undefined, revokedAt: undefined };
+  return { id, prefix: 'sk_test_', hash: sha256Hex(id), createdAt: 0, expiresAt: undefined, revokedAt: undefined };
 }
 
 function account(id: string, keys: readonly ApiKey[]): Account {
@@ -21,16 +21,16 @@ test.each([
   ['b', one, 1],
   ['c', two, 0],
 ])('the hash of key %s finds the key and its account', (id, holder, index) => {
-  expect(directory.find(hashOf(id))).toEqual({ account: holder, key: holder.keys[index] });
+  expect(directory.find(sha256Hex(id))).toEqual({ account: holder, key: holder.keys[index] });
 });
 
-test.each([[hashOf('d')], [''], ['__proto__'], ['a']])('the hash %j finds nothing', (hash) => {
+test.each([[sha256Hex('d')], [''], ['__proto__'], ['a']])('the hash %j finds nothing', (hash) => {
   expect(directory.find(hash)).toBeUndefined();
 });
 
 test('an account whose credentials cannot be unwrapped is unavailable; other accounts are found', () => {
   const shut: Account = { ...account('shut', [key('d')]), unwrapError: 'the sealed key does not open' };
   const others = memoryDirectory([one, shut]);
-  expect(others.find(hashOf('d'))).toBe('unavailable');
-  expect(others.find(hashOf('a'))).toMatchObject({ account: { id: 'one' } });
+  expect(others.find(sha256Hex('d'))).toBe('unavailable');
+  expect(others.find(sha256Hex('a'))).toMatchObject({ account: { id: 'one' } });
 });

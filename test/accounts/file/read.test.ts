@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { readAccounts } from '../../../src/accounts/file/read.ts';
 import type { Account } from '../../../src/accounts/account.ts';
-import { hashOf } from '../../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import type { PackedCodec } from '../../../src/envelope/codec.ts';
 import { unwrapAccount } from '../../../src/accounts/unwrap-account.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
@@ -55,15 +55,15 @@ describe('API keys', () => {
   test('are kept as prefix and hash, whether written as text or as prefix and hash', () => {
     const { keys } = acme(`    keys:
       - { id: a, key: ${key}, createdAt: 2026-11-01 }
-      - { id: b, prefix: pk_test_, sha256: ${hashOf('x')}, createdAt: 2026-11-01T01:00:00+01:00, expiresAt: 2027-01-01, revokedAt: 2026-12-01 }
+      - { id: b, prefix: pk_test_, sha256: ${sha256Hex('x')}, createdAt: 2026-11-01T01:00:00+01:00, expiresAt: 2027-01-01, revokedAt: 2026-12-01 }
 `);
     const createdAt = Date.parse('2026-11-01T00:00:00Z');
     expect(keys).toEqual([
-      { id: 'a', prefix: 'sk_live_', hash: hashOf(key), createdAt, expiresAt: undefined, revokedAt: undefined },
+      { id: 'a', prefix: 'sk_live_', hash: sha256Hex(key), createdAt, expiresAt: undefined, revokedAt: undefined },
       {
         id: 'b',
         prefix: 'pk_test_',
-        hash: hashOf('x'),
+        hash: sha256Hex('x'),
         createdAt,
         expiresAt: Date.parse('2027-01-01T00:00:00Z'),
         revokedAt: Date.parse('2026-12-01T00:00:00Z'),
@@ -72,7 +72,7 @@ describe('API keys', () => {
   });
 
   test('count as duplicates if one is written as text and the other as its hash', () => {
-    const keys = [`key: ${key}`, `prefix: sk_live_, sha256: ${hashOf(key)}`].map(
+    const keys = [`key: ${key}`, `prefix: sk_live_, sha256: ${sha256Hex(key)}`].map(
       (written, i) => `      - { id: k${i}, ${written}, createdAt: 2026-11-01 }\n`,
     );
     expect(problemsOf(`accounts:\n  - id: a\n    name: A\n    keys:\n${keys.join('')}`)).toEqual([
@@ -83,10 +83,10 @@ describe('API keys', () => {
   test('need both a prefix and a hash of 64 hex digits', () => {
     const keys = (written: string): string[] =>
       problemsOf(`accounts: [ { id: a, name: A, keys: [ { id: k, ${written}, createdAt: 2026-11-01 } ] } ]`);
-    expect(keys(`sha256: ${hashOf(key)}`)).toEqual(['accounts[0].keys[0].prefix']);
-    expect(keys(`prefix: sk_live_, sha256: ${hashOf(key)}`)).toEqual([]);
-    expect(keys(`prefix: sk_live_, sha256: ${hashOf(key)}a`)).toEqual(['accounts[0].keys[0].sha256']);
-    expect(keys(`prefix: sk_live_, sha256: ${hashOf(key).slice(1)}`)).toEqual(['accounts[0].keys[0].sha256']);
+    expect(keys(`sha256: ${sha256Hex(key)}`)).toEqual(['accounts[0].keys[0].prefix']);
+    expect(keys(`prefix: sk_live_, sha256: ${sha256Hex(key)}`)).toEqual([]);
+    expect(keys(`prefix: sk_live_, sha256: ${sha256Hex(key)}a`)).toEqual(['accounts[0].keys[0].sha256']);
+    expect(keys(`prefix: sk_live_, sha256: ${sha256Hex(key).slice(1)}`)).toEqual(['accounts[0].keys[0].sha256']);
   });
 
   test('have ids that are unique across all accounts', () => {

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, lstatSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import { enableEncryption, existing, newAccount } from '../../../src/accounts/changes.ts';
+import { enableEncryption, requireAccount, newAccount } from '../../../src/accounts/changes.ts';
 import { lockFile } from '../../../src/accounts/file/lock.ts';
 import { FileStore } from '../../../src/accounts/file/store.ts';
 import type { AuditEvent, Store } from '../../../src/accounts/store.ts';
@@ -40,7 +40,7 @@ async function events(store: Store): Promise<readonly AuditEvent[]> {
 
 async function deactivate(store: Store, id: string): Promise<unknown> {
   return store.change([id], (found) => ({
-    accounts: [{ ...existing(found.get(id), id), active: false }],
+    accounts: [{ ...requireAccount(found.get(id), id), active: false }],
     events: [],
     result: undefined,
   }));
@@ -174,7 +174,7 @@ describe('the file store', () => {
     const change = store.change(['a'], (found) => ({
       accounts: [
         enableEncryption(
-          existing(found.get('a'), 'a'),
+          requireAccount(found.get('a'), 'a'),
           'test',
           { encoding: undefined, grace: undefined, replace: true },
           0,

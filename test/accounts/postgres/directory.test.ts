@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { hashOf } from '../../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import type { EnvelopeCodec } from '../../../src/envelope/codec.ts';
 import type { Encoding } from '../../../src/envelope/encoding.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
@@ -22,7 +22,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme', { encryption: { test: storedEncryption('acme', 'test') } }));
     const { directory, monitor } = await openDirectory(url);
-    const holder = await directory.find(hashOf(keyNamed('acme')));
+    const holder = await directory.find(sha256Hex(keyNamed('acme')));
     expect(holder).toMatchObject({
       account: {
         id: 'acme',
@@ -32,7 +32,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
       },
       key: { id: 'id-acmexxxxxxxxxxxx', prefix: 'sk_test_', createdAt: Date.parse('2026-11-01T00:00:00.123Z') },
     });
-    expect(await directory.find(hashOf(keyNamed('nobody')))).toBeUndefined();
+    expect(await directory.find(sha256Hex(keyNamed('nobody')))).toBeUndefined();
     expect(monitor.lookups).toEqual(['found', 'unknown']);
   });
 
@@ -41,9 +41,11 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await put(openStore(url), storedAccount('acme'));
     const { directory, monitor } = await openDirectory(url);
     const before = monitor.queries;
-    const found = await Promise.all(Array.from({ length: 50 }, async () => directory.find(hashOf(keyNamed('acme')))));
+    const found = await Promise.all(
+      Array.from({ length: 50 }, async () => directory.find(sha256Hex(keyNamed('acme')))),
+    );
     expect(new Set(found).size).toBe(1);
-    expect(directory.find(hashOf(keyNamed('acme')))).toBe(found[0]);
+    expect(directory.find(sha256Hex(keyNamed('acme')))).toBe(found[0]);
     expect(monitor.queries - before).toBe(1);
   });
 
@@ -55,7 +57,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await put(store, storedAccount('acme', { keys }));
     const { directory, monitor } = await openDirectory(url);
     const findBoth = (): Promise<unknown> =>
-      Promise.all(names.map(async (name) => directory.find(hashOf(keyNamed(name)))));
+      Promise.all(names.map(async (name) => directory.find(sha256Hex(keyNamed(name)))));
     await findBoth();
     expect(monitor.changes).toEqual([]);
     const [one, ...others] = keys;
@@ -79,7 +81,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('globex'));
     const { directory } = await openDirectory(url);
-    const find = async (name: string): Promise<unknown> => directory.find(hashOf(keyNamed(name)));
+    const find = async (name: string): Promise<unknown> => directory.find(sha256Hex(keyNamed(name)));
     await find('globex');
     const encryption = storedEncryption('acme', 'live').credentials;
     const steps: readonly (readonly [sql: string, seen: object | undefined])[] = [
@@ -110,7 +112,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
   test('finds a new key that was looked up before it existed', async () => {
     const url = await postgres.createDatabase();
     const { directory, monitor } = await openDirectory(url);
-    const hash = hashOf(keyNamed('acme'));
+    const hash = sha256Hex(keyNamed('acme'));
     await directory.find(hash);
     expect(directory.find(hash)).toBeUndefined();
     expect(monitor.lookups).toEqual(['unknown', 'cached_unknown']);
@@ -126,10 +128,10 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const ids = Array.from({ length: 450 }, (_, i) => `${'long-'.repeat(11)}${i}`);
     await put(openStore(url), ...ids.map((id) => storedAccount(id, { keys: [] })), storedAccount('zz'));
     const { directory } = await openDirectory(url);
-    await directory.find(hashOf(keyNamed('zz')));
+    await directory.find(sha256Hex(keyNamed('zz')));
     await postgres.psql(url, 'UPDATE envelope_sidecar.accounts SET active = false');
     await vi.waitFor(async () => {
-      expect(await directory.find(hashOf(keyNamed('zz')))).toMatchObject({ account: { active: false } });
+      expect(await directory.find(sha256Hex(keyNamed('zz')))).toMatchObject({ account: { active: false } });
     }, oneSecond);
   });
 
@@ -137,9 +139,9 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const { directory } = await openDirectory(url);
-    await directory.find(hashOf(keyNamed('acme')));
+    await directory.find(sha256Hex(keyNamed('acme')));
     await postgres.psql(url, 'TRUNCATE envelope_sidecar.accounts CASCADE');
-    await vi.waitFor(async () => expect(await directory.find(hashOf(keyNamed('acme')))).toBeUndefined(), oneSecond);
+    await vi.waitFor(async () => expect(await directory.find(sha256Hex(keyNamed('acme')))).toBeUndefined(), oneSecond);
   });
 
   test('does not cache a key that changed while it was read', async () => {
@@ -149,13 +151,13 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const proxy = await postgres.proxy(url);
     const { directory } = await openDirectory(proxy.url);
     proxy.hold();
-    const before = directory.find(hashOf(keyNamed('acme')));
+    const before = directory.find(sha256Hex(keyNamed('acme')));
     await vi.waitFor(() => expect(proxy.held).toContain('Account acme'));
     await put(store, storedAccount('acme', { active: false }));
     await vi.waitFor(() => expect(proxy.held).toContain('envelope_sidecar_accounts\0acme'));
     proxy.release();
     expect(await before).toMatchObject({ account: { active: true } });
-    expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: false } });
+    expect(await directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { active: false } });
   });
 
   test('reports no failure if it is closed while a key is being read', async () => {
@@ -163,7 +165,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const proxy = await postgres.proxy(url);
     const { directory, monitor } = await openDirectory(proxy.url);
     proxy.mute();
-    const found = directory.find(hashOf(keyNamed('acme')));
+    const found = directory.find(sha256Hex(keyNamed('acme')));
     await directory.close();
     expect(await found).toBe('unavailable');
     expect(monitor.failures).toEqual([]);
@@ -175,8 +177,8 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await put(store, storedAccount('acme'));
     const proxy = await postgres.proxy(url);
     const { directory } = await openDirectory(proxy.url);
-    const hash = hashOf(keyNamed('acme'));
-    await directory.find(hashOf(keyNamed('nobody')));
+    const hash = sha256Hex(keyNamed('acme'));
+    await directory.find(sha256Hex(keyNamed('nobody')));
     // Called when the cache is cleared, while a response that was read before is still on its way.
     const { promise: after, resolve } = Promise.withResolvers<unknown>();
     const clear = vi.spyOn(LRUCache.prototype, 'clear');
@@ -196,9 +198,9 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('last'));
     const { directory } = await openDirectory(url);
-    await directory.find(hashOf(keyNamed('acme')));
-    await directory.find(hashOf(keyNamed('last')));
-    await directory.find(hashOf(keyNamed('nobody')));
+    await directory.find(sha256Hex(keyNamed('acme')));
+    await directory.find(sha256Hex(keyNamed('last')));
+    await directory.find(sha256Hex(keyNamed('nobody')));
     const clear = vi.spyOn(LRUCache.prototype, 'clear');
     onTestFinished(() => clear.mockRestore());
     await postgres.psql(
@@ -209,25 +211,25 @@ describeWithPostgres('the directory in PostgreSQL', () => {
       COMMIT`,
     );
     await vi.waitFor(async () => {
-      expect(await directory.find(hashOf(keyNamed('last')))).toMatchObject({ account: { active: false } });
+      expect(await directory.find(sha256Hex(keyNamed('last')))).toMatchObject({ account: { active: false } });
     }, oneSecond);
     expect(clear).toHaveBeenCalledOnce();
-    expect(directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { active: true } });
+    expect(directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { active: true } });
   });
 
   test('is not notified of recorded uses, and reads nothing again for them', async () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'), storedAccount('other'));
     const { directory, monitor } = await openDirectory(url);
-    await directory.find(hashOf(keyNamed('acme')));
+    await directory.find(sha256Hex(keyNamed('acme')));
     await postgres.psql(url, `INSERT INTO envelope_sidecar.key_uses VALUES ('id-acmexxxxxxxxxxxx', now())`);
     await postgres.psql(url, 'UPDATE envelope_sidecar.key_uses SET used_at = now()');
     // A later notification on the same channel has arrived: so would this one.
     await postgres.psql(url, `UPDATE envelope_sidecar.accounts SET active = false WHERE account_id = 'other'`);
     await vi.waitFor(async () => {
-      expect(await directory.find(hashOf(keyNamed('other')))).toMatchObject({ account: { active: false } });
+      expect(await directory.find(sha256Hex(keyNamed('other')))).toMatchObject({ account: { active: false } });
     }, oneSecond);
-    await directory.find(hashOf(keyNamed('acme')));
+    await directory.find(sha256Hex(keyNamed('acme')));
     expect(monitor.lookups.at(-1)).toBe('cached');
   });
 
@@ -236,11 +238,11 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const names = ['a', 'b', 'c', 'd'];
     await put(openStore(url), ...names.map((name) => storedAccount(name)));
     const { directory, monitor } = await openDirectory(url, { cache: 3 });
-    for (const name of names) await directory.find(hashOf(keyNamed(name)));
-    for (let i = 0; i < 10; i += 1) await directory.find(hashOf(keyNamed(`guess-${i}`)));
+    for (const name of names) await directory.find(sha256Hex(keyNamed(name)));
+    for (let i = 0; i < 10; i += 1) await directory.find(sha256Hex(keyNamed(`guess-${i}`)));
     expect(directory.state).toMatchObject({ known: 3, unknown: 3 });
     monitor.lookups.length = 0;
-    for (const name of ['b', 'c', 'd', 'a']) await directory.find(hashOf(keyNamed(name)));
+    for (const name of ['b', 'c', 'd', 'a']) await directory.find(sha256Hex(keyNamed(name)));
     expect(monitor.lookups).toEqual(['cached', 'cached', 'cached', 'found']);
   });
 
@@ -253,10 +255,10 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     let guesses = 0;
     while (performance.now() - begin < 300) {
       await Promise.all(
-        Array.from({ length: 100 }, async () => directory.find(hashOf(keyNamed(`guess-${(guesses += 1)}`)))),
+        Array.from({ length: 100 }, async () => directory.find(sha256Hex(keyNamed(`guess-${(guesses += 1)}`)))),
       );
     }
-    const known = await directory.find(hashOf(keyNamed('acme')));
+    const known = await directory.find(sha256Hex(keyNamed('acme')));
     const seconds = (performance.now() - begin) / 1_000;
     expect(known).toMatchObject({ account: { id: 'acme' } });
     expect(guesses).toBeGreaterThan(1_000);
@@ -269,12 +271,12 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const broken = storedAccount('broken', { encryption: { test: storedEncryption('elsewhere', 'test') } });
     await put(openStore(url), broken, storedAccount('acme'));
     const { directory, monitor } = await openDirectory(url);
-    expect(await directory.find(hashOf(keyNamed('broken')))).toBe('unavailable');
-    expect(await directory.find(hashOf(keyNamed('broken')))).toBe('unavailable');
+    expect(await directory.find(sha256Hex(keyNamed('broken')))).toBe('unavailable');
+    expect(await directory.find(sha256Hex(keyNamed('broken')))).toBe('unavailable');
     expect(monitor.lookups).toEqual(['unavailable', 'unavailable']);
     expect(monitor.failures).toHaveLength(1);
     expect(monitor.failures[0]).toContain('account broken');
-    expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
+    expect(await directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
   });
 
   test('returns both credentials of a grace', async () => {
@@ -285,7 +287,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const encryption = storedEncryption('acme', 'test', { previous });
     await put(openStore(url), storedAccount('acme', { encryption: { test: encryption } }));
     const { directory } = await openDirectory(url);
-    const found = await directory.find(hashOf(keyNamed('acme')));
+    const found = await directory.find(sha256Hex(keyNamed('acme')));
     const { grace } = enabledOf(typeof found === 'object' ? found.account.encryption.test : undefined);
     expect(grace?.until).toBe(until);
     expect(grace?.previous?.pack().key.export().toString()).toBe('acme-test'.padEnd(32, 'k'));
@@ -295,7 +297,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     const url = await postgres.createDatabase();
     await postgres.psql(url, 'DROP SCHEMA envelope_sidecar CASCADE');
     const { directory, monitor } = await openDirectory(url);
-    expect(await directory.find(hashOf(keyNamed('acme')))).toBe('unavailable');
+    expect(await directory.find(sha256Hex(keyNamed('acme')))).toBe('unavailable');
     expect(monitor.failures).toEqual([expect.stringContaining('run "accounts migrate"')]);
   });
 });

@@ -1,6 +1,6 @@
 import { createSecretKey } from 'node:crypto';
 import { onTestFinished } from 'vitest';
-import { hashOf, prefixOf, type EnvironmentName } from '../../../src/accounts/api-key.ts';
+import { sha256Hex, prefixOf, type EnvironmentName } from '../../../src/accounts/api-key.ts';
 import type { Difference } from '../../../src/accounts/differences.ts';
 import { PostgresDirectory, type PostgresDirectoryOptions } from '../../../src/accounts/postgres/directory.ts';
 import type { LookupOutcome, Monitor } from '../../../src/accounts/postgres/monitor.ts';
@@ -20,7 +20,7 @@ export function storedKey(key: string, more: Partial<StoredKey> = {}): StoredKey
   return {
     id: `id-${key.slice(8, 24)}`,
     prefix: prefixOf(key),
-    hash: hashOf(key),
+    hash: sha256Hex(key),
     createdAt: Date.parse('2026-11-01T00:00:00.123Z'),
     expiresAt: undefined,
     revokedAt: undefined,

@@ -1,7 +1,7 @@
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { runner } from 'node-pg-migrate';
 import { expect, test } from 'vitest';
-import { hashOf } from '../../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { inspect } from '../../../src/accounts/postgres/inspect.ts';
 import { migrate } from '../../../src/accounts/postgres/migrate.ts';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
@@ -81,7 +81,7 @@ describeWithPostgres('migrations', () => {
     const url = await postgres.createDatabase();
     await put(openStore(url), storedAccount('acme'));
     const { directory } = await openDirectory(url);
-    const holderOf = async (id: string, of = directory) => of.find(hashOf(keyNamed(id)));
+    const holderOf = async (id: string, of = directory) => of.find(sha256Hex(keyNamed(id)));
     expect(await holderOf('acme')).toMatchObject({ account: { name: 'Account acme' } });
 
     const next = new Folder({});
@@ -117,7 +117,7 @@ describeWithPostgres('migrations', () => {
     expect((await inspect(url, 1)).pending).toEqual([last]);
     expect(await migrate(url)).toEqual([last]);
     const { directory } = await openDirectory(url);
-    expect(await directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
+    expect(await directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
   });
 
   test('create no index for searches; the one in docs/postgresql.md serves them', async () => {

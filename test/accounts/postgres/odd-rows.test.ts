@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { hashOf } from '../../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { membersOf } from '../../../src/accounts/file/members.ts';
 import { Operations } from '../../../src/accounts/operations.ts';
 import type { StoredAccount } from '../../../src/accounts/store.ts';
@@ -71,7 +71,7 @@ describeWithPostgres('an invalid row', () => {
     expect(errors).toMatchObject([refusal]);
 
     const { directory, monitor } = await openDirectory(url);
-    const found = await Promise.all(['good', 'odd', 'zulu'].map(async (id) => directory.find(hashOf(keyNamed(id)))));
+    const found = await Promise.all(['good', 'odd', 'zulu'].map(async (id) => directory.find(sha256Hex(keyNamed(id)))));
     expect(found).toMatchObject([{ account: { id: 'good' } }, 'unavailable', { account: { id: 'zulu' } }]);
     expect(monitor.failures).toEqual([refusal.message]);
   });
@@ -95,7 +95,7 @@ describeWithPostgres('an invalid row', () => {
       await postgres.psql(url, `SELECT count(*) FROM envelope_sidecar.api_keys WHERE expires_at = 'infinity'`),
     ).toBe('1');
     const { directory } = await openDirectory(url);
-    expect(await directory.find(hashOf(keyNamed('odd')))).toMatchObject({ account: { active: false } });
+    expect(await directory.find(sha256Hex(keyNamed('odd')))).toMatchObject({ account: { active: false } });
   });
 });
 

@@ -1,10 +1,10 @@
 import { expect, test, vi } from 'vitest';
-import { hashOf } from '../../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount } from './fixtures.ts';
 
-const acme = hashOf(keyNamed('acme'));
-const globex = hashOf(keyNamed('globex'));
+const acme = sha256Hex(keyNamed('acme'));
+const globex = sha256Hex(keyNamed('globex'));
 
 /** Long enough for the longest pause between two attempts to connect. */
 const patience = { timeout: 15_000, interval: 10 };
@@ -23,7 +23,7 @@ describeWithPostgres('the directory during a database outage', () => {
       await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
       expect(await directory.find(acme)).toMatchObject({ account: { id: 'acme' } });
       expect(await directory.find(globex)).toBe('unavailable');
-      expect(await directory.find(hashOf(keyNamed('nobody')))).toBe('unavailable');
+      expect(await directory.find(sha256Hex(keyNamed('nobody')))).toBe('unavailable');
       expect(monitor.lookups).toEqual(['found', 'stale', 'unavailable', 'unavailable']);
     } finally {
       await postgres.start();

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { hashOf } from '../../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { PostgresAccounts } from '../../../src/accounts/postgres/accounts.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import {
@@ -71,7 +71,7 @@ describeWithPostgres('the database roles in the documentation', () => {
       () => {},
     );
     await accounts.open();
-    expect(await accounts.directory.find(hashOf(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
+    expect(await accounts.directory.find(sha256Hex(keyNamed('acme')))).toMatchObject({ account: { id: 'acme' } });
     accounts.directory.uses.key(storedKey(keyNamed('acme')).id, 5_000);
     accounts.directory.uses.unexpected('acme', 'live', 6_000);
     await accounts.close();

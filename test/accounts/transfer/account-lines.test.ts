@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { hashOf } from '../../../src/accounts/api-key.ts';
+import { sha256Hex } from '../../../src/accounts/api-key.ts';
 import { csvAccounts, ndjsonAccounts, type AccountLine } from '../../../src/accounts/transfer/account-lines.ts';
 import { Vault } from '../../../src/accounts/vault.ts';
 
@@ -43,7 +43,7 @@ describe('NDJSON', () => {
       account: {
         id: 'acme',
         active: true,
-        keys: [{ id: 'a', prefix: 'sk_test_', hash: hashOf(key), createdAt: Date.parse(createdAt) }],
+        keys: [{ id: 'a', prefix: 'sk_test_', hash: sha256Hex(key), createdAt: Date.parse(createdAt) }],
         encryption: { live: { enabled: true, credentials: { key: aes, iv, format: 'text' } } },
       },
     });
@@ -109,7 +109,7 @@ acme,"Acme, Inc.",false,a,${key},${createdAt},true,${aes},${iv}`,
         id: 'acme',
         name: 'Acme, Inc.',
         active: false,
-        keys: [{ id: 'a', hash: hashOf(key) }],
+        keys: [{ id: 'a', hash: sha256Hex(key) }],
         encryption: { test: { enabled: true, credentials: { key: aes } } },
       },
     });
