@@ -8,6 +8,7 @@ import { Vault } from '../../src/accounts/vault.ts';
 import type { Config } from '../../src/config/config.ts';
 import { Files } from '../../src/yaml/files.ts';
 import { YamlFile } from '../../src/yaml/yaml-file.ts';
+import type { Defer } from '../support/file-wide.ts';
 import { Folder } from '../support/folder.ts';
 import { admin, configOf, operatorsOf, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 
@@ -33,7 +34,7 @@ export interface Asked {
   readonly token?: string | null;
 }
 
-/** The operators' API of a sidecar in this process, on an accounts' file without accounts. */
+/** The operators' API of a sidecar in this process, on an accounts file without accounts. */
 export interface TestApi {
   readonly sidecar: TestSidecar;
   readonly config: Config;
@@ -41,24 +42,25 @@ export interface TestApi {
   readonly url: string;
   /** Asks for what a line such as `POST /accounts` says, below the API's root. */
   readonly ask: (line: string, asked?: Asked) => Promise<ApiResponse>;
-  /** The accounts' file. */
+  /** The accounts file. */
   readonly file: () => string;
 }
 
-/** @param follows whether the sidecar takes changes of the accounts' file in, as a `serve` does */
+/** @param follows whether the sidecar applies changes of the accounts file, as `serve` does */
 export async function startApi(
   more: Partial<Config> = {},
   clock?: () => number,
   follows: 'follows' | 'is deaf' = 'follows',
+  defer: Defer = onTestFinished,
 ): Promise<TestApi> {
-  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
+  const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' }, defer);
   const config = configOf('http://127.0.0.1:1', {
     operators: operatorsOf([dashboard]),
     store: { kind: 'file', file: folder.file('accounts.yaml'), masterKeys: [] },
     ...more,
   });
-  const sidecar = await startSidecar(config, clock);
-  if (follows === 'follows') follow(sidecar, config, folder);
+  const sidecar = await startSidecar(config, clock, defer);
+  if (follows === 'follows') follow(sidecar, config, folder, defer);
   const url = `http://127.0.0.1:${sidecar.app.addresses.operators?.port}/api/v1`;
   return {
     sidecar,
@@ -70,13 +72,13 @@ export async function startApi(
   };
 }
 
-/** A database with the accounts' tables: its operations take milliseconds, those on a file a thread each. */
+/** A database with the tables. Its operations take milliseconds; those on a file start a thread. */
 export function storeAt(url: string): Config['store'] {
   return { kind: 'postgres', url, masterKeys: [createSecretKey(Buffer.alloc(32, 1))], cache: 100, staleFor: 60_000 };
 }
 
-/** Without the pause of a `serve`, and on this thread: the files of tests are small. */
-function follow({ app }: TestSidecar, config: Config, folder: Folder): void {
+/** Without the pause of `serve`, and on this thread, because the files of tests are small. */
+function follow({ app }: TestSidecar, config: Config, folder: Folder, defer: Defer): void {
   const vault = new Vault(config.store.masterKeys);
   const watcher = watch(folder.path, (_event, name) => {
     if (name !== 'accounts.yaml') return;
@@ -84,11 +86,11 @@ function follow({ app }: TestSidecar, config: Config, folder: Folder): void {
     const accounts = readAccounts(file, {}, vault);
     if (file.problems.length > 0) return;
     const value = accounts.map((account) => unwrapAccount(account, vault));
-    // Without a valid sidecar.yaml the settings that run stay.
+    // Without a valid sidecar.yaml the current settings stay.
     const sidecar = { ok: false, problems: [] } as const;
     app.reload({ sidecar, accounts: { ok: true, value, warnings: [] }, files: [] });
   });
-  onTestFinished(() => watcher.close());
+  defer(() => watcher.close());
 }
 
 export async function ask(url: string, line: string, { body, headers, token: sent }: Asked = {}): Promise<ApiResponse> {

@@ -10,6 +10,7 @@ import type { Config, OperatorsListener, OperatorsToken, Route, UpstreamTarget }
 import type { Credentials } from '../../src/envelope/credentials.ts';
 import { codecOf as codecFor, parseCredentials } from '../../src/envelope/formats.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
+import type { Defer } from './file-wide.ts';
 
 /** The keys and credentials of tests. */
 export const keys = {
@@ -182,7 +183,11 @@ export interface TestSidecar {
 /** The token by which sidecars in this process accept a drain. */
 export const drainToken = 'drain-token-of-the-tests';
 
-export async function startSidecar(config: Config, clock: () => number = Date.now): Promise<TestSidecar> {
+export async function startSidecar(
+  config: Config,
+  clock: () => number = Date.now,
+  defer: Defer = onTestFinished,
+): Promise<TestSidecar> {
   const log: Record<string, unknown>[] = [];
   const destination = new Writable({
     write(line: Buffer, _encoding, done) {
@@ -200,7 +205,7 @@ export async function startSidecar(config: Config, clock: () => number = Date.no
     registry,
   });
   await app.start();
-  onTestFinished(() => app.stop());
+  defer(() => app.stop());
   return {
     app,
     registry,
