@@ -36,7 +36,7 @@ const large = 1_024 ** 2;
 export function exchangesOf(workload: Workload, checked = false): Exchange[] {
   const { kind, sent = 0, answered } = workload;
   const merchants = kind === 'plain' ? known.plain : known.encrypting;
-  const path = `${kind === 'plain' ? '/api/v1' : '/api/s2s'}/answers/${answered}${checked ? '?check' : ''}`;
+  const path = `${kind === 'plain' ? '/api/v1' : '/api/s2s'}/responses/${answered}${checked ? '?check' : ''}`;
   const plaintext = sent === 0 ? undefined : documentOf(sent);
   const response = kind === 'refused' ? undefined : documentOf(answered);
   return merchants.slice(0, sent > large ? 1 : undefined).map((merchant, i) => {
@@ -85,7 +85,7 @@ export function brokenRequests(): { readonly fault: string; readonly request: Bu
   };
   return Object.entries(envelopes).map(([fault, envelope]) => ({
     fault,
-    request: requestOf('/api/s2s/answers/156', merchant.apiKey, 'bench-broken', Buffer.from(envelope)),
+    request: requestOf('/api/s2s/responses/156', merchant.apiKey, 'bench-broken', Buffer.from(envelope)),
   }));
 }
 

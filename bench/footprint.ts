@@ -102,6 +102,6 @@ function promotedIn(log: string): number {
 function smallRequests(directory: string): string {
   mkdirSync(directory, { recursive: true });
   const file = join(directory, 'requests');
-  writeRequests(file, requestsOf(knownMerchants.slice(0, 100), '/api/s2s/answers/156', 350));
+  writeRequests(file, requestsOf(knownMerchants.slice(0, 100), '/api/s2s/responses/156', 350));
   return file;
 }

@@ -38,7 +38,7 @@ interface Figures {
   readonly perRequest: number;
 }
 
-const small = '/api/s2s/answers/156';
+const small = '/api/s2s/responses/156';
 
 type GrowthPace = Pick<Pace, 'rounds' | 'seconds' | 'warmUp'>;
 
@@ -141,7 +141,7 @@ function routesPoint(at: number): Point {
 /** Few connections keep the requests in flight within the limits of the sidecar. */
 function bodiesPoint(at: number): Point {
   const senders = knownMerchants.slice(0, at > 100_000 ? 4 : 100);
-  const requests = requestsOf(senders, `/api/s2s/answers/${at}`, at);
+  const requests = requestsOf(senders, `/api/s2s/responses/${at}`, at);
   return { at, setup: { requestBody: '4MiB' }, requests, connections: 8 };
 }
 

@@ -14,7 +14,7 @@ const batch = 100;
  * @param memory of the server now, in bytes
  */
 export async function memoryWithConnections(port: number, memory: () => number): Promise<Map<number, number>> {
-  const [request] = requestsOf(knownMerchants.slice(0, 1), '/api/s2s/answers/156', 350);
+  const [request] = requestsOf(knownMerchants.slice(0, 1), '/api/s2s/responses/156', 350);
   if (request === undefined) return new Map();
   const sockets: Socket[] = [];
   const measured = new Map<number, number>();
@@ -51,7 +51,7 @@ const gigabyte = 1_024 * megabyte;
 
 /** Memory in use while a response of 1 GB is sealed, by megabytes that have arrived. */
 export async function memoryWhileSealing(port: number, memory: () => number): Promise<Map<number, number>> {
-  const [request] = requestsOf(knownMerchants.slice(0, 1), `/api/s2s/answers/${gigabyte}`);
+  const [request] = requestsOf(knownMerchants.slice(0, 1), `/api/s2s/responses/${gigabyte}`);
   if (request === undefined) return new Map();
   const socket = connect(port, '127.0.0.1');
   const measured = new Map([[0, memory()]]);

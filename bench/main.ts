@@ -13,7 +13,7 @@ import { profile } from './profile.ts';
 import type { Report } from './report.ts';
 import { measure, type Pace, type Result } from './rounds.ts';
 import { buildSidecar } from './sidecar.ts';
-import { onStage, type Stage } from './stage.ts';
+import { withStage, type Stage } from './stage.ts';
 import { asText, costTable, functionTable, workloadTable } from './table.ts';
 import { tracingCost } from './tracing-cost.ts';
 import { workloads, type Workload } from './workloads.ts';
@@ -29,7 +29,7 @@ async function run(options: Options): Promise<Report> {
   }
   await buildSidecar();
   const report = { date: new Date().toISOString().slice(0, 10), machine: describeMachine() };
-  return onStage(async (stage) => {
+  return withStage(async (stage) => {
     if (options.command === 'growth') return { ...report, growth: await grow(stage, options) };
     if (options.command === 'latency') return { ...report, latency: await latency(stage, options) };
     if (options.command === 'profile') {

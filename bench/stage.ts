@@ -16,7 +16,7 @@ export interface Stage {
 }
 
 /** Sets up, runs, and cleans up in any case. */
-export async function onStage<T>(run: (stage: Stage) => Promise<T>): Promise<T> {
+export async function withStage<T>(run: (stage: Stage) => Promise<T>): Promise<T> {
   const cores = chooseCores();
   pinItself(cores.others);
   const directory = mkdtempSync(join(tmpdir(), 'sidecar-bench-'));

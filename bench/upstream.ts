@@ -24,7 +24,7 @@ function responseOf(size: number, more: string): Buffer[] {
   return [Buffer.from(head, 'latin1'), document];
 }
 
-/** The response to `GET /api/s2s/answers/156` in one buffer, because most requests are equal. */
+/** The response to `GET /api/s2s/responses/156` in one buffer, because most requests are equal. */
 const ready = new Map<string, Buffer>();
 
 function serve(socket: Socket): void {

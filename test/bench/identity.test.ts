@@ -24,7 +24,7 @@ async function startUpstream(): Promise<number> {
   onTestFinished(() => void child.kill());
   for (;;) {
     try {
-      await fetch(`http://127.0.0.1:${port}/answers/156`);
+      await fetch(`http://127.0.0.1:${port}/responses/156`);
       return port;
     } catch {
       await new Promise((resolve) => void setTimeout(resolve, 10));

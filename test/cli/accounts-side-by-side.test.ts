@@ -63,8 +63,8 @@ async function liveThrough(accounts: object): Promise<void> {
 
   await first('POST /accounts', { id: 'acme', name: 'Acme' });
   expect((await second('POST /accounts', { id: 'acme', name: 'Acme' })).body['code']).toBe('account_exists');
-  const wishes = { environment: 'test', kind: 'secret' };
-  const one = await secrets(second('POST /accounts/acme/keys', wishes));
+  const keyOptions = { environment: 'test', kind: 'secret' };
+  const one = await secrets(second('POST /accounts/acme/keys', keyOptions));
   await responses(one.key, 200);
 
   const enabled = await secrets(first('POST /accounts/acme/encryption/test/enable', {}));

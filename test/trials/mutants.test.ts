@@ -30,6 +30,22 @@ test('a mutant that a test detects is killed, and one without effect survives', 
   });
 });
 
+test('docs/reliability.md has the numbers of mutants in the list', () => {
+  const page = readFileSync(join(root, 'docs/reliability.md'), 'utf8').replaceAll('\n', ' ');
+  const numberIn = (pattern: RegExp): number => Number(pattern.exec(page)?.[1]);
+  const folders = ['src/gateway', 'src/accounts', 'src/upstream', 'src/envelope'];
+  const folderOf = (file: string): string => folders.find((folder) => file.startsWith(`${folder}/`)) ?? 'elsewhere';
+  for (const name of folders) {
+    const listed = all.filter(({ file }) => folderOf(file) === name);
+    expect([name, numberIn(new RegExp(`(\\d+) in \`${name}\``))]).toEqual([name, listed.length]);
+  }
+  const equivalent = all.filter((mutant) => mutant.equivalent !== undefined).length;
+  expect(numberIn(/(\d+) elsewhere\)/)).toBe(all.filter(({ file }) => folderOf(file) === 'elsewhere').length);
+  expect(numberIn(/Of (\d+) mutants \(/)).toBe(all.length);
+  expect(numberIn(/(\d+) are argued equivalent/)).toBe(equivalent);
+  expect(numberIn(/(\d+) are killed/)).toBe(all.length - equivalent);
+});
+
 function sourceOf(file: string): string {
   return readFileSync(join(root, file), 'utf8');
 }

@@ -1,5 +1,5 @@
 import * as fc from 'fast-check';
-import { keptCases } from './kept.ts';
+import { regressionsOf } from './regressions.ts';
 import { Tally, type OpenPart, type Part } from './part.ts';
 
 /** The result of a part. */
@@ -12,12 +12,12 @@ export interface PartReport {
   readonly failure: string | undefined;
 }
 
-/** Runs the kept cases of a part and then `cases` new ones, in parallel lanes. */
+/** Runs the regressions of a part and then `cases` new ones, in parallel lanes. */
 export async function runPart<Case>(part: Part<Case>, cases: number, seed: number): Promise<PartReport> {
   const tally = new Tally();
   const startedAt = performance.now();
   let failure = await withOpen(part, tally, (open) => replay(part, open));
-  let run = keptCases(part).length;
+  let run = regressionsOf(part).length;
   if (failure === undefined) {
     const lanes = new Lanes(part, cases, seed);
     failure = await withOpen(part, tally, (open) => lanes.run(open));
@@ -45,7 +45,7 @@ async function withOpen<Case, T>(
 }
 
 async function replay<Case>(part: Part<Case>, { check }: OpenPart<Case>): Promise<string | undefined> {
-  for (const { why, one } of keptCases(part)) {
+  for (const { why, one } of regressionsOf(part)) {
     try {
       await check(one, 0, true);
     } catch (error) {

@@ -64,7 +64,7 @@ export async function startWatched(
   return {
     entryOf: (lane) => (lane % 8 === 7 ? secured : plain),
     takeFaults: () => faults.splice(0),
-    stop: () => stage.takeDown(),
+    stop: () => stage.cleanUp(),
   };
 }
 

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { asText, type Table } from '../../bench/table.ts';
-import { onStage, type Defer } from './stage.ts';
+import { withCleanUp, type Defer } from './stage.ts';
 
 /** The result of a run. */
 export interface Findings {
@@ -25,7 +25,7 @@ export async function runCommandLine(
     process.exitCode = 2;
     return;
   }
-  const { title, tables, problems } = await onStage((defer) => run(size, defer));
+  const { title, tables, problems } = await withCleanUp((defer) => run(size, defer));
   console.log(title);
   for (const table of tables) console.log(`\n${asText(table)}`);
   for (const problem of problems.slice(0, written)) console.log(`not as it should be: ${problem}`);

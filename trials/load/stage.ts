@@ -6,20 +6,20 @@ export class Stage {
   readonly #releases: (() => Promise<void> | void)[] = [];
   readonly defer: Defer = (release) => void this.#releases.push(release);
 
-  async takeDown(): Promise<void> {
+  async cleanUp(): Promise<void> {
     for (let release = this.#releases.pop(); release !== undefined; release = this.#releases.pop()) await release();
   }
 }
 
 /** Runs with its own clean-ups, which are carried out in any case, even after an interrupt. */
-export async function onStage<T>(run: (defer: Defer) => Promise<T>): Promise<T> {
+export async function withCleanUp<T>(run: (defer: Defer) => Promise<T>): Promise<T> {
   const stage = new Stage();
-  const interrupted = (): void => void stage.takeDown().then(() => process.exit(1));
+  const interrupted = (): void => void stage.cleanUp().then(() => process.exit(1));
   process.once('SIGINT', interrupted).once('SIGTERM', interrupted);
   try {
     return await run(stage.defer);
   } finally {
     process.off('SIGINT', interrupted).off('SIGTERM', interrupted);
-    await stage.takeDown();
+    await stage.cleanUp();
   }
 }

@@ -136,8 +136,8 @@ export const connectionMutants: readonly Mutant[] = [
       [
         'if (connection.faulty) return;\n',
         '',
-        'a fault is answered once',
-        'the connection has ended when the second answer would be written',
+        'a fault gets one response',
+        'the connection has ended when the second response would be written',
       ],
       ['if (!socket.writable) return;\n', '', 'a refused connection is answered once'],
     ],

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { onStage } from '../load/stage.ts';
+import { withCleanUp } from '../load/stage.ts';
 import { all } from './all.ts';
 import { checkTests, lineOf, tryMutants, verdict } from './mutants.ts';
 
@@ -15,7 +15,7 @@ if a fault does not fit the sources any more.
 async function run(only: string, jobs: number): Promise<number> {
   const chosen = all.filter(({ file, why }) => file.includes(only) || why.includes(only));
   if (chosen.length === 0) throw new Error(`no mutant has ${only} in its file or reason`);
-  const tried = await onStage(async (defer) => {
+  const tried = await withCleanUp(async (defer) => {
     await checkTests(chosen, defer);
     return tryMutants(chosen, jobs, defer, (each) => console.log(lineOf(each)));
   });

@@ -1,21 +1,12 @@
 import { setTimeout } from 'node:timers/promises';
 import { KeptClient, type Asked, type Outcome } from '../load/client.ts';
-import type { PeerTls } from '../load/tls-socket.ts';
-import { headersOf, plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from '../load/pair.ts';
+import { headersOf, plainCharge, sealedCharge, sealedLook, type Exchange } from '../load/pair.ts';
 import { keys } from '../../test/support/sidecar.ts';
-import { abort, slowly, talk } from './odd-clients.ts';
-
-/** The targets of the clients. */
-export interface World {
-  readonly pair: Pair;
-  readonly port: number;
-  readonly tls: PeerTls;
-  /** Returns a unique id. */
-  readonly id: () => string;
-}
+import type { Targets } from './targets.ts';
+import { abort, slowly, talk } from './faulty-clients.ts';
 
 /** One turn of a client. Resolves with a problem, or undefined. */
-export type Lane = (turn: number) => Promise<string | undefined>;
+export type Turn = (turn: number) => Promise<string | undefined>;
 
 /** A kind of client. */
 export interface Kind {
@@ -24,7 +15,7 @@ export interface Kind {
   readonly lanes: number;
   /** Between two turns, in milliseconds. */
   readonly pause: number;
-  readonly begin: (world: World, client: KeptClient) => Lane;
+  readonly begin: (targets: Targets, client: KeptClient) => Turn;
 }
 
 export const kinds: readonly Kind[] = [
@@ -111,9 +102,9 @@ export const kinds: readonly Kind[] = [
         return outcome.kind === 'answered' && outcome.status === 504 ? undefined : described(outcome);
       },
   },
-  { name: 'leaving early', lanes: 3, pause: 30, begin: (world) => (turn) => abort(world, turn) },
-  { name: 'slow', lanes: 3, pause: 30, begin: (world) => (turn) => slowly(world, turn) },
-  { name: 'WebSockets', lanes: 3, pause: 30, begin: (world) => (turn) => talk(world, turn) },
+  { name: 'leaving early', lanes: 3, pause: 30, begin: (targets) => (turn) => abort(targets, turn) },
+  { name: 'slow', lanes: 3, pause: 30, begin: (targets) => (turn) => slowly(targets, turn) },
+  { name: 'WebSockets', lanes: 3, pause: 30, begin: (targets) => (turn) => talk(targets, turn) },
 ];
 
 interface Refused {
@@ -157,9 +148,9 @@ export class Crowd {
   readonly #running: Promise<unknown>;
   #ended = false;
 
-  constructor(world: World) {
+  constructor(targets: Targets) {
     this.#running = Promise.all(
-      kinds.flatMap((kind) => Array.from({ length: kind.lanes }, (_, lane) => this.#run(kind, world, lane))),
+      kinds.flatMap((kind) => Array.from({ length: kind.lanes }, (_, lane) => this.#run(kind, targets, lane))),
     );
   }
 
@@ -168,9 +159,9 @@ export class Crowd {
     await this.#running;
   }
 
-  async #run({ name, pause, begin }: Kind, world: World, lane: number): Promise<void> {
-    const client = new KeptClient(world.port, world.tls);
-    const take = begin(world, client);
+  async #run({ name, pause, begin }: Kind, targets: Targets, lane: number): Promise<void> {
+    const client = new KeptClient(targets.port, targets.tls);
+    const take = begin(targets, client);
     // Lanes of a kind begin with different turns, so that they do different things at the same time.
     for (let turn = lane; !this.#ended; turn += 1) {
       const problem = await take(turn);

@@ -34,8 +34,8 @@ async function startSidecars(url: string, count: number): Promise<TestSidecar[]>
 
 async function newMerchant(operations: Operations): Promise<{ readonly key: string; readonly id: string }> {
   await operations.add('acme', 'Acme Stores', { actor });
-  const wishes = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
-  const issued = await operations.issueKey('acme', wishes, { actor });
+  const options = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
+  const issued = await operations.issueKey('acme', options, { actor });
   return JSON.parse(JSON.stringify(issued)) as { key: string; id: string };
 }
 

@@ -14,8 +14,8 @@ test.each(['test', 'live'] as const)(
     const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
     const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
     const encrypting = newAccount(undefined, 'sealed-otherwise', 'Sealed otherwise');
-    const wishes = { encoding: 'hex', grace: undefined, replace: false } as const;
-    const { account } = enableEncryption(encrypting, environment, wishes, now, vaultOf('11'));
+    const enableOptions = { encoding: 'hex', grace: undefined, replace: false } as const;
+    const { account } = enableEncryption(encrypting, environment, enableOptions, now, vaultOf('11'));
     const options = { store, vault: new Vault([]), clock: () => now, audit: () => {} };
 
     const imported = await new Importer(options, vaultOf('22'), 'somebody').add([
@@ -32,8 +32,14 @@ test('an import refuses an account with one AES key in both environments', async
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n' });
   const store = new FileStore({ file: folder.file('accounts.yaml'), env: {}, masterKeys: [] });
   const options = { store, vault: new Vault([]), clock: () => now, audit: () => {} };
-  const wishes = { encoding: 'hex', grace: undefined, replace: false } as const;
-  const { account } = enableEncryption(newAccount(undefined, 'acme', 'Acme'), 'test', wishes, now, new Vault([]));
+  const enableOptions = { encoding: 'hex', grace: undefined, replace: false } as const;
+  const { account } = enableEncryption(
+    newAccount(undefined, 'acme', 'Acme'),
+    'test',
+    enableOptions,
+    now,
+    new Vault([]),
+  );
   const { test: encryption } = account.encryption;
   if (encryption === undefined) throw new Error('encryption was enabled');
   const shared = { ...account, encryption: { test: encryption, live: encryption } };

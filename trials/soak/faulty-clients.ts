@@ -6,13 +6,13 @@ import { parseOnly } from '../../test/support/connection.ts';
 import { connectTo, readyEvent, reset, type PeerTls } from '../load/tls-socket.ts';
 import { headersOf, plainCharge, sealedCharge, type Exchange } from '../load/pair.ts';
 import { keys } from '../../test/support/sidecar.ts';
-import type { World } from './kinds.ts';
+import type { Targets } from './targets.ts';
 
 /** How long a slow client waits between two pieces, and an impatient one for a response, in milliseconds. */
 const hesitation = 20;
 
 /** A client that disconnects, at each stage in turn, cleanly or not. */
-export async function abort({ pair, port, tls, id }: World, turn: number): Promise<string | undefined> {
+export async function abort({ pair, port, tls, id }: Targets, turn: number): Promise<string | undefined> {
   const charge = turn % 2 === 0 ? plainCharge : sealedChargeOfOne;
   const path = turn % 2 === 0 ? '/charges' : '/api/s2s/charges';
   const [small, slow, large] = [
@@ -35,12 +35,12 @@ export async function abort({ pair, port, tls, id }: World, turn: number): Promi
   return undefined;
 }
 
-function sealedChargeOfOne(pair: World['pair'], id: string, path: string): Exchange {
+function sealedChargeOfOne(pair: Targets['pair'], id: string, path: string): Exchange {
   return sealedCharge(pair, pair[0], id, path);
 }
 
 /** A client that sends in small pieces and reads in small steps. */
-export async function slowly({ pair, port, tls, id }: World, turn: number): Promise<string | undefined> {
+export async function slowly({ pair, port, tls, id }: Targets, turn: number): Promise<string | undefined> {
   const exchange =
     turn % 2 === 0
       ? plainCharge(pair, id(), '/charges/padded/500000', 2_000)
@@ -68,7 +68,7 @@ export async function slowly({ pair, port, tls, id }: World, turn: number): Prom
 }
 
 /** A client that uses a WebSocket, and closes it cleanly or not. */
-export async function talk({ port, tls, id }: World, turn: number): Promise<string | undefined> {
+export async function talk({ port, tls, id }: Targets, turn: number): Promise<string | undefined> {
   const socket = new WebSocket(`wss://127.0.0.1:${port}/socket`, { ...tls, headers: headersOf(keys.globex, id()) });
   try {
     await once(socket, 'open');
