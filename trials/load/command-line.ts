@@ -28,9 +28,9 @@ export async function runCommandLine(
   const { title, tables, problems } = await withCleanUp((defer) => run(size, defer));
   console.log(title);
   for (const table of tables) console.log(`\n${asText(table)}`);
-  for (const problem of problems.slice(0, written)) console.log(`not as it should be: ${problem}`);
+  for (const problem of problems.slice(0, written)) console.log(`problem: ${problem}`);
   if (problems.length > written) console.log(`… and ${problems.length - written} more`);
-  console.log(problems.length === 0 ? '\nall as it should be' : `\n${problems.length} problems`);
+  console.log(problems.length === 0 ? '\nno problems' : `\n${problems.length} problems`);
   process.exitCode = problems.length === 0 ? 0 : 1;
 }
 

@@ -17,22 +17,38 @@ const undecryptable = JSON.stringify({ encrypted_data: '5a'.repeat(16 * 2_000) }
 
 /** Attacks on the resources of docs/resources.md that need no secret key. */
 export function attacksOn(target: Target): readonly Attack[] {
-  const { connections, inFlight, header } = target.limits;
-  const merchants = { listener: 'merchants' } as const;
-  const admin = { listener: 'admin' } as const;
-  const part = (of: number, by: number): number => Math.max(2, Math.ceil(of / by));
+  return [...onHeads(target), ...onSlots(target), ...onBodies(target), ...onCpuTime(), ...onAdmin(), ...onOperators()];
+}
+
+const merchants = { listener: 'merchants' } as const;
+const admin = { listener: 'admin' } as const;
+const operators = { listener: 'operators over TLS' } as const;
+
+/** A share of a limit, two at least. */
+function part(of: number, by: number): number {
+  return Math.max(2, Math.ceil(of / by));
+}
+
+/** Connections that hold no request, an incomplete one, or many at once. */
+function onHeads({ limits: { connections, header } }: Target): readonly Attack[] {
   const longHead = `GET / HTTP/1.1\r\n${`X: ${'x'.repeat(500)}\r\n`.repeat(Math.floor(header / 505) - 1)}`;
   const shortHeads = head('GET /', test, 'a: b').repeat(10);
   return [
     { ...merchants, name: 'idle connections', sockets: part(connections, 2), begin: () => {} },
     { ...merchants, name: 'heads that never end', sockets: part(connections, 1), begin: write(longHead) },
-    { ...merchants, name: 'requests sent in advance', sockets: 16, begin: write(slow + shortHeads) },
+    { ...merchants, name: 'pipelined requests', sockets: 16, begin: write(slow + shortHeads) },
     {
       ...merchants,
-      name: 'tiny requests in advance',
+      name: 'tiny pipelined requests',
       sockets: 32,
       begin: write('GET / HTTP/1.1\r\n\r\n'.repeat(8_000)),
     },
+  ];
+}
+
+/** Requests that hold a slot in flight as long as they can. */
+function onSlots({ limits: { connections, inFlight } }: Target): readonly Attack[] {
+  return [
     { ...merchants, name: 'preflights', sockets: part(inFlight, 2), begin: write(slow) },
     { ...merchants, name: 'public keys', sockets: inFlight, begin: write(head('GET /pay/silent', live, visitor)) },
     {
@@ -57,11 +73,27 @@ export function attacksOn(target: Target): readonly Attack[] {
     },
     {
       ...merchants,
-      name: 'refusals that are not read, and a body behind them',
+      name: 'refusals that are not read, followed by a body',
       sockets: part(connections, 4),
       reads: false,
       begin: (socket) => refuseAlways(socket, 90),
     },
+    {
+      ...merchants,
+      name: 'WebSockets that are not read',
+      sockets: part(inFlight, 4),
+      reads: false,
+      begin: write(
+        head('GET /socket', live, visitor, 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Key: eHg='),
+      ),
+    },
+    { ...merchants, name: 'clients that leave', sockets: 32, begin: leave },
+  ];
+}
+
+/** Bodies that stay incomplete. */
+function onBodies({ limits: { connections } }: Target): readonly Attack[] {
+  return [
     {
       ...merchants,
       name: 'bodies that lack a byte',
@@ -79,6 +111,12 @@ export function attacksOn(target: Target): readonly Attack[] {
           '1\r\nx\r\n'.repeat(8_000),
       ),
     },
+  ];
+}
+
+/** Requests that cost CPU time: at the test endpoints, and for keys that do not exist. */
+function onCpuTime(): readonly Attack[] {
+  return [
     ...[
       ['encrypt', document] as const,
       ['decrypt', undecryptable] as const,
@@ -90,7 +128,7 @@ export function attacksOn(target: Target): readonly Attack[] {
     }),
     {
       ...merchants,
-      name: 'work sent in advance',
+      name: 'pipelined work',
       sockets: 8,
       begin: write(
         (head('POST /api/s2s/aes-encrypt', ...testCredentials, `Content-Length: ${document.length}`) + document).repeat(
@@ -98,43 +136,43 @@ export function attacksOn(target: Target): readonly Attack[] {
         ),
       ),
     },
-    { ...merchants, name: 'guesses', sockets: 8, begin: guess, next: guess },
-    { ...merchants, name: 'what is no request', sockets: 4, begin: babble, next: babble },
-    { ...merchants, name: 'clients that leave', sockets: 32, begin: leave },
-    {
-      ...merchants,
-      name: 'WebSockets that are not read',
-      sockets: part(inFlight, 4),
-      reads: false,
-      begin: write(
-        head('GET /socket', live, visitor, 'Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Key: eHg='),
-      ),
-    },
+    { ...merchants, name: 'guessed keys', sockets: 8, begin: guess, next: guess },
+    { ...merchants, name: 'bytes that are not a request', sockets: 4, begin: babble, next: babble },
+  ];
+}
+
+function onAdmin(): readonly Attack[] {
+  return [
     { ...admin, name: 'idle connections to /metrics', sockets: 100, begin: () => {} },
     {
       ...admin,
-      name: 'metrics that are not read, and many requests behind',
+      name: 'metrics that are not read, followed by many requests',
       sockets: 32,
       reads: false,
       begin: write(head('GET /metrics', test) + head('GET /', test).repeat(2_000)),
     },
     { ...admin, name: 'bodies for /metrics', sockets: 16, begin: write(endlessBody('/metrics')) },
+  ];
+}
+
+function onOperators(): readonly Attack[] {
+  return [
     { listener: 'operators', name: 'unfinished TLS handshakes', sockets: 60, begin: write('\x16\x03\x01') },
     {
-      listener: 'operators over TLS',
-      name: 'operators’ requests sent in advance',
+      ...operators,
+      name: 'pipelined requests of operators',
       sockets: 16,
       reads: false,
       begin: write(head('GET /console/', test).repeat(2_000)),
     },
     {
-      listener: 'operators over TLS',
+      ...operators,
       name: 'guessed tokens',
       sockets: 2,
       begin: guessToken,
       next: guessToken,
     },
-    { listener: 'operators over TLS', name: 'operators’ bodies', sockets: 8, begin: write(endlessBody('/api/v1/x')) },
+    { ...operators, name: 'bodies for the operators’ API', sockets: 8, begin: write(endlessBody('/api/v1/x')) },
   ];
 }
 

@@ -5,8 +5,9 @@ import { KeptClient } from '../load/client.ts';
 import { ConfigFolder } from '../load/config-folder.ts';
 import { seenTwice } from '../load/core.ts';
 import { headersOf } from '../load/pair.ts';
-import { program, startLoadedSidecar } from '../load/sidecar.ts';
+import { program, startLoadedSidecar, type LoadedSidecar } from '../load/sidecar.ts';
 import type { Defer } from '../load/stage.ts';
+import type { PeerTls } from '../load/tls-socket.ts';
 import { SteadyLoad } from './load.ts';
 import type { Part } from './part.ts';
 import { startSetup } from './setup.ts';
@@ -37,53 +38,76 @@ export async function runKills(loops: number, defer: Defer): Promise<Part> {
   let sidecar = await start();
   for (let loop = 1; loop <= loops; loop += 1) {
     const load = new SteadyLoad(pair, sidecar.port, tls, `kill-${loop}`, 'when it is killed');
-    const issue = 'keys issue acme --environment test --kind secret --json --config'.split(' ');
-    const command = spawn(process.execPath, [program, ...issue, config]);
-    let printed = '';
-    command.stdout.on('data', (text: Buffer) => (printed += text.toString()));
-    const commandEnded = new Promise<void>((resolve) => void command.once('close', () => resolve()));
-    await setTimeout(Math.random() * commandStart);
-    const issued: string[] = [];
-    const enough = Math.floor(Math.random() * (mostKeys + 1));
-    const api = `${sidecar.operatorsUrl}/api/v1`;
-    await issueKeys(api, issued, enough);
-    if (issued.length < enough) problems.push(`kill ${loop}: a key was not issued`);
-    const issuing = issueKeys(api, issued);
-    await setTimeout(Math.random() * untilKilled);
-    sidecar.signal('SIGKILL');
-    command.kill('SIGKILL');
-    await Promise.all([issuing, load.finished(), sidecar.ended, commandEnded]);
+    const { issued, missing } = await killWhileIssuing(sidecar, config, load);
     problems.push(...load.problems);
+    if (missing) problems.push(`kill ${loop}: a key was not issued`);
     answered += load.answered;
-    const key = keyIn(printed);
-    if (key !== undefined) issued.push(key);
     keys += issued.length;
 
     const begin = performance.now();
     sidecar = await start();
     slowest = Math.max(slowest, performance.now() - begin);
-    const ready = await fetch(`${sidecar.adminUrl}/readyz`);
-    if (ready.status !== 200) problems.push(`kill ${loop}: the next one is not ready`);
-    const client = new KeptClient(sidecar.port, tls);
-    for (const [i, each] of issued.entries()) {
-      const outcome = await client.ask({
-        method: 'GET',
-        path: '/x',
-        headers: headersOf(each, `kill-${loop}-key-${i}`),
-      });
-      const status = outcome.kind === 'answered' ? outcome.status : outcome.kind;
-      if (status !== 200) problems.push(`kill ${loop}: a key that was given out gets ${status}`);
-    }
-    client.close();
-    const next: string[] = [];
-    await issueKeys(`${sidecar.operatorsUrl}/api/v1`, next, 1);
-    if (next.length === 0) problems.push(`kill ${loop}: no key could be issued afterwards`);
+    const faults = await faultsAfter(sidecar, tls, `kill-${loop}`, issued);
+    problems.push(...faults.map((fault) => `kill ${loop}: ${fault}`));
   }
   sidecar.signal('SIGTERM');
   const { code } = await sidecar.ended;
-  if (code !== 0) problems.push(`kills: the last one ended with ${code}`);
+  if (code !== 0) problems.push(`kills: the last sidecar ended with ${code}`);
   problems.push(...seenTwice(one.core, two.core));
   return { name: 'SIGKILL under load, while keys are issued', loops, answered, notTaken: 0, keys, slowest, problems };
+}
+
+/**
+ * Kills a sidecar under load and a command on its folder, while both issue keys.
+ *
+ * @returns the issued keys, and whether a key was missing although the sidecar still ran
+ */
+async function killWhileIssuing(
+  sidecar: LoadedSidecar,
+  config: string,
+  load: SteadyLoad,
+): Promise<{ readonly issued: readonly string[]; readonly missing: boolean }> {
+  const issue = 'keys issue acme --environment test --kind secret --json --config'.split(' ');
+  const command = spawn(process.execPath, [program, ...issue, config]);
+  let printed = '';
+  command.stdout.on('data', (text: Buffer) => (printed += text.toString()));
+  const commandEnded = new Promise<void>((resolve) => void command.once('close', () => resolve()));
+  await setTimeout(Math.random() * commandStart);
+  const issued: string[] = [];
+  const enough = Math.floor(Math.random() * (mostKeys + 1));
+  const api = `${sidecar.operatorsUrl}/api/v1`;
+  await issueKeys(api, issued, enough);
+  const missing = issued.length < enough;
+  const issuing = issueKeys(api, issued);
+  await setTimeout(Math.random() * untilKilled);
+  sidecar.signal('SIGKILL');
+  command.kill('SIGKILL');
+  await Promise.all([issuing, load.finished(), sidecar.ended, commandEnded]);
+  const key = keyIn(printed);
+  return { issued: key === undefined ? issued : [...issued, key], missing };
+}
+
+/** The faults of the next sidecar: it must be ready, accept every issued key, and issue another one. */
+async function faultsAfter(
+  sidecar: LoadedSidecar,
+  tls: PeerTls,
+  prefix: string,
+  issued: readonly string[],
+): Promise<string[]> {
+  const faults: string[] = [];
+  const ready = await fetch(`${sidecar.adminUrl}/readyz`);
+  if (ready.status !== 200) faults.push('the next sidecar is not ready');
+  const client = new KeptClient(sidecar.port, tls);
+  for (const [i, key] of issued.entries()) {
+    const outcome = await client.ask({ method: 'GET', path: '/x', headers: headersOf(key, `${prefix}-key-${i}`) });
+    const status = outcome.kind === 'answered' ? outcome.status : outcome.kind;
+    if (status !== 200) faults.push(`an issued key gets ${status}`);
+  }
+  client.close();
+  const next: string[] = [];
+  await issueKeys(`${sidecar.operatorsUrl}/api/v1`, next, 1);
+  if (next.length === 0) faults.push('no key could be issued afterwards');
+  return faults;
 }
 
 /** Issues keys one after the other as long as a sidecar responds. */
