@@ -1,4 +1,5 @@
 import type { Server } from 'node:http';
+import type { TlsOptions } from 'node:tls';
 import type { AddressInfo } from 'node:net';
 import { isDeepStrictEqual } from 'node:util';
 import { Registry } from 'prom-client';
@@ -19,7 +20,6 @@ import { createListener, tlsOptionsOf } from './gateway/listener.ts';
 import { Rules } from './gateway/rules.ts';
 import { TlsRenewal } from './gateway/tls-renewal.ts';
 import { Acceptors, listen } from './http.ts';
-import type { OperatorsApi } from './operators/operators-api.ts';
 import type { SidecarState } from './operators/overview.ts';
 import { auditTo, logChanges } from './telemetry/change-log.ts';
 import { directoryMonitor } from './telemetry/directory-monitor.ts';
@@ -65,7 +65,6 @@ export class App {
   readonly #upstreams = new Upstreams();
   readonly #registry: Registry;
   #monitor: Monitor | undefined;
-  #operators: OperatorsApi | undefined;
   #operatorsListener: Server | undefined;
   #operatorsTls: TlsRenewal | undefined;
   /** The configuration the process started with. */
@@ -121,8 +120,7 @@ export class App {
     try {
       await this.#recorder.configure(this.#config);
       if (operators !== undefined) {
-        this.#operators = await this.#createOperatorsApi();
-        this.#operatorsListener = await this.#operators.listener(operators.tls && tlsOptionsOf(operators.tls));
+        this.#operatorsListener = await this.#createOperatorsApi(operators.tls && tlsOptionsOf(operators.tls));
         this.#operatorsTls = TlsRenewal.of(this.#operatorsListener, operators.tls);
         await open('operators', listen(this.#operatorsListener, operators), this.#log);
       }
@@ -167,7 +165,6 @@ export class App {
     else this.#accounts = this.#openStores();
     this.#gateway.configure(this.#rules());
     this.#log.level = config.log.level;
-    this.#operators?.configure(config);
     void this.#recorder.configure(config);
     // Moving accounts between a file and a database does not change them.
     if (config.store.kind === storeBefore.kind) void logChanges(this.#log, accountsBefore, config.accounts);
@@ -245,10 +242,12 @@ export class App {
     };
   }
 
-  async #createOperatorsApi(): Promise<OperatorsApi> {
+  async #createOperatorsApi(tls: TlsOptions | undefined): Promise<Server> {
     // Loaded on demand, to save memory in a sidecar without the API.
-    const { OperatorsApi } = await import('./operators/operators-api.ts');
-    return new OperatorsApi(this.#config, {
+    const { createOperatorsApi } = await import('./operators/operators-api.ts');
+    return createOperatorsApi({
+      config: () => this.#config,
+      tls,
       log: this.#log,
       count: operatorsMetrics(this.#registry),
       recent: this.#recorder.recent,

@@ -15,7 +15,7 @@ import { apiRoot, endpoints } from './endpoints.ts';
 import { readInput, readIdempotencyKey } from './input.ts';
 import { openApi } from './openapi.ts';
 import { isKnownHost } from './origin.ts';
-import { ApiProblem, problemBody, problems, type ProblemCode } from './problems.ts';
+import { ApiProblem, problemBody, problems, problemsPageOf, type ProblemCode } from './problems.ts';
 import { checkPermission, findToken } from './tokens.ts';
 
 /** Bytes of a body; no request of the API needs more. */
@@ -41,8 +41,8 @@ export interface OperatorsState extends Parts {
   readonly hosts: readonly string[];
   /** Whether the console is served. */
   readonly console: boolean;
-  /** The address of the page that explains the codes of problems. */
-  readonly problemsPage: string;
+  /** The address of docs/errors.md. */
+  readonly documentation: string | undefined;
 }
 
 export interface OperatorsDependencies {
@@ -76,7 +76,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
     const problem = problemOf(error);
     if (problem.code === 'internal_error') log.error({ err: error, request_id: request.id }, 'operation failed');
     request.code = problem.code;
-    return sendProblem(reply, problem, state().problemsPage);
+    return sendProblem(reply, problem, problemsPageOf(state().documentation));
   };
 
   const app = fastify({

@@ -125,7 +125,7 @@ async function startListener(
       tokens: [dashboard],
       hosts: [],
       console: true,
-      problemsPage: 'docs/accounts.md',
+      documentation: undefined,
     }),
     log: createLogger('info', { write }),
     count: () => {},
