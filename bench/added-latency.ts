@@ -4,7 +4,7 @@ import { exchangesOf } from './exchanges.ts';
 import { faultsOf } from './identity.ts';
 import { runFixedRate, runLoad, writeRequests } from './load.ts';
 import type { Peer } from './peers.ts';
-import { freePort } from './processes.ts';
+import { freePort } from '../test/support/free-port.ts';
 import type { Pace } from './rounds.ts';
 import type { Stage } from './stage.ts';
 import { spreadOf, type Spread } from './statistics.ts';

@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { cpuSecondsByThread } from './cpu-time.ts';
 import { exchangesOf, knownMerchants } from './exchanges.ts';
 import { runLoad, writeRequests } from './load.ts';
-import { freePort } from './processes.ts';
+import { freePort } from '../test/support/free-port.ts';
 import type { Pace } from './rounds.ts';
 import { project, sidecarCommand } from './sidecar.ts';
 import type { Stage } from './stage.ts';

@@ -5,7 +5,8 @@ import { exchangesOf } from './exchanges.ts';
 import { faultsOf } from './identity.ts';
 import { runFixedRate, runLoad, writeRequests, type Latency, type Load } from './load.ts';
 import type { Peer } from './peers.ts';
-import { freePort, type Running } from './processes.ts';
+import { freePort } from '../test/support/free-port.ts';
+import type { Running } from './processes.ts';
 import type { Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
 

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { chooseCores, pinItself, type Cores } from './machine.ts';
-import { freePort, Processes } from './processes.ts';
+import { freePort } from '../test/support/free-port.ts';
+import { Processes } from './processes.ts';
 
 /** The set-up that all measurements share. */
 export interface Stage {

@@ -1,7 +1,8 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { knownMerchants } from './exchanges.ts';
-import { freePort, type Running } from './processes.ts';
+import { freePort } from '../test/support/free-port.ts';
+import type { Running } from './processes.ts';
 import { project, sidecarCommand, type SidecarSetup } from './sidecar.ts';
 import type { Stage } from './stage.ts';
 

@@ -34,7 +34,7 @@ describe('a new configuration', () => {
       { operators: { ...operators, tls: demanding.tls } },
     ],
     ['limits.header', {}, { limits: { header: 8_192 } }],
-  ])('that differs in %s says that this needs a restart, and applies the rest', async (member, before, after) => {
+  ])('that changes %s logs that this needs a restart, and applies the rest', async (member, before, after) => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, before));
     const warnings = (): unknown[] => sidecar.log.filter(({ level }) => level === 'warn').map((line) => line['member']);
@@ -49,7 +49,7 @@ describe('a new configuration', () => {
     expect(readFileSync('docs/operators/reload.md', 'utf8')).toContain(`\`${member}\``);
   });
 
-  test('with another CA for clients’ certificates accepts its clients, and no others', async () => {
+  test('with another CA for client certificates accepts its clients and no others', async () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
     const clients = [authority.issue('DNS:merchant'), other.issue('DNS:merchant')];
@@ -60,7 +60,7 @@ describe('a new configuration', () => {
     expect(sidecar.log.filter(({ level, msg }) => level === 'warn' && msg !== 'request')).toEqual([]);
   });
 
-  test('with a certificate that has expired says so, as a start does', async () => {
+  test('with an expired certificate logs an error, as a start does', async () => {
     const { origin } = await startUpstream();
     const config = configOf(origin, { listen: demanding });
     let now = Date.now();
@@ -76,7 +76,7 @@ describe('a new configuration', () => {
     expect(expired(await startSidecar(config, () => now))).toEqual(both);
   });
 
-  test('without the CA for clients’ certificates keeps requiring its certificates, and says that this needs a restart', async () => {
+  test('without the CA for client certificates keeps requiring its certificates, and logs that this needs a restart', async () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
     // As a client of a public CA: one of Node's own list, which stands in for `ca` that is not given.
@@ -91,7 +91,7 @@ describe('a new configuration', () => {
     expect(sidecar.log.flatMap((line) => line['member'] ?? [])).toEqual(['listen.tls.clientCa']);
   });
 
-  test('with another CA closes the connections that the one before let in, but not before their responses', async () => {
+  test('with another CA closes connections that the previous one admitted, after their responses', async () => {
     const upstream = await startUpstream((_req, res) => void setTimeout(() => res.end('late'), 300));
     const sidecar = await startSidecar(configOf(upstream.origin, { listen: demanding }));
     const client = authority.issue('DNS:merchant');
@@ -110,7 +110,7 @@ describe('a new configuration', () => {
     expect(await busyClosed).toBe(true);
   });
 
-  test('with another CA closes the WebSockets that the one before let in', async () => {
+  test('with another CA closes WebSockets that the previous one admitted', async () => {
     const upstream = await startByteUpstream(
       ({ socket }) =>
         void socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'),

@@ -1,24 +1,40 @@
 import { once } from 'node:events';
-import { createServer, type AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { WebSocket, WebSocketServer } from 'ws';
+import { describe, expect, test, vi } from 'vitest';
+import { WebSocket } from 'ws';
 import { App } from '../src/app.ts';
+import type { Config } from '../src/config/config.ts';
 import { createLogger } from '../src/telemetry/logger.ts';
+import { startSilentUpstream } from './support/byte-upstream.ts';
 import { createAuthority } from './support/certificates.ts';
 import { send } from './support/client.ts';
 import { openConnection, parseOnly } from './support/connection.ts';
 import { inFlight } from './support/metrics.ts';
 import { configOf, keys, route, startSidecar, type TestSidecar } from './support/sidecar.ts';
+import { settle } from './support/turns.ts';
 import { startUpstream, type TestUpstream } from './support/upstream.ts';
+import { startWebSocketUpstream } from './support/web-socket-upstream.ts';
 
 const key = keys.globex;
 
-/** An upstream that answers when it is told to. */
-async function startPatient(): Promise<{ upstream: TestUpstream; answerAll: () => void }> {
-  const responses: (() => void)[] = [];
-  const upstream = await startUpstream((_seen, res) => void responses.push(() => void res.end('{}')));
-  return { upstream, answerAll: () => responses.splice(0).forEach((response) => response()) };
+/** A sidecar, and an upstream that responds when the test says so. */
+async function startWaiting(timeouts: Partial<Config['timeouts']> = {}): Promise<{
+  readonly sidecar: TestSidecar;
+  readonly upstream: TestUpstream;
+  readonly respondToAll: () => void;
+}> {
+  const waiting: (() => void)[] = [];
+  const upstream = await startUpstream((_seen, res) => void waiting.push(() => void res.end('{}')));
+  const sidecar = await startSidecar(configOf(upstream.origin, { timeouts }));
+  return { sidecar, upstream, respondToAll: () => waiting.splice(0).forEach((respond) => respond()) };
+}
+
+/** The same with one request in flight. @returns its response, too */
+async function startBusy(timeouts: Partial<Config['timeouts']> = {}) {
+  const started = await startWaiting(timeouts);
+  const pending = send(started.sidecar, 'GET /', { key });
+  await vi.waitFor(() => expect(started.upstream.heads()).toBe(1));
+  return { ...started, pending };
 }
 
 async function readiness(sidecar: TestSidecar): Promise<number> {
@@ -35,22 +51,21 @@ async function listens(port: number): Promise<boolean> {
 
 const get = (path: string): string => `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`;
 
-describe('while it drains', () => {
-  test('a request in flight is answered, and its connection closed', async () => {
-    const { upstream, answerAll } = await startPatient();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+describe('while the sidecar drains', () => {
+  test('a request in flight gets its response, and its connection is closed', async () => {
+    const { sidecar, upstream, respondToAll } = await startWaiting();
     const client = await openConnection(sidecar.port);
     client.send(get('/before'));
     await vi.waitFor(() => expect(upstream.heads()).toBe(1));
     const drained = sidecar.app.drain();
     expect(await readiness(sidecar)).toBe(503);
-    answerAll();
+    respondToAll();
     const response = parseOnly(await client.untilEnded());
     expect([response.status, response.headers['connection'], client.ending]).toEqual([200, 'close', 'end']);
     await drained;
   });
 
-  test('new requests are answered too, on new connections and on those that were open, and close them', async () => {
+  test('new requests are served, on new and on open connections, which are then closed', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const open = await openConnection(sidecar.port);
@@ -68,34 +83,29 @@ describe('while it drains', () => {
     expect(upstream.heads()).toBe(3);
   });
 
-  test('it ends as soon as no request is in flight', async () => {
-    const { upstream, answerAll } = await startPatient();
-    const sidecar = await startSidecar(configOf(upstream.origin));
-    const pending = send(sidecar, 'GET /', { key });
-    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+  test('the drain ends as soon as no request is in flight', async () => {
+    const { sidecar, pending, respondToAll } = await startBusy();
     let over = false;
     const drained = sidecar.app.drain().then(() => (over = true));
     await sleep(100);
     expect(over).toBe(false);
-    answerAll();
+    respondToAll();
     expect((await pending).status).toBe(200);
     await drained;
   });
 
-  test('it is over when its time is', async () => {
-    const { upstream } = await startPatient();
-    const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { drain: 200 } }));
-    const pending = send(sidecar, 'GET /', { key }).catch(() => undefined);
-    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+  test('the drain ends after timeouts.drain, even if a request is in flight', async () => {
+    const { sidecar, pending } = await startBusy({ drain: 200 });
     await sidecar.app.drain();
     expect(await inFlight(sidecar)).toBe(1);
-    await sidecar.app.stop();
-    await pending;
+    const stopped = sidecar.app.stop();
+    await expect(pending).rejects.toThrow('socket hang up');
+    await stopped;
   });
 });
 
-describe('when it is stopped', () => {
-  test('it closes everything if no request is in flight', async () => {
+describe('when the sidecar is stopped', () => {
+  test('all listeners and connections are closed if no request is in flight', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const idle = await openConnection(sidecar.port);
@@ -109,7 +119,7 @@ describe('when it is stopped', () => {
     expect(sidecar.log.at(-1)).toMatchObject({ msg: 'stopped' });
   });
 
-  test('a request that comes on an open connection at that moment is still answered', async () => {
+  test('a request that arrives on an open connection at that moment is served', async () => {
     const upstream = await startUpstream();
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
@@ -121,32 +131,17 @@ describe('when it is stopped', () => {
     await stopped;
   });
 
-  test('requests in flight are answered first', async () => {
-    const { upstream, answerAll } = await startPatient();
-    const sidecar = await startSidecar(configOf(upstream.origin));
-    const pending = send(sidecar, 'GET /', { key });
-    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
-    const stopped = sidecar.app.stop();
-    await sleep(100);
-    answerAll();
-    expect((await pending).status).toBe(200);
-    await stopped;
-  });
-
-  test('new requests are refused after a moment: they would use up the time of those in flight', async () => {
-    const { upstream, answerAll } = await startPatient();
-    const sidecar = await startSidecar(configOf(upstream.origin));
-    const pending = send(sidecar, 'GET /', { key });
-    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+  test('new connections are refused after a moment, while requests in flight continue', async () => {
+    const { sidecar, pending, respondToAll } = await startBusy();
     const stopped = sidecar.app.stop();
     await vi.waitUntil(async () => !(await listens(sidecar.port)), { timeout: 10_000 });
     expect(await inFlight(sidecar)).toBe(1);
-    answerAll();
+    respondToAll();
     expect((await pending).status).toBe(200);
     await stopped;
   });
 
-  test('a request that takes too long is broken off, visibly, and logged', async () => {
+  test('a request that takes longer than timeouts.drain is visibly broken off and logged', async () => {
     let closed = 0;
     const upstream = await startUpstream((seen, res, req) => {
       req.socket.on('close', () => (closed += 1));
@@ -166,22 +161,16 @@ describe('when it is stopped', () => {
     expect(sidecar.log.slice(0, stoppedAt).filter(({ msg }) => msg === 'request')).toHaveLength(2);
   });
 
-  test('WebSockets are let go when the time is over', async () => {
-    const webSockets = new WebSocketServer({ host: '127.0.0.1', port: 0 });
-    await once(webSockets, 'listening');
-    onTestFinished(() => webSockets.close());
-    const { port } = webSockets.address() as AddressInfo;
-    const config = configOf(`http://127.0.0.1:${port}`, {
-      routes: [route('/ws', { upgrade: true })],
-      timeouts: { drain: 300 },
-    });
-    const sidecar = await startSidecar(config);
+  test('WebSockets are closed after timeouts.drain', async () => {
+    const upstream = await startWebSocketUpstream();
+    const sidecar = await startSidecar(
+      configOf(upstream.origin, { routes: [route('/ws', { upgrade: true })], timeouts: { drain: 300 } }),
+    );
     const socket = new WebSocket(`ws://127.0.0.1:${sidecar.port}/ws`, { headers: { authorization: `Bearer ${key}` } });
     socket.on('error', () => {});
-    const connected = once(webSockets, 'connection');
     await once(socket, 'open');
-    const [upstreamSocket] = (await connected) as [WebSocket];
-    const closed = Promise.all([once(socket, 'close'), once(upstreamSocket, 'close')]);
+    const closed = Promise.all([socket, ...upstream.sockets].map((side) => once(side, 'close')));
+    expect(upstream.sockets).toHaveLength(1);
     await sidecar.app.stop();
     await closed;
   });
@@ -189,31 +178,26 @@ describe('when it is stopped', () => {
   const authority = createAuthority();
   const tls = { ...authority.issue('DNS:localhost'), clientCa: undefined };
   test.each([
-    ['says nothing', '', undefined],
+    ['sends nothing', '', undefined],
     ['is in the middle of a head', 'GET / HTTP/1.1\r\nHost: local', undefined],
     ['asked for a tunnel', 'CONNECT localhost:443 HTTP/1.1\r\nHost: localhost\r\n\r\n', undefined],
-    ['has not finished its handshake', '\x16\x03\x01\x02\x00', tls],
-  ])('a client that %s does not keep it up', async (_name, bytes, secured) => {
+    ['has not completed its TLS handshake', '\x16\x03\x01\x02\x00', tls],
+  ])('a client that %s does not delay the stop', async (_name, bytes, secured) => {
     const upstream = await startUpstream();
     const listen = { host: '127.0.0.1', port: 0, tls: secured };
     const sidecar = await startSidecar(configOf(upstream.origin, { listen, timeouts: { drain: 300, header: 60_000 } }));
     const client = await openConnection(sidecar.port);
     client.send(bytes);
-    await sleep(50);
-    const stopped = sidecar.app.stop().then(() => 'stopped');
-    expect(await Promise.race([stopped, new Promise((resolve) => void setTimeout(resolve, 5_000, 'hangs'))])).toBe(
+    await settle();
+    expect(await Promise.race([sidecar.app.stop().then(() => 'stopped'), sleep(5_000, 'hangs', { ref: false })])).toBe(
       'stopped',
     );
   });
 
-  test('an upstream that cannot be connected does not keep it up', async () => {
-    const silent = createServer();
-    await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void silent.close());
-    const { port } = silent.address() as AddressInfo;
-    const sidecar = await startSidecar(
-      configOf(`https://127.0.0.1:${port}`, { timeouts: { connect: 20_000, drain: 200 } }),
-    );
+  test('an upstream that never completes a connection does not delay the stop', async () => {
+    const { origin } = await startSilentUpstream();
+    const timeouts = { connect: 20_000, drain: 200 };
+    const sidecar = await startSidecar(configOf(origin.replace('http:', 'https:'), { timeouts }));
     const pending = send(sidecar, 'GET /', { key }).catch(() => 'broken off');
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(1));
     await sidecar.app.stop();
@@ -221,24 +205,24 @@ describe('when it is stopped', () => {
   });
 });
 
-describe('an address that is taken', () => {
-  test.each(['listen', 'admin'] as const)('for %s is said clearly, and nothing stays open', async (member) => {
-    const other = createServer();
-    await new Promise<void>((resolve) => void other.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void other.close());
-    const { port } = other.address() as AddressInfo;
-    const lines: string[] = [];
-    const log = createLogger('info', { write: (line: string) => void lines.push(line) });
-    const taken = { host: '127.0.0.1', port };
-    const config = configOf(
-      'http://127.0.0.1:9',
-      member === 'listen' ? { listen: { ...taken, tls: undefined } } : { admin: taken },
-    );
-    const app = new App(config, { log, clock: Date.now, version: '0.0.0', env: {} });
-    await expect(app.start()).rejects.toThrow(`listen EADDRINUSE: address already in use 127.0.0.1:${port}`);
-    for (const line of lines) {
-      const { port: opened } = JSON.parse(line) as { port?: number };
-      if (opened !== undefined) expect(await listens(opened)).toBe(false);
-    }
-  });
+describe('an address in use', () => {
+  test.each(['listen', 'admin'] as const)(
+    'fails the start with an error that names it, and nothing stays open: %s',
+    async (member) => {
+      const { port } = await startSilentUpstream();
+      const lines: string[] = [];
+      const log = createLogger('info', { write: (line: string) => void lines.push(line) });
+      const taken = { host: '127.0.0.1', port };
+      const config = configOf(
+        'http://127.0.0.1:9',
+        member === 'listen' ? { listen: { ...taken, tls: undefined } } : { admin: taken },
+      );
+      const app = new App(config, { log, clock: Date.now, version: '0.0.0', env: {} });
+      await expect(app.start()).rejects.toThrow(`listen EADDRINUSE: address already in use 127.0.0.1:${port}`);
+      for (const line of lines) {
+        const { port: opened } = JSON.parse(line) as { port?: number };
+        if (opened !== undefined) expect(await listens(opened)).toBe(false);
+      }
+    },
+  );
 });

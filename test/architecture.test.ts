@@ -159,13 +159,13 @@ describe('src/', () => {
     expect(named).toEqual(layers.flat());
   });
 
-  test('test/ has the folders of src/', () => {
+  test('test/ has only folders of src/ and a few of its own', () => {
     const folders = readdirSync('test', { withFileTypes: true }).filter((entry) => entry.isDirectory());
     const names = folders.map(({ name }) => name);
     expect(names.filter((name) => !otherTests.has(name) && placeOf(`${name}/`) === undefined)).toEqual([]);
   });
 
-  test('every import of a file below src/ leads to one', () => {
+  test('every relative import leads to a file below src/', () => {
     const broken = [...imports].flatMap(([file, targets]) =>
       targets.filter((target) => !existsSync(join('src', target))).map((target) => `${file} imports ${target}`),
     );
@@ -176,7 +176,7 @@ describe('src/', () => {
     expect(cycle(imports)).toBeUndefined();
   });
 
-  test('only the table of formats knows their codecs', () => {
+  test('only envelope/formats.ts imports the codecs', () => {
     const codecs = [...sources]
       .filter(([file, source]) => file.startsWith('envelope/') && / implements EnvelopeCodec\b/.test(source))
       .map(([file]) => file);
@@ -190,13 +190,13 @@ describe('src/', () => {
   });
 
   // As a whole it takes 16 MB that are not needed here.
-  test('only http.ts has node:http loaded, and not as a whole', () => {
+  test('no file loads all of node:http, from which http.ts takes its parts', () => {
     const importing = [...sources].filter(([, source]) => loads(/^http$/, source)).map(([file]) => file);
     expect(importing).toEqual([]);
   });
 
   // They have Node parse the certificates of all public CAs.
-  test('only tls.ts has node:tls and node:https loaded, once they are needed', () => {
+  test('no file loads node:tls or node:https at start, which tls.ts loads when they are needed', () => {
     const importing = [...sources].filter(([, source]) => loads(/^(?:tls|https)$/, source)).map(([file]) => file);
     expect(importing).toEqual([]);
   });
@@ -205,7 +205,7 @@ describe('src/', () => {
     expect(mentions(edge, (file) => file === 'main.ts')).toEqual([]);
   });
 
-  test('only main.ts asks what time it is', () => {
+  test('only main.ts reads the wall clock', () => {
     expect(mentions(wallClock, (file) => file === 'main.ts' || file.startsWith('console/'))).toEqual([]);
   });
 
@@ -224,7 +224,7 @@ describe('src/', () => {
 });
 
 describe('the rules themselves', () => {
-  test('every kind of import is seen, in comments none', () => {
+  test('see every kind of import, and none in comments', () => {
     const source = `
 import { a } from './a.ts';
 import type { B } from './b.ts';
@@ -288,11 +288,11 @@ const m = import(name);
     expect(loads(/^http$/, source)).toBe(true);
   });
 
-  test('types of node:http are free', () => {
+  test('allow types of node:http', () => {
     expect(loads(/^http$/, "import type { Server } from 'node:http';\nimport x from 'node:https';")).toBe(false);
   });
 
-  test('a cycle is found and named, a diamond is none', () => {
+  test('find and name a cycle, and accept a diamond', () => {
     const graph = { a: ['b', 'c'], b: ['d'], c: ['d'], d: [] as string[] };
     expect(cycle(new Map(Object.entries(graph)))).toBeUndefined();
     expect(cycle(new Map(Object.entries({ ...graph, d: ['c'] })))).toEqual(['d', 'c', 'd']);

@@ -21,7 +21,7 @@ describe('the lock file', () => {
     expect(those(locked, ({ integrity = '' }) => !/^sha512-[A-Za-z0-9+/]{86}==$/.test(integrity))).toEqual([]);
   });
 
-  test('names no host that packages come from, and no other file does', () => {
+  test('names no host of a package registry, nor does any other file', () => {
     expect(those(locked, ({ resolved, link }) => resolved ?? link)).toEqual([]);
     const files = globSync(['**', '**/.*', '**/.*/**'], {
       exclude: ['.git', 'node_modules', 'dist', 'coverage'],
@@ -33,14 +33,14 @@ describe('the lock file', () => {
     expect(files.filter((file) => registryHost.test(readFileSync(file, 'utf8')))).toEqual([]);
   });
 
-  test('would be seen to name one, and so would they', () => {
+  test('is searched for such hosts by a pattern that finds them', () => {
     for (const host of [['registry', 'example', 'com'].join('.'), ['npm', 'js', '.org'].join('')]) {
       expect(registryHost.test(`"https://${host}/x.tgz"`)).toBe(true);
     }
     expect(registryHost.test('registry.metrics()')).toBe(false);
   });
 
-  test('is what package.json asks for, each version exactly', () => {
+  test('has exactly the versions that package.json names', () => {
     const asked = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies });
     const versions = lockedPackages();
     for (const [name, asking] of asked) {
@@ -51,7 +51,7 @@ describe('the lock file', () => {
 });
 
 describe('the packages at run time', () => {
-  test('contain those that package.json names', () => {
+  test('include those that package.json names', () => {
     const names = atRunTime.map(([folder]) => nameOf(folder));
     expect(names).toEqual(expect.arrayContaining(Object.keys(manifest.dependencies)));
     expect(names).not.toContain('typescript');
@@ -62,12 +62,12 @@ describe('the packages at run time', () => {
     expect(those(atRunTime, ({ hasInstallScript }) => hasInstallScript)).toEqual([]);
   });
 
-  test('are the same on every machine, and bring nothing that the lock file does not list', () => {
+  test('are the same on every machine, and bundle no other packages', () => {
     expect(those(atRunTime, ({ os, cpu, libc, inBundle }) => os ?? cpu ?? libc ?? inBundle)).toEqual([]);
   });
 });
 
-test('only a tool of development may run a script when it is installed', () => {
+test('only development tools may run an install script', () => {
   const decisions = new Map(Object.entries(manifest.allowScripts));
   const allowed = [...decisions.keys()].filter((name) => decisions.get(name));
   expect(allowed.filter((name) => !(name in manifest.devDependencies))).toEqual([]);

@@ -44,7 +44,7 @@ const sections = readFileSync(new URL('../docs/errors.md', import.meta.url), 'ut
   })
   .filter(({ facts }) => facts !== '');
 
-test('the codes, their statuses and how they are sent are those that clients rely on', () => {
+test('the codes, their statuses and whether they are sealed are those that clients rely on', () => {
   const table = codes.map((code) => {
     const { status, sealed, retryAfter } = refusalOf(code);
     return [code, `${status} ${sealed ? 'sealed' : 'plain'}${retryAfter === undefined ? '' : ', Retry-After'}`];
@@ -59,27 +59,27 @@ test('docs/errors.md has one section for each code, and no other', () => {
 describe.each(codes)('the section %s', (code) => {
   const section = sections.find(({ heading }) => heading === code);
 
-  test('agrees with the table', () => {
+  test('agrees with the table of refusals', () => {
     const { status, title, sealed, retryAfter } = refusalOf(code);
     const facts = [`\`${status}\``, title, sealed ? 'sealed' : 'plain'];
     if (retryAfter !== undefined) facts.push('`Retry-After`');
     expect(section?.facts).toBe(facts.join(' · '));
   });
 
-  test('says when it comes and what to do', () => {
+  test('explains the cause and what to do', () => {
     expect(section?.text.split(/\.\s/).length).toBeGreaterThanOrEqual(2);
   });
 });
 
-describe.each(codes)('the words of %s', (code) => {
+describe.each(codes)('the texts of %s', (code) => {
   const { title, detail } = refusalOf(code);
 
-  test('are a title like a heading and a detail like a sentence', () => {
+  test('are a title in the form of a heading and a detail in the form of a sentence', () => {
     expect(title).toMatch(/^[A-Z][A-Za-z ]+$/);
     expect(detail).toMatch(/^[A-Z].+[^ ]\.$/);
   });
 
-  test('can stand in a status line and in any encoding', () => {
+  test('are printable ASCII', () => {
     expect(title + detail).toMatch(/^[\x20-\x7e]+$/);
   });
 });

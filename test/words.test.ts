@@ -116,7 +116,7 @@ function filesBelow(path: string): string[] {
 describe('a retired word', () => {
   const files = checked.flatMap(filesBelow).map((file) => ({ file, lines: readFileSync(file, 'utf8').split('\n') }));
 
-  test.each(retiredWords.map((word) => [word.pattern.source, word] as const))('%s is used nowhere', (_name, word) => {
+  test.each(retiredWords.map((word) => [word.pattern.source, word] as const))('%s is not used', (_name, word) => {
     const uses = files.flatMap(({ file, lines }) =>
       lines.flatMap((line, i) =>
         word.pattern.test(line) && !exempt(file, line) ? `${file}:${i + 1}: use ${word.instead}: ${line.trim()}` : [],
@@ -125,7 +125,7 @@ describe('a retired word', () => {
     expect(uses).toEqual([]);
   });
 
-  test('names no file', () => {
+  test('is in no file name', () => {
     const names = files
       .map(({ file }) => file)
       .filter((file) => /answer|desk|surroundings|unkind/.test(basename(file)));
@@ -133,7 +133,7 @@ describe('a retired word', () => {
   });
 
   test.each(retiredWords.map(({ pattern, examples: [retired, fine] }) => [retired, fine, pattern] as const))(
-    '%j is found, and %j is not',
+    'is found in %j and not in %j',
     (retired, fine, pattern) => {
       expect([pattern.test(retired), pattern.test(fine)]).toEqual([true, false]);
     },

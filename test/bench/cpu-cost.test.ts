@@ -3,7 +3,8 @@ import { expect, onTestFinished, test } from 'vitest';
 import { cpuCosts } from '../../bench/cpu-cost.ts';
 import { chooseCores } from '../../bench/machine.ts';
 import { peersOf } from '../../bench/peers.ts';
-import { freePort, Processes } from '../../bench/processes.ts';
+import { Processes } from '../../bench/processes.ts';
+import { freePort } from '../support/free-port.ts';
 import { workloads } from '../../bench/workloads.ts';
 import { Folder } from '../support/folder.ts';
 

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { exchangesOf } from '../../bench/exchanges.ts';
 import { faultsOf } from '../../bench/identity.ts';
-import { freePort } from '../../bench/processes.ts';
+import { freePort } from '../support/free-port.ts';
 import { workloads, type Workload } from '../../bench/workloads.ts';
 
 function workloadOf(name: string): Workload {

@@ -29,14 +29,14 @@ describe('NIST SP 800-38A, CBC-AES256', () => {
     'hex',
   );
 
-  test('F.2.5: encryption gives the four blocks, then one of padding', () => {
+  test('F.2.5: encryption yields the four blocks and a block of padding', () => {
     const encrypted = vectorCipher.encrypt(plaintext);
     expect(encrypted.subarray(0, 64)).toEqual(ciphertext);
     expect(encrypted).toHaveLength(80);
     expect(vectorCipher.decrypt(encrypted)).toEqual({ plaintext, paddingOk: true });
   });
 
-  test('F.2.6: decryption gives the four blocks, which end in no padding', () => {
+  test('F.2.6: decryption yields the four blocks, which have no padding', () => {
     expect(vectorCipher.decrypt(ciphertext)).toEqual({ plaintext, paddingOk: false });
   });
 });
@@ -51,7 +51,7 @@ describe('encrypt', () => {
     [31, 32],
     [32, 48],
     [33, 48],
-  ])('makes %i bytes %i, as openssl does', (length, encrypted) => {
+  ])('turns %i bytes into %i, as openssl does', (length, encrypted) => {
     const plaintext = Buffer.alloc(length, 'p');
     const ciphertext = cipher.encrypt(plaintext);
     expect(ciphertext).toHaveLength(encrypted);
@@ -76,7 +76,7 @@ describe('encrypt', () => {
 });
 
 describe('encryptor', () => {
-  test('gives in pieces what encrypt gives at once', () => {
+  test('yields in pieces the same bytes as encrypt', () => {
     fc.assert(
       fc.property(fc.array(fc.uint8Array({ maxLength: 40 })), (arrays) => {
         const chunks = arrays.map((array) => Buffer.from(array));
@@ -117,7 +117,7 @@ describe('one cipher for many messages', () => {
     }
   }
 
-  test('has the same result as a new one for each message, whatever came before', () => {
+  test('has the same results as a new one for each message', () => {
     fc.assert(
       fc.property(fc.array(step, { minLength: 2, maxLength: 12 }), (steps) => {
         const cipher = new AesCbc(credentials);
@@ -151,7 +151,7 @@ describe('one cipher for many messages', () => {
     expect(ciphertext).toEqual(oneShot(plaintext));
   });
 
-  test('gives each message bytes of its own', () => {
+  test('returns new memory for each message', () => {
     const first = cipher.encrypt(Buffer.from('first'));
     const copy = Buffer.from(first);
     cipher.encrypt(Buffer.from('second'));
@@ -163,17 +163,17 @@ describe('one cipher for many messages', () => {
 });
 
 describe('decrypt', () => {
-  test.each([0, 1, 15, 17, 31, 33])('does not take %i bytes for blocks', (length) => {
+  test.each([0, 1, 15, 17, 31, 33])('refuses %i bytes, which are not whole blocks', (length) => {
     expect(isWholeBlocks(Buffer.alloc(length))).toBe(false);
     expect(cipher.decrypt(Buffer.alloc(length))).toBe('length');
   });
 
-  test.each([16, 32, 48])('takes %i bytes for blocks', (length) => {
+  test.each([16, 32, 48])('accepts %i bytes, which are whole blocks', (length) => {
     expect(isWholeBlocks(Buffer.alloc(length))).toBe(true);
     expect(cipher.decrypt(Buffer.alloc(length))).not.toBe('length');
   });
 
-  test('finds every good padding', () => {
+  test('accepts every correct padding', () => {
     for (let padding = 1; padding <= 16; padding += 1) {
       const padded = Buffer.alloc(32, 0xee).fill(padding, 32 - padding);
       expect(cipher.decrypt(encryptBlocks(padded))).toEqual({
@@ -188,7 +188,7 @@ describe('decrypt', () => {
     expect(cipher.decrypt(encryptBlocks(padded))).toEqual({ plaintext: padded, paddingOk: false });
   });
 
-  test('refuses a padding in which any one byte is wrong', () => {
+  test('refuses a padding with any one wrong byte', () => {
     for (let padding = 2; padding <= 16; padding += 1) {
       for (let wrong = 16 - padding; wrong < 15; wrong += 1) {
         const padded = Buffer.alloc(16, 0xee).fill(padding, 16 - padding);
@@ -198,7 +198,7 @@ describe('decrypt', () => {
     }
   });
 
-  test('refuses the padding to blocks of 32 bytes that some PHP code writes', () => {
+  test('refuses padding to blocks of 32 bytes, as some PHP code writes it', () => {
     for (let length = 0; length < 32; length += 1) {
       const padding = 32 - length;
       const padded = Buffer.alloc(32, 'p').fill(padding, length);
@@ -206,7 +206,7 @@ describe('decrypt', () => {
     }
   });
 
-  test('does not throw under another key', () => {
+  test('refuses the padding, instead of throwing, with another key', () => {
     const decrypted = new AesCbc(otherCredentials).decrypt(cipher.encrypt(Buffer.from('{"amount":1000}')));
     expect(decrypted).toMatchObject({ paddingOk: false });
   });

@@ -26,7 +26,7 @@ const wrongText = {
 const wrongBase64 = { key: 'key must be 32 bytes in base64', iv: 'iv must be 16 bytes in base64' };
 
 describe('parseCredentials, format text', () => {
-  test('takes the bytes of the strings as they are', () => {
+  test('uses the bytes of the strings', () => {
     expect(bytesOf(key, iv, 'text')).toEqual({ key: '6b'.repeat(32), iv: '69'.repeat(16) });
   });
 
@@ -44,18 +44,18 @@ describe('parseCredentials, format text', () => {
     [31, [wrongText.key]],
     [32, []],
     [33, [wrongText.key]],
-  ])('a key of %i bytes', (length, problems) => {
+  ])('accepts a key of 32 bytes only: %i', (length, problems) => {
     expect(problemsOf('k'.repeat(length), iv, 'text')).toEqual(problems);
   });
 
   test.each([
-    ['nothing', '', [wrongText.iv]],
+    ['no character', '', [wrongText.iv]],
     ['15 characters', 'i'.repeat(15), [wrongText.iv]],
     ['16 characters', 'i'.repeat(16), []],
     ['17 characters', 'i'.repeat(17), []],
     ['15 characters that are 16 bytes', `${'i'.repeat(14)}é`, []],
     ['16 characters that are 17 bytes', `${'i'.repeat(15)}é`, [wrongText.iv]],
-  ])('an IV of %s', (_, iv, problems) => {
+  ])('accepts an IV whose first 16 characters are 16 bytes: %s', (_, iv, problems) => {
     expect(problemsOf(key, iv, 'text')).toEqual(problems);
   });
 });
@@ -63,7 +63,7 @@ describe('parseCredentials, format text', () => {
 describe('parseCredentials, format base64', () => {
   const base64 = (length: number): string => Buffer.alloc(length, 0xfb).toString('base64');
 
-  test('takes the decoded bytes', () => {
+  test('uses the decoded bytes', () => {
     expect(bytesOf(base64(32), base64(16), 'base64')).toEqual({ key: 'fb'.repeat(32), iv: 'fb'.repeat(16) });
   });
 
@@ -73,7 +73,7 @@ describe('parseCredentials, format base64', () => {
     [32, 15, [wrongBase64.iv]],
     [32, 17, [wrongBase64.iv]],
     [0, 0, [wrongBase64.key, wrongBase64.iv]],
-  ])('refuses %i and %i bytes', (keyLength, ivLength, problems) => {
+  ])('refuses a key of %i bytes with an IV of %i', (keyLength, ivLength, problems) => {
     expect(problemsOf(base64(keyLength), base64(ivLength), 'base64')).toEqual(problems);
   });
 
@@ -84,7 +84,7 @@ describe('parseCredentials, format base64', () => {
 });
 
 describe('Credentials', () => {
-  test('reports both problems at once and repeats neither value', () => {
+  test('are refused with both problems at once, which repeat neither value', () => {
     const problems = problemsOf('secret key', 'secret iv', 'text');
     expect(problems).toEqual([wrongText.key, wrongText.iv]);
     expect(problems.join(' ')).not.toContain('secret');
@@ -97,7 +97,7 @@ describe('Credentials', () => {
     expect(Object.keys(credentials)).toEqual(['format']);
   });
 
-  test('are the same if the key is the same, whatever the IV', () => {
+  test('are the same if their keys are, whatever the IVs', () => {
     const [a, b] = [Buffer.alloc(32, 1), Buffer.alloc(32, 1).fill(2, 31)];
     expect(sameCredentials(credentialsOf(a, Buffer.alloc(16)), credentialsOf(a, Buffer.alloc(16, 1)))).toBe(true);
     expect(sameCredentials(credentialsOf(a, Buffer.alloc(16)), credentialsOf(b, Buffer.alloc(16)))).toBe(false);
@@ -105,7 +105,7 @@ describe('Credentials', () => {
 });
 
 describe('generateCredentials', () => {
-  test('makes 32 and 16 characters that are text credentials and canonical base64 at once', () => {
+  test('makes a key of 32 characters and an IV of 16 that are valid as text and are canonical base64', () => {
     for (let run = 0; run < 100; run += 1) {
       const { key, iv } = generateCredentials();
       expect(key).toMatch(/^[A-Za-z0-9+/]{32}$/);

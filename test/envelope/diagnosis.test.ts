@@ -7,7 +7,7 @@ describe('the diagnosis names', () => {
     expect(diagnose(ciphertext, key, iv)).toContain(cause);
   });
 
-  test('hex that was decoded, of keys and IVs that are hex', () => {
+  test('a key or an IV that was decoded from hex', () => {
     const hexKey = '00112233445566778899aabbccddeeff';
     const options = { algorithm: 'aes-128-cbc', usedKey: Buffer.from(hexKey, 'hex'), usedIv: random };
     expect(diagnose(encrypt(json, options), hexKey, random.toString('hex'))).toContain(
@@ -17,7 +17,7 @@ describe('the diagnosis names', () => {
     expect(diagnose(encrypt(json, decodedIv), hexKey, random.toString('hex'))).toContain('the IV was decoded from hex');
   });
 
-  test('none of its input: neither key, IV nor plaintext', () => {
+  test('neither the key, the IV nor the plaintext', () => {
     for (const ciphertext of [
       encrypt(Buffer.from(json, 'latin1')),
       encrypt('amount=1'),

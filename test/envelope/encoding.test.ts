@@ -8,21 +8,21 @@ describe('decodeCiphertext', () => {
     ['lower-case hex', '00ff7a', '00ff7a'],
     ['upper-case hex', '00FF7A', '00ff7a'],
     ['hex of mixed case', 'aAfF', 'aaff'],
-    ['digits that could be base64 as well', 'abcd', 'abcd'],
+    ['hex digits that could be base64 as well', 'abcd', 'abcd'],
     ['base64 that fills its groups', 'AQID', '010203'],
     ['base64 with one =', 'AQI=', '0102'],
     ['base64 with two =', 'AQ==', '01'],
     ['the two signs of the standard alphabet', '+/+/', 'fbffbf'],
-    ['base64 whose only character that is not a hex digit comes last', 'abcg', '69b720'],
-    ['nothing', '', ''],
-  ])('reads %s', (_, text, bytes) => {
+    ['base64 whose last character alone is not a hex digit', 'abcg', '69b720'],
+    ['an empty string', '', ''],
+  ])('decodes %s', (_, text, bytes) => {
     expect(decodeCiphertext(text)?.toString('hex')).toBe(bytes);
   });
 
   test.each([
     ['one hex digit', 'a'],
     ['an odd number of hex digits', 'aabbc'],
-    ['letters that are neither', 'zz'],
+    ['letters of neither encoding', 'zz'],
     ['hex with a letter beyond f', 'zz12a'],
     ['hex with white space inside', 'aa bb'],
     ['hex with white space after it', 'aabb '],
@@ -30,14 +30,14 @@ describe('decodeCiphertext', () => {
     ['hex with a prefix', '0xaabb'],
     ['hex with separators', 'aa:bb:cc'],
     ['characters whose low byte is a hex digit', '\u0130\u0131'],
-    ['hex digits and such characters', 'aab\u0130'],
+    ['hex digits and such a character', 'aab\u0130'],
     ['full-width digits', '\uff11\uff12'],
-    ['base64 that lacks one =', 'AQI'],
-    ['base64 that lacks both =', 'AQ'],
-    ['base64 that lacks one of two =', 'AQ='],
-    ['base64 with an = too many', 'AQI=='],
+    ['base64 without its =', 'AQI'],
+    ['base64 without its two =', 'AQ'],
+    ['base64 without one of its two =', 'AQ='],
+    ['base64 with one = too many', 'AQI=='],
     ['base64 with a group of = after it', 'AQID===='],
-    ['= alone', '===='],
+    ['only =', '===='],
     ['base64 with unused bits set, two =', 'AR=='],
     ['base64 with unused bits set, one =', 'AQJ='],
     ['the url-safe alphabet', '-_-_'],
@@ -46,13 +46,13 @@ describe('decodeCiphertext', () => {
     ['base64 with a CRLF after it', 'AQID\r\n'],
     ['base64 with white space before it', ' AQID'],
     ['two base64 texts in a row', 'AQ==AQ=='],
-    ['one character of base64 over', 'AQIDA'],
+    ['base64 with one character too many', 'AQIDA'],
     ['a NUL', 'AQI\0'],
   ])('refuses %s', (_, text) => {
     expect(decodeCiphertext(text)).toBeUndefined();
   });
 
-  test('gives back any bytes from hex of either case and from base64', () => {
+  test('restores any bytes from hex of either case and from base64', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 100 }), (array) => {
         const bytes = Buffer.from(array);
@@ -66,7 +66,7 @@ describe('decodeCiphertext', () => {
     );
   });
 
-  test('decides as the two grammars do, whatever the text', () => {
+  test('agrees with the grammars of hex and base64 on any text', () => {
     const grammar = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
     const nearMiss = fc.string({ unit: fc.constantFrom(...'0aAfFgGz+/=-_ \n\u0130\u00e9'.split('')), maxLength: 12 });
     fc.assert(

@@ -33,21 +33,21 @@ describe('openEnvelope', () => {
     ['base64', `{"data":"${base64}"}`],
     ['base64 as PHP escapes it', `{"data":"${base64.replaceAll('/', '\\/')}"}`],
     [
-      'a string of escapes only',
+      'a string written in escapes only',
       `{"data":"${hex.replaceAll(/./g, (digit) => `\\u00${digit.charCodeAt(0).toString(16)}`)}"}`,
     ],
     ['an escape in the name', `{"d\\u0061ta":"${hex}"}`],
-    ['white space at every place', ` \t\r\n{ "data"\n:\t"${hex}" \r}\n`],
+    ['white space in every place', ` \t\r\n{ "data"\n:\t"${hex}" \r}\n`],
   ])('opens %s, byte for byte', (_, body) => {
     expect(outcomeOf(Buffer.from(body))).toBe(document.toString());
   });
 
-  test('has a slash to escape in its base64', () => {
+  test('is tested with base64 that has a slash to escape', () => {
     expect(base64).toContain('/');
   });
 
   test.each(['{}', '[1, 2 ]', '"text"', '0', 'null', ' {"a":1}\n'])(
-    'takes any JSON value for plaintext: %j',
+    'accepts any JSON value as plaintext: %j',
     (json) => {
       expect(outcomeOf(Buffer.from(codec.seal(Buffer.from(json))))).toBe(json);
     },
@@ -56,14 +56,14 @@ describe('openEnvelope', () => {
   test.each([
     ['an object without data', '{"amount":1}'],
     ['an empty object', '{}'],
-    ['a member that is data but for its case', `{"Data":"${hex}"}`],
+    ['Data with a capital letter', `{"Data":"${hex}"}`],
     ['data one level down', `{"body":{"data":"${hex}"}}`],
     ['data as a prototype', `{"__proto__":{"data":"${hex}"}}`],
     ['an array', `[{"data":"${hex}"}]`],
     ['a bare string', `"${hex}"`],
     ['a number', '1'],
     ['null', 'null'],
-  ])('requires an envelope: %s', (_, body) => {
+  ])('responds with envelope_required to %s', (_, body) => {
     expect(outcomeOf(Buffer.from(body))).toBe('envelope_required');
   });
 
@@ -73,13 +73,13 @@ describe('openEnvelope', () => {
     ['bare hex', `x${hex}`],
     ['a form', `data=${hex}`],
     ['an envelope cut short', `{"data":"${hex}"`],
-    ['something after the envelope', `{"data":"${hex}"}x`],
+    ['a character after the envelope', `{"data":"${hex}"}x`],
     ['a comma too many', `{"data":"${hex}",}`],
     ['single quotes', `{'data':'${hex}'}`],
-    ['an escape that JSON does not have', `{"data":"\\x61"}`],
+    ['an unknown escape', `{"data":"\\x61"}`],
     ['a raw line break in the string', `{"data":"${hex}\n"}`],
     ['a raw control character in the string', `{"data":"\u0001"}`],
-    ['a string left open by its escape', `{"data":"${hex}\\"}`],
+    ['a string whose end is escaped', `{"data":"${hex}\\"}`],
     ['data that is a number', '{"data":1}'],
     ['data that is null', '{"data":null}'],
     ['data that is an object', `{"data":{"data":"${hex}"}}`],
@@ -88,34 +88,34 @@ describe('openEnvelope', () => {
     ['a member before data', `{"iv":"x","data":"${hex}"}`],
     ['the same member twice', `{"data":"${hex}","data":"${hex}"}`],
     ['two different data members', '{"data":"a","data":"b"}'],
-    ['a good data member behind a bad one', `{"data":"é","data":"${hex}"}`],
+    ['a valid data member after an invalid one', `{"data":"é","data":"${hex}"}`],
     ['a duplicate in escapes', `{"data":"${hex}","d\\u0061ta":"${hex}"}`],
     ['a byte order mark', `\ufeff{"data":"${hex}"}`],
-  ])('calls it malformed: %s', (_, body) => {
+  ])('responds with envelope_malformed to %s', (_, body) => {
     expect(outcomeOf(Buffer.from(body))).toBe('envelope_malformed');
   });
 
   test.each([
     ['in the string', [Buffer.from('{"data":"'), Buffer.from([0xe9]), Buffer.from('"}')]],
     ['in the name', [Buffer.from('{"dat'), Buffer.from([0xff]), Buffer.from(`":"${hex}"}`)]],
-    ['everywhere: UTF-16', [Buffer.from(`{"data":"${hex}"}`, 'utf16le')]],
-  ])('calls bytes that are not UTF-8 malformed, %s', (_, parts) => {
+    ['everywhere, as in UTF-16', [Buffer.from(`{"data":"${hex}"}`, 'utf16le')]],
+  ])('responds with envelope_malformed to bytes that are not UTF-8 %s', (_, parts) => {
     expect(outcomeOf(Buffer.concat(parts))).toBe('envelope_malformed');
   });
 
   test.each([
     ['an odd hex digit', hex.slice(1), 'encoding'],
-    ['other signs', 'a!', 'encoding'],
-    ['letters outside ASCII', 'é', 'encoding'],
+    ['other characters', 'a!', 'encoding'],
+    ['non-ASCII letters', 'é', 'encoding'],
     ['letters whose low byte is a hex digit', '\u0130'.repeat(32), 'encoding'],
     ['an escaped quote', 'a"b', 'encoding'],
     ['an escaped line break', `${base64}\n`, 'encoding'],
     ['an empty string', '', 'length'],
     ['15 bytes', hex.slice(0, 30), 'length'],
     ['17 bytes', hex.slice(0, 34), 'length'],
-    ['all but the last block', hex.slice(0, -32), 'padding'],
-    ['the ciphertext twice encoded', Buffer.from(hex).toString('base64'), 'padding'],
-  ])('fails to decrypt %s', (_, data, reason) => {
+    ['a missing last block', hex.slice(0, -32), 'padding'],
+    ['ciphertext that was encoded twice', Buffer.from(hex).toString('base64'), 'padding'],
+  ])('responds with decryption_failed to %s', (_, data, reason) => {
     expect(openEnvelope(envelope(data), [codec])).toEqual({ code: 'decryption_failed', reason });
   });
 
@@ -130,7 +130,7 @@ describe('openEnvelope', () => {
     expect(openEnvelope(body, [codec])).toEqual({ code: 'decryption_failed', reason: 'not_json' });
   });
 
-  test('distinguishes bad padding from bad JSON in the reason only', () => {
+  test('distinguishes bad padding from bad JSON in the logged reason only', () => {
     const padding = openEnvelope(envelope(openssl(key, iv, Buffer.alloc(16, 'x'), '-nopad').toString('hex')), [codec]);
     const json = openEnvelope(Buffer.from(codec.seal(Buffer.from('x'))), [codec]);
     expect(padding).toMatchObject({ reason: 'padding' });
@@ -140,8 +140,8 @@ describe('openEnvelope', () => {
 
   test.each([
     ['JSON with bad padding', openssl(key, iv, Buffer.from(`{"a":"${'b'.repeat(40)}"}`), '-nopad'), 'padding', 48],
-    ['no JSON with bad padding', openssl(key, iv, Buffer.alloc(48, 'x'), '-nopad'), 'padding', 48],
-    ['no JSON', openssl(key, iv, Buffer.alloc(47, 'x')), 'not_json', 47],
+    ['not JSON with bad padding', openssl(key, iv, Buffer.alloc(48, 'x'), '-nopad'), 'padding', 48],
+    ['not JSON', openssl(key, iv, Buffer.alloc(47, 'x')), 'not_json', 47],
     // Made to fail by one character more.
     ['JSON in Latin-1', openssl(key, iv, Buffer.from(`{"a":"${'é'.repeat(39)}"}`, 'latin1')), 'not_json', 48],
   ])('parses all of a plaintext that is %s, so that time does not tell them apart', (_, ciphertext, reason, length) => {
@@ -151,14 +151,14 @@ describe('openEnvelope', () => {
     expect(parse.mock.calls.map(([text]) => text.length)).toEqual([length]);
   });
 
-  test('does not open JSON whose padding is wrong', () => {
+  test('refuses JSON with wrong padding', () => {
     const padded = Buffer.from(`{"a":"bcdef"}${' '.repeat(3)}`);
     const ciphertext = openssl(key, iv, padded, '-nopad');
     expect(JSON.parse(padded.toString())).toEqual({ a: 'bcdef' });
     expect(outcomeOf(envelope(ciphertext.toString('hex')))).toBe('decryption_failed padding');
   });
 
-  test('refuses a padding to blocks of 32 bytes, as some PHP code writes it', () => {
+  test('refuses padding to blocks of 32 bytes, as some PHP code writes it', () => {
     const json = Buffer.from('{"a":1}');
     const padded = Buffer.alloc(32, 32 - json.length).fill(json, 0, json.length);
     expect(outcomeOf(envelope(openssl(key, iv, padded, '-nopad').toString('base64')))).toBe(
@@ -183,7 +183,7 @@ describe('openEnvelope', () => {
     expect(reasons).toEqual(new Set(['padding', 'not_json']));
   });
 
-  test('refuses a body of which any one byte is turned into another', () => {
+  test('refuses a body with any one byte replaced', () => {
     const body = Buffer.from(`{"data":"${hex}"}`);
     for (let at = 0; at < body.length; at += 1) {
       for (const byte of [0x00, 0x0a, 0x20, 0x22, 0x5c, 0x67, 0x7d, 0x80, 0xff]) {
@@ -195,7 +195,7 @@ describe('openEnvelope', () => {
     }
   });
 
-  test('gives the reason of the candidate that came furthest, in whatever order they are tried', () => {
+  test('reports the reason of the candidate that came furthest, in whatever order they are tried', () => {
     const body = Buffer.from(codec.seal(Buffer.from('x')));
     expect(outcomeOf(body, [otherCodec])).toBe('decryption_failed padding');
     for (const candidates of [
@@ -206,7 +206,7 @@ describe('openEnvelope', () => {
     }
   });
 
-  test('opens with the candidate that fits, and names it', () => {
+  test('opens with the matching candidate and returns it', () => {
     const body = Buffer.from(otherCodec.seal(document));
     const opened = openEnvelope(body, [codec, otherCodec]);
     expect(opened).toMatchObject({ plaintext: document });
@@ -243,7 +243,7 @@ describe('hasEnvelopeShape and isEnvelope', () => {
     expect(isEnvelope(Buffer.from(body))).toBe(whole);
   });
 
-  test('find none in bytes that are not UTF-8', () => {
+  test('are false for bytes that are not UTF-8', () => {
     const body = Buffer.from('{"data":"é"}', 'latin1');
     expect(hasEnvelopeShape(body)).toBe(false);
     expect(isEnvelope(body)).toBe(false);
@@ -256,7 +256,7 @@ describe.each(encodings)('sealing in %s', (encoding) => {
     { maxLength: 8 },
   );
 
-  test('gives an object with the ciphertext that openssl gives', () => {
+  test('makes an object with the same ciphertext as openssl', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 100 }), (array) => {
         const ciphertext = openssl(key, iv, array).toString(encoding);
@@ -266,7 +266,7 @@ describe.each(encodings)('sealing in %s', (encoding) => {
     );
   });
 
-  test('gives what opens again, byte for byte', () => {
+  test('makes an envelope that opens again, byte for byte', () => {
     fc.assert(
       fc.property(fc.json({ stringUnit: anyCharacter }), (json) => {
         const plaintext = Buffer.from(json);
@@ -278,7 +278,7 @@ describe.each(encodings)('sealing in %s', (encoding) => {
     );
   });
 
-  test('in pieces gives the same envelope, however the plaintext is cut', () => {
+  test('in pieces makes the same envelope, however the plaintext is cut', () => {
     fc.assert(
       fc.property(chunks, (chunks) => {
         const sealer = codecOf(credentials, encoding).stream();
@@ -302,7 +302,7 @@ describe.each(encodings)('sealing in %s', (encoding) => {
     }
   });
 
-  test('has a length that is known before', () => {
+  test('has a length that is known in advance', () => {
     for (let length = 0; length <= 100; length += 1) {
       const sealed = codecOf(credentials, encoding).seal(Buffer.alloc(length));
       expect(codecOf(credentials, encoding).sealedLength(length)).toBe(Buffer.byteLength(sealed));

@@ -40,11 +40,11 @@ describe('hintForCiphertext', () => {
     [`\\x${hex}`, '"\\x" before the hex digits: remove it'],
     [`b'${bytes.toString('base64')}'`, "printed as Python's b'…': decode the bytes to a string first"],
     [encodeURIComponent(bytes.toString('base64')), 'percent-encoded: send the string as it is'],
-  ])('of %j', (data, hint) => {
+  ])('explains %j', (data, hint) => {
     expect(hintForCiphertext(data)).toBe(hint);
   });
 
-  test('begins the generic hint with the likely causes, then says what to check', () => {
+  test('begins the generic hint with the likely causes and adds what to check', () => {
     expect(wrongCredentials).toMatch(/^wrong key or IV, or the plaintext is not JSON; check /);
     for (const word of ['as text', 'PKCS#7', 'byte order mark', '/api/s2s/aes-decrypt']) {
       expect(wrongCredentials).toContain(word);
@@ -77,11 +77,11 @@ describe('hintForBody', () => {
     ['a number', '{"data":1}', '"data" must be a string: the ciphertext in hex or base64'],
     ['an object', '{"data":{}}', '"data" must be a string: the ciphertext in hex or base64'],
     [
-      'a member beside',
+      'a second member',
       `{"data":"${hex}","x":1}`,
       '"data" must be the only member and appear once: put other members into the plaintext',
     ],
-  ])('of a malformed envelope: %s', (_, body, hint) => {
+  ])('explains a malformed envelope: %s', (_, body, hint) => {
     expect(hintForBody(Buffer.from(body as string), 'envelope_malformed', codec)).toBe(hint);
   });
 
@@ -93,11 +93,11 @@ describe('hintForBody', () => {
     [`{"Data":"${hex}"}`, 'the member must be named "data", in lower case'],
     [`{"encrypted_data":"${hex}"}`, 'the member must be named "data"; "encrypted_data" is for aes-decrypt'],
     ['{"amount":1000}', `this account has encryption on: ${asEnvelope}`],
-  ])('of JSON that is no envelope: %s', (body, hint) => {
+  ])('explains JSON that is not an envelope: %s', (body, hint) => {
     expect(hintForBody(Buffer.from(body), 'envelope_required', codec)).toBe(hint);
   });
 
-  test('of a string that does not open is told from the string', () => {
+  test('explains a string that does not open', () => {
     expect(hintForBody(Buffer.from(`{"data":"0x${hex}"}`), 'decryption_failed', codec)).toBe(
       '"0x" before the hex digits: remove it',
     );
@@ -124,7 +124,7 @@ describe('hintForHeaders', () => {
     [`${key}x`, iv, undefined],
     [key, key, undefined],
     ['x'.repeat(15), key, undefined],
-  ])('of %j and %j', (keyHeader, ivHeader, hint) => {
+  ])('explains %j and %j', (keyHeader, ivHeader, hint) => {
     expect(hintForHeaders(keyHeader, ivHeader)).toBe(hint);
   });
 });

@@ -7,7 +7,7 @@ const bytes = (text: string): Buffer => Buffer.from(text);
 
 describe('isJson', () => {
   test.each(['{}', '[]', '"x"', '0', '-0.5e+10', 'true', 'null', ' \t\r\n1 \n', '"\\u00e9\\ud800"', '"é😀"', '1e999'])(
-    'takes any JSON value: %j',
+    'accepts any JSON value: %j',
     (text) => {
       expect(isJson(bytes(text))).toBe(true);
     },
@@ -32,7 +32,7 @@ describe('isJson', () => {
     expect(isJson(bytes(text))).toBe(false);
   });
 
-  test('refuses white space that is only that of JavaScript', () => {
+  test('refuses white space of JavaScript that JSON does not have', () => {
     for (const space of ['\u00a0', '\u2028', '\v', '\f']) expect(isJson(bytes(`${space}1`))).toBe(false);
   });
 
@@ -42,24 +42,24 @@ describe('isJson', () => {
   });
 
   test.each([
-    ['a byte that never occurs', 'ff'],
+    ['a byte that UTF-8 never has', 'ff'],
     ['Latin-1', 'e9'],
-    ['a character cut short', 'e282'],
+    ['an incomplete character', 'e282'],
     ['an overlong form', 'c0af'],
     ['a surrogate', 'eda080'],
-    ['a code point beyond the last', 'f4908080'],
+    ['a code point beyond Unicode', 'f4908080'],
   ])('refuses %s in a string', (_, hex) => {
     expect(isJson(Buffer.concat([bytes('"'), Buffer.from(hex, 'hex'), bytes('"')]))).toBe(false);
   });
 
-  test('survives any depth', () => {
+  test('survives a depth of a million', () => {
     const depth = 1_000_000;
     expect(isJson(bytes('['.repeat(depth) + ']'.repeat(depth)))).toBe(true);
     expect(isJson(bytes('['.repeat(depth)))).toBe(false);
     expect(isJson(bytes('{"a":'.repeat(depth)))).toBe(false);
   });
 
-  test('decides as a strict decoder and JSON.parse do, on documents with broken bytes', () => {
+  test('agrees with a strict decoder and JSON.parse on damaged documents', () => {
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
     const reference = (array: Uint8Array): boolean => {
       try {
@@ -125,7 +125,7 @@ describe('minifyJson', () => {
   });
   const space = fc.string({ unit: fc.constantFrom(' ', '\t', '\r', '\n'), maxLength: 3 });
 
-  test('removes the white space between tokens and leaves every token and their order', () => {
+  test('removes the white space between tokens and keeps every token in its order', () => {
     fc.assert(
       fc.property(tokens, fc.infiniteStream(space), (tokens, spaces) => {
         const spaced = tokens.map((token) => spaces.next().value + token).join('') + spaces.next().value;
@@ -143,7 +143,7 @@ describe('minifyJson', () => {
     );
   });
 
-  test('leaves its argument alone', () => {
+  test('does not change its argument', () => {
     const json = bytes('[ 1 ]');
     minifyJson(json);
     expect(json.toString()).toBe('[ 1 ]');

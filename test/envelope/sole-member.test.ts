@@ -58,11 +58,11 @@ describe('soleData', () => {
     '\ufeff{"data":"abc"}',
     '\u00a0{"data":"abc"}',
     '{"data"\v:"abc"}',
-  ])('finds none in %j', (text) => {
+  ])('finds nothing in %j', (text) => {
     expect(soleData(text)).toBeUndefined();
   });
 
-  test('agrees with JSON.parse on every text it reads, wherever it is damaged', () => {
+  test('agrees with JSON.parse on every text, however it is damaged', () => {
     const string = fc.string({ unit: fc.constantFrom('a', '/', '\\', '"', '\\/', '\\"', ' ', ':', '}'), maxLength: 6 });
     const text = fc.oneof(
       string.map((inside) => `{"data":"${inside}"}`),

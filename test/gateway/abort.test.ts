@@ -1,12 +1,18 @@
 import { createServer as createTlsServer } from 'node:https';
-import { connect, createServer, type AddressInfo, type Server } from 'node:net';
+import { connect, createServer } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { createAuthority } from '../support/certificates.ts';
-import { startByteUpstream, type ByteUpstream, type UpstreamConnection } from '../support/byte-upstream.ts';
+import {
+  startByteUpstream,
+  startSilentUpstream,
+  type ByteUpstream,
+  type UpstreamConnection,
+} from '../support/byte-upstream.ts';
 import { envelopeOf } from '../support/client.ts';
 import { openConnection, parseOnly, type Connection } from '../support/connection.ts';
 import { freePort } from '../support/free-port.ts';
+import { listen } from '../support/listen.ts';
 import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar, targetOf, type TestSidecar } from '../support/sidecar.ts';
 import { settle } from '../support/turns.ts';
@@ -29,12 +35,6 @@ function head(way: Way, method: string, ...headers: readonly string[]): string {
 function post(way: Way): string {
   const { body } = ways[way];
   return head(way, 'POST', `Content-Length: ${body.length}`) + body;
-}
-
-async function listen(server: Server): Promise<number> {
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
-  return (server.address() as AddressInfo).port;
 }
 
 /** The access lines of the completed requests. */
@@ -423,7 +423,7 @@ describe('if the upstream', () => {
   test.each(['plain', 'sealed'] as const)(
     'never completes the TLS handshake, the client gets 504 after a single attempt (%s)',
     async (way) => {
-      const upstream = await startByteUpstream(() => {});
+      const upstream = await startSilentUpstream();
       const origin = upstream.origin.replace('http:', 'https:');
       const sidecar = await startSidecar(configOf(origin, { timeouts: { connect: 200 }, limits }));
       for (let round = 0; round < 2; round += 1) {

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { createGzip, gzipSync } from 'node:zlib';
 import { describe, expect, test, vi } from 'vitest';
 import { startByteUpstream } from '../support/byte-upstream.ts';
@@ -8,7 +9,6 @@ import { acmeWith, startGateway } from '../support/gateway.ts';
 import { acmeTest, codecOf, configOf, encryptionOf, keys, startSidecar } from '../support/sidecar.ts';
 
 const get = `GET /api/s2s/report HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\nConnection: close\r\n\r\n`;
-const pause = (): Promise<unknown> => new Promise((resolve) => void setTimeout(resolve, 50));
 
 describe('a compressed response that is sealed', () => {
   test('is complete only when the upstream has sent all of it, not when its compressed data ends', async () => {
@@ -23,7 +23,7 @@ describe('a compressed response that is sealed', () => {
     client.send(get);
     await client.untilText('Envelope: sealed');
     // The end of the coding follows its first bytes at once.
-    await pause();
+    await sleep(50);
     upstream.connections[0]?.socket.resetAndDestroy();
     const raw = await client.untilEnded();
     expect(() => parseOnly(raw)).toThrow(/not a whole/);
@@ -52,7 +52,7 @@ describe('a compressed response that is sealed', () => {
     let before = 0;
     for (let still = 0; still < 10; still = sent === before ? still + 1 : 0) {
       before = sent;
-      await pause();
+      await sleep(50);
     }
     // The kernel's buffers take some of it.
     expect(sent).toBeLessThan(16 << 20);

@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, test, vi } from 'vitest';
-import { startByteUpstream } from '../support/byte-upstream.ts';
+import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { openConnection } from '../support/connection.ts';
 import { encrypted, envelopeOf, expectPlainRefusal, send, type Sent } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
@@ -31,7 +31,7 @@ test.each([
   ['is not a JSON object', 'Content-Length: 100', 'te'],
   ['is longer than limits.requestBody', `Content-Length: ${requestBody + 1}`, '{'],
 ])('the body of an encrypting account streams to the upstream if it %s', async (_name, framing, first) => {
-  const upstream = await startByteUpstream(() => {});
+  const upstream = await startSilentUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin, { limits: { requestBody } }));
   const client = await openConnection(sidecar.port);
   client.send(`${refunds} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${keys.acme}\r\n${framing}\r\n\r\n${first}`);

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { addressOf, connect } from '../../src/upstream/connect.ts';
-import { startByteUpstream } from '../support/byte-upstream.ts';
+import { startSilentUpstream } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';
 import { configOf, keys, startSidecar, targetOf } from '../support/sidecar.ts';
 
@@ -48,7 +48,7 @@ test('a response that arrived while the process was suspended is sent, although 
 });
 
 test('a connection that was established while the process was suspended is used, although its timeout has passed', async () => {
-  const { origin } = await startByteUpstream(() => {});
+  const { origin } = await startSilentUpstream();
   const outcome = Promise.withResolvers<string>();
   await turn();
   connect(addressOf(targetOf(origin)), 100, Buffer.alloc(1_024), {

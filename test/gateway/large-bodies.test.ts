@@ -2,6 +2,7 @@ import { createDecipheriv, createHash, randomBytes, type Hash } from 'node:crypt
 import { request, type IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { acmeTest, keys } from '../support/sidecar.ts';
 import { startSidecarProcess } from '../support/sidecar-process.ts';
@@ -30,7 +31,7 @@ describe('bodies of 300 MB', () => {
   const allowance = 250 * megabyte;
 
   /** The receiver waits at first, so that bytes pile up unless the sender is slowed down. */
-  const holdStill = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 700));
+  const holdStill = (): Promise<void> => sleep(700);
 
   test('stream to the upstream byte for byte, in little memory', async () => {
     const arrived = createHash('sha256');

@@ -5,12 +5,13 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { ConnectionOptions } from 'node:tls';
-import { WebSocket, WebSocketServer } from 'ws';
+import { WebSocket } from 'ws';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseResponses } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { configOf, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
 const authorization = `Bearer ${keys.globex}`;
@@ -99,15 +100,8 @@ describe('a listener with TLS', () => {
   });
 
   test('carries WebSockets', async () => {
-    const webSockets = new WebSocketServer({ host: '127.0.0.1', port: 0 });
-    await once(webSockets, 'listening');
-    onTestFinished(() => {
-      for (const socket of webSockets.clients) socket.terminate();
-      webSockets.close();
-    });
-    webSockets.on('connection', (socket) => socket.on('message', (data) => socket.send(data)));
-    const { port } = webSockets.address() as { port: number };
-    const sidecar = await listenTls(`http://127.0.0.1:${port}`, undefined, {
+    const upstream = await startWebSocketUpstream();
+    const sidecar = await listenTls(upstream.origin, undefined, {
       routes: [route('/ws', { upgrade: true })],
     });
     const socket = new WebSocket(`wss://127.0.0.1:${sidecar.port}/ws`, {

@@ -1,4 +1,3 @@
-import type { AddressInfo } from 'node:net';
 import { Registry } from 'prom-client';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { KeyDirectory } from '../../src/accounts/key-directory.ts';
@@ -19,6 +18,7 @@ import {
   opened,
 } from '../support/client.ts';
 import { startGateway } from '../support/gateway.ts';
+import { listen } from '../support/listen.ts';
 import { exchangeRaw, parseResponse } from '../support/raw.ts';
 import {
   acme,
@@ -81,13 +81,8 @@ async function responseOver(find: KeyDirectory['find'], upstream: Upstream, sent
   const silent = createLogger('silent', { write: () => {} });
   const gateway = new Gateway(rules, silent, new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0'), Date.now);
   const server = createListener(config, gateway);
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    gateway.inFlight.stop();
-    server.closeAllConnections();
-    server.close();
-  });
-  return send(server.address() as AddressInfo, charge, sent);
+  onTestFinished(() => gateway.inFlight.stop());
+  return send({ port: await listen(server) }, charge, sent);
 }
 
 const nowhere = targetOf('http://127.0.0.1:1');

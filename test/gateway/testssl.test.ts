@@ -1,11 +1,11 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { startServe } from '../support/command.ts';
 import { describeUnless } from '../support/describe-unless.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { listen } from '../support/listen.ts';
 import { keys } from '../support/sidecar.ts';
 import { missingTools } from '../support/tools.ts';
 
@@ -56,12 +56,7 @@ async function startWeakListener(folder: Folder): Promise<number> {
     maxVersion: 'TLSv1.2',
     ciphers: 'AES128-SHA:NULL-SHA256:@SECLEVEL=0',
   });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return (server.address() as AddressInfo).port;
+  return listen(server);
 }
 
 // Of the vulnerabilities, ROBOT takes as long as all others together: each has a run of its own, which mostly waits.

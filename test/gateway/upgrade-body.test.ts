@@ -4,6 +4,7 @@ import { openConnection, parseOnly } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { authorization, request } from '../support/refused.ts';
 import { configOf, route, startSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import { startUpstream } from '../support/upstream.ts';
 
 const routes = [route('/ws', { upgrade: true, keys: ['public', 'secret'] })];
@@ -29,8 +30,6 @@ const bodies: readonly (readonly [name: string, framing: string, ...pieces: read
   ['in chunks that never come', 'Transfer-Encoding: chunked'],
 ];
 
-const pause = (): Promise<unknown> => new Promise((resolve) => void setTimeout(resolve, 20));
-
 test('a GET with a body and an Upgrade that Connection does not nominate is forwarded without the Upgrade', async () => {
   const upstream = await startUpstream();
   const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
@@ -53,7 +52,7 @@ describe('a WebSocket handshake with a body is refused', () => {
       const client = await openConnection(sidecar.port);
       client.send(request('GET /ws HTTP/1.1', 'Host: localhost', ...identity, ...upgrade, framing) + (pieces[0] ?? ''));
       for (const piece of pieces.slice(1)) {
-        await pause();
+        await settle();
         client.send(piece);
       }
       const response = parseOnly(await client.untilText('}'));
@@ -103,15 +102,15 @@ describe('CONNECT with a body is refused', () => {
       const client = await openConnection(sidecar.port);
       client.send(request('CONNECT x:1 HTTP/1.1', 'Host: localhost', authorization, framing) + (pieces[0] ?? ''));
       for (const piece of pieces.slice(1)) {
-        await pause();
+        await settle();
         client.send(piece);
       }
       expect(await client.untilText('}')).toMatch(/"code":"(?:ambiguous|malformed)_request"/);
       if (ending === 'reset') client.socket.resetAndDestroy();
       else client.socket.end();
-      await pause();
+      await settle();
       client.send('more');
-      await pause();
+      await settle();
     }
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
     expect(upstream.connections).toEqual([]);

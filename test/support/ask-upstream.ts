@@ -1,13 +1,11 @@
 import { onTestFinished } from 'vitest';
 import type { ResponseHandler, UpstreamCall, UpstreamRequest } from '../../src/upstream/call.ts';
 import { Upstream } from '../../src/upstream/upstream.ts';
+import { targetOf } from './sidecar.ts';
 
-/** An upstream client, closed after the test. */
-export function upstreamAt(origin: string): Upstream {
-  const upstream = new Upstream(
-    { origin, socketPath: undefined, ca: undefined, cert: undefined, key: undefined, forwardsAuthorization: false },
-    1_000,
-  );
+/** An upstream client, closed after the test. @param connectTimeout milliseconds */
+export function upstreamAt(origin: string, connectTimeout = 1_000): Upstream {
+  const upstream = new Upstream(targetOf(origin), connectTimeout);
   onTestFinished(() => upstream.close());
   return upstream;
 }

@@ -1,5 +1,6 @@
-import { createServer, type AddressInfo, type Socket } from 'node:net';
+import { createServer, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
+import { listen } from './listen.ts';
 
 /** A connection, seen from the upstream. */
 export interface UpstreamConnection {
@@ -16,6 +17,11 @@ export interface ByteUpstream {
   readonly port: number;
   /** In the order in which they were opened. */
   readonly connections: readonly UpstreamConnection[];
+}
+
+/** Starts an upstream that accepts connections and never sends a byte. */
+export function startSilentUpstream(): Promise<ByteUpstream> {
+  return startByteUpstream(() => {});
 }
 
 /**
@@ -41,11 +47,9 @@ export async function startByteUpstream(
       for (; heads < seen; heads += 1) if (heads === 0 || every) onHead(connection);
     });
   });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+  const port = await listen(server);
   onTestFinished(() => {
     for (const { socket } of connections) socket.destroy();
-    server.close();
   });
-  const { port } = server.address() as AddressInfo;
   return { origin: `http://127.0.0.1:${port}`, port, connections };
 }

@@ -5,9 +5,8 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { onTestFinished } from 'vitest';
 import type { Defer } from './file-wide.ts';
+import { listen } from './listen.ts';
 
 /** A request as the upstream saw it, with its complete body. */
 export interface SeenRequest {
@@ -55,18 +54,13 @@ export async function startUpstream(respond: Respond = ok, defer?: Defer): Promi
 /** Starts an upstream whose handler gets the request as soon as its head has arrived. */
 export async function startRawUpstream(
   handler: (req: IncomingMessage, res: ServerResponse) => void,
-  defer: Defer = onTestFinished,
+  defer?: Defer,
 ): Promise<Omit<TestUpstream, 'seen'>> {
   let heads = 0;
   const server = createServer((req, res) => {
     heads += 1;
     handler(req, res);
   });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  defer(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
+  const port = await listen(server, 0, defer);
   return { origin: `http://127.0.0.1:${port}`, port, server, heads: () => heads };
 }

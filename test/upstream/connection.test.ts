@@ -1,9 +1,8 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { StreamedBody } from '../../src/upstream/call.ts';
-import { Upstream } from '../../src/upstream/upstream.ts';
+
 import { ask, ignored, upstreamAt } from '../support/ask-upstream.ts';
-import { startByteUpstream } from '../support/byte-upstream.ts';
-import { targetOf } from '../support/sidecar.ts';
+import { startByteUpstream, startSilentUpstream } from '../support/byte-upstream.ts';
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n';
 
@@ -18,7 +17,7 @@ function bodyOf(...parts: readonly string[]): StreamedBody {
   };
 }
 
-test('a body without a stated length is sent in chunks that end with CRLF, and a last chunk', async () => {
+test('a body of unknown length is sent in chunks that end with CRLF, and a last chunk', async () => {
   const { origin, connections } = await startByteUpstream((connection) => {
     void vi
       .waitFor(() => expect(connection.received).toMatch(/0\r\n\r\n$/))
@@ -42,7 +41,7 @@ test('a call that is aborted at the head of its response gets no events of the b
   expect(await Promise.race([outcome, Promise.resolve('nothing')])).toBe('nothing');
 });
 
-test('a call whose handler throws ends with its connection', async () => {
+test('a call whose handler throws at the head closes its connection', async () => {
   const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(`${ok}{`));
   const { outcome } = ask(upstreamAt(origin), 'GET', undefined, '/', () => {
     throw new Error('unforeseen');
@@ -51,7 +50,7 @@ test('a call whose handler throws ends with its connection', async () => {
   await vi.waitFor(() => expect(connections[0]?.closed).toBe(true));
 });
 
-test('an upstream that ends its side fails the request at once, even while it reads no more of the body', async () => {
+test('a request fails as soon as the upstream ends its side, even if it reads no more of the body', async () => {
   const { origin } = await startByteUpstream(({ socket }) => void socket.pause().end());
   expect(await ask(upstreamAt(origin), 'POST', Buffer.alloc(64 << 20)).outcome).toBe('ECONNCLOSED');
 });
@@ -59,20 +58,15 @@ test('an upstream that ends its side fails the request at once, even while it re
 test.each([
   ['the end', { onEnd: fail }],
   ['the failure', { onFailure: fail }],
-])(
-  'an error thrown by a handler at %s of its response is passed to its onError, and ends only its call',
-  async (name, throwing) => {
-    const { origin } = await startByteUpstream(
-      ({ socket }) => void socket.end(name === 'the end' ? `${ok}{}` : 'none'),
-    );
-    const { promise, resolve } = Promise.withResolvers<unknown>();
-    const request = { method: 'GET', target: '/', headers: [], body: undefined };
-    upstreamAt(origin).send(request, { ...ignored, ...throwing, onError: resolve });
-    expect(await promise).toEqual(new Error('unforeseen'));
-  },
-);
+])('an error that a handler throws at %s of its response is passed to its onError', async (name, throwing) => {
+  const { origin } = await startByteUpstream(({ socket }) => void socket.end(name === 'the end' ? `${ok}{}` : 'none'));
+  const { promise, resolve } = Promise.withResolvers<unknown>();
+  const request = { method: 'GET', target: '/', headers: [], body: undefined };
+  upstreamAt(origin).send(request, { ...ignored, ...throwing, onError: resolve });
+  expect(await promise).toEqual(new Error('unforeseen'));
+});
 
-test('a request without a Host gets that of the upstream', async () => {
+test('a request without a Host is sent with the Host of the upstream', async () => {
   const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(`${ok}{}`));
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   upstreamAt(origin).send(
@@ -103,10 +97,9 @@ test('a POST is sent on a new connection if the idle one has just died', async (
   expect(connections).toHaveLength(2);
 });
 
-test('an upstream that never finishes the connection is a timeout', async () => {
-  const { origin } = await startByteUpstream(() => {});
-  const upstream = new Upstream(targetOf(origin.replace('http:', 'https:')), 50);
-  onTestFinished(() => upstream.close());
+test('a request fails with ETIMEDOUT if the upstream never completes the TLS handshake', async () => {
+  const { origin } = await startSilentUpstream();
+  const upstream = upstreamAt(origin.replace('http:', 'https:'), 50);
   const failure = await new Promise((resolve, reject) => {
     const request = { method: 'GET', target: '/', headers: [], body: undefined };
     upstream.send(request, { ...ignored, onEnd: reject, onError: reject, onFailure: resolve });

@@ -27,12 +27,12 @@ function holdClock(): (milliseconds: number) => void {
   return (milliseconds) => (offset = milliseconds);
 }
 
-describe('left-over bytes of a response never reach the next request', () => {
+describe('excess bytes of a response never reach the next request', () => {
   test.each([
     ['HEAD', 'HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n'],
     ['GET', 'HTTP/1.1 204 No Content\r\n\r\n'],
     ['GET', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 4\r\n\r\n'],
-  ])('if a body follows a moment after the head (%s, %j)', async (method, bytes) => {
+  ])('if they follow a moment after the head (%s, %j)', async (method, bytes) => {
     const { origin, connections } = await startByteUpstream(
       (connection) => {
         const { socket } = connection;
@@ -56,7 +56,7 @@ describe('left-over bytes of a response never reach the next request', () => {
   });
 });
 
-describe('a connection that may be in the middle of a request is not used again', () => {
+describe('a connection that may be in the middle of a request is not reused', () => {
   test('if the upstream responds before a streamed body is complete', async () => {
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok));
     const sidecar = await startSidecar(configOf(origin));
@@ -80,7 +80,7 @@ describe('a connection that may be in the middle of a request is not used again'
     expect(connections).toHaveLength(2);
   });
 
-  test('and the rest of a streamed body is stopped', async () => {
+  test('and a streamed body is stopped', async () => {
     const { origin } = await startByteUpstream(({ socket }) => void socket.write(ok));
     const upstream = upstreamAt(origin);
     const stop = vi.fn<() => void>();
@@ -90,7 +90,7 @@ describe('a connection that may be in the middle of a request is not used again'
   });
 });
 
-describe('a request on a kept connection that dies', () => {
+describe('a request on a kept connection', () => {
   /** Ends each connection with the second request on it, and all in `deadly` at once. */
   async function startMortal(end: (socket: Socket) => void, deadly = '/none') {
     const got = new Map<string, number>();
@@ -114,7 +114,7 @@ describe('a request on a kept connection that dies', () => {
   const cases = (methods: readonly string[]) =>
     ends.flatMap(([how, end]) => methods.map((m) => [how, m, end] as const));
 
-  test.each(cases(['GET', 'HEAD', 'OPTIONS']))('and %s is sent once more if it is %s', async (_how, method, end) => {
+  test.each(cases(['GET', 'HEAD', 'OPTIONS']))('that %s is sent once more if it is %s', async (_how, method, end) => {
     const { upstream, got } = await startMortal(end);
     expect(await ask(upstream).outcome).toBe(200);
     expect(await ask(upstream, method, undefined, '/again').outcome).toBe(200);
@@ -122,7 +122,7 @@ describe('a request on a kept connection that dies', () => {
   });
 
   test.each(cases(['GET', 'HEAD', 'OPTIONS']))(
-    'and %s is not sent a third time if it is %s',
+    'that %s twice is not sent a third time if it is %s',
     async (_how, method, end) => {
       const { upstream, got } = await startMortal(end, '/deadly');
       expect(await ask(upstream).outcome).toBe(200);
@@ -132,7 +132,7 @@ describe('a request on a kept connection that dies', () => {
   );
 
   test.each(cases(['POST', 'PUT', 'PATCH', 'DELETE', 'QUERY']))(
-    'and %s is not sent again if it is %s, even without a body',
+    'that %s is not sent again if it is %s, even without a body',
     async (_how, method, end) => {
       const { upstream, got } = await startMortal(end);
       expect(await ask(upstream).outcome).toBe(200);
@@ -141,7 +141,7 @@ describe('a request on a kept connection that dies', () => {
     },
   );
 
-  test.each(ends)('and %s is not sent again if it has a body', async (_how, end) => {
+  test.each(ends)('that %s is not sent again if it has a body', async (_how, end) => {
     const { upstream, got } = await startMortal(end);
     expect(await ask(upstream).outcome).toBe(200);
     expect(await ask(upstream, 'GET', Buffer.from('pay'), '/pay').outcome).toEqual(expect.stringMatching(/^E/));
@@ -158,13 +158,13 @@ describe('a request on a kept connection that dies', () => {
     },
   );
 
-  test('is not sent again if the connection is new', async () => {
+  test('is sent once if the connection that closes is new', async () => {
     const { upstream, got } = await startMortal((socket) => void socket.end(), '/deadly');
     expect(await ask(upstream, 'GET', undefined, '/deadly').outcome).toBe('ECONNCLOSED');
     expect(got.get('/deadly')).toBe(1);
   });
 
-  test('is not sent again if its client has left', async () => {
+  test('is not sent again if its client has disconnected', async () => {
     const { promise: arrived, resolve } = Promise.withResolvers<Socket>();
     const { upstream, got } = await startMortal(resolve);
     expect(await ask(upstream).outcome).toBe(200);
@@ -176,7 +176,7 @@ describe('a request on a kept connection that dies', () => {
     expect(got.get('/left')).toBe(1);
   });
 
-  test('gives none of 1,000 GETs a 502, and no body-less POST reaches the upstream twice', async () => {
+  test('never fails if it is a GET, and never arrives twice if it is a POST without a body', async () => {
     const got = new Map<string, number>();
     let delay = 0;
     const { origin } = await startRawUpstream((req, res) => {
@@ -206,10 +206,15 @@ describe('a request on a kept connection that dies', () => {
 describe('an idle connection is closed', () => {
   test.each([
     ['after 4 s', '', 3_999, 4_000],
-    ['a second before the upstream says that it closes it', 'Keep-Alive: timeout=3\r\n', 1_999, 2_000],
-    ['a second before, whatever else it says', 'Keep-Alive: max=9, Timeout=2\r\n', 999, 1_000],
-    ['a second before, though that is later', 'Keep-Alive: timeout=20\r\n', 18_999, 19_000],
-    ['after a minute, though it says that it keeps it for longer', 'Keep-Alive: timeout=3600\r\n', 59_999, 60_000],
+    ['a second before the timeout of Keep-Alive', 'Keep-Alive: timeout=3\r\n', 1_999, 2_000],
+    [
+      'a second before the timeout of a Keep-Alive with other parameters',
+      'Keep-Alive: max=9, Timeout=2\r\n',
+      999,
+      1_000,
+    ],
+    ['a second before a timeout that is longer than 4 s', 'Keep-Alive: timeout=20\r\n', 18_999, 19_000],
+    ['after a minute if the timeout is longer', 'Keep-Alive: timeout=3600\r\n', 59_999, 60_000],
   ])('%s', async (_name, header, last, over) => {
     const setClock = holdClock();
     const { origin, connections } = await startByteUpstream(
@@ -227,7 +232,7 @@ describe('an idle connection is closed', () => {
     await vi.waitFor(() => expect(connections[0]?.closed).toBe(true));
   });
 
-  test.each([0, 1])('at once if the upstream keeps it for %i s', async (seconds) => {
+  test.each([0, 1])('at once if the timeout of Keep-Alive is %i s', async (seconds) => {
     const { origin, connections } = await startByteUpstream(
       ({ socket }) => void socket.write(ok.replace('\r\n', `\r\nKeep-Alive: timeout=${seconds}\r\n`)),
       { every: true },
@@ -249,7 +254,7 @@ describe('an idle connection is closed', () => {
 });
 
 describe('when the upstream client is closed', () => {
-  test('idle connections end at once, and busy ones with their response', async () => {
+  test('idle connections are closed at once, and busy ones after their response', async () => {
     const { origin, connections } = await startByteUpstream(({ socket, received }) => {
       if (!received.includes('/slow')) socket.write(ok);
     });
@@ -264,7 +269,7 @@ describe('when the upstream client is closed', () => {
     await vi.waitFor(() => expect(connections.map(({ closed }) => closed)).toEqual([true, true]));
   });
 
-  test('a connection that is established only afterwards ends after its response', async () => {
+  test('a connection that is established later is closed after its response', async () => {
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok));
     const upstream = upstreamAt(origin);
     const { outcome } = ask(upstream);
@@ -274,8 +279,8 @@ describe('when the upstream client is closed', () => {
   });
 });
 
-describe('a request whose client has left is not sent', () => {
-  test('if its connection was still being opened: the attempt ends, so that there are no more connections than requests', async () => {
+describe('a request whose client has disconnected is not sent', () => {
+  test('if its connection is still being opened, which is given up', async () => {
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
     const upstream = upstreamAt(origin);
     for (let i = 0; i < 20; i += 1) ask(upstream, 'POST', undefined, '/left').call.abort();
@@ -285,7 +290,7 @@ describe('a request whose client has left is not sent', () => {
     expect(linesOf(connections).flat()).toEqual(['GET /next HTTP/1.1']);
   });
 
-  test('if it was to be sent on a connection that has been idle for long, which then serves the next request', async () => {
+  test('if its connection had been idle for long, which then serves the next request', async () => {
     const setClock = holdClock();
     const { origin, connections } = await startByteUpstream(({ socket }) => void socket.write(ok), { every: true });
     const upstream = upstreamAt(origin);

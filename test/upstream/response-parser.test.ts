@@ -49,32 +49,36 @@ const chunked = `${ok}Transfer-Encoding: chunked\r\n\r\n`;
 describe('a response is parsed', () => {
   test.each([
     ['with a length', `${ok}Content-Length: 5\r\n\r\nhello`, { status: 200, body: 'hello', reusable: true }],
-    ['of no bytes', `${ok}Content-Length: 0\r\n\r\n`, { status: 200, body: '', reusable: true }],
+    ['with a length of 0', `${ok}Content-Length: 0\r\n\r\n`, { status: 200, body: '', reusable: true }],
     ['in chunks', `${chunked}5\r\nhello\r\n0\r\n\r\n`, { body: 'hello', reusable: true }],
     ['in chunks with quoted extensions', `${chunked}2;a;b="\\";"\r\nok\r\n0;c=d\r\n\r\n`, { body: 'ok' }],
     ['in chunks with extensions', `${chunked}5;a=b\r\nhello\r\n0\r\n\r\n`, { body: 'hello', reusable: true }],
     ['in chunks with trailers, which are dropped', `${chunked}0\r\nX-Sum: 1\r\n\r\n`, { body: '', reusable: true }],
     ['without a reason', 'HTTP/1.1 200\r\nContent-Length: 0\r\n\r\n', { status: 200, reusable: true }],
     ['without a body by its status', 'HTTP/1.1 204 No Content\r\n\r\n', { status: 204, body: '' }],
-    ['that closes', `${ok}Connection: close\r\nContent-Length: 2\r\n\r\nok`, { body: 'ok', reusable: false }],
-    ['of HTTP/1.0 with a length', 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', { body: 'ok', reusable: false }],
+    [
+      'with Connection: close',
+      `${ok}Connection: close\r\nContent-Length: 2\r\n\r\nok`,
+      { body: 'ok', reusable: false },
+    ],
+    ['on HTTP/1.0 with a length', 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok', { body: 'ok', reusable: false }],
     ['after 100, which is dropped', `HTTP/1.1 100 Continue\r\n\r\n${ok}Content-Length: 0\r\n\r\n`, { information: [] }],
     [
       'after 103',
       `HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n${ok}Content-Length: 0\r\n\r\n`,
       { information: [103] },
     ],
-    ['with the least status', 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n', { status: 200 }],
-    ['with the greatest status', 'HTTP/1.1 599 Odd\r\nContent-Length: 0\r\n\r\n', { status: 599 }],
+    ['with the lowest status', 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n', { status: 200 }],
+    ['with the highest status', 'HTTP/1.1 599 Odd\r\nContent-Length: 0\r\n\r\n', { status: 599 }],
   ])('%s', (_name, text, expected) => {
     expect(parse([text])).toMatchObject({ ...expected, fault: undefined });
   });
 
-  test('to HEAD without a body, whatever length it states', () => {
+  test('without a body to HEAD, whatever its length', () => {
     expect(parse([`${ok}Content-Length: 500\r\n\r\n`], 'HEAD')).toMatchObject({ body: '' });
   });
 
-  test('with names and values as they were sent, in their order', () => {
+  test('with header names and values as sent, in their order', () => {
     const { headers } = parse([`${ok}X-B:  two \r\nx-a:\r\nX-B: \xe9\r\nContent-Length: 0\r\n\r\n`]);
     expect(headers).toEqual(['X-B', 'two', 'x-a', '', 'X-B', '\xe9', 'Content-Length', '0']);
   });
@@ -88,15 +92,15 @@ describe('a response is parsed', () => {
 
   test.each([
     ['32 KiB of head', headOf(32_768), undefined],
-    ['a byte more', headOf(32_769), 'HEAD_TOO_LARGE'],
+    ['one byte more', headOf(32_769), 'HEAD_TOO_LARGE'],
     ['256 bytes before a chunk', chunked + chunkHeadOf(256), undefined],
-    ['a byte more', chunked + chunkHeadOf(257), 'BAD_CHUNK'],
-  ])('with up to this many bytes, in one piece or cut: %s', (_name, text, fault) => {
+    ['one byte more', chunked + chunkHeadOf(257), 'BAD_CHUNK'],
+  ])('or refused at the limit, in one piece or two: %s', (_name, text, fault) => {
     expect(parse([text]).fault).toBe(fault);
     expect(parse([text.slice(0, 100), text.slice(100)]).fault).toBe(fault);
   });
 
-  test('in copies, because the read buffer is overwritten', () => {
+  test('into copies, because the read buffer is overwritten', () => {
     const parts: Buffer[] = [];
     const parser = new ResponseParser();
     const onData = (part: Buffer): void => void parts.push(part);
@@ -107,14 +111,11 @@ describe('a response is parsed', () => {
     expect(Buffer.concat(parts).toString()).toBe('ok');
   });
 
-  test.each(['S', 'HTTP/2', 'HTP', '\r'])(
-    'or refused at its first bytes, before there is a whole head: %j',
-    (bytes) => {
-      expect(parse([bytes]).fault).toBe('BAD_HEAD');
-    },
-  );
+  test.each(['S', 'HTTP/2', 'HTP', '\r'])('or refused at its first bytes, before the head is complete: %j', (bytes) => {
+    expect(parse([bytes]).fault).toBe('BAD_HEAD');
+  });
 
-  test('with the keep-alive time of its own head, and not that of the response before', () => {
+  test('with the keep-alive time of its own head, not of the previous one', () => {
     const parser = new ResponseParser();
     const ignored = { onInformation: () => {}, onHead: () => {}, onData: () => {} };
     for (const [header, seconds] of [
@@ -127,7 +128,7 @@ describe('a response is parsed', () => {
     }
   });
 
-  test('in linear time, however often any part is repeated', () => {
+  test('in linear time, however often a part is repeated', () => {
     // 30,000 of each: a quadratic expression or loop would take minutes.
     for (const many of [' ', 'a ', '\t ', ',', 'close', 'timeout=', ';']) {
       const value = many.repeat(30_000 / many.length);
@@ -142,7 +143,7 @@ describe('a response is parsed', () => {
     for (let i = 0; i < 20; i += 1) expect(parse(head.split('')).status).toBe(200);
   });
 
-  test('the same however the bytes are cut', () => {
+  test('alike however the bytes are cut', () => {
     const body = fc.array(fc.string({ unit: 'binary-ascii', minLength: 1, maxLength: 40 }), { maxLength: 5 });
     fc.assert(
       fc.property(body, fc.boolean(), fc.array(fc.nat(), { maxLength: 12 }), (parts, inChunks, places) => {
@@ -157,9 +158,9 @@ describe('a response is parsed', () => {
   });
 });
 
-describe('a connection cannot be used again', () => {
+describe('a connection cannot be reused', () => {
   test.each([
-    ['after a response that is longer than it says', `${ok}Content-Length: 2\r\n\r\nok`, 'POST'],
+    ['after a response with a length', `${ok}Content-Length: 2\r\n\r\nok`, 'POST'],
     ['after a chunked response', `${chunked}2\r\nok\r\n0\r\n\r\n`, 'POST'],
     ['after 204', 'HTTP/1.1 204 No Content\r\n\r\n', 'POST'],
     ['after 304', 'HTTP/1.1 304 Not Modified\r\nContent-Length: 2\r\n\r\n', 'GET'],
@@ -173,7 +174,7 @@ describe('a connection cannot be used again', () => {
     ['204', 'HTTP/1.1 204 No Content\r\n\r\n', 'POST'],
     ['304', 'HTTP/1.1 304 Not Modified\r\n\r\n', 'GET'],
     ['a response to HEAD', `${ok}Content-Length: 2\r\n\r\n`, 'HEAD'],
-  ])('after %s, because a body may follow nevertheless', (_name, text, method) => {
+  ])('after %s, because a body may follow even so', (_name, text, method) => {
     expect(parse([text], method).reusable).toBe(false);
   });
 });
@@ -206,14 +207,14 @@ describe('bytes that are not an unambiguous response are refused', () => {
     ['in another protocol', 'SSH-2.0-OpenSSH_9.2\r\n\r\n', 'BAD_HEAD'],
     ['with an empty chunk size', `${chunked}\r\nhello`, 'BAD_CHUNK'],
     ['with a signed chunk size', `${chunked}+5\r\nhello\r\n`, 'BAD_CHUNK'],
-    ['with a chunk size that is no number', `${chunked}5g\r\nhello\r\n`, 'BAD_CHUNK'],
-    ['with a chunk that is a byte longer than it says', `${chunked}2\r\nokX\r\n0\r\n\r\n`, 'BAD_CHUNK'],
-    ['with a chunk that is a line longer than it says', `${chunked}2\r\nok\n\r\n0\r\n\r\n`, 'BAD_CHUNK'],
-    ['with a chunk that is longer than it says', `${chunked}2\r\nhello\r\n`, 'BAD_CHUNK'],
-    ['with a space behind a chunk size', `${chunked}8 \r\n12345678\r\n`, 'BAD_CHUNK'],
+    ['with a chunk size that is not a number', `${chunked}5g\r\nhello\r\n`, 'BAD_CHUNK'],
+    ['with a chunk one byte longer than its size', `${chunked}2\r\nokX\r\n0\r\n\r\n`, 'BAD_CHUNK'],
+    ['with a chunk one line feed longer than its size', `${chunked}2\r\nok\n\r\n0\r\n\r\n`, 'BAD_CHUNK'],
+    ['with a chunk longer than its size', `${chunked}2\r\nhello\r\n`, 'BAD_CHUNK'],
+    ['with a space after a chunk size', `${chunked}8 \r\n12345678\r\n`, 'BAD_CHUNK'],
     ['with an empty chunk extension', `${chunked}2;\r\nok\r\n`, 'BAD_CHUNK'],
-    ['with an unnamed chunk extension', `${chunked}2;=a\r\nok\r\n`, 'BAD_CHUNK'],
-    ['with a chunk extension that lacks its value', `${chunked}2;a=\r\nok\r\n`, 'BAD_CHUNK'],
+    ['with a chunk extension without a name', `${chunked}2;=a\r\nok\r\n`, 'BAD_CHUNK'],
+    ['with a chunk extension without a value', `${chunked}2;a=\r\nok\r\n`, 'BAD_CHUNK'],
     ['with an open quotation in a chunk extension', `${chunked}2;a="b\r\nok\r\n`, 'BAD_CHUNK'],
     ['with a chunk size of 13 digits', `${chunked}0000000000002\r\nok\r\n`, 'BAD_CHUNK'],
     ['with a trailer without a colon', `${chunked}0\r\nnothing\r\n\r\n`, 'BAD_TRAILER'],
@@ -221,7 +222,7 @@ describe('bytes that are not an unambiguous response are refused', () => {
     ['with a space before the colon of a trailer', `${chunked}0\r\nX : value\r\n\r\n`, 'BAD_TRAILER'],
     ['with a folded trailer', `${chunked}0\r\nX: a\r\n b\r\n\r\n`, 'BAD_TRAILER'],
     ['with a line feed in a trailer', `${chunked}0\r\nX: a\nY: b\r\n\r\n`, 'BAD_TRAILER'],
-    ['with a second response where a trailer may stand', `${chunked}0\r\n${ok}\r\n`, 'BAD_TRAILER'],
+    ['with a second response in place of a trailer', `${chunked}0\r\n${ok}\r\n`, 'BAD_TRAILER'],
     ['with a chunk ended by a line feed', `${chunked}2\r\nok\n0\r\n\r\n`, 'BAD_CHUNK'],
     ['with an endless chunk extension', `${chunked}5;${'a'.repeat(300)}`, 'BAD_CHUNK'],
     ['with an endless head', `${ok}X: ${'a'.repeat(33_000)}`, 'HEAD_TOO_LARGE'],

@@ -1,16 +1,19 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type RequestListener, type Server } from 'node:http';
+import { createServer, type IncomingMessage } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
-import { WebSocket, WebSocketServer, type RawData } from 'ws';
+import { WebSocket } from 'ws';
 import type { Account } from '../../src/accounts/account.ts';
 import { refusalOf } from '../../src/errors.ts';
+import { addressOf } from '../../src/upstream/connect.ts';
+import { upgrade } from '../../src/upstream/upgrade.ts';
 import { ignored } from '../support/ask-upstream.ts';
-import { startByteUpstream } from '../support/byte-upstream.ts';
+import { startByteUpstream, startSilentUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseOnly, parseResponses } from '../support/connection.ts';
 import { freePort } from '../support/free-port.ts';
+import { listen } from '../support/listen.ts';
 import { inFlight } from '../support/metrics.ts';
 import {
   acme,
@@ -25,8 +28,7 @@ import {
   type TestSidecar,
 } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
-import { addressOf } from '../../src/upstream/connect.ts';
-import { upgrade } from '../../src/upstream/upgrade.ts';
+import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 
 const webSocketRoute = route('/ws/*', { upgrade: true });
 
@@ -34,29 +36,18 @@ function settings(more: Parameters<typeof configOf>[1] = {}): Parameters<typeof 
   return { routes: [...routes, webSocketRoute], ...more };
 }
 
-/** An upstream that accepts WebSockets and echoes; requests that are not a handshake get `respond`. */
-async function startEcho(
-  server: Server = createServer(),
-  respond: RequestListener = (_req, res) => void res.end('{}'),
-) {
-  const handshakes: IncomingMessage[] = [];
-  const sockets: WebSocket[] = [];
-  server.on('request', respond);
-  const webSockets = new WebSocketServer({ server });
-  webSockets.on('connection', (socket, req) => {
-    handshakes.push(req);
-    sockets.push(socket);
-    socket.on('error', () => {});
-    socket.on('message', (data: RawData, isBinary) => socket.send(data, { binary: isBinary }));
-  });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    for (const socket of sockets) socket.terminate();
-    server.closeAllConnections();
-    server.close();
-  });
-  const { port } = server.address() as AddressInfo;
-  return { origin: `http://127.0.0.1:${port}`, port, handshakes, sockets };
+/** A sidecar, and an upstream of WebSockets. */
+async function startEcho(more: Parameters<typeof configOf>[1] = {}) {
+  const upstream = await startWebSocketUpstream();
+  return { upstream, sidecar: await startSidecar(configOf(upstream.origin, settings(more))) };
+}
+
+/** A sidecar before an upstream at `origin`, and a client that has sent it a handshake. */
+async function startHandshake(origin: string, more: Parameters<typeof configOf>[1] = {}) {
+  const sidecar = await startSidecar(configOf(origin, settings(more)));
+  const client = await openConnection(sidecar.port);
+  client.send(handshake('/ws/feed', authorization));
+  return { sidecar, client };
 }
 
 /** A WebSocket of globex, closed when the test is over. */
@@ -94,10 +85,9 @@ function handshake(path: string, ...headers: readonly string[]): string {
 }
 const authorization = `Authorization: Bearer ${keys.globex}`;
 
-describe('a WebSocket on a route that has them', () => {
+describe('a WebSocket on a route with `upgrade`', () => {
   test('carries messages both ways', async () => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+    const { upstream, sidecar } = await startEcho();
     const socket = connect(sidecar);
     await once(socket, 'open');
     expect(socket.protocol).toBe('pay.v1');
@@ -109,9 +99,8 @@ describe('a WebSocket on a route that has them', () => {
     expect(String((await pushed)[0])).toBe('unasked');
   });
 
-  test('has the identity headers of the sidecar, not those of the client', async () => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+  test('reaches the upstream with the identity headers of the sidecar, not those of the client', async () => {
+    const { upstream, sidecar } = await startEcho();
     const socket = connect(sidecar, '/ws/feed', {
       Authorization: `Bearer ${keys.globex}`,
       'X-Request-Id': 'id-1',
@@ -137,7 +126,7 @@ describe('a WebSocket on a route that has them', () => {
     expect(seen).not.toHaveProperty('authorization');
   });
 
-  test('gets the end-to-end headers of a 101, without those that only the sidecar may send', async () => {
+  test('gets the end-to-end headers of the 101 without those that only the sidecar may send', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       const lines = [
         'HTTP/1.1 101 Switching Protocols',
@@ -173,9 +162,8 @@ describe('a WebSocket on a route that has them', () => {
     ]);
   });
 
-  test('is in flight as long as it is open, and has one access line', async () => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+  test('is in flight while it is open, and has one access line', async () => {
+    const { sidecar } = await startEcho();
     const socket = connect(sidecar);
     await once(socket, 'open');
     expect(await inFlight(sidecar)).toBe(1);
@@ -194,16 +182,14 @@ describe('a WebSocket on a route that has them', () => {
     '/ws',
     '/ws/x?to=http://a//b/../c&d=%2F',
   ])('reaches the upstream with its path unchanged: %s', async (path) => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+    const { upstream, sidecar } = await startEcho();
     const socket = connect(sidecar, path);
     await once(socket, 'open');
     expect(upstream.handshakes[0]?.url).toBe(path);
   });
 
-  test('gets the bytes that the client sent right after the handshake', async () => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+  test('carries the bytes that the client sent right after the handshake', async () => {
+    const { sidecar } = await startEcho();
     const client = await openConnection(sidecar.port);
     // A masked text frame `hi`, by a mask of zeros.
     client.send(`${handshake('/ws/feed', authorization)}\x81\x82\0\0\0\0hi`);
@@ -211,8 +197,7 @@ describe('a WebSocket on a route that has them', () => {
   });
 
   test('may be requested in any letter case', async () => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+    const { sidecar } = await startEcho();
     const client = await openConnection(sidecar.port);
     client.send(
       handshake('/WS/feed', authorization)
@@ -222,9 +207,8 @@ describe('a WebSocket on a route that has them', () => {
     expect(await client.untilText('\r\n\r\n')).toMatch(/^HTTP\/1\.1 101 /);
   });
 
-  test('forwards headers of any name', async () => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+  test('may have headers named like properties of objects', async () => {
+    const { upstream, sidecar } = await startEcho();
     const client = await openConnection(sidecar.port);
     client.send(
       handshake('/ws/feed', authorization, 'constructor: a', 'toString: b', '__proto__: c', 'X-Twice: d', 'X-Twice: e'),
@@ -236,10 +220,10 @@ describe('a WebSocket on a route that has them', () => {
     expect(odd.toSorted()).toEqual(['constructor: a', 'tostring: b', 'x-twice: d', 'x-twice: e']);
   });
 
-  test('goes to an upstream with TLS under the configured name, and to no other', async () => {
+  test('is carried to an upstream with TLS only if its certificate fits the configured name and CA', async () => {
     const authority = createAuthority();
     const { cert, key } = authority.issue('DNS:localhost', 'IP:127.0.0.1');
-    const upstream = await startEcho(createHttpsServer({ cert, key }));
+    const upstream = await startWebSocketUpstream(createHttpsServer({ cert, key }));
     const at = (origin: string, ca: string): Promise<TestSidecar> =>
       startSidecar(
         configOf('', {
@@ -265,15 +249,14 @@ describe('a WebSocket on a route that has them', () => {
   });
 });
 
-describe('a WebSocket ends within seconds', () => {
+describe('a WebSocket is closed within seconds', () => {
   const ends: readonly (readonly [name: string, account: Account])[] = [
-    ['of a key that is gone', { ...globex, keys: [] }],
-    ['of a key that is revoked', { ...globex, keys: [apiKey(keys.globex, { revokedAt: 1 })] }],
-    ['of an account that is inactive', { ...globex, active: false }],
+    ['if its key is removed', { ...globex, keys: [] }],
+    ['if its key is revoked', { ...globex, keys: [apiKey(keys.globex, { revokedAt: 1 })] }],
+    ['if its account becomes inactive', { ...globex, active: false }],
   ];
   test.each(ends)('%s', async (_name, changed) => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+    const { upstream, sidecar } = await startEcho();
     const socket = connect(sidecar);
     await once(socket, 'open');
     const other = connect(sidecar, '/ws/feed', { Authorization: `Bearer ${keys.acme}` });
@@ -284,8 +267,8 @@ describe('a WebSocket ends within seconds', () => {
     await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ status: 101, account: 'globex' }]));
   });
 
-  test('of a key that expires', async () => {
-    const upstream = await startEcho();
+  test('if its key expires', async () => {
+    const upstream = await startWebSocketUpstream();
     let now = 0;
     const accounts = [{ ...globex, keys: [apiKey(keys.globex, { expiresAt: 10 })] }];
     const sidecar = await startSidecar(configOf(upstream.origin, settings({ accounts })), () => now);
@@ -296,7 +279,7 @@ describe('a WebSocket ends within seconds', () => {
   });
 });
 
-describe('a handshake that is refused', () => {
+describe('a refused handshake', () => {
   const cases: readonly (readonly [
     name: string,
     path: string,
@@ -320,10 +303,9 @@ describe('a handshake that is refused', () => {
     ['with an ambiguous path', '/ws//feed', { Authorization: `Bearer ${keys.globex}` }, 'ambiguous_request'],
   ];
   test.each(cases)(
-    '%s gets its refusal on the socket, and the upstream sees nothing',
+    '%s gets the refusal on its socket, and the upstream sees nothing',
     async (_name, path, headers, code) => {
-      const upstream = await startEcho();
-      const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+      const { upstream, sidecar } = await startEcho();
       const socket = connect(sidecar, path, headers);
       const [, response] = (await once(socket, 'unexpected-response')) as [unknown, IncomingMessage];
       expect(response.statusCode).toBe(refusalOf(code).status);
@@ -337,9 +319,8 @@ describe('a handshake that is refused', () => {
     },
   );
 
-  test('because too many are in flight occupies no slot', async () => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings({ limits: { inFlight: 1 } })));
+  test('takes no slot if too many are in flight', async () => {
+    const { sidecar } = await startEcho({ limits: { inFlight: 1 } });
     const first = connect(sidecar);
     await once(first, 'open');
     const [, response] = (await once(connect(sidecar), 'unexpected-response')) as [unknown, IncomingMessage];
@@ -350,7 +331,7 @@ describe('a handshake that is refused', () => {
   });
 });
 
-describe('an upstream that does not switch', () => {
+describe('an upstream that does not switch protocols', () => {
   const responses: readonly (readonly [name: string, bytes: string, status: number, body: string])[] = [
     [
       'refuses in chunks',
@@ -359,8 +340,8 @@ describe('an upstream that does not switch', () => {
       'no',
     ],
     ['refuses with a length', 'HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nX-Why: no\r\n\r\nno', 403, 'no'],
-    ['answers instead', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Why: no\r\n\r\n{}', 200, '{}'],
-    ['has nothing to say', 'HTTP/1.1 204 No Content\r\nX-Why: no\r\n\r\n', 204, ''],
+    ['responds with 200', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Why: no\r\n\r\n{}', 200, '{}'],
+    ['responds with 204', 'HTTP/1.1 204 No Content\r\nX-Why: no\r\n\r\n', 204, ''],
     [
       'asks for another version',
       'HTTP/1.1 426 Upgrade Required\r\nUpgrade: h2c\r\nConnection: Upgrade\r\nX-Why: no\r\nContent-Length: 0\r\n\r\n',
@@ -368,11 +349,9 @@ describe('an upstream that does not switch', () => {
       '',
     ],
   ];
-  test.each(responses)('and %s reaches the client, well framed', async (_name, bytes, status, body) => {
+  test.each(responses)('but %s has its response forwarded, well framed', async (_name, bytes, status, body) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes));
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
-    const client = await openConnection(sidecar.port);
-    client.send(handshake('/ws/feed', authorization));
+    const { sidecar, client } = await startHandshake(upstream.origin);
     const response = parseOnly(await client.untilEnded());
     expect(client.ending).toBe('end');
     expect(response).toMatchObject({ status, body });
@@ -386,14 +365,12 @@ describe('an upstream that does not switch', () => {
   test.each([
     ['closes', (socket: Socket) => void socket.end()],
     ['resets', (socket: Socket) => void socket.resetAndDestroy()],
-    ['talks nonsense', (socket: Socket) => void socket.write('SSH-2.0-OpenSSH_9.2\r\n')],
-    ['gives a bad status', (socket: Socket) => void socket.write('HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n')],
-    ['gives a low status', (socket: Socket) => void socket.write('HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n')],
-  ])('and %s gives 502', async (_name, fail) => {
+    ['speaks another protocol', (socket: Socket) => void socket.write('SSH-2.0-OpenSSH_9.2\r\n')],
+    ['sends status 999', (socket: Socket) => void socket.write('HTTP/1.1 999 Odd\r\nContent-Length: 0\r\n\r\n')],
+    ['sends status 099', (socket: Socket) => void socket.write('HTTP/1.1 099 Low\r\nContent-Length: 0\r\n\r\n')],
+  ])('but %s makes the response 502', async (_name, fail) => {
     const upstream = await startByteUpstream(({ socket }) => fail(socket));
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
-    const client = await openConnection(sidecar.port);
-    client.send(handshake('/ws/feed', authorization));
+    const { sidecar, client } = await startHandshake(upstream.origin);
     const response = parseOnly(await client.untilEnded());
     expect(response.status).toBe(502);
     await vi.waitFor(() =>
@@ -401,41 +378,33 @@ describe('an upstream that does not switch', () => {
     );
   });
 
-  test('and refuses the connection gives 502', async () => {
+  test('but refuses the connection makes the response 502', async () => {
     const port = await freePort();
-    const sidecar = await startSidecar(configOf(`http://127.0.0.1:${port}`, settings()));
-    const client = await openConnection(sidecar.port);
-    client.send(handshake('/ws/feed', authorization));
+    const { client } = await startHandshake(`http://127.0.0.1:${port}`);
     expect(parseOnly(await client.untilEnded()).status).toBe(502);
   });
 
-  test('and hangs gives 504', async () => {
-    const upstream = await startByteUpstream(() => {});
-    const sidecar = await startSidecar(configOf(upstream.origin, settings({ timeouts: { upstream: 200 } })));
-    const client = await openConnection(sidecar.port);
-    client.send(handshake('/ws/feed', authorization));
+  test('but hangs makes the response 504', async () => {
+    const upstream = await startSilentUpstream();
+    const { sidecar, client } = await startHandshake(upstream.origin, { timeouts: { upstream: 200 } });
     expect(parseOnly(await client.untilEnded()).status).toBe(504);
     await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true));
     expect(sidecar.accessLines()).toMatchObject([{ status: 504, code: 'upstream_timeout' }]);
   });
 
-  test('and never finishes the connection gives 504', async () => {
-    const upstream = await startByteUpstream(() => {});
+  test('but never completes the TLS handshake makes the response 504', async () => {
+    const upstream = await startSilentUpstream();
     const origin = upstream.origin.replace('http:', 'https:');
-    const sidecar = await startSidecar(configOf(origin, settings({ timeouts: { connect: 200 } })));
-    const client = await openConnection(sidecar.port);
-    client.send(handshake('/ws/feed', authorization));
+    const { client } = await startHandshake(origin, { timeouts: { connect: 200 } });
     expect(parseOnly(await client.untilEnded()).status).toBe(504);
   });
 
   test.each([
     ['chunks', 'HTTP/1.1 403 Forbidden\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nno\r\n'],
     ['a length', 'HTTP/1.1 403 Forbidden\r\nContent-Length: 10\r\n\r\nno'],
-  ])('and breaks its refusal off in %s leaves a response that is visibly broken', async (_name, bytes) => {
+  ])('but breaks off a refusal with %s leaves a visibly broken response', async (_name, bytes) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes));
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
-    const client = await openConnection(sidecar.port);
-    client.send(handshake('/ws/feed', authorization));
+    const { sidecar, client } = await startHandshake(upstream.origin);
     await client.untilText('\r\n\r\n');
     upstream.connections[0]?.socket.resetAndDestroy();
     const raw = await client.untilEnded();
@@ -449,8 +418,7 @@ describe('when one side vanishes, the other is closed', () => {
     ['closes', (socket: WebSocket) => socket.terminate()],
     ['resets', (socket: WebSocket) => void (socket as unknown as { _socket: Socket })._socket.resetAndDestroy()],
   ])('a client that %s', async (_name, vanish) => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+    const { upstream, sidecar } = await startEcho();
     const socket = connect(sidecar);
     await once(socket, 'open');
     const closed = once(upstream.sockets[0] as WebSocket, 'close');
@@ -463,8 +431,7 @@ describe('when one side vanishes, the other is closed', () => {
     ['closes', (socket: WebSocket) => socket.terminate()],
     ['resets', (socket: WebSocket) => void (socket as unknown as { _socket: Socket })._socket.resetAndDestroy()],
   ])('an upstream that %s', async (_name, vanish) => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings()));
+    const { upstream, sidecar } = await startEcho();
     const socket = connect(sidecar);
     await once(socket, 'open');
     const closed = once(socket, 'close');
@@ -477,19 +444,16 @@ describe('when one side vanishes, the other is closed', () => {
     ['closes', (socket: Socket) => void socket.destroy()],
     ['resets', (socket: Socket) => void socket.resetAndDestroy()],
   ])('a client that %s while the upstream has not responded', async (_name, vanish) => {
-    const upstream = await startByteUpstream(() => {});
-    const sidecar = await startSidecar(configOf(upstream.origin, settings({ timeouts: { upstream: 1_000 } })));
-    const client = await openConnection(sidecar.port);
-    client.send(handshake('/ws/feed', authorization));
+    const upstream = await startSilentUpstream();
+    const { sidecar, client } = await startHandshake(upstream.origin, { timeouts: { upstream: 1_000 } });
     await vi.waitFor(() => expect(upstream.connections[0]?.received).toContain('\r\n\r\n'));
     vanish(client.socket);
     await vi.waitFor(() => expect(upstream.connections[0]?.closed).toBe(true), { timeout: 3_000 });
     await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(0));
   });
 
-  test('both are closed if neither has sent anything for too long', async () => {
-    const upstream = await startEcho();
-    const sidecar = await startSidecar(configOf(upstream.origin, settings({ timeouts: { idle: 300 } })));
+  test('both are closed if neither sends anything for the idle timeout', async () => {
+    const { upstream, sidecar } = await startEcho({ timeouts: { idle: 300 } });
     const socket = connect(sidecar);
     await once(socket, 'open');
     const closed = once(upstream.sockets[0] as WebSocket, 'close');
@@ -528,9 +492,9 @@ describe('an Upgrade on a route without `upgrade`', () => {
     expect(upstream.seen[0]?.headers).not.toHaveProperty('http2-settings');
   });
 
-  test('is ignored after a request without its response yet, and harms no other request', async () => {
+  test('is ignored behind a request that still waits for its response', async () => {
     let release: (() => void) | undefined;
-    const upstream = await startEcho(createServer(), (req, res) => {
+    const upstream = await startWebSocketUpstream(createServer(), (req, res) => {
       if (req.url === '/slow') release = () => void res.end('slow');
       else res.end('{}');
     });
@@ -555,25 +519,20 @@ test.each([
   ['its body', { onData: fail }, true],
   ['its end', { onEnd: fail }, true],
   ['a failure', { onFailure: fail }, false],
-])(
-  'an error thrown by a handler at %s is passed to its onError, and does not end the process',
-  async (_, throwing, answers) => {
-    const response = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
-    const { origin } = await startByteUpstream(
-      ({ socket }) => void (answers ? socket.write(response) : socket.destroy()),
-    );
-    const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
-    const server = createServer().on('upgrade', (req, _socket, firstBytes) => {
-      const request = { req, firstBytes, target: '/', headers: [] };
-      upgrade(addressOf(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
-    });
-    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void server.close());
-    const client = await openConnection((server.address() as AddressInfo).port);
-    client.send(handshake('/'));
-    expect(await error).toEqual(new Error('unforeseen'));
-  },
-);
+])('an error that a handler throws at %s is passed to its onError', async (_, throwing, answers) => {
+  const response = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
+  const { origin } = await startByteUpstream(
+    ({ socket }) => void (answers ? socket.write(response) : socket.destroy()),
+  );
+  const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
+  const server = createServer().on('upgrade', (req, _socket, firstBytes) => {
+    const request = { req, firstBytes, target: '/', headers: [] };
+    upgrade(addressOf(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
+  });
+  const client = await openConnection(await listen(server));
+  client.send(handshake('/'));
+  expect(await error).toEqual(new Error('unforeseen'));
+});
 
 function fail(): never {
   throw new Error('unforeseen');

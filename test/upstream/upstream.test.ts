@@ -1,19 +1,22 @@
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttpServer, type RequestListener } from 'node:http';
 import { createServer as createHttpsServer, type ServerOptions } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { TLSSocket } from 'node:tls';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import type { UpstreamTarget } from '../../src/config/config.ts';
 import type { ResponseHandler, UpstreamCall, UpstreamFailure } from '../../src/upstream/call.ts';
-import { Upstream } from '../../src/upstream/upstream.ts';
-import { ignored } from '../support/ask-upstream.ts';
-import { startByteUpstream } from '../support/byte-upstream.ts';
+import type { Upstream } from '../../src/upstream/upstream.ts';
+import { ignored, upstreamAt } from '../support/ask-upstream.ts';
+import { startByteUpstream, startSilentUpstream } from '../support/byte-upstream.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { send } from '../support/client.ts';
+import { freePort } from '../support/free-port.ts';
+import { listen } from '../support/listen.ts';
 import { configOf, keys, startSidecar, targetOf, type TestSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
 const key = keys.globex;
@@ -21,18 +24,6 @@ const key = keys.globex;
 function sidecarBefore(target: Partial<UpstreamTarget> & { readonly origin: string }): Promise<TestSidecar> {
   const upstream = targetOf(target.origin, target);
   return startSidecar(configOf('', { environments: [{ name: 'test', hosts: [], upstream }] }));
-}
-
-async function listen(server: Server, where: string | number = 0): Promise<number> {
-  await new Promise<void>((resolve) => {
-    if (typeof where === 'string') server.listen(where, resolve);
-    else server.listen(where, '127.0.0.1', resolve);
-  });
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return typeof where === 'string' ? 0 : (server.address() as AddressInfo).port;
 }
 
 test('an upstream may listen on a Unix socket', async () => {
@@ -81,7 +72,7 @@ describe('an upstream with TLS', () => {
     return { port: await listen(server), names, heads: () => heads };
   }
 
-  test('is verified with the CA that is configured, and by the name that is configured, whatever Host says', async () => {
+  test('is verified by the configured CA and the configured name, whatever the Host header is', async () => {
     const upstream = await startTls(forName);
     const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca: authority.cert });
     for (const Host of ['core.internal', 'evil.example', 'localhost', '127.0.0.1']) {
@@ -90,7 +81,7 @@ describe('an upstream with TLS', () => {
     expect(new Set(upstream.names)).toEqual(new Set(['localhost']));
   });
 
-  test('may be configured by its address, which the certificate must have', async () => {
+  test('may be configured by address, which the certificate must have', async () => {
     const upstream = await startTls(forAddress);
     const sidecar = await sidecarBefore({ origin: `https://127.0.0.1:${upstream.port}`, ca: authority.cert });
     expect((await send(sidecar, 'GET /', { key, headers: { Host: 'core.internal' } })).status).toBe(200);
@@ -102,7 +93,7 @@ describe('an upstream with TLS', () => {
     ['another name', forAnother, 'localhost'],
     ['a name instead of the address', forName, '127.0.0.1'],
     ['an address instead of the name', forAddress, 'localhost'],
-  ])('that shows a certificate for %s gets nothing', async (_name, certificate, host) => {
+  ])('with a certificate for %s gets no request', async (_name, certificate, host) => {
     const upstream = await startTls(certificate);
     const sidecar = await sidecarBefore({ origin: `https://${host}:${upstream.port}`, ca: authority.cert });
     const response = await send(sidecar, 'GET /', { key, headers: { Host: 'core.internal' } });
@@ -113,15 +104,15 @@ describe('an upstream with TLS', () => {
 
   test.each([
     ['another CA', stranger.cert],
-    ['the usual CAs', undefined],
-  ])('that is not signed by one of %s gets nothing', async (_name, ca) => {
+    ['the public CAs', undefined],
+  ])('with a certificate that is not signed by %s gets no request', async (_name, ca) => {
     const upstream = await startTls(forName);
     const sidecar = await sidecarBefore({ origin: `https://localhost:${upstream.port}`, ca });
     expect((await send(sidecar, 'POST /', { key, body: 'secret' })).status).toBe(502);
     expect(upstream.heads()).toBe(0);
   });
 
-  test('may ask for a client certificate', async () => {
+  test('may require a client certificate', async () => {
     const upstream = await startTls({ ...forName, ca: authority.cert, requestCert: true, rejectUnauthorized: true });
     const origin = `https://localhost:${upstream.port}`;
     const known = await sidecarBefore({ origin, ca: authority.cert, ...client });
@@ -134,7 +125,7 @@ describe('an upstream with TLS', () => {
     expect(upstream.heads()).toBe(1);
   });
 
-  test('of an old version gets nothing', async () => {
+  test('that speaks only TLS 1.1 gets no request', async () => {
     const upstream = await startTls({
       ...forName,
       minVersion: 'TLSv1',
@@ -148,7 +139,7 @@ describe('an upstream with TLS', () => {
 });
 
 describe('connections', () => {
-  test('are used again, one after the other', async () => {
+  test('are reused for one request after the other', async () => {
     const sockets = new Set<Socket>();
     const upstream = await startRawUpstream((req, res) => {
       sockets.add(req.socket);
@@ -183,19 +174,22 @@ describe('connections', () => {
   });
 
   test.each([
-    ['says that it closes', 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}'],
-    ['says so among other things', 'HTTP/1.1 200 OK\r\nConnection: X-Other, Close\r\nContent-Length: 2\r\n\r\n{}'],
+    ['sends Connection: close', 'HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}'],
+    [
+      'sends Connection: Close in a list',
+      'HTTP/1.1 200 OK\r\nConnection: X-Other, Close\r\nContent-Length: 2\r\n\r\n{}',
+    ],
     ['speaks HTTP/1.0', 'HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}'],
-    ['says more than it stated', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n'],
-    ['says more than no body', 'HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'],
-  ])('are not used again if the upstream %s', async (_name, bytes) => {
+    ['sends more than its Content-Length', 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 200 OK\r\n'],
+    ['sends a body after 204', 'HTTP/1.1 204 No Content\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil'],
+  ])('are not reused if the upstream %s', async (_name, bytes) => {
     const upstream = await startByteUpstream(({ socket }) => void socket.write(bytes), { every: true });
     const sidecar = await startSidecar(configOf(upstream.origin));
     for (let i = 0; i < 3; i += 1) expect((await send(sidecar, 'GET /', { key })).body).not.toContain('evil');
     expect(upstream.connections).toHaveLength(3);
   });
 
-  test('are not used again if the upstream sent bytes without a request', async () => {
+  test('are not reused if the upstream sends bytes without a request', async () => {
     const upstream = await startByteUpstream(
       ({ socket }) => {
         socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}');
@@ -209,7 +203,7 @@ describe('connections', () => {
     expect((await send(sidecar, 'GET /', { key })).body).toBe('{}');
   });
 
-  test('that the upstream has closed meanwhile are replaced without a failed request', async () => {
+  test('that the upstream has closed are replaced, and no request fails', async () => {
     const upstream = await startByteUpstream(({ socket }) => {
       socket.write('HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}');
       setTimeout(() => socket.end(), 10);
@@ -221,9 +215,9 @@ describe('connections', () => {
     }
   });
 
-  test('that failed before anything was sent are tried once more, and no more than once', async () => {
+  test('that fail before anything is sent are tried exactly once more', async () => {
     // Ends each connection before its TLS handshake is complete.
-    const upstream = await startByteUpstream(() => {});
+    const upstream = await startSilentUpstream();
     for (const body of ['text', 'x'.repeat(100_000)]) {
       const before = upstream.connections.length;
       const sidecar = await sidecarBefore({ origin: upstream.origin.replace('http:', 'https:') });
@@ -234,10 +228,8 @@ describe('connections', () => {
     }
   });
 
-  test('that were refused are tried once more', async () => {
-    const spare = createHttpServer();
-    const port = await listen(spare);
-    await new Promise((resolve) => void spare.close(resolve));
+  test('that were refused do not keep later requests from being sent', async () => {
+    const port = await freePort();
     const sidecar = await sidecarBefore({ origin: `http://127.0.0.1:${port}` });
     expect((await send(sidecar, 'POST /', { key, body: 'text' })).status).toBe(502);
     await listen(
@@ -250,7 +242,7 @@ describe('connections', () => {
 
 describe('a request is never sent twice', () => {
   /** An upstream that counts requests by a header, and ends its connections at the worst moments. */
-  async function startUnkind(end: (socket: Socket, nth: number) => void) {
+  async function startFaulty(end: (socket: Socket, nth: number) => void) {
     const counts = new Map<string, number>();
     const served = new WeakMap<Socket, number>();
     const upstream = await startRawUpstream((req, res) => {
@@ -289,10 +281,10 @@ describe('a request is never sent twice', () => {
   }
 
   test.each(['POST', 'GET'])(
-    'although the upstream closes idle connections just as they are used again (%s)',
+    'even if the upstream closes idle connections just as they are reused (%s)',
     async (method) => {
       let delay = 0;
-      const { upstream, counts } = await startUnkind((socket) => {
+      const { upstream, counts } = await startFaulty((socket) => {
         // At times from at once to a moment after the next request is sent.
         delay = (delay + 1) % 7;
         setTimeout(() => socket.destroy(), delay / 2);
@@ -304,7 +296,7 @@ describe('a request is never sent twice', () => {
     },
   );
 
-  test('although the upstream resets the connection after it has read the request', async () => {
+  test('even if the upstream resets the connection after reading the request', async () => {
     const counts = new Map<string, number>();
     const sockets = new Set<Socket>();
     const upstream = await startRawUpstream((req, res) => {
@@ -325,7 +317,7 @@ describe('a request is never sent twice', () => {
   });
 });
 
-describe('a response that is held back', () => {
+describe('a paused response', () => {
   /** Sends a request straight to the upstream client. */
   function ask(upstream: Upstream, onData: (call: UpstreamCall) => void): Promise<string | UpstreamFailure> {
     return new Promise((resolve, reject) => {
@@ -347,41 +339,38 @@ describe('a response that is held back', () => {
     });
   }
 
-  test('but completes leaves its connection usable', async () => {
+  test('leaves its connection usable once it is resumed', async () => {
     const { origin } = await startUpstream((_seen, res) => {
       res.write('held');
       res.end();
     });
-    const upstream = new Upstream(targetOf(origin), 1_000);
-    onTestFinished(() => upstream.close());
+    const upstream = upstreamAt(origin);
     const calls: UpstreamCall[] = [];
     const first = ask(upstream, (call) => {
       calls.push(call);
       call.pause();
     });
     // The rest may have been in the same piece, or it arrives later.
-    await Promise.race([first, new Promise((resolve) => void setTimeout(resolve, 100))]);
+    await Promise.race([first, settle()]);
     calls[0]?.resume();
     expect(await first).toBe('held');
     expect(await ask(upstream, () => {})).toBe('held');
   });
 
-  test('does not hold back the next one on the connection', async () => {
+  test('does not pause the next one on the connection', async () => {
     const { origin, connections } = await startByteUpstream(
       ({ socket }) => void socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nheld\r\n0\r\n\r\n'),
       { every: true },
     );
-    const upstream = new Upstream(targetOf(origin), 1_000);
-    onTestFinished(() => upstream.close());
+    const upstream = upstreamAt(origin);
     for (let i = 0; i < 3; i += 1) expect(await ask(upstream, (call) => call.pause())).toBe('held');
     expect(connections).toHaveLength(1);
   });
 });
 
-test('a handler that throws ends its own call, but neither the process nor other connections', async () => {
+test('a handler that throws ends its own call only', async () => {
   const { origin } = await startUpstream();
-  const upstream = new Upstream(targetOf(origin), 1_000);
-  onTestFinished(() => upstream.close());
+  const upstream = upstreamAt(origin);
   const send = (onHead: () => void): Promise<string> =>
     new Promise((resolve, reject) => {
       const handler: ResponseHandler = {

@@ -5,23 +5,23 @@ import { configOf, targetOf } from '../support/sidecar.ts';
 
 const first = configOf('http://127.0.0.1:1');
 
-test.each<[string, Config, boolean]>([
-  ['the same', configOf('http://127.0.0.1:1'), true],
-  ['another origin', configOf('http://127.0.0.1:2'), false],
-  ['another time to connect', configOf('http://127.0.0.1:1', { timeouts: { connect: 1 } }), false],
+test.each<['kept' | 'replaced', string, Config]>([
+  ['kept', 'the same configuration', configOf('http://127.0.0.1:1')],
+  ['replaced', 'another origin', configOf('http://127.0.0.1:2')],
+  ['replaced', 'another timeouts.connect', configOf('http://127.0.0.1:1', { timeouts: { connect: 1 } })],
   [
+    'replaced',
     'a client certificate',
     configOf('', {
       environments: [{ name: 'test', hosts: [], upstream: targetOf('http://127.0.0.1:1', { cert: 'x' }) }],
     }),
-    false,
   ],
-])('with %s, an upstream keeps its connections or is replaced', (_name, second, isKept) => {
+])('an upstream client is %s by a reload with %s', (outcome, _change, second) => {
   const upstreams = new Upstreams();
   const before = upstreams.configure(first).get('test');
   onTestFinished(() => before?.close());
   const after = upstreams.configure(second).get('test');
   onTestFinished(() => after?.close());
-  expect(after === before).toBe(isKept);
+  expect(after === before).toBe(outcome === 'kept');
   expect(upstreams.all()).toEqual([after]);
 });

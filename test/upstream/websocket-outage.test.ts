@@ -1,10 +1,11 @@
 import { once } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
-import { WebSocket, WebSocketServer } from 'ws';
+import { WebSocket } from 'ws';
 import type { Found, KeyDirectory } from '../../src/accounts/key-directory.ts';
 import type * as Directories from '../../src/accounts/file/directory.ts';
 import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
 import { settle } from '../support/turns.ts';
+import { startWebSocketUpstream } from '../support/web-socket-upstream.ts';
 
 const asked = vi.hoisted(() => ({ times: 0, isAway: false }));
 
@@ -23,13 +24,9 @@ vi.mock('../../src/accounts/file/directory.ts', async (load) => {
 });
 
 test('a WebSocket stays open while the accounts are unavailable', async () => {
-  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' });
-  onTestFinished(() => server.close());
-  await once(server, 'listening');
-  server.on('connection', (socket) => socket.on('message', (data: Buffer) => socket.send(data)));
-  const { port } = server.address() as { port: number };
+  const upstream = await startWebSocketUpstream();
   const routes = [route('/ws', { upgrade: true, keys: ['secret'] })];
-  const sidecar = await startSidecar(configOf(`http://127.0.0.1:${port}`, { routes }));
+  const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
   const headers = { Authorization: `Bearer ${keys.globex}` };
   const socket = new WebSocket(`ws://127.0.0.1:${sidecar.port}/ws`, { headers });
   onTestFinished(() => socket.terminate());
