@@ -4,8 +4,8 @@ import { AccountsError } from './accounts-error.ts';
 import { environmentNames, environmentOf, sha256Hex, kindOf, prefixOf, stateOf } from './api-key.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import { isInGrace } from './conditions.ts';
-import { rfc3339 } from '../input/kinds.ts';
-import { maxGrace } from './kinds.ts';
+import { rfc3339 } from '../input/value-types.ts';
+import { maxGrace } from './value-types.ts';
 import { makeApiKey, makeKeyId, successorId } from './key-maker.ts';
 import { unwrapCredentials } from './unwrap-account.ts';
 import type {

@@ -1,7 +1,7 @@
 import { AccountsError } from './accounts-error.ts';
 import type { EnvironmentName, KeyKind } from './api-key.ts';
 import * as changes from './changes.ts';
-import { rfc3339 } from '../input/kinds.ts';
+import { rfc3339 } from '../input/value-types.ts';
 import type { AuditAction, AuditEvent, Decision, IdempotencyKey, Store, StoredAccount } from './store.ts';
 import { Queries } from './queries.ts';
 import type { Vault } from './vault.ts';

@@ -11,7 +11,7 @@ import {
   type EnvironmentName,
 } from './api-key.ts';
 import { isInGrace, keyWarnings, warningsOf } from './conditions.ts';
-import { rfc3339 } from '../input/kinds.ts';
+import { rfc3339 } from '../input/value-types.ts';
 import { auditActions, type AuditEvent, type StoredAccount, type StoredEncryption, type StoredKey } from './store.ts';
 
 // Accounts as `--json` and the operators' API show them. Dates are RFC 3339 or null. These are schemas, because the

@@ -1,5 +1,5 @@
 import { Option } from 'commander';
-import { accountName } from '../accounts/kinds.ts';
+import { accountName } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import { accountFilters, type AccountFilter } from '../accounts/conditions.ts';
 import { migrate } from '../accounts/postgres/migrate.ts';

@@ -1,5 +1,5 @@
-import { identifier } from '../accounts/kinds.ts';
-import { instant } from '../input/kinds.ts';
+import { identifier } from '../accounts/value-types.ts';
+import { instant } from '../input/value-types.ts';
 import { readAs } from './options.ts';
 import type { AddStoreCommand } from './store-command.ts';
 

@@ -1,9 +1,9 @@
 import { Option } from 'commander';
-import { grace } from '../accounts/kinds.ts';
+import { grace } from '../accounts/value-types.ts';
 import type { EnvironmentName } from '../accounts/api-key.ts';
 import type { EnabledView, EncryptionView, ShownEncryptionView } from '../accounts/views.ts';
 import { encodings, type Encoding } from '../envelope/encoding.ts';
-import { instant } from '../input/kinds.ts';
+import { instant } from '../input/value-types.ts';
 import { CommandFailed } from './failures.ts';
 import { exitCodes } from './io.ts';
 import { accountArgument, environmentOption, readAs } from './options.ts';

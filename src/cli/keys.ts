@@ -1,7 +1,7 @@
 import { text } from 'node:stream/consumers';
 import { Option } from 'commander';
 import { AccountsError } from '../accounts/accounts-error.ts';
-import { lifetime, overlap, sha256, usualOverlap } from '../accounts/kinds.ts';
+import { lifetime, overlap, sha256, usualOverlap } from '../accounts/value-types.ts';
 import { sha256Hex, isWellFormed, keyKinds, type EnvironmentName, type KeyKind } from '../accounts/api-key.ts';
 import { requireAccount } from '../accounts/changes.ts';
 import { hasChecksum } from '../accounts/key-maker.ts';

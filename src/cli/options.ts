@@ -1,15 +1,15 @@
 import { Argument, InvalidArgumentError, Option } from 'commander';
-import { identifier } from '../accounts/kinds.ts';
+import { identifier } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
-import { parseAs, WrongValue, type Kind } from '../input/kinds.ts';
+import { parseAs, WrongValue, type ValueType } from '../input/value-types.ts';
 import { capitalised } from '../input/text-value.ts';
 import { defaultConfig, type CliIo } from './io.ts';
 
-/** Reads an argument or an option as a value of the configuration's kinds; an invalid text is wrong usage. */
-export function readAs<T>(kind: Kind<T>): (text: string) => T {
+/** Reads an argument or an option as a value of a type of the configuration; an invalid text is wrong usage. */
+export function readAs<T>(type: ValueType<T>): (text: string) => T {
   return (text) => {
     try {
-      return parseAs(kind, text);
+      return parseAs(type, text);
     } catch (error) {
       if (!(error instanceof WrongValue)) throw error;
       throw new InvalidArgumentError(`${capitalised(error.message)}.`);

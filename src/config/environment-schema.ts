@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { oneOf } from '../input/kinds.ts';
+import { oneOf } from '../input/value-types.ts';
 import type { Values } from '../yaml/values.ts';
-import { certificates, hostName, privateKey, upstreamUrl } from './kinds.ts';
+import { certificates, hostName, privateKey, upstreamUrl } from './value-types.ts';
 
 /** One member of `environments`. The short form of an upstream is read as the long form. */
 export function environmentSchema({ value, pem }: Values) {

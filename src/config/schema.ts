@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { environmentNames, keyKinds } from '../accounts/api-key.ts';
-import { duration, oneOf, size, text, within } from '../input/kinds.ts';
+import { duration, oneOf, size, text, within } from '../input/value-types.ts';
 import type { Values } from '../yaml/values.ts';
-import { identifier } from '../accounts/kinds.ts';
+import { identifier } from '../accounts/value-types.ts';
 import { httpMethods, logLevels, operatorRoles, reportableCodes } from './choices.ts';
 import { environmentSchema } from './environment-schema.ts';
 import {
@@ -20,7 +20,7 @@ import {
   rate,
   routePath,
   timeLimit,
-} from './kinds.ts';
+} from './value-types.ts';
 
 /** The content of the sidecar's file. Its documentation is generated from the descriptions below. */
 export type SidecarFile = z.output<ReturnType<typeof sidecarSchema>>;

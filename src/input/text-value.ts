@@ -1,17 +1,17 @@
 import { z } from 'zod';
-import { parseAs, WrongValue, type Kind } from './kinds.ts';
+import { parseAs, WrongValue, type ValueType } from './value-types.ts';
 
-/** A text of this kind in JSON: unlike a value of the configuration it is always written out. */
-export function textValue<T>(kind: Kind<T>) {
-  const expected = `expected ${kind.expected}`;
+/** A text of this type in JSON: unlike a value of the configuration it is always written out. */
+export function textValue<T>(type: ValueType<T>) {
+  const expected = `expected ${type.expected}`;
   const text = z.string({ error: ({ input }) => (input === undefined ? `missing: ${expected}` : expected) });
   const form =
-    kind.choices === undefined
-      ? kind.pattern.source.length > 1 && { pattern: kind.pattern.source }
-      : { enum: kind.choices };
+    type.choices === undefined
+      ? type.pattern.source.length > 1 && { pattern: type.pattern.source }
+      : { enum: type.choices };
   return text
-    .meta({ description: capitalised(kind.expected), ...form })
-    .transform(orIssue((written) => parseAs(kind, written)));
+    .meta({ description: capitalised(type.expected), ...form })
+    .transform(orIssue((written) => parseAs(type, written)));
 }
 
 /** A step of a schema that reads a value; `WrongValue` becomes an issue. */

@@ -10,7 +10,7 @@ import type {
   StoreSettings,
 } from '../config/config.ts';
 import type { Sources } from '../config/sources.ts';
-import { formatDuration, formatSize } from '../input/kinds.ts';
+import { formatDuration, formatSize } from '../input/value-types.ts';
 import type { views } from './views.ts';
 
 /** Shown instead of a secret. */

@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import fastifyStatic from '@fastify/static';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { rfc3339 } from '../input/kinds.ts';
+import { rfc3339 } from '../input/value-types.ts';
 import type { OperatorsToken, StoreSettings } from '../config/config.ts';
 import { packageFile } from '../package-file.ts';
 import type { Logger } from '../telemetry/logger.ts';

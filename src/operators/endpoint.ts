@@ -1,11 +1,11 @@
 import { z } from 'zod';
-import { identifier } from '../accounts/kinds.ts';
+import { identifier } from '../accounts/value-types.ts';
 import { environmentNames } from '../accounts/api-key.ts';
 import type { ChangeRequest } from '../accounts/operations.ts';
 import type { PlainOperations } from '../accounts/plain-operations.ts';
 import type { OperatorRole, OperatorsToken } from '../config/config.ts';
 import type { RecentTraffic } from '../telemetry/recent-traffic.ts';
-import { oneOf } from '../input/kinds.ts';
+import { oneOf } from '../input/value-types.ts';
 import { textValue } from '../input/text-value.ts';
 import type { SidecarState } from './overview.ts';
 import type { ViewName } from './views.ts';

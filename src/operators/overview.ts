@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { rfc3339 } from '../input/kinds.ts';
+import { rfc3339 } from '../input/value-types.ts';
 import type { DirectoryState } from '../accounts/key-directory.ts';
 import type { Tally } from '../accounts/tally.ts';
 import { certificatesOf } from '../config/certificates.ts';

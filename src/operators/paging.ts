@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { identifier } from '../accounts/kinds.ts';
-import type { Kind } from '../input/kinds.ts';
+import { identifier } from '../accounts/value-types.ts';
+import type { ValueType } from '../input/value-types.ts';
 import { textValue } from '../input/text-value.ts';
 
 /** A text to search for. */
-export const searchText: Kind<string> = {
+export const searchText: ValueType<string> = {
   name: 'text',
   expected: '1 to 200 characters',
   pattern: /./,

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { z } from 'zod';
-import { parseAs, WrongValue, type Kind } from '../input/kinds.ts';
+import { parseAs, WrongValue, type ValueType } from '../input/value-types.ts';
 import { orIssue } from '../input/text-value.ts';
 import type { Files } from './files.ts';
 
@@ -36,24 +36,24 @@ export function valuesIn({ directory, files }: { directory: string; files: Files
     return text;
   }
 
-  /** A value of this kind. */
-  function value<T>(kind: Kind<T>) {
+  /** A value of this type. */
+  function value<T>(type: ValueType<T>) {
     return z
-      .union(waysToWrite(kind), { error: ({ input }) => mismatch(input, kind) })
-      .transform(orIssue((written: Written) => parseAs(kind, textOf(written))))
-      .meta({ title: kind.name });
+      .union(waysToWrite(type), { error: ({ input }) => mismatch(input, type) })
+      .transform(orIssue((written: Written) => parseAs(type, textOf(written))))
+      .meta({ title: type.name });
   }
 
-  /** A file of this kind: the value is its path, or the PEM text itself. */
-  function pem<T>(kind: Kind<T>) {
-    return value({ ...kind, read: (text) => kind.read(text.startsWith('-----BEGIN') ? text : readFile(text)) });
+  /** A file of this type: the value is its path, or the PEM text itself. */
+  function pem<T>(type: ValueType<T>) {
+    return value({ ...type, read: (text) => type.read(text.startsWith('-----BEGIN') ? text : readFile(text)) });
   }
 
   return { value, pem };
 }
 
 /** The schema for editors: a text that matches, or a reference. */
-function waysToWrite({ choices, pattern, numbers }: Kind<unknown>): readonly z.ZodType<Written, Written>[] {
+function waysToWrite({ choices, pattern, numbers }: ValueType<unknown>): readonly z.ZodType<Written, Written>[] {
   const patterns = choices === undefined ? [pattern, environmentReference] : [environmentReference];
   const text = z.string().meta({ pattern: patterns.map(({ source }) => source).join('|') });
   const ways: z.ZodType<Written, Written>[] = [text, fileReference];
@@ -63,7 +63,7 @@ function waysToWrite({ choices, pattern, numbers }: Kind<unknown>): readonly z.Z
 }
 
 /** The message for a value of the wrong type. It does not quote the value, which could be a secret. */
-function mismatch(input: unknown, { expected, pattern }: Kind<unknown>): string {
+function mismatch(input: unknown, { expected, pattern }: ValueType<unknown>): string {
   if (input === undefined) return `missing: expected ${expected}`;
   const isText = (typeof input === 'number' || typeof input === 'boolean') && pattern.test(String(input));
   return `expected ${expected}${isText ? ': put it in quotes' : ''}`;

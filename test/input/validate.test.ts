@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { Files } from '../../src/yaml/files.ts';
-import { duration, text } from '../../src/input/kinds.ts';
+import { duration, text } from '../../src/input/value-types.ts';
 import { validate } from '../../src/input/validate.ts';
 import { valuesIn } from '../../src/yaml/values.ts';
 import { YamlFile } from '../../src/yaml/yaml-file.ts';

@@ -3,7 +3,7 @@ import { symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { Files, readRegularFile } from '../../src/yaml/files.ts';
-import { WrongValue } from '../../src/input/kinds.ts';
+import { WrongValue } from '../../src/input/value-types.ts';
 import { filesIn } from '../config/files.ts';
 
 describe('a file is read', () => {

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { z } from 'zod';
 import { Files } from '../../src/yaml/files.ts';
-import { duration, oneOf, size, text } from '../../src/input/kinds.ts';
+import { duration, oneOf, size, text } from '../../src/input/value-types.ts';
 import { valuesIn } from '../../src/yaml/values.ts';
 import { filesIn } from '../config/files.ts';
 

@@ -180,7 +180,7 @@ export const accountsFileMutants: readonly Mutant[] = [
     ],
     ['const isGiven = enabled || ', 'const isGiven = ', 'enabled encryption has credentials'],
   ]),
-  ...mutantsOf('src/accounts/kinds.ts', read, [
+  ...mutantsOf('src/accounts/value-types.ts', read, [
     ['/^(?!\\.{1,2}$)[A-Za-z0-9._-]{1,64}$/', '/^[A-Za-z0-9._-]{1,64}$/', '"." and ".." are no ids'],
     ['{1,64}$/', '{1,65}$/', 'an id has at most 64 characters'],
     ['/^\\P{Cc}{1,200}$/u', '/^.{1,200}$/u', 'a name has no control characters'],

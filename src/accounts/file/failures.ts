@@ -1,4 +1,4 @@
-import { WrongValue } from '../../input/kinds.ts';
+import { WrongValue } from '../../input/value-types.ts';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError, type AccountsErrorCode } from '../accounts-error.ts';
 

@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
 import { isPlainScalar } from '../../yaml/simple.ts';
 import { environmentNames } from '../api-key.ts';
-import { rfc3339 } from '../../input/kinds.ts';
+import { rfc3339 } from '../../input/value-types.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
 
 /** A value as it is written in the accounts' file. Undefined members are not written. */

@@ -1,7 +1,7 @@
 import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
 import { displayName, readRegularFile } from '../../yaml/files.ts';
-import { WrongValue } from '../../input/kinds.ts';
+import { WrongValue } from '../../input/value-types.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { refuseReuse } from '../changes.ts';
 import type { Companion } from './replace.ts';

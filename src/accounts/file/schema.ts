@@ -1,10 +1,10 @@
 import { z } from 'zod';
 import { formatNames } from '../../envelope/credentials.ts';
 import { encodings } from '../../envelope/encoding.ts';
-import { instant, oneOf, text } from '../../input/kinds.ts';
+import { instant, oneOf, text } from '../../input/value-types.ts';
 import type { Values } from '../../yaml/values.ts';
 import { keyPrefixes } from '../api-key.ts';
-import { accountName, apiKey, identifier, sha256 } from '../kinds.ts';
+import { accountName, apiKey, identifier, sha256 } from '../value-types.ts';
 
 /** The accounts' file as written. Its documentation is generated from the descriptions. */
 export type AccountsFile = z.output<ReturnType<typeof accountsSchema>>;

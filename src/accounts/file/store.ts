@@ -5,7 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { Files, displayName } from '../../yaml/files.ts';
 import { formatFileProblem, type FileProblem } from '../../yaml/file-problem.ts';
 import type { Env } from '../../yaml/values.ts';
-import { WrongValue } from '../../input/kinds.ts';
+import { WrongValue } from '../../input/value-types.ts';
 import { YamlFile } from '../../yaml/yaml-file.ts';
 import { AccountsError } from '../accounts-error.ts';
 import { isSelected } from '../conditions.ts';

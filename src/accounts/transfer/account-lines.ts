@@ -1,6 +1,6 @@
 import { formatPath, type MemberPath } from '../../input/member-path.ts';
 import { valuesIn } from '../../yaml/values.ts';
-import { WrongValue } from '../../input/kinds.ts';
+import { WrongValue } from '../../input/value-types.ts';
 import { accountsIn } from '../file/read.ts';
 import { accountsSchema } from '../file/schema.ts';
 import type { StoredAccount } from '../store.ts';

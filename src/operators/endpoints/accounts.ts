@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { accountFilters } from '../../accounts/conditions.ts';
-import { accountName, identifier } from '../../accounts/kinds.ts';
-import { oneOf } from '../../input/kinds.ts';
+import { accountName, identifier } from '../../accounts/value-types.ts';
+import { oneOf } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { after, pageSize, searchText } from '../paging.ts';

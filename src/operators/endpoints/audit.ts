@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import type { TrailPosition } from '../../accounts/pages.ts';
-import { instant, type Kind } from '../../input/kinds.ts';
+import { instant, type ValueType } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { pageSize } from '../paging.ts';
 
-const place: Kind<TrailPosition> = {
+const place: ValueType<TrailPosition> = {
   name: 'place',
   expected: '`next` of the previous page',
   pattern: /^[0-9]{1,15}~[0-9]{1,9}$/,

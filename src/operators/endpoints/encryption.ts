@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { grace } from '../../accounts/kinds.ts';
+import { grace } from '../../accounts/value-types.ts';
 import { encodings } from '../../envelope/encoding.ts';
-import { instant, oneOf } from '../../input/kinds.ts';
+import { instant, oneOf } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, type Endpoint } from '../endpoint.ts';
 import { after, pageSize } from '../paging.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { keyKinds } from '../../accounts/api-key.ts';
-import { lifetime, overlap, sha256, usualOverlap } from '../../accounts/kinds.ts';
-import { oneOf } from '../../input/kinds.ts';
+import { lifetime, overlap, sha256, usualOverlap } from '../../accounts/value-types.ts';
+import { oneOf } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, environment, key, type Endpoint } from '../endpoint.ts';
 import { after, pageSize } from '../paging.ts';

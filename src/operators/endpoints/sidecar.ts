@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { rfc3339 } from '../../input/kinds.ts';
+import { rfc3339 } from '../../input/value-types.ts';
 import { configurationOf } from '../configuration.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { overviewOf } from '../overview.ts';

@@ -1,22 +1,22 @@
-import { duration, within, type Kind } from '../input/kinds.ts';
+import { duration, within, type ValueType } from '../input/value-types.ts';
 import { isWellFormed } from './api-key.ts';
 
 /** The ids of accounts and API keys, which are sent in headers and logged. Not `.` and `..`, which paths read as folders. */
-export const identifier: Kind<string> = {
+export const identifier: ValueType<string> = {
   name: 'id',
   expected: '1 to 64 letters, digits, ".", "_" or "-"',
   pattern: /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,64}$/,
   read: (text) => text,
 };
 
-export const accountName: Kind<string> = {
+export const accountName: ValueType<string> = {
   name: 'text',
   expected: '1 to 200 characters without control characters',
   pattern: /./,
   read: (text) => (/^\P{Cc}{1,200}$/u.test(text) ? text : undefined),
 };
 
-export const apiKey: Kind<string> = {
+export const apiKey: ValueType<string> = {
   name: 'API key',
   expected: 'pk_test_, pk_live_, sk_test_ or sk_live_ and 16 to 200 letters, digits, "_" or "-"',
   pattern: /^[ps]k_(?:test|live)_/,
@@ -24,7 +24,7 @@ export const apiKey: Kind<string> = {
 };
 
 /** A hash as it is written. */
-export const sha256: Kind<string> = {
+export const sha256: ValueType<string> = {
   name: 'SHA-256',
   expected: '64 hex digits in lower case',
   pattern: /^[0-9a-f]{64}$/,

@@ -2,11 +2,11 @@ import { createPrivateKey, X509Certificate, type KeyObject } from 'node:crypto';
 import { isIP } from 'node:net';
 import { sha256Hex } from '../accounts/api-key.ts';
 import { parseMasterKeys } from '../accounts/vault.ts';
-import { duration, within, WrongValue, type Kind } from '../input/kinds.ts';
+import { duration, within, WrongValue, type ValueType } from '../input/value-types.ts';
 import type { operatorRoles } from './choices.ts';
 
 /** The address of a listener. */
-export const address: Kind<string> = {
+export const address: ValueType<string> = {
   name: 'address',
   expected: 'an IP address or a host name',
   pattern: /^[A-Za-z0-9._:-]+$/,
@@ -14,7 +14,7 @@ export const address: Kind<string> = {
 };
 
 /** A host as in a request's `Host`, without port: read in lower case. */
-export const hostName: Kind<string> = {
+export const hostName: ValueType<string> = {
   name: 'host name',
   expected: 'a host name without port, such as api.pay.example',
   pattern: /^(?:[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*|\[[0-9A-Fa-f:.]+\])$/,
@@ -29,7 +29,7 @@ interface UpstreamAddress {
 }
 
 /** The address of the payment core. */
-export const upstreamUrl: Kind<UpstreamAddress> = {
+export const upstreamUrl: ValueType<UpstreamAddress> = {
   name: 'URL',
   expected: 'http://host:port, https://host:port or unix:/path.sock, without path, query and user',
   pattern: /^(?:https?:\/\/(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?|unix:\/.+)$/,
@@ -40,7 +40,7 @@ export const upstreamUrl: Kind<UpstreamAddress> = {
 };
 
 /** An IP address or a network in CIDR notation. */
-export const network: Kind<string> = {
+export const network: ValueType<string> = {
   name: 'address or CIDR',
   expected: 'an IP address or a network such as 10.0.0.0/8',
   pattern: /^[0-9A-Fa-f:.]+(?:\/[0-9]{1,3})?$/,
@@ -55,7 +55,7 @@ export const network: Kind<string> = {
  * The path of a route: literal segments, `:parameter` segments and a trailing `/*`. Literals consist of unreserved
  * characters (RFC 3986 §2.3): a request with one of these percent-encoded is refused, so that each path has one spelling.
  */
-export const routePath: Kind<string> = {
+export const routePath: ValueType<string> = {
   name: 'path',
   expected:
     '"/" and segments of letters, digits, "-", ".", "_", "~", or ":parameter"; "/*" at the end covers all below',
@@ -67,7 +67,7 @@ export const routePath: Kind<string> = {
 };
 
 /** A number of attempts in a window of time: read as a number and milliseconds. */
-export const rate: Kind<{ readonly attempts: number; readonly window: number }> = {
+export const rate: ValueType<{ readonly attempts: number; readonly window: number }> = {
   name: 'rate',
   expected: 'a number of attempts and a duration such as 20/1m',
   pattern: /^[1-9][0-9]{0,8}\/[0-9]+(?:ms|s|m|h|d)$/,
@@ -82,7 +82,7 @@ export const rate: Kind<{ readonly attempts: number; readonly window: number }> 
 export const timeLimit = within(duration, 1, 24 * 86_400_000, 'from 1ms to 24d');
 
 /** The database of accounts in PostgreSQL. */
-export const postgresUrl: Kind<string> = {
+export const postgresUrl: ValueType<string> = {
   name: 'URL',
   expected: 'postgres://user:password@host:port/database, special characters of the password percent-encoded',
   pattern: /^postgres(?:ql)?:\/\//,
@@ -90,7 +90,7 @@ export const postgresUrl: Kind<string> = {
 };
 
 /** The keys that wrap key material: one per line, the first wraps, each unwraps. */
-export const masterKeys: Kind<readonly KeyObject[]> = {
+export const masterKeys: ValueType<readonly KeyObject[]> = {
   name: 'master key',
   expected: '32 bytes in base64 or hex; further lines are older keys that still open',
   pattern: /./,
@@ -101,7 +101,7 @@ const tokenForm = '32 to 256 letters, digits or "-._~+/"';
 const token = /[A-Za-z0-9._~+/-]{32,256}=*/;
 
 /** One operator's bearer token, read as its hash: `token68` of RFC 7235 §2.1, as RFC 6750 §2.1 has it. */
-export const operatorToken: Kind<string> = {
+export const operatorToken: ValueType<string> = {
   name: 'token',
   expected: tokenForm,
   pattern: new RegExp(`^${token.source}$`),
@@ -121,7 +121,7 @@ interface OperatorsToken {
 }
 
 /** The tokens of admins: one per line, alone or as `name: token`. */
-export const operatorsTokens: Kind<readonly OperatorsToken[]> = {
+export const operatorsTokens: ValueType<readonly OperatorsToken[]> = {
   name: 'token',
   expected: `${tokenForm}, one token a line, alone or as "name: token", each name and token once`,
   pattern: /./,
@@ -142,7 +142,7 @@ export const operatorsTokens: Kind<readonly OperatorsToken[]> = {
 };
 
 /** The address of a page, without a fragment. */
-export const pageUrl: Kind<string> = {
+export const pageUrl: ValueType<string> = {
   name: 'URL',
   expected: 'an absolute URL such as https://docs.example/errors, without query, fragment and user',
   pattern: /^https?:\/\/[^\s?#@]+$/,
@@ -150,7 +150,7 @@ export const pageUrl: Kind<string> = {
 };
 
 /** The base URL of a service, read without a slash at its end. */
-export const baseUrl: Kind<string> = {
+export const baseUrl: ValueType<string> = {
   name: 'URL',
   expected: 'http://host:port or https://host:port, with a path if there is one, without query, fragment and user',
   pattern: pageUrl.pattern,
@@ -158,7 +158,7 @@ export const baseUrl: Kind<string> = {
 };
 
 /** One or more certificates in PEM. */
-export const certificates: Kind<string> = {
+export const certificates: ValueType<string> = {
   name: 'PEM file',
   expected: 'the path of a file with certificates in PEM',
   pattern: /./,
@@ -171,7 +171,7 @@ export const certificates: Kind<string> = {
 };
 
 /** A private key in PEM, not encrypted. */
-export const privateKey: Kind<string> = {
+export const privateKey: ValueType<string> = {
   name: 'PEM file',
   expected: 'the path of a file with a private key in PEM',
   pattern: /./,

@@ -1,10 +1,19 @@
 import { expect, test } from 'vitest';
-import { duration, instant, oneOf, size, text, within, WrongValue, type Kind } from '../../src/input/kinds.ts';
+import {
+  duration,
+  instant,
+  oneOf,
+  size,
+  text,
+  within,
+  WrongValue,
+  type ValueType,
+} from '../../src/input/value-types.ts';
 
 /** The value of a text, undefined if it is refused. */
-function read<T>(kind: Kind<T>, written: string): T | undefined {
+function read<T>(type: ValueType<T>, written: string): T | undefined {
   try {
-    return kind.pattern.test(written) ? kind.read(written) : undefined;
+    return type.pattern.test(written) ? type.read(written) : undefined;
   } catch (error) {
     if (error instanceof WrongValue) return undefined;
     throw error;
@@ -102,13 +111,13 @@ test.each([
 });
 
 test('an enumeration accepts only its values', () => {
-  const kind = oneOf(['GET', 'POST']);
-  expect(['GET', 'POST', 'get', 'GETPOST', 'GET|POST', '', ' GET'].map((written) => read(kind, written))).toEqual([
+  const type = oneOf(['GET', 'POST']);
+  expect(['GET', 'POST', 'get', 'GETPOST', 'GET|POST', '', ' GET'].map((written) => read(type, written))).toEqual([
     'GET',
     'POST',
     ...Array.from({ length: 5 }, () => undefined),
   ]);
-  expect([kind.expected, oneOf(['live']).expected]).toEqual(['one of GET, POST', 'live']);
+  expect([type.expected, oneOf(['live']).expected]).toEqual(['one of GET, POST', 'live']);
 });
 
 test('a text may not be empty', () => {

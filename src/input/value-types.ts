@@ -1,8 +1,8 @@
 /** Thrown for an invalid value: the message says what is expected, and never quotes the value. */
 export class WrongValue extends Error {}
 
-/** A kind of value that is written as text: its form and how it is read. */
-export interface Kind<T> {
+/** The type of a value that is written as text: its form and how it is read. */
+export interface ValueType<T> {
   /** Its name in the documentation. */
   readonly name: string;
   /** Completes "expected …" in problems. */
@@ -18,14 +18,14 @@ export interface Kind<T> {
 }
 
 /** The value of a text. Throws `WrongValue` if it is invalid. */
-export function parseAs<T>(kind: Kind<T>, text: string): T {
-  const value = kind.pattern.test(text) ? kind.read(text) : undefined;
-  if (value === undefined) throw new WrongValue(`expected ${kind.expected}`);
+export function parseAs<T>(type: ValueType<T>, text: string): T {
+  const value = type.pattern.test(text) ? type.read(text) : undefined;
+  if (value === undefined) throw new WrongValue(`expected ${type.expected}`);
   return value;
 }
 
 /** Any text that is not empty. */
-export const text: Kind<string> = {
+export const text: ValueType<string> = {
   name: 'text',
   expected: 'text',
   pattern: /./,
@@ -33,7 +33,7 @@ export const text: Kind<string> = {
 };
 
 /** One of the texts listed. */
-export function oneOf<const T extends string>(choices: readonly T[]): Kind<T> {
+export function oneOf<const T extends string>(choices: readonly T[]): ValueType<T> {
   return {
     name: choices.map((choice) => `\`${choice}\``).join(', '),
     expected: choices.length > 1 ? `one of ${choices.join(', ')}` : choices.join(),
@@ -47,7 +47,7 @@ const durationUnits: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_
 const sizeUnits: Readonly<Record<string, number>> = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 };
 
 /** `250ms`, `30s`, `5m`, `12h`, `180d`: read as milliseconds. */
-export const duration: Kind<number> = {
+export const duration: ValueType<number> = {
   name: 'duration',
   expected: 'a duration such as 250ms, 30s, 5m, 12h or 7d',
   pattern: /^[0-9]+(?:ms|s|m|h|d)$/,
@@ -55,7 +55,7 @@ export const duration: Kind<number> = {
 };
 
 /** `64KiB`, `1MiB`, or a number of bytes: read as bytes. */
-export const size: Kind<number> = {
+export const size: ValueType<number> = {
   name: 'size',
   expected: 'a size such as 512B, 64KiB, 1MiB or 2GiB',
   pattern: /^[0-9]+(?:B|KiB|MiB|GiB)?$/,
@@ -63,20 +63,20 @@ export const size: Kind<number> = {
   read: (text) => amount(text, sizeUnits),
 };
 
-/** The same kind of number within bounds; `range` completes the words in problems, as in "from 1ms to 24d". */
-export function within(kind: Kind<number>, min: number, max: number, range: string): Kind<number> {
+/** The same type of number within bounds; `range` completes the words in problems, as in "from 1ms to 24d". */
+export function within(type: ValueType<number>, min: number, max: number, range: string): ValueType<number> {
   return {
-    ...kind,
-    expected: `${kind.expected}, ${range}`,
+    ...type,
+    expected: `${type.expected}, ${range}`,
     read: (text) => {
-      const number = kind.read(text);
+      const number = type.read(text);
       return number !== undefined && number >= min && number <= max ? number : undefined;
     },
   };
 }
 
 /** A point in time (RFC 3339, or a bare date for its first moment in UTC): read as epoch milliseconds. */
-export const instant: Kind<number> = {
+export const instant: ValueType<number> = {
   name: 'date',
   expected: 'a date such as 2026-11-01 or 2026-11-01T09:30:00Z',
   pattern:
