@@ -44,7 +44,7 @@ export function sidecarSchema(values: Values) {
         live: environment.optional().describe('Serves keys that begin with `pk_live_` and `sk_live_`.'),
       })
       .describe('The environments that this sidecar serves: one or both.'),
-    accounts: storeSchema(values).describe('Where the accounts are stored.'),
+    accounts: storeSchema(values).describe('The store of the accounts: a file or PostgreSQL.'),
     routes: z
       .array(routeSchema(values))
       .prefault([])
