@@ -74,8 +74,8 @@ export function issueKey(
 }
 
 /**
- * Issues a successor of the same kind and lifetime; the old key lives for `overlap` milliseconds more, or as long as it
- * would have lived. A key has one successor.
+ * Issues a successor of the same kind and lifetime; the old key lives for `overlap` milliseconds more, but not
+ * longer than before. A key has one successor.
  *
  * @throws `key_unknown`, `key_revoked`, `key_expired`, `key_rotated`
  */
@@ -187,8 +187,8 @@ export function changeGrace(
 /**
  * Switches encryption off. The credentials are deleted, after the grace if there is one.
  *
- * @param grace how long envelopes are still accepted besides plaintext, in milliseconds; undefined: they stop at once
- * @throws `encryption_disabled` if it is off, `grace_running` if a grace is asked for during another one
+ * @param grace how long envelopes are still accepted, in milliseconds; undefined: they stop at once
+ * @throws `encryption_disabled` if it is off, `grace_running` if a grace is requested during another one
  */
 export function disableEncryption(
   account: StoredAccount,

@@ -95,7 +95,7 @@ export class Queries {
     return trailPage(size, (unreadable) => this.events(wanted, unreadable), after);
   }
 
-  /** The account as it is stored; undefined if none has this id. */
+  /** The stored account; undefined if none has this id. */
   async stored(id: string): Promise<StoredAccount | undefined> {
     return this.store.read(id);
   }

@@ -15,7 +15,7 @@ export interface Store {
   /** Whether `lastUsedAt` is kept. If not, only the log and the metrics show use. */
   readonly recordsUse: boolean;
 
-  /** One account as it is now; undefined if none has this id. */
+  /** The account with this id; undefined if there is none. */
   read(id: string): Promise<StoredAccount | undefined>;
 
   /** The account with the API key of this hash; undefined if there is none. @param hash lower-case hex SHA-256 */
@@ -23,7 +23,7 @@ export interface Store {
 
   /**
    * The accounts in the order of their ids (as bytes), from the first one after `after`. Memory stays bounded in a
-   * database, however many there are; an iteration may stop early. Changes made meanwhile may be seen or not.
+   * database, however many there are; an iteration may stop early. Changes during the iteration may be seen or not.
    *
    * @param unreadable gets a `store_invalid` for each account in a database that cannot be read, in place of the account;
    *   by default `endList`

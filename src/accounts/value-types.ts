@@ -23,7 +23,6 @@ export const apiKey: ValueType<string> = {
   read: (text) => (isWellFormed(text) ? text : undefined),
 };
 
-/** A hash as it is written. */
 export const sha256: ValueType<string> = {
   name: 'SHA-256',
   expected: '64 hex digits in lower case',
@@ -43,5 +42,5 @@ export const overlap = within(duration, 0, 365 * day, 'up to 365d');
 export const usualOverlap = '7d';
 /** The longest grace, in milliseconds. */
 export const maxGrace = 365 * day;
-/** How long the previous credentials, or plaintext, are accepted besides the new credentials. */
+/** How long the previous credentials, or plaintext, are accepted after a change. */
 export const grace = within(duration, 1_000, maxGrace, 'from 1s to 365d');

@@ -76,7 +76,7 @@ export class AesCbc {
     return { plaintext: padded.subarray(0, padded.length - padding), paddingOk: padding !== 0 };
   }
 
-  /** Encrypts piece by piece: the pieces put together are what `encrypt` gives for the whole. */
+  /** Encrypts piece by piece. The joined pieces equal the result of `encrypt` for the whole. */
   encryptor(): Cipheriv {
     return createCipheriv(algorithm, this.#key, this.#iv);
   }

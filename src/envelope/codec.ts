@@ -16,7 +16,7 @@ export interface EnvelopeSealer {
   seal(plaintext: Buffer): string;
   /** The exact length of the envelope for a length of plaintext, in bytes. */
   sealedLength(plaintextLength: number): number;
-  /** Seals piece by piece in constant memory: the pieces put together are what `seal` returns for the whole. */
+  /** Seals piece by piece in constant memory. The joined pieces equal the result of `seal` for the whole. */
   stream(): SealStream;
 }
 

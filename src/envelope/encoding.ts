@@ -18,8 +18,8 @@ export function decodeBase64(text: string): Buffer | undefined {
 }
 
 function decodeHex(text: string): Buffer | undefined {
-  // Node's decoder stops at the first character it does not know and drops an odd last digit, so the length tells
-  // (text of odd length is not base64 either). But it takes characters beyond U+00FF for their low byte, U+0130 for "0".
+  // Node's decoder stops at the first unknown character and drops an odd last digit, so the length reveals both (text of
+  // odd length is not base64 either). But it reads characters above U+00FF as their low byte: U+0130 as "0".
   const bytes = Buffer.from(text, 'hex');
   return bytes.length * 2 === text.length && Buffer.byteLength(text) === text.length ? bytes : undefined;
 }

@@ -45,7 +45,7 @@ export function hasEnvelopeShape(body: Buffer): boolean {
   return isJson(body) && soleData(body.toString()) !== undefined;
 }
 
-/** Whether `body` is an envelope of any format as far as one can tell without credentials. */
+/** Whether `body` looks like an envelope of any format. Credentials are not needed. */
 export function isEnvelope(body: Buffer): boolean {
   const data = soleData(body.toString('latin1'));
   return data !== undefined && looksLikeCiphertext(data);

@@ -14,7 +14,7 @@ interface EnvelopeFormat {
 }
 
 interface CredentialText {
-  /** Undefined if the text is not what `expected` says. */
+  /** Undefined if the text does not meet `expected`. */
   readonly read: (text: string) => Buffer | undefined;
   /** Follows "must be". */
   readonly expected: string;
@@ -22,7 +22,7 @@ interface CredentialText {
 
 interface CodecClass {
   new (credentials: Credentials, encoding: Encoding): EnvelopeCodec;
-  /** Whether the string of an envelope can be a ciphertext, as far as one can tell without credentials. */
+  /** Whether the string of an envelope has the form of a ciphertext. */
   looksLikeCiphertext(data: string): boolean;
 }
 
@@ -72,7 +72,7 @@ export function unpackCodec({ format, key, iv, encoding }: PackedCodec): Envelop
 
 const codecs = [...new Set(Object.values(formats).map(({ codec }) => codec))];
 
-/** Whether the string of an envelope can be a ciphertext of any format, as far as one can tell without credentials. */
+/** Whether the string of an envelope has the form of a ciphertext of any format. */
 export function looksLikeCiphertext(data: string): boolean {
   return codecs.some((codec) => codec.looksLikeCiphertext(data));
 }

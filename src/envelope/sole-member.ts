@@ -41,7 +41,7 @@ function endOfString(text: string, from: number): number {
   return quote === -1 ? nowhere : quote + 1;
 }
 
-/** Whether an odd number of backslashes stands before `at`. */
+/** Whether an odd number of backslashes precedes `at`. */
 function isEscaped(text: string, at: number): boolean {
   let before = at - 1;
   while (text[before] === '\\') before -= 1;

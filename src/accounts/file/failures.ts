@@ -14,7 +14,7 @@ const failures: Readonly<Record<string, readonly [AccountsErrorCode, string]>> =
 };
 
 /**
- * The error of an operation on an accounts' file, for the operator. One that has no explanation stays as it is.
+ * Explains the error of an operation on an accounts' file to the operator. An unknown error is returned unchanged.
  *
  * @param name of the file
  */

@@ -19,8 +19,7 @@ const unusable: ReadonlySet<unknown> = new Set([8, 11, 14, 26]);
  * would be left behind by a killed process.
  *
  * @param patience the longest wait for another writer, in milliseconds
- * @throws AccountsError `store_locked`, `store_invalid` if something else lies in the lock's place; the file system's error
- *   if the lock cannot be made
+ * @throws AccountsError `store_locked`, `store_invalid` if the lock's path is not a lock; the file system's error if it cannot be made
  */
 export async function lockFile(path: string, patience: number): Promise<() => void> {
   const lock = join(dirname(path), `.${basename(path)}.lock`);

@@ -4,7 +4,7 @@ import { environmentNames } from '../api-key.ts';
 import { rfc3339 } from '../../input/value-types.ts';
 import type { StoredAccount, StoredCredentials, StoredEncryption } from '../store.ts';
 
-/** A value as it is written in the accounts' file. Undefined members are not written. */
+/** A value of the accounts' file. Undefined members are not written. */
 export type Plain = string | boolean | readonly Members[] | Members;
 export interface Members {
   readonly [name: string]: Plain | undefined;
@@ -18,7 +18,7 @@ export function isList(value: Plain | undefined): value is readonly Members[] {
   return Array.isArray(value);
 }
 
-/** An account as it is written in the file. */
+/** An account in the form of the file. */
 export function membersOf(account: StoredAccount): Members {
   const encryption: Record<string, Members> = {};
   for (const environment of environmentNames) {

@@ -39,8 +39,8 @@ export interface Companion {
  * @param path    not a symbolic link: that would be replaced itself
  * @param version the version that the new text was made from
  * @param check   checks the new file before it replaces the old one; throws to abort
- * @param companion replaced, or created, with it; it keeps its old text only if the process is killed, or the disk fails, between
- *   the two
+ * @param companion replaced, or created, with it; it keeps its old text only if the process is
+ *   killed, or the disk fails, between the two
  * @returns false, with nothing changed, if the file is no longer that version
  * @throws the file system's error, with nothing changed
  */

@@ -36,7 +36,7 @@ import { Vault } from '../vault.ts';
 
 /** How long to wait for another writer, in milliseconds. */
 const patience = 10_000;
-/** How often a change is restarted because another program changed the file meanwhile. */
+/** The most attempts at a change that conflicts with another program's. */
 const attempts = 3;
 
 export interface FileStoreOptions {
@@ -156,7 +156,7 @@ export class FileStore implements Store {
 
   #read(path: string): Read {
     try {
-      // Before the text: what changes in between is noticed when the text is to be replaced.
+      // Before the text is read, so that a change in between is noticed when the text is replaced.
       const version = versionOf(path);
       const files = new Files();
       const text = files.read(path);
@@ -193,7 +193,7 @@ export class FileStore implements Store {
     throw new AccountsError('store_changed', `${displayName(path)} was changed by another program: try again`);
   }
 
-  /** Returns false, with nothing changed, if the file is no longer as it was read. */
+  /** Returns false, with nothing changed, if another program changed the file. */
   #write(path: string, read: Read, { accounts: changed, events, receipts }: Rewrite<unknown>): boolean {
     if (changed.length === 0 && receipts === undefined && events.length === 0) return true;
     const ids = new Set(changed.map(({ id }) => id));
@@ -233,7 +233,7 @@ export class FileStore implements Store {
   }
 }
 
-/** A change whose parts are written together. */
+/** A decision, and the receipts to be written with it. */
 interface Rewrite<T> extends Decision<T> {
   readonly receipts: Companion | undefined;
 }

@@ -48,7 +48,7 @@ export class Trail {
    * event without its change, but no change without its event.
    *
    * @returns a function that removes them
-   * @throws AccountsError `store_invalid` if something else lies there; the file system's error, with nothing added
+   * @throws AccountsError `store_invalid` if the path is not a regular file; the file system's error, with nothing added
    */
   append(events: readonly AuditEvent[]): () => void {
     if (events.length === 0) return () => {};
@@ -58,7 +58,7 @@ export class Trail {
       const { size } = fstatSync(file);
       const rollBack = (): void => this.#truncate(size);
       try {
-        // After an incomplete line, a new line begins.
+        // A crash may have left an incomplete last line.
         writeSync(file, `${endsLine(file, size) ? '' : '\n'}${lines.join('')}`);
         fsyncSync(file);
       } catch (error) {

@@ -33,7 +33,7 @@ export class PostgresDirectory implements KeyDirectory {
   readonly #cache: KeyCache;
   /** Counts notifications. */
   #changes = 0;
-  /** The notifications of changes whose entries are not dropped yet. */
+  /** Notifications that are not handled yet. */
   readonly #heard = new Set<string>();
   /** Whether the last query, or the last attempt to connect, failed with an error that was reported. */
   #failing = false;

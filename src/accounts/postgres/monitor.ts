@@ -18,7 +18,7 @@ export type LookupOutcome = (typeof lookupOutcomes)[number];
 /** Receives the events of the directory, for metrics and the log. */
 export interface Monitor {
   lookup(outcome: LookupOutcome): void;
-  /** A query begins; the returned function is called at its end. */
+  /** Called at the start of a query; the returned function is called at its end. */
   query(): () => void;
   connected(): void;
   /** The connection is lost, or the first attempt has failed; called once. */

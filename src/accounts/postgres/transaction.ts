@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ClientBase, Pool, PoolClient, QueryResultRow } from 'pg';
+import type { ClientBase, Pool, QueryResultRow } from 'pg';
 import { AccountsError } from '../accounts-error.ts';
 import { accountsError, isConnectionLost, isLostRace } from './failures.ts';
 
@@ -55,7 +55,7 @@ function fail(error: unknown): never {
 }
 
 async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<T> {
-  const client = await connect(pool);
+  const client = await pool.connect().catch(fail);
   // Without a listener, losing the connection between two statements would end the process.
   client.on('error', ignore);
   const run: Query = async <R extends QueryResultRow>(text: string, values: readonly unknown[] = []) =>
@@ -80,15 +80,7 @@ async function once<T>(pool: Pool, work: (query: Query) => Promise<T>): Promise<
 
 function ignore(): void {}
 
-async function connect(pool: Pool): Promise<PoolClient> {
-  try {
-    return await pool.connect();
-  } catch (error) {
-    return fail(error);
-  }
-}
-
-/** Commits; returns whether the connection was lost meanwhile, and cannot be used again. */
+/** Commits. Returns whether the connection was lost, so that it cannot be used again. */
 async function commit(client: ClientBase, pool: Pool, run: Query): Promise<boolean> {
   // Null if nothing was written, so that a lost response does not matter.
   const [{ id } = { id: null }] = await run<{ id: string | null }>(
@@ -104,7 +96,7 @@ async function commit(client: ClientBase, pool: Pool, run: Query): Promise<boole
   }
 }
 
-/** Queries on other connections whether a commit succeeded whose response did not arrive. */
+/** Asks on another connection whether a commit succeeded, after its response was lost. */
 async function wasCommitted(pool: Pool, id: string, cause: unknown): Promise<boolean> {
   for (let inquiry = 1; inquiry <= inquiries; inquiry += 1) {
     const status = await pool.query<{ status: string | null }>('SELECT pg_xact_status($1::xid8) AS status', [id]).then(

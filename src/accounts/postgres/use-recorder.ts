@@ -25,7 +25,7 @@ export class UseRecorder implements Uses {
   readonly #keys = new Notes<number>();
   readonly #previous = new Notes<{ readonly until: number; readonly at: number }>();
   readonly #unexpected = new Notes<number>();
-  /** The ends of graces whose first use is stored or about to be, by account and environment. */
+  /** By account and environment, the end of the grace whose first use is stored or about to be. */
   readonly #graces = new Map<string, number>();
   #timer: NodeJS.Timeout | undefined;
   #soon: NodeJS.Timeout | undefined;

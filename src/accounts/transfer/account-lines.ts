@@ -125,7 +125,7 @@ function problemOf(names: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** No member lies deeper. */
+/** No member is nested deeper. */
 const memberPath = /^[A-Za-z0-9]{1,20}(?:\.[A-Za-z0-9]{1,20}){0,5}$/;
 
 interface Members {
