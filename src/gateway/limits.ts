@@ -8,12 +8,11 @@ export type Claimant = 'keyless' | 'public' | 'secret';
 /** A resource shared by all requests. Requests without a secret key may use only a part of it. */
 export class Budget {
   readonly #used = { keyless: 0, public: 0, secret: 0 };
-  #size = 0;
+  /** The parts of the total. Secret keys may use all of it. */
   #parts = { keyless: 0, public: 0, secret: 0 };
 
   /** Sets the total; amounts in use stay in use. @param least the smallest part */
   resize(size: number, least: number): void {
-    this.#size = size;
     this.#parts = {
       keyless: Math.max(least, Math.floor(size / 8)),
       public: Math.max(least, Math.floor(size / 2)),
@@ -23,7 +22,7 @@ export class Budget {
 
   /** Takes `amount` if it is available. The caller must release it. */
   take(amount: number, by: Claimant): boolean {
-    if (this.used + amount > this.#size || this.#used[by] + amount > this.#parts[by]) return false;
+    if (this.used + amount > this.#parts.secret || this.#used[by] + amount > this.#parts[by]) return false;
     this.#used[by] += amount;
     return true;
   }

@@ -1,18 +1,19 @@
+import type { ResponseHandler } from '../upstream/call.ts';
 import { readResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
 
 /** A response that goes to the client unchanged, as fast as the client reads it. */
-export class PlainResponse extends ResponseRelay {
+export class PlainResponse extends ResponseRelay implements ResponseHandler {
   /** Bytes of a body of stated length that are still to come. */
   #remaining: number | undefined;
 
-  override onInformation(status: number, headers: readonly string[]): void {
+  onInformation(status: number, headers: readonly string[]): void {
     // RFC 9110 §15.2: not for HTTP/1.0, which does not know them.
     if (this.reply.request.raw.httpVersionMinor === 0) return;
     this.reply.raw.writeInformation(status, readResponseHead(status, headers).headers);
   }
 
-  override onHead(status: number, raw: readonly string[]): void {
+  onHead(status: number, raw: readonly string[]): void {
     const { raw: res } = this.reply;
     const now = performance.now();
     this.waitForUpstream(now);
@@ -29,7 +30,7 @@ export class PlainResponse extends ResponseRelay {
     }
   }
 
-  override onData(chunk: Buffer): void {
+  onData(chunk: Buffer): void {
     if (this.#remaining === chunk.length) {
       // The last piece; if it is the first one too, it is written together with the head.
       this.#remaining = undefined;
@@ -41,7 +42,7 @@ export class PlainResponse extends ResponseRelay {
     this.write(chunk, this.reply.call);
   }
 
-  override onEnd(): void {
+  onEnd(): void {
     const now = performance.now();
     this.reply.request.stats.upstreamEnds(now);
     if (!this.ended) this.end(undefined, now);

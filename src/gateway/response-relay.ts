@@ -1,8 +1,8 @@
-import type { ResponseHandler, UpstreamFailure } from '../upstream/call.ts';
+import type { UpstreamFailure } from '../upstream/call.ts';
 import type { Reply } from './reply.ts';
 
-/** Relays the upstream's response to the client: the common part of plain and sealed responses. */
-export abstract class ResponseRelay implements ResponseHandler {
+/** The common part of plain and sealed responses: relays the upstream's response to the client. */
+export abstract class ResponseRelay {
   protected readonly reply: Reply;
   protected ended = false;
   #stalled = false;
@@ -10,11 +10,6 @@ export abstract class ResponseRelay implements ResponseHandler {
   constructor(reply: Reply) {
     this.reply = reply;
   }
-
-  abstract onInformation(status: number, headers: readonly string[]): void;
-  abstract onHead(status: number, headers: readonly string[]): void;
-  abstract onData(chunk: Buffer): void;
-  abstract onEnd(): void;
 
   onFailure(failure: UpstreamFailure): void {
     this.reply.upstreamFails(failure);

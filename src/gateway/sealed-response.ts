@@ -2,7 +2,7 @@ import type { Transform } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from 'node:zlib';
 import type { EnvelopeSealer, SealStream } from '../envelope/codec.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import type { UpstreamFailure } from '../upstream/call.ts';
+import type { ResponseHandler, UpstreamFailure } from '../upstream/call.ts';
 import type { Admitted } from './admitted.ts';
 import { readResponseHead, type ResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
@@ -24,7 +24,7 @@ const decoders = new Map<string, () => Transform>([
  * A response that is sealed for the client. Short responses of known length are sealed in one piece, others are streamed
  * through the cipher. Once a byte has been sent, a failure can only be shown by breaking the connection.
  */
-export class SealedResponse extends ResponseRelay {
+export class SealedResponse extends ResponseRelay implements ResponseHandler {
   readonly #sealer: EnvelopeSealer;
   readonly #environment: ServedEnvironment;
   readonly #metrics: Metrics;
@@ -49,9 +49,9 @@ export class SealedResponse extends ResponseRelay {
   }
 
   // Informational responses describe a body that the client does not get unchanged.
-  override onInformation(): void {}
+  onInformation(): void {}
 
-  override onHead(status: number, raw: readonly string[]): void {
+  onHead(status: number, raw: readonly string[]): void {
     const { reservation } = this.reply.request;
     const head = readResponseHead(status, raw);
     this.#head = head;
@@ -66,7 +66,7 @@ export class SealedResponse extends ResponseRelay {
     this.#collects = contentLength !== undefined && contentLength <= maxSealedAtOnce && reservation.hold(contentLength);
   }
 
-  override onData(chunk: Buffer): void {
+  onData(chunk: Buffer): void {
     // The only piece of a short response is followed by its end.
     if (chunk.length !== this.#head?.contentLength) this.waitForUpstream(performance.now());
     if (this.#decoder === undefined) {
@@ -81,7 +81,7 @@ export class SealedResponse extends ResponseRelay {
     }
   }
 
-  override onEnd(): void {
+  onEnd(): void {
     const now = performance.now();
     this.reply.request.stats.upstreamEnds(now);
     this.#upstreamEnded = true;

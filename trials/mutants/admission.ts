@@ -185,15 +185,15 @@ export const admissionMutants: readonly Mutant[] = [
     'src/gateway/limits.ts',
     ['test/gateway/limits.test.ts'],
     [
-      ['this.used + amount > this.#size || ', '', 'all shares together are bounded'],
+      ['this.used + amount > this.#parts.secret || ', '', 'all shares together are bounded'],
       [
-        'this.used + amount > this.#size',
-        'this.used + amount > this.#size + 1',
+        'this.used + amount > this.#parts.secret',
+        'this.used + amount > this.#parts.secret + 1',
         'the budget is what the configuration says',
       ],
       ['    this.#slotOf = undefined;\n', '', 'a slot is given back once'],
       ['if (this.#slotOf !== undefined) return true;\n', '', 'a request takes one slot'],
-      ['    this.#size = size;\n', '    this.#size += size;\n', 'a reload sets the size of a budget'],
+      ['      secret: size,\n', '      secret: this.#parts.secret + size,\n', 'a reload sets the size of a budget'],
       [
         'this.#bytesOf ??= this.#claimant',
         'this.#bytesOf = this.#claimant',
