@@ -4,7 +4,7 @@ const hopByHop = 'keep-alive proxy-connection proxy-authenticate proxy-authoriza
 /** Headers that describe the bytes of a plain body, which an envelope replaces. */
 const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-ranges';
 
-/** The role of a client's header. */
+/** A client's header is `read` here, `dropped`, or forwarded with `plain` traffic only, or from a trusted proxy only (`client`). */
 type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
 
 const requestRoles = rolesOf<RequestRole>({
@@ -24,7 +24,7 @@ const requestRoles = rolesOf<RequestRole>({
     'cf-connecting-ipv6 x-client-ip x-cluster-client-ip fastly-client-ip',
 });
 
-/** The role of an upstream's header. */
+/** An upstream's header is `dropped`, or forwarded with a plain `body` only. */
 type ResponseRole = 'dropped' | 'body';
 
 const responseRoles = rolesOf<ResponseRole>({
@@ -35,7 +35,7 @@ const responseRoles = rolesOf<ResponseRole>({
     'cache-control expires last-modified age pragma surrogate-control cdn-cache-control',
 });
 
-/** A header's name in lower case, and what the sidecar does with the header; undefined: it is forwarded. */
+/** A header's name in lower case, and its role; without a role it is forwarded. */
 interface NamedRole<Role extends string> {
   readonly lower: string;
   readonly role: Role | undefined;
@@ -44,21 +44,12 @@ interface NamedRole<Role extends string> {
 /** Headers that most requests and responses have, besides those with a role. */
 const forwarded = 'accept accept-language user-agent date server vary';
 
-/**
- * The role of a client's header: `read` here, `dropped`, forwarded with `plain` traffic only or from a trusted proxy only
- * (`client`), or undefined: forwarded.
- *
- * @param name as sent
- */
+/** The role of a client's header. @param name as sent */
 export function roleInRequest(name: string): NamedRole<RequestRole> {
   return usualInRequest.get(name) ?? named(name.toLowerCase(), requestRole);
 }
 
-/**
- * The role of an upstream's header: `dropped`, forwarded with a plain `body` only, or undefined: forwarded.
- *
- * @param name as sent
- */
+/** The role of an upstream's header. @param name as sent */
 export function roleInResponse(name: string): NamedRole<ResponseRole> {
   return usualInResponse.get(name) ?? named(name.toLowerCase(), responseRole);
 }
@@ -126,8 +117,8 @@ function rolesOf<Role extends string>(names: Readonly<Record<Role, string>>): Re
 }
 
 /**
- * CGI-like upstreams turn every odd character of a header's name into `_`, so `X_Account_Id` would be read as
- * `X-Account-Id`. An honest client does not send a name that becomes one of the sidecar's own that way.
+ * Whether a name could be read as one of the sidecar's own. CGI-like upstreams turn every odd character of a name into `_`, so
+ * they would take `X_Account_Id` for `X-Account-Id`. No honest client sends such a name.
  */
 function isDisguised(lower: string): boolean {
   if (!/[^a-z0-9-]/.test(lower)) return false;

@@ -22,7 +22,7 @@ export function isUnframed({ reply, head }: Admitted): boolean {
  * Reads a body of up to `limits.requestBody` and `maxLength` bytes into memory, within the budget of all requests and within
  * `timeouts.request`. Empty if there is none.
  *
- * @returns never settles if the client disconnects or the time is over, because the request is then over
+ * @returns a promise that never settles if the client disconnects or the time is over: then the request is over
  */
 export function readBody(
   { reply, head }: Admitted,

@@ -18,7 +18,7 @@ export class Request {
   /** Its parts of the budgets. */
   readonly reservation: Reservation;
   readonly stats = new RequestStats();
-  /** The client's own id if it is acceptable. */
+  /** The client's own id if it is acceptable, otherwise a new one. */
   id = '';
   /** Undefined if the guard has not accepted it. */
   head: RequestHead | undefined;

@@ -133,10 +133,10 @@ export class Connection implements UpstreamCall, BodySink {
   }
 
   #onEnd(call: Call): void {
-    // On a connection whose request is not sent completely, the next one would be read as its rest.
+    // If the request is not sent completely, the upstream would read the next one as its rest.
     const isSent = this.#bodySent && this.socket.writableLength === 0;
     this.#call = undefined;
-    // A client that reads slowly may have paused it.
+    // It may be paused, because the client reads slowly.
     this.socket.resume();
     const { reusable, keepAlive } = this.#parser;
     if (reusable && isSent && !this.socket.destroyed) this.#owner.onIdle(this, keepAlive);

@@ -92,7 +92,7 @@ export class ResponseParser {
       const fault = this.#step(chunk, this.#events);
       if (fault !== undefined) return fault;
       if (this.#isComplete()) {
-        // The bytes after it belong to no request.
+        // Further bytes belong to no request.
         if (this.#at < chunk.length) this.reusable = false;
         return 'end';
       }

@@ -10,7 +10,7 @@ import { maxHeadSize } from './response-parser.ts';
  * Called if the upstream switches protocols; from now on the two sockets are coupled.
  *
  * @param headers of its 101, a flat list as sent
- * @returns those that the client gets, without those of the upgrade itself
+ * @returns the headers for the client, without those of the upgrade itself
  */
 export type SwitchHandler = (headers: readonly string[]) => readonly string[];
 
@@ -48,7 +48,7 @@ export function upgrade(
   const httpProxy = require('http-proxy') as typeof import('http-proxy');
   const proxy = httpProxy.createProxyServer();
   proxy.on('proxyReqWs', (proxyRequest) => {
-    // The path that was checked is the one that is sent.
+    // http-proxy rewrites paths: the upstream gets the path that was checked.
     proxyRequest.path = path;
     limitConnect(proxyRequest, connectTimeout);
     limitInformation(proxyRequest);
