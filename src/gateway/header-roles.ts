@@ -117,7 +117,7 @@ function rolesOf<Role extends string>(names: Readonly<Record<Role, string>>): Re
 }
 
 /**
- * Whether a name could be read as one of the sidecar's own. CGI-like upstreams turn every odd character of a name into `_`, so
+ * Whether a name could be read as another that has a role. CGI-like upstreams turn every odd character of a name into `_`, so
  * they would take `X_Account_Id` for `X-Account-Id`. No honest client sends such a name.
  */
 function isDisguised(lower: string): boolean {
