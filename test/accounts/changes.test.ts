@@ -160,7 +160,7 @@ describe('enabling encryption', () => {
     expect(enableEncryption(plain, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
     const off = disableEncryption(enabled, 'test', undefined, now);
     expect(enableEncryption(off, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
-    // As in a file that was written by hand: disabled credentials are not accepted again.
+    // A file written by hand may have this: disabled credentials are not accepted again.
     const { credentials } = enabled.encryption.test ?? {};
     const kept = { enabled: false, encoding: 'hex', credentials, previous: undefined } as const;
     const again = enableEncryption({ ...plain, encryption: { test: kept } }, 'test', options, now, clear);

@@ -16,7 +16,7 @@ const usual = { encoding: undefined, grace: undefined, replace: false };
 const secretKey = { environment: 'test', kind: 'secret', lifetime: undefined } as const;
 const vault = new Vault(parseMasterKeys('00'.repeat(32)) ?? []);
 
-/** Operations on a store, their audit lines, and a clock to be put forward. */
+/** Operations on a store, their audit lines, and a clock that tests move. */
 interface Fixture {
   readonly operations: PlainOperations;
   readonly store: Store;
@@ -24,7 +24,7 @@ interface Fixture {
   now: number;
 }
 
-/** A storage, and operations on it that are not carried out in place. */
+/** A storage, and operations on it that run elsewhere. */
 interface OperatedStorage extends Storage {
   operations?(options: OperationsOptions): PlainOperations;
 }
@@ -287,7 +287,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
       const after = await store.read('acme');
       expect(await knowing.rekey(other, request)).toBe(0);
       expect(await store.read('acme')).toEqual(after);
-      // As if it had been interrupted half way, or another sidecar had made some with the old one meanwhile.
+      // As after an interruption half way, or after another sidecar created some with the old key.
       await operations.enableEncryption('globex', 'test', usual, request);
       expect(await knowing.rekey(other, request)).toBe(1);
       expect(await store.read('acme')).toEqual(after);
@@ -305,7 +305,7 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
   });
 }
 
-/** How a store that records use says that there was none. */
+/** The member for the last use in a store that records it, if there was none. */
 function neverUsed({ recordsUse }: Store): object {
   return recordsUse ? { last_used_at: null } : {};
 }

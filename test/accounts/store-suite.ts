@@ -13,16 +13,16 @@ import type {
   StoredKey,
 } from '../../src/accounts/store.ts';
 
-/** An empty place for accounts. Removed after the test. */
+/** An empty storage for accounts. Removed after the test. */
 export interface Storage {
-  /** Opens it, as a process of its own would; closed when the test is over. */
+  /** Opens it as another process would; closed after the test. */
   open(): Store;
 }
 
 const at = Date.parse('2026-11-21T10:00:00Z');
 const event: AuditEvent = { at, actor: 'user:test', action: 'account_added', account: 'a', details: {} };
 
-/** What every store does alike. `now` of all tests is `at`; texts of credentials are arbitrary. */
+/** The behaviour that all stores share. `now` of all tests is `at`; texts of credentials are arbitrary. */
 export function describeStore(name: string, makeStorage: () => Promise<Storage>): void {
   describe(`accounts in ${name}`, () => {
     test('is empty at first', async () => {
@@ -369,7 +369,7 @@ function accountOf(id: string): StoredAccount {
   return { id, name: `Account ${id}`, active: true, keys: [], encryption: {} };
 }
 
-/** Uses every member, and every way in which one may be missing. */
+/** Accounts with every member, and with every optional member absent. */
 const full: StoredAccount = {
   id: 'full',
   name: 'Full',

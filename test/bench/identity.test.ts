@@ -14,7 +14,7 @@ function workloadOf(name: string): Workload {
   return workload;
 }
 
-/** The benchmark's upstream: a server that passes nothing on, opens nothing and seals nothing. */
+/** The upstream of the benchmark: a server that forwards, opens and seals nothing. */
 async function startUpstream(): Promise<number> {
   const port = await freePort();
   const child = spawn(process.execPath, [

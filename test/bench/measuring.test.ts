@@ -40,7 +40,7 @@ describe('the CPU time', () => {
 });
 
 test('a stall adds to the latency of every request that had to wait for it', async () => {
-  // The server answers at once, but nothing between the 500th and the 1,000th millisecond after the first request.
+  // The server responds at once, except between the 500th and the 1,000th millisecond after the first request.
   let begin: number | undefined;
   const server = createServer((socket: Socket) => {
     socket.on('data', () => {

@@ -24,7 +24,7 @@ interface Credentials {
 interface Setup {
   readonly folder: Folder;
   readonly sidecar: Serving;
-  /** Asks the sidecar's API. */
+  /** Sends a request to the API of the sidecar. */
   readonly api: (line: string, body?: object) => Promise<ApiResponse>;
 }
 
@@ -52,8 +52,8 @@ async function untilStatus({ sidecar }: Setup, key: unknown, status: number): Pr
 
 describe('an accounts file that is edited by hand while the API changes it', () => {
   /**
-   * Node options of a sidecar that waits for a file `go` before it syncs a change to the disk. It has read the
-   * accounts' file by then, and not replaced it. While it waits, there is a file `waits`.
+   * Node options of a sidecar that waits for a file `go` before it syncs a change to the disk. By then it has read the
+   * accounts file and not replaced it. While it waits, there is a file `waits`.
    */
   const waiting = (folder: string): readonly string[] => {
     const module = `
@@ -101,7 +101,7 @@ describe('an accounts file that is edited by hand while the API changes it', () 
     await untilStatus(setup, body['key'], 200);
     folder.replace({ 'accounts.yaml': opened });
     await untilStatus(setup, body['key'], 401);
-    // The log is written a moment later.
+    // The log is written a moment after the response.
     const changes = await sidecar.untilEntries('account changed', 2);
     expect(changes.map(({ change, key }) => [change, key])).toEqual([
       ['key_issued', body['id']],

@@ -9,7 +9,7 @@ import { masterKey, otherMasterKey } from '../support/stores.ts';
 describeWithPostgres('the commands on accounts in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  /** A database, a file with the same configuration besides, and the commands on both. */
+  /** A configuration with a database, one with a file, and the commands on both. */
   async function storeAndCommands(accounts: readonly object[] = []) {
     const url = await postgres.createDatabase();
     const folder = new Folder({

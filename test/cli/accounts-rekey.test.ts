@@ -9,7 +9,7 @@ const [oldKey, newKey] = [Buffer.alloc(32, 1).toString('base64'), Buffer.alloc(3
 const patience = { timeout: 20_000, interval: 20 };
 const count = 3;
 
-/** Accounts sealed with the old master key, and the new one configured before it, as the documentation has it. */
+/** Accounts wrapped with the old master key, and the new one configured before it, as in the documentation. */
 async function sealedWithOld(store: object, masterKey: (key: object) => object) {
   const folder = new Folder({ 'accounts.yaml': 'accounts: []\n', 'master-key': oldKey, 'new-key': newKey });
   const accounts = masterKey({ file: 'master-key' });
@@ -21,7 +21,7 @@ async function sealedWithOld(store: object, masterKey: (key: object) => object) 
   await runCommand(['accounts', 'import', folder.file('lines.ndjson'), ...config]);
   folder.write({ 'master-key': `${newKey}\n${oldKey}\n` });
   const args = ['accounts', 'rekey', '--new-master-key-file', folder.file('new-key'), ...config];
-  /** The line of `check --online` on the credentials, with these master keys. */
+  /** The line of `check --online` about the credentials, with these master keys. */
   const credentials = async (...keys: readonly string[]): Promise<string> => {
     folder.write({ 'master-key': keys.join('\n') });
     const { stdout } = await runCommand(['check', '--online', ...config]);
@@ -32,7 +32,10 @@ async function sealedWithOld(store: object, masterKey: (key: object) => object) 
 
 type Setup = Awaited<ReturnType<typeof sealedWithOld>>;
 
-/** All credentials open with the configured keys after it broke off, and with the new one alone once it was repeated. */
+/**
+ * All credentials must open with the configured keys after the rekey was killed, and with the new key alone after it
+ * was repeated.
+ */
 async function expectRepeatable({ args, credentials }: Setup): Promise<void> {
   expect(await credentials(newKey, oldKey)).toMatch(/^ok .* 3 accounts: all open/);
   const repeated = await runCommand(args);
@@ -43,7 +46,9 @@ async function expectRepeatable({ args, credentials }: Setup): Promise<void> {
   expect(await credentials(newKey)).toMatch(/^ok .* 3 accounts: all open/);
 }
 
-/** Node options of a process that waits without end when it writes to the disk for the nth time, and says so in `file`. */
+/**
+ * Node options of a process that blocks forever when it syncs to the disk for the nth time, and then creates `file`.
+ */
 function stopping(nth: number, file: string): readonly string[] {
   const module = `
     import fs from 'node:fs';
@@ -63,7 +68,7 @@ function stopping(nth: number, file: string): readonly string[] {
 test('a rekey of a file that is killed half way can be repeated', async () => {
   const setup = await sealedWithOld({ file: 'accounts.yaml' }, (masterKey) => ({ masterKey }));
   const { folder, args } = setup;
-  // Before and after the new file is renamed over the old one; the trail is brought to the disk first.
+  // Before and after the new file is renamed over the old one; the trail is synced first.
   for (const step of [2, 3]) {
     const command = startCommand(args, { nodeOptions: stopping(step, folder.file('waits')) });
     await vi.waitUntil(() => existsSync(folder.file('waits')), patience);

@@ -9,7 +9,7 @@ import { masterKey } from '../support/stores.ts';
 
 const patience = { timeout: 20_000, interval: 20 };
 
-/** Two processes on one store. Operators use the first one unless a test says otherwise; merchants use both. */
+/** Two processes on one store. Unless a test says otherwise, operators use the first; merchants use both. */
 async function startTwo(accounts: object) {
   const upstream = await startUpstream();
   const operators = { port: 0, token };
@@ -37,14 +37,14 @@ function charge({ port }: Serving, key: string, body = '{}'): Promise<Response> 
   return send({ port }, 'POST /api/s2s/charge', { key, body });
 }
 
-/** Waits until both sidecars answer as they should. */
+/** Waits until both sidecars meet the expectation. */
 async function both(sidecars: readonly Serving[], expectation: (sidecar: Serving) => Promise<void>): Promise<void> {
   await vi.waitFor(async () => {
     for (const sidecar of sidecars) await expectation(sidecar);
   }, patience);
 }
 
-/** The life of a merchant, in which every change is asked of one sidecar and seen in both. */
+/** The life of a merchant: each change is made through one sidecar and must take effect in both. */
 async function liveThrough(accounts: object): Promise<void> {
   const { sidecars, first, second } = await startTwo(accounts);
   const responses = (key: string, status: number): Promise<void> =>
@@ -96,7 +96,7 @@ async function liveThrough(accounts: object): Promise<void> {
   await responses(two.key, 400);
 
   const trail = () => sidecars.map((sidecar) => sidecar.entries('audit').map(({ action }) => action));
-  // The log is written a moment later.
+  // The log is written a moment after the response.
   await vi.waitFor(
     () =>
       expect(trail()).toEqual([

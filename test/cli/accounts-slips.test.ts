@@ -82,7 +82,7 @@ describeOnEachStore('two operators', (newStore) => {
       `accounts import ${folder.file('lines.ndjson')}`,
       'keys issue acme --environment test --kind secret --json',
     );
-    // The account exists already: as it is in the file, or with one key more.
+    // The account exists already, either as in the file or with one more key.
     expect(imported?.stdout).toMatch(/^300 added, (?:1 already present, 0|0 already present, 1) refused\.\n$/);
     const { key = '' } = JSON.parse(issued?.stdout ?? '') as IssuedKeyView;
     expect((await exported('acme'))?.keys).toMatchObject([{ sha256: sha256Hex(key) }]);

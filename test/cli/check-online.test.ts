@@ -73,7 +73,7 @@ describe('check --online', () => {
   });
 
   test('fails if a certificate of the listener or of an upstream expires within 14 days', async () => {
-    // Made to be valid for two days.
+    // The certificate is valid for two days.
     const authority = createAuthority();
     const own = authority.issue('DNS:localhost');
     const port = await listening(createTlsServer(own, (socket) => void socket.end()));
@@ -177,7 +177,7 @@ describeWithPostgres('check --online with accounts in PostgreSQL', () => {
       /^failed {2}credentials +2 of 2 accounts failed: the sealed key of account \w+ in test does not open/m,
     );
     expect(wrong.stdout).not.toContain('sealed:v1');
-    // Made with the other key.
+    // Wrapped with the other key.
     await runCommand(['accounts', 'add', 'initech', '--name', 'Initech', ...config]);
     await runCommand(['encryption', 'enable', 'initech', '--environment', 'test', ...config]);
     folder.write({ 'master-key': masterKey });

@@ -18,7 +18,7 @@ interface Files {
   readonly [name: string]: string | Buffer | undefined;
 }
 
-/** The exit code and the lines that `check` prints for these files, whose directory is left out of the lines. */
+/** The exit code and the lines that `check` prints for these files, without their directory. */
 async function outcome({ sidecar = minimal, accounts = noAccounts, ...more }: Files, env?: Env): Promise<string[]> {
   const directory = filesIn({
     ...(more as Record<string, string>),
@@ -29,7 +29,7 @@ async function outcome({ sidecar = minimal, accounts = noAccounts, ...more }: Fi
   return [String(code), ...stdout.replaceAll(`${directory}/`, '').trimEnd().split('\n')];
 }
 
-/** An accounts' file with one account, of which these lines say more. */
+/** An accounts file with one account, to which these lines are added. */
 const acmeWith = (lines: string): string => `accounts:\n  - id: acme\n    name: Acme\n${lines}`;
 const hash = 'ab'.repeat(32);
 const aes = '0123456789abcdefghijklmnopqrstuv';

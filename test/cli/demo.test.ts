@@ -6,13 +6,13 @@ import { startCommand, type Command } from '../support/command.ts';
 
 beforeAll(() => buildConsole(), 60_000);
 
-/** The lines that a demo has printed to be pasted, as they are. */
+/** The lines that a demo prints for pasting. */
 function printedLines(demo: Command): string[] {
   const [, block = ''] = demo.stdout.split('Paste these into another terminal.\n');
   return block.split('\n').filter((line) => line !== '' && !/^(?:\{|payment core)/.test(line));
 }
 
-/** The commands among them, some of which go on in the next line. */
+/** The commands among them; a command may continue on the next line. */
 function printedCommands(demo: Command): string[] {
   const text = printedLines(demo).join('\n');
   return text.split(/(?<!\\)\n/).filter((command) => !command.startsWith('#'));
@@ -24,7 +24,7 @@ async function startDemo(): Promise<Command> {
   return demo;
 }
 
-/** What each command puts out when all are pasted one after the other into one shell. */
+/** The output of each command when all are pasted one after the other into one shell. */
 function outputs(shell: string, commands: readonly string[]): string[] {
   const mark = '=== next command ===';
   const script = commands.map((command) => `${command}\necho '${mark}'\n`).join('');
@@ -52,7 +52,7 @@ describe.each(['bash', 'sh'])('the commands that the demo prints, pasted into %s
     expect(JSON.parse(forbidden ?? '')).toMatchObject({ status: 403, code: 'key_not_permitted' });
     expect(JSON.parse(cipherTest ?? '')).toEqual({ data: expect.stringMatching(/^(?:[0-9a-f]{32})+$/) as string });
 
-    // What reached the payment core is shown, too, in plain.
+    // The plaintext that reached the payment core is printed, too.
     await demo.until(() => demo.stdout.split('payment core │').length > 3);
     expect(demo.stdout).toContain('payment core │ 201 POST /api/s2s/charge acme {"amount":1000,"currency":"USD"}');
   });

@@ -11,12 +11,12 @@ import { masterKey } from '../support/stores.ts';
 const env = { SIDECAR_KEY: acmeTest.key, SIDECAR_IV: acmeTest.iv };
 const hash = 'a'.repeat(64);
 
-/** Commands that write nothing to stdout but a log, or nothing at all. */
+/** Commands that write only a log to stdout, or nothing. */
 const silent = ['serve', 'drain'];
 
 /**
- * A line for each other command, which succeeds on the store of `folderOf`, and its standard input. `DIR` is the folder.
- * All write JSON but those in `texts`.
+ * For each other command a line that succeeds on the store of `folderOf`, and its standard input. `DIR` is the folder.
+ * All write JSON except those in `texts`.
  */
 const lines: Readonly<Record<string, readonly [line: string, stdin?: string]>> = {
   check: ['check --json'],
@@ -75,7 +75,7 @@ function runInto(stream: Writable, command: string, folder = folderOf()): Promis
   return runCommand([...args, ...config], { env, ...(stdin !== undefined && { stdin }), stdout: new Output(stream) });
 }
 
-/** Takes all that is written, a little later: there is room for it meanwhile, as in a pipe. */
+/** A slow reader that takes everything, with room in its buffer meanwhile, as in a pipe. */
 function slowReader(): { readonly stream: Writable; readonly taken: () => string } {
   let taken = '';
   const stream = new Writable({
@@ -88,13 +88,13 @@ function slowReader(): { readonly stream: Writable; readonly taken: () => string
   return { stream, taken: () => taken };
 }
 
-/** Fails a little later. */
+/** A stream that fails a moment later. */
 function failing(code: string): Writable {
   const error = Object.assign(new Error(`${code}: no`), { code });
   return new Writable({ write: (_chunk, _encoding, done) => void setTimeout(() => done(error), 5) });
 }
 
-/** The names of all commands, as their help lists them. */
+/** The names of all commands, from their help. */
 async function commandsIn(group = ''): Promise<string[]> {
   const { stdout } = await runCommand([...(group === '' ? [] : [group]), '--help']);
   const [, list = ''] = stdout.split('Commands:\n');

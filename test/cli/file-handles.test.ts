@@ -11,12 +11,12 @@ import { startUpstream } from '../support/upstream.ts';
 
 const addedKey = 'sk_test_globexaddedlaterglobex';
 
-/** The number of handles it may open besides those that it has at rest. */
+/** The number of handles it may open besides those at rest. */
 const room = 50;
 
 async function serve(): Promise<{ readonly sidecar: Serving; readonly folder: Folder }> {
   const { origin } = await startUpstream(({ url }, res) => {
-    // Two at a time need a connection each.
+    // Two concurrent requests need a connection each.
     setTimeout(() => res.end('{"ok":true}'), url === '/slow' ? 300 : 0);
   });
   const folder = new Folder({
@@ -32,14 +32,14 @@ function limitHandles({ process: { pid } }: Serving, handles: number): void {
 
 const handles = ({ process: { pid } }: Serving): number => readdirSync(`/proc/${pid}/fd`).length;
 
-/** Asks on a connection; resolves with the whole response. */
+/** Sends a request on a connection; resolves with the complete response. */
 async function ask(connection: Connection, path = '/x', key: string = keys.globex): Promise<string> {
   connection.received = '';
   connection.send(`GET ${path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${key}\r\n\r\n`);
   return connection.until((received) => received.endsWith('}') || received.endsWith('0\r\n\r\n'));
 }
 
-/** Opens connections until the sidecar has no handle left; those that it did not take have ended. */
+/** Opens connections until the sidecar has no handle left, and closes the ones that it did not accept. */
 async function exhaust({ port }: Serving): Promise<Connection[]> {
   const connections: Connection[] = [];
   await vi.waitUntil(async () => {

@@ -43,7 +43,7 @@ test('every example in the comments of init is a member of the configuration', a
     const text = lines.map((line, i) => (i === example ? line.replace('# ', '') : line)).join('\n');
     folder.write({ 'sidecar.yaml': text });
     const loaded = loadConfig(folder.file('sidecar.yaml'), { DATABASE_URL: 'postgres://localhost/x' });
-    // Files that an example names are missing, and two environments need hosts; that is all.
+    // Two problems are expected: files named in an example are missing, and two environments need hosts.
     const problems = loaded.ok ? [] : loaded.problems.map(({ message }) => message);
     expect(problems.filter((message) => /unknown|expected/i.test(message) && !/hosts|file/.test(message))).toEqual([]);
   }

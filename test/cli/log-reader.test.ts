@@ -14,7 +14,7 @@ import { startUpstream } from '../support/upstream.ts';
 const main = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const lost = 'lines of the log were lost';
 
-/** Starts `serve` with its log written to `stdout`, a file descriptor, which is closed here. */
+/** Starts `serve` with its log written to `stdout`, a file descriptor, which is then closed in this process. */
 async function serveInto(stdout: number, nodeOptions: readonly string[] = []): Promise<ChildProcess> {
   const { origin } = await startUpstream();
   const folder = new Folder({
@@ -33,12 +33,12 @@ async function serveInto(stdout: number, nodeOptions: readonly string[] = []): P
   return child;
 }
 
-/** The port of the merchants' listener, once `log` has told it. */
+/** The port of the merchants' listener, as soon as `log` has it. */
 function portIn(log: () => string): Promise<number> {
   return vi.waitUntil(() => Number(/"listener":"merchants".*"port":(\d+)/.exec(log())?.[1]), { timeout: 20_000 });
 }
 
-/** Requests with the longest id there may be, for long lines: as many as are asked for, some at a time. */
+/** Sends this many requests, some at a time, with the longest possible id, so that lines are long. */
 async function sendMany(port: number, count: number, prefix: string): Promise<void> {
   const connection = await openConnection(port);
   for (let sent = 0; sent < count;) {
@@ -55,7 +55,7 @@ async function sendMany(port: number, count: number, prefix: string): Promise<vo
   connection.socket.destroy();
 }
 
-/** A pipe whose reader reads when it is told to. */
+/** A pipe whose reader can be paused. */
 class Pipe {
   readonly reader: Socket;
   readonly writer: number;
@@ -71,7 +71,7 @@ class Pipe {
     onTestFinished(() => void this.reader.destroy());
   }
 
-  /** The lines so far that are whole. */
+  /** The complete lines so far. */
   get lines(): Record<string, unknown>[] {
     const whole = this.text.slice(0, this.text.lastIndexOf('\n') + 1);
     return whole
@@ -85,7 +85,7 @@ class Pipe {
   }
 }
 
-/** Lines of more than 300 bytes: together more than the four MiB that wait for a reader. */
+/** Lines of more than 300 bytes: together more than the four MiB that may wait for a reader. */
 const tooMany = 16_000;
 
 test('if the log is not read for a while, lines wait in bounded memory, and lost lines are counted', async () => {
@@ -101,7 +101,7 @@ test('if the log is not read for a while, lines wait in bounded memory, and lost
   const [loss] = pipe.entries(lost);
   const kept = pipe.entries('request').length;
   expect(loss).toMatchObject({ level: 'warn', lines: tooMany + 1 - kept });
-  // Four MiB and what the pipe itself holds.
+  // Four MiB and the buffer of the pipe.
   expect(Buffer.byteLength(pipe.text)).toBeGreaterThan(4 * 1_048_576);
   expect(Buffer.byteLength(pipe.text)).toBeLessThan(4.5 * 1_048_576);
 

@@ -42,7 +42,7 @@ function start(...args: readonly string[]): ChildProcessByStdio<null, Readable, 
 async function readSlowly(...args: readonly string[]): Promise<Ended> {
   const child = start(...args);
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve));
-  // When a process ends, Node discards what it has written, unless the stream has a reader.
+  // When a process ends, Node discards unread output, unless the stream has a reader.
   for (const stream of [child.stdout, child.stderr]) stream.on('readable', () => {});
   await sleep(500);
   const stderr = text(child.stderr);
@@ -54,7 +54,7 @@ async function readSlowly(...args: readonly string[]): Promise<Ended> {
   return { code: await ended, stdout, stderr: await stderr };
 }
 
-/** Runs a line of shell; `$SIDECAR` in it is the command line. */
+/** Runs a line in a shell; `$SIDECAR` is the command line. */
 async function shell(line: string): Promise<{ stdout: string; stderr: string }> {
   return run('bash', ['-c', `sidecar() { "$NODE" src/main.ts "$@"; }; ${line}`], {
     env,
@@ -63,7 +63,7 @@ async function shell(line: string): Promise<{ stdout: string; stderr: string }> 
   });
 }
 
-/** Every way in which commands write much, whole, however slowly it is read. */
+/** Every way in which commands write much output must be complete, however slowly it is read. */
 async function expectWhole(config: string): Promise<void> {
   const listed = await readSlowly('accounts', 'list', '--json', '--config', config);
   expect({ ...listed, stdout: (JSON.parse(listed.stdout) as unknown[]).length }).toEqual({

@@ -12,7 +12,7 @@ import { untilSample } from '../telemetry/samples.ts';
 
 const reloads = 30;
 const connections = 8;
-/** Between two requests on one connection: some hundred a second come together. Milliseconds. */
+/** The pause between two requests on one connection: together some hundred requests a second. Milliseconds. */
 const pause = 10;
 
 interface Version {
@@ -21,7 +21,7 @@ interface Version {
   readonly upstream: TestUpstream;
 }
 
-/** An upstream that says its own name, and by which API key's id the request came. */
+/** An upstream that responds with its name and with the id of the API key. */
 async function upstreamOf(name: string): Promise<TestUpstream> {
   return startUpstream(({ headers }, res) => {
     const body = `${name} ${String(headers['x-api-key-id'])}`;
@@ -29,7 +29,7 @@ async function upstreamOf(name: string): Promise<TestUpstream> {
   });
 }
 
-/** A configuration in which everything bears its name: the upstream, the ids of the keys, and the credentials. */
+/** A configuration whose upstream, key ids and credentials carry its name. */
 function contentsOf({ name, credentials, upstream }: Version): Contents {
   const key = (apiKey: string): object => ({ id: `key-${name}`, key: apiKey, createdAt: '2026-11-01' });
   const plainKey = { ...key(keys.globex), id: `plain-${name}` };
@@ -132,6 +132,6 @@ test('no request fails during 30 reloads under load, and none sees parts of two 
   await Promise.all(loads);
 
   expect(wrong).toEqual([]);
-  // Both were in use, and much went through each.
+  // Both configurations were in use, with many requests each.
   for (const { name } of versions) expect(seen.get(name)).toBeGreaterThan(reloads);
 }, 120_000);

@@ -28,7 +28,7 @@ async function outcome(...args: readonly string[]): Promise<Outcome> {
   return { code, stdout: stdout.bytes().toString(), stderr: stderr.bytes().toString() };
 }
 
-/** The names of the commands that a help lists. */
+/** The names of the commands in a help text. */
 function commandsIn(help: string): string[] {
   const [, commands = ''] = help.split('Commands:\n');
   return [...commands.matchAll(/^ {2}(\S+)/gm)].map(([, name = '']) => name);

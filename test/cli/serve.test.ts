@@ -21,7 +21,7 @@ import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
 import { startUpstream, type TestUpstream } from '../support/upstream.ts';
 import { samplesOf } from '../telemetry/samples.ts';
 
-/** A sidecar in a process of its own before an upstream, and the folder it follows. */
+/** A sidecar in a process of its own in front of an upstream, and the folder that it watches. */
 async function serveBefore(
   upstream: Pick<TestUpstream, 'origin'>,
   more: Contents = {},
@@ -33,7 +33,7 @@ async function serveBefore(
   return { sidecar: await startServe(folder.file('sidecar.yaml')), folder };
 }
 
-/** What `check` says of a folder's configuration, line by line. */
+/** The lines that `check` prints for the configuration in a folder. */
 function problemsOf(folder: Folder): string[] {
   const loaded = loadConfig(folder.file('sidecar.yaml'), {});
   return loaded.ok ? [] : loaded.problems.map(formatFileProblem);
@@ -43,12 +43,12 @@ async function statusWith(sidecar: Serving, key: string): Promise<number> {
   return (await send(sidecar, 'GET /x', { key })).status;
 }
 
-/** Node's options for a module that comes before the program. */
+/** Node options for a module that is loaded before the program. */
 function preloaded(source: string): string[] {
   return ['--import', `data:text/javascript,${encodeURIComponent(source)}`];
 }
 
-/** Node's options with which each thread that loads breaks off, as soon as there is a file `break` in the folder. */
+/** Node options that make each loading thread fail if there is a file `break` in the folder. */
 function breakOffOnceThere(folder: Folder): string[] {
   return preloaded(`import { isMainThread } from 'node:worker_threads';
     import { existsSync } from 'node:fs';
@@ -232,7 +232,7 @@ describe('a signal', () => {
 
   test('that is repeated ends the process at once with 1', async () => {
     const upstream = await startUpstream(() => {});
-    // Longer than this test may take.
+    // Longer than the timeout of this test.
     const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '1h' } });
     void send(sidecar, 'GET /x', { key: keys.globex }).catch(() => {});
     await vi.waitUntil(() => upstream.heads() === 1);
@@ -262,7 +262,7 @@ describe('a reload', () => {
     const added = 'sk_test_addedaddedaddedadded';
     expect(await statusWith(sidecar, added)).toBe(401);
     folder.replace({ 'accounts.yaml': accountsFile(globexEntry(keys.globex, added)) });
-    // Trying the key until it works would count as an attack.
+    // Repeated attempts with the key would count as an attack.
     await sidecar.untilEntries('configuration reloaded');
     expect([await statusWith(sidecar, added), await statusWith(sidecar, keys.globex)]).toEqual([200, 200]);
     const entry = globexEntry(keys.globex, added);
@@ -322,7 +322,7 @@ describe('a reload', () => {
     );
     expect(sidecar.stdout).not.toContain('canary');
     expect(await statusWith(sidecar, keys.globex)).toBe(200);
-    // The next one is tried like any other.
+    // The next reload is not affected.
     folder.replace({ break: '' });
     sidecar.signal('SIGHUP');
     await sidecar.untilEntries('configuration is invalid: the current one is kept', 2);
@@ -370,7 +370,7 @@ describe('a reload', () => {
       },
       { timeout: 10_000 },
     );
-    // Of requests before the reload every line is there, of those after it none.
+    // Every request before the reload has its line, no request after it has one.
     const before = requests();
     for (let i = 0; i < 5; i += 1) await send(sidecar, 'GET /quiet', { key: keys.globex });
     folder.replace({ 'sidecar.yaml': sidecarFile(upstream.origin, { routes, log: { level: 'info' } }) });
@@ -385,7 +385,7 @@ describe('a reload', () => {
 describe('TLS', () => {
   const request = `GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`;
 
-  /** A connection, the certificate it was shown, and how to ask on it. */
+  /** A connection, the certificate of its server, and a function that sends a request on it. */
   async function connection(port: number): Promise<{ shown: string; ask: () => Promise<string> }> {
     const socket = connectTls({ port, host: '127.0.0.1', rejectUnauthorized: false });
     onTestFinished(() => void socket.destroy());

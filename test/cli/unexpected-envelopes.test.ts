@@ -27,7 +27,7 @@ describeOnEachStore('encryption show', (newStore) => {
     const begin = Math.floor(Date.now() / 1_000) * 1_000;
     const sidecar = await startServe(folder.file('sidecar.yaml'));
     await send(sidecar, 'POST /api/s2s/charge', { key: key ?? '', body: envelopeOf(acmeTest, '{}') });
-    // Unwritten notes are written at the end.
+    // The sidecar writes its notes when it stops, at the latest.
     await sidecar.signal('SIGTERM').ended();
     const shown = await json<{ unexpected_envelope_at: string }>(show);
     const at = Date.parse(shown.unexpected_envelope_at);

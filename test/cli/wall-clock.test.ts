@@ -42,7 +42,7 @@ test('moving the wall clock changes when keys expire, and no deadline', async ()
   sidecar.signal('SIGUSR2');
   await untilStatus(expiring, 401);
   expect(await statusWith(keys.globex)).toBe(200);
-  // More than a sweep for expired deadlines has come by since.
+  // By now, a sweep for expired deadlines has run.
   await new Promise((resolve) => void setTimeout(resolve, 300));
   answerSlow?.();
   expect(await kept.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
@@ -52,7 +52,7 @@ test('moving the wall clock changes when keys expire, and no deadline', async ()
   kept.received = '';
   kept.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
   expect(await kept.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
-  // Two years before its deadline by the wall clock.
+  // Its deadline is two years away by the wall clock.
   const unfinished = await openConnection(sidecar.port);
   const head = `POST /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\n`;
   unfinished.send(`${head}Content-Length: 100\r\n\r\n{"data":`);

@@ -8,7 +8,7 @@ import { samplesOf } from '../telemetry/samples.ts';
 
 const authority = createAuthority();
 const issued = authority.issue('DNS:localhost');
-// openssl's command line has a resolution of seconds: these end later.
+// openssl has a resolution of seconds: these certificates end later than the first ones.
 await new Promise((resolve) => void setTimeout(resolve, 1_100));
 const later = createAuthority();
 

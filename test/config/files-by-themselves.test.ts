@@ -11,7 +11,7 @@ const valid = { 'sidecar.yaml': sidecarFile(upstream), 'accounts.yaml': accounts
 const broken = 'accounts: [ { id: a b, name: A } ]\n';
 const brokenProblem = expect.stringMatching(/^accounts\[0\]\.id {2}expected/) as string;
 
-/** A folder that was loaded once, and what loading its files again comes to. */
+/** A folder that was loaded once, and the result of loading its files again. */
 class Running {
   readonly folder: Folder;
   readonly #store: StoreSettings;

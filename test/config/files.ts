@@ -4,16 +4,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 
-/** A sidecar's file with required members only; lines can be added. */
+/** A sidecar.yaml with the required members only; lines can be added. */
 export const minimal = `listen: {}
 environments: { test: { upstream: "http://127.0.0.1:3000" } }
 accounts: { file: accounts.yaml }
 `;
 
-/** An accounts' file without accounts. */
+/** An accounts file without accounts. */
 export const noAccounts = 'accounts: []\n';
 
-/** Writes files into a directory of their own, which goes with the test. Returns its path. */
+/** Writes files into a directory of their own, which is removed after the test. Returns its path. */
 export function filesIn(files: Readonly<Record<string, string | Buffer>>): string {
   const directory = mkdtempSync(join(tmpdir(), 'config-test-'));
   onTestFinished(() => rmSync(directory, { recursive: true }));
@@ -21,7 +21,7 @@ export function filesIn(files: Readonly<Record<string, string | Buffer>>): strin
   return directory;
 }
 
-/** A new certificate and its private key, both in PEM, made by openssl: of a good curve, if nothing else is said. */
+/** A new certificate and its private key, both in PEM, made by openssl, by default on a good curve. */
 export function newCertificate(algorithm: readonly string[] = ['ec', '-pkeyopt', 'ec_paramgen_curve:P-256']): {
   cert: string;
   key: string;

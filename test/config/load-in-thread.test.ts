@@ -49,7 +49,7 @@ describe('loading in another thread', () => {
   test('returns a problem if no thread can be started', async () => {
     const folder = new Folder(files);
     const file = folder.file('sidecar.yaml');
-    // A value that cannot be cloned fails in the same way as a system without further threads.
+    // A value that cannot be cloned has the same effect as a system without further threads.
     const env = { HERE: (() => 'canary') as unknown as string };
     const message = 'loading failed (DataCloneError): run "check" for details';
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
@@ -140,7 +140,7 @@ describe('loading 10,000 accounts in another thread', () => {
     onTestFinished(() => void server.close());
     const { port } = server.address() as AddressInfo;
 
-    // The order in which this thread has turned to its other work, and to what the other thread sent.
+    // The order of this thread's other work and of the messages from the other thread.
     let turning = true;
     const turn = vi.fn<() => void>(() => {
       if (turning) setImmediate(turn);

@@ -12,7 +12,7 @@ function load(sidecar: string, files: Readonly<Record<string, string>> = {}, env
   return result.config;
 }
 
-/** Whether the lines, added to the smallest file, are valid. */
+/** Whether the smallest file with these lines is valid. */
 function accepts(lines: string): boolean {
   const directory = filesIn({ 'sidecar.yaml': minimal + lines, 'accounts.yaml': noAccounts });
   return loadConfig(join(directory, 'sidecar.yaml'), {}).ok;

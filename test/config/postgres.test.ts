@@ -10,7 +10,7 @@ const bytes = Buffer.alloc(32, 7);
 const masterKey = bytes.toString('base64');
 const url = 'postgres://sidecar:hunter2@db.internal:5432/accounts?sslmode=verify-full';
 
-/** What is loaded of these accounts, or the problems, without the file's name. */
+/** The loaded store of these accounts, or the problems without the name of the file. */
 function load(accounts: string, env: Env = {}): unknown {
   const sidecar = `listen: {}\nenvironments: { test: { upstream: "http://127.0.0.1:3000" } }\naccounts: ${accounts}\n`;
   const directory = filesIn({ 'sidecar.yaml': sidecar, 'accounts.yaml': 'accounts: []\n', master: masterKey });

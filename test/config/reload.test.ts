@@ -8,7 +8,7 @@ import type { Env } from '../../src/yaml/values.ts';
 import { accountsFile, Folder, globexEntry, MountedFolder, sidecarFile } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
 
-/** A reloader of one file, and all that it has handed over. */
+/** A reloader of one file, and all results that it has handed over. */
 class Followed {
   readonly reloader: Reloader;
   readonly applied: LoadResult[] = [];
@@ -26,13 +26,13 @@ class Followed {
     onTestFinished(() => this.reloader.stop());
   }
 
-  /** Follows the files as they are now, as a start does. */
+  /** Watches the current files, as at a start. */
   watch(readSince = Infinity): this {
     this.reloader.watch(loadConfig(this.#file, {}).files, readSince);
     return this;
   }
 
-  /** Resolves when the last state handed over satisfies `test`. */
+  /** Resolves when the last result satisfies `test`. */
   async until(test: (last: LoadResult) => boolean): Promise<LoadResult> {
     return vi.waitUntil(() => this.applied.findLast((last, i) => i === this.applied.length - 1 && test(last)), {
       timeout: 20_000,
@@ -44,7 +44,7 @@ const upstream = 'http://127.0.0.1:1';
 const files = { 'sidecar.yaml': sidecarFile(upstream), 'accounts.yaml': accountsFile() };
 const withKeys = (...apiKeys: readonly string[]): object => accountsFile(globexEntry(...apiKeys));
 
-/** Whether a state is valid and has this many API keys. */
+/** Whether a result is valid and has this many API keys. */
 const hasKeys =
   (count: number) =>
   (loaded: LoadResult): boolean =>
@@ -174,7 +174,7 @@ describe('reload', () => {
     for (let i = 0; i < 5; i += 1) followed.reloader.reload();
     await vi.waitUntil(() => followed.applied.length === 2, { timeout: 20_000 });
     expect(followed.applied.map((each) => hasKeys(1)(each))[1]).toBe(true);
-    // A third one would be under way by now.
+    // If there were a third one, it would be in progress by now.
     followed.reloader.reload();
     await vi.waitUntil(() => followed.applied.length > 2, { timeout: 20_000 });
     expect(followed.applied).toHaveLength(3);

@@ -94,7 +94,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     const issue = page.getByRole('dialog', { name: 'Issue an API key' });
     await issue.getByLabel('Expires after').selectOption('180 days');
     await issue.getByRole('button', { name: 'Issue key' }).click();
-    // A secret that is shown once is not closed by mistake.
+    // A secret that is shown once cannot be closed by mistake.
     await page.keyboard.press('Escape');
     await page.keyboard.press('Escape');
     const key = await takeKey(page);
@@ -122,7 +122,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await eventually(async () => codeOf(await merchant.charge(key))).toBe('invalid_api_key');
     expect((await merchant.charge(successor)).status).toBe(200);
 
-    // Shown once: neither in the page any more nor in the browser's storage.
+    // Shown once: it is neither in the page any more nor in the storage of the browser.
     expect(await page.content()).not.toContain(successor);
     const kept = 'JSON.stringify([location.href, document.title, localStorage, sessionStorage])';
     expect(await page.evaluate(kept)).not.toMatch(/sk_test_/);
@@ -138,7 +138,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     const toggle = page.getByRole('switch', { name: 'Encryption in Test' });
     const dialog = page.getByRole('dialog');
 
-    // On. Plain requests are accepted during the grace, whose end is moved, then made now.
+    // Enabled: plain requests are accepted during the grace, whose end is moved and then set to now.
     await toggle.click();
     await dialog.getByLabel('Also accept plain requests for').selectOption('24 hours');
     await dialog.getByRole('button', { name: 'Enable' }).click();
@@ -160,7 +160,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await confirm(page, 'End now');
     await eventually(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
 
-    // Replaced. The old ones work until the grace ends.
+    // Replaced: the old credentials work until the grace ends.
     await confirm(page, 'Replace key and IV');
     const second = await takeCredentials(page);
     await page.getByText('The previous key and IV are accepted too.').waitFor();
@@ -170,7 +170,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await eventually(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
     expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
 
-    // Off. Envelopes are opened and their responses sealed during the grace, passed on as they are afterwards.
+    // Disabled: envelopes are opened and their responses sealed during the grace, and passed through afterwards.
     await toggle.click();
     await dialog.getByText('The key and the IV are deleted at once.').waitFor();
     await dialog.getByLabel('Keep accepting envelopes for').selectOption('7 days');
@@ -184,7 +184,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await eventually(async () => (await merchant.sealed(key, second)).headers['envelope']).toBe(undefined);
     expect(upstream.seen.at(-1)?.body).toMatch(/^{"data":"[0-9a-f]+"}$/);
 
-    // On again: with new ones, in the other encoding.
+    // Enabled again: with new credentials and the other encoding.
     await toggle.click();
     await dialog.getByLabel('Responses are encoded as').selectOption('Base64');
     await dialog.getByRole('button', { name: 'Enable' }).click();

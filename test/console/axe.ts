@@ -7,9 +7,13 @@ interface Violation {
   readonly nodes: readonly { readonly target: readonly string[]; readonly failureSummary: string }[];
 }
 
-/** What axe-core finds on a page that is serious or critical, with the places. @param rule undefined: by every rule */
+/**
+ * The serious and critical findings of axe-core on a page, with their places.
+ *
+ * @param rule undefined: every rule
+ */
 export async function seriousViolations(page: Page, rule?: 'color-contrast'): Promise<string[]> {
-  // By the debugger's protocol, which the page's policy does not concern; once in each document.
+  // Through the debugger's protocol, to which the policy of the page does not apply; once in each document.
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(axe.source);
   const options = { resultTypes: ['violations'], ...(rule !== undefined && { runOnly: [rule] }) };
   const found = (await page.evaluate(`axe.run(document, ${JSON.stringify(options)})`)) as {

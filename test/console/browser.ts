@@ -2,16 +2,16 @@ import { chromium, type Browser, type BrowserContext, type Page } from 'playwrig
 import { afterAll, afterEach, beforeAll, expect, inject } from 'vitest';
 import { describeUnless } from '../support/describe-unless.ts';
 
-/** `describe`, for tests that need Chromium. Without it they are skipped, and say so. */
+/** `describe` for tests that need Chromium. Without it they are skipped, with the reason. */
 export function describeWithChromium(name: string, tests: () => void): void {
   describeUnless(inject('chromium') === null ? 'Chromium not found' : undefined, name, tests);
 }
 
 /** A browser for the tests of one file. */
 export interface TestBrowser {
-  /** Opens a window with cookies of its own, or with those of another window. It is closed after the test. */
+  /** Opens a window with its own cookies, or with those of another window. It is closed after the test. */
   open(url: string, options?: OpenOptions): Promise<Page>;
-  /** Lets the page complain of something. Every other complaint fails the test. */
+  /** Allows a message on the console of the page. Every other message fails the test. */
   expectComplaint(text: RegExp): void;
 }
 
@@ -21,7 +21,7 @@ interface OpenOptions {
   readonly height?: number;
 }
 
-/** The browser of all files. An error on a page's console, a violated policy among them, fails the test. */
+/** The browser of all files. An error on the console of a page, such as a violated policy, fails the test. */
 export function useBrowser(): TestBrowser {
   let browser: Browser | undefined;
   const contexts = new Set<BrowserContext>();

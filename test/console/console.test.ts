@@ -116,7 +116,7 @@ describeWithChromium('the console', () => {
     await dialog.getByRole('button', { name: 'Deactivate' }).click();
     await page.getByText('The account was deactivated.').waitFor();
     await page.getByText('This page may be out of date').waitFor({ state: 'detached' });
-    // An action that needs no dialog is told to have failed, too.
+    // The failure of an action without a dialog is shown, too.
     await page.context().setOffline(true);
     await page.getByRole('button', { name: 'Activate' }).click();
     await page.getByRole('alert').getByText('The sidecar cannot be reached. Try again.').waitFor();
@@ -131,7 +131,7 @@ describeWithChromium('the console', () => {
     await signIn(page, 'operator');
     const answer = async (inForce: boolean): Promise<void> => {
       await page.unroute('**/rename');
-      // As if the change of the file were seen at once, or late.
+      // As if the change of the file were noticed at once, or late.
       await page.route('**/rename', async (route) => {
         const response = await route.fetch();
         await route.fulfill({ response, json: { ...((await response.json()) as object), in_force: inForce } });

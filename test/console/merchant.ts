@@ -39,12 +39,12 @@ export function opened({ headers, body }: Response, { key, iv }: HandedOver): st
   return decipher.update(sealed, undefined, 'utf8') + decipher.final('utf8');
 }
 
-/** The `code` of a refusal; undefined if it is none. */
+/** The `code` of a refusal; undefined for other responses. */
 export function codeOf({ body }: Response): unknown {
   return (JSON.parse(body) as { code?: unknown }).code;
 }
 
-/** Waits for what a sidecar does once it has followed a change. */
+/** Waits for an effect that a sidecar has only after it has noticed a change. */
 export function eventually<Value>(found: () => Promise<Value>): ReturnType<typeof expect.poll<Value>> {
   return expect.poll(found, { timeout: 20_000, interval: 50 });
 }

@@ -28,7 +28,7 @@ const accounts = {
   ],
 };
 
-/** Each screen of an operator, with what must be there before it counts as shown. */
+/** Each screen of an operator, with the element that shows that it is complete. */
 const screens: readonly (readonly [place: string, shown: RegExp])[] = [
   ['overview', /envelope_required 1/],
   ['accounts', /Acme Stores/],
@@ -135,7 +135,7 @@ async function expectAccessible(page: Page, screen: string): Promise<void> {
     expect([screen, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([screen, width]);
     await page.emulateMedia({ colorScheme: theme });
     expect([screen, width, theme, await seriousViolations(page)]).toEqual([screen, width, theme, []]);
-    // A theme is made of colours alone.
+    // A theme consists of colours only.
     await page.emulateMedia({ colorScheme: otherTheme });
     const found = await seriousViolations(page, 'color-contrast');
     expect([screen, width, otherTheme, found]).toEqual([screen, width, otherTheme, []]);
@@ -152,7 +152,7 @@ const focused = `(() => {
   return { name, seen: outlineStyle !== 'none' && parseFloat(outlineWidth) > 0 };
 })()`;
 
-/** Presses Tab until the element of this name has the focus. The focus must be visible at every step. */
+/** Presses Tab until the element with this name has the focus. The focus must be visible at every step. */
 async function tabTo(page: Page, name: string): Promise<void> {
   const passed: string[] = [];
   do {

@@ -25,21 +25,21 @@ export interface ConsoleSidecar {
   readonly serving: Serving;
   readonly folder: Folder;
   readonly upstream: TestUpstream;
-  /** Sends to the merchants' listener. */
+  /** Sends a request to the listener for merchants. */
   readonly merchant: Merchant;
-  /** Of the console. */
+  /** The URL of the console. */
   readonly url: string;
-  /** Writes the configuration anew and waits until the sidecar works by it. */
+  /** Writes a new configuration and waits until the sidecar applies it. */
   readonly configure: (more: Contents) => Promise<void>;
 }
 
-/** The accounts to begin with, and other members of the configuration. */
+/** The initial accounts, and other members of the configuration. */
 interface Setup {
   readonly accounts?: unknown;
   readonly more?: Contents;
 }
 
-/** One sidecar for all tests of a file, on the file store or, if `setup` says so, on another. */
+/** One sidecar for all tests of a file, with its accounts in a file unless `setup` says otherwise. */
 export function useConsole(setup: () => Setup | Promise<Setup>): () => ConsoleSidecar {
   return fileWide(async (defer) => {
     const { accounts = { accounts: [] }, more = {} } = await setup();

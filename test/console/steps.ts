@@ -1,13 +1,13 @@
 import type { Page } from 'playwright-core';
 import type { HandedOver } from './merchant.ts';
 
-/** Presses the button of the menu, then the one of the same name in the dialog that it opens. */
+/** Presses the button of the menu, then the button with the same name in the dialog that it opens. */
 export async function confirm(page: Page, name: string): Promise<void> {
   await page.getByRole('button', { name, exact: true }).click();
   await page.getByRole('dialog').getByRole('button', { name, exact: true }).click();
 }
 
-/** Adds an account, from the list of accounts; the page is the new account's then. */
+/** Adds an account from the list of accounts; afterwards the page of the new account is open. */
 export async function addAccount(page: Page, id: string, name: string): Promise<void> {
   await page.getByRole('button', { name: 'Add account' }).click();
   const dialog = page.getByRole('dialog');
@@ -23,7 +23,7 @@ export async function issueKey(page: Page): Promise<string> {
   return takeKey(page);
 }
 
-/** The key that a dialog shows once. */
+/** The key that a dialog shows once, which is then closed. */
 export async function takeKey(page: Page): Promise<string> {
   const dialog = page.getByRole('dialog', { name: 'The new API key' });
   const key = (await dialog.locator('.secret code').textContent()) ?? '';
@@ -31,7 +31,7 @@ export async function takeKey(page: Page): Promise<string> {
   return key;
 }
 
-/** The key and the IV that a dialog shows once. */
+/** The key and the IV that a dialog shows once, which is then closed. */
 export async function takeCredentials(page: Page): Promise<HandedOver> {
   const dialog = page.getByRole('dialog', { name: /The new key and IV/ });
   await dialog.waitFor();

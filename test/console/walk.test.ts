@@ -9,12 +9,12 @@ import { codeOf, eventually, opened } from './merchant.ts';
 import { signIn, useConsole } from './sidecar.ts';
 import { addAccount, confirm, issueKey, takeCredentials } from './steps.ts';
 
-/** `CONSOLE_PICTURES=docs/console npx vitest run test/console/walk.test.ts` renews those that docs/console.md shows. */
+/** `CONSOLE_PICTURES=docs/console npx vitest run test/console/walk.test.ts` renews the pictures of docs/console.md. */
 const pictures = process.env['CONSOLE_PICTURES'] ?? mkdtempSync(join(tmpdir(), 'console-pictures-'));
 
 const masterKey = 'a'.repeat(64);
 
-/** How long a browser takes from the address to the overview's first paint, in milliseconds: the shortest of ten. */
+/** The time from entering the address to the first paint of the overview, in milliseconds: the shortest of ten. */
 async function firstScreen(page: Page): Promise<number> {
   const times: number[] = [];
   for (let i = 0; i < 10; i += 1) {
@@ -48,7 +48,7 @@ describeWithChromium('with the console alone', () => {
       await page.getByLabel('Token').waitFor();
       await picture('1-sign-in');
       await signIn(page, 'operator');
-      // For docs/console.md; no test, because it depends on the machine.
+      // A figure for docs/console.md; not a test, because it depends on the machine.
       if (process.env['CONSOLE_PICTURES'] !== undefined) console.log(`first screen: ${await firstScreen(page)} ms`);
       await page.clock.install();
 
@@ -65,7 +65,7 @@ describeWithChromium('with the console alone', () => {
       await eventually(async () => (await merchant.charge(key)).status).toBe(200);
       await picture('3-api-keys');
 
-      // On, with a grace for plaintext.
+      // Enabled, with a grace for plaintext.
       await page.getByRole('link', { name: 'Encryption Settings' }).click();
       await page.getByRole('switch', { name: 'Encryption in Test' }).click();
       await page.getByLabel('Also accept plain requests for').selectOption('24 hours');
@@ -80,7 +80,7 @@ describeWithChromium('with the console alone', () => {
       expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
       expect((await merchant.charge(key)).body).toBe('{"ok":true}');
 
-      // The tester has them filled in.
+      // The tester has the credentials filled in.
       await page.getByRole('button', { name: 'Seal' }).click();
       await page.getByText('Sealed.', { exact: true }).waitFor();
       const envelope = await page.getByLabel('Envelope', { exact: true }).inputValue();
@@ -90,12 +90,12 @@ describeWithChromium('with the console alone', () => {
       await page.getByText('The envelope opens.').waitFor();
       expect(await page.getByLabel('Text', { exact: true }).inputValue()).toBe('{"ok":true}');
 
-      // The merchant has switched over: plaintext is refused from now on.
+      // The merchant has switched to envelopes: plaintext is refused from now on.
       await confirm(page, 'End now');
       await page.getByText('Plain requests are accepted too.').waitFor({ state: 'detached' });
       await eventually(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
 
-      // Replaced: the merchant goes on with the old ones, then takes the new ones.
+      // Replaced: the merchant uses the old credentials first, then the new ones.
       await confirm(page, 'Replace key and IV');
       const second = await takeCredentials(page);
       await page.getByText('The previous key and IV are accepted too.').waitFor();
@@ -123,7 +123,7 @@ describeWithChromium('with the console alone', () => {
       await eventually(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
       expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
 
-      // A request that was refused meanwhile is explained.
+      // A request that was refused in the meantime is explained.
       await page.getByRole('link', { name: 'Activity' }).click();
       await page.getByText('The envelope could not be opened').first().waitFor();
       await picture('8-activity');
@@ -132,7 +132,7 @@ describeWithChromium('with the console alone', () => {
       await page.getByRole('link', { name: 'acme' }).waitFor();
       await picture('2-accounts');
 
-      // Off and on again makes new ones.
+      // Disabling and enabling again creates new credentials.
       await page.getByRole('link', { name: 'acme' }).click();
       await page.getByRole('link', { name: 'Encryption Settings' }).click();
       await page.getByRole('switch', { name: 'Encryption in Test' }).click();

@@ -3,8 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Types of a dashboard as JSON. The Foundation SDK's types are generated from Grafana's schemas, but they are made for its builders: they
- * have enumerations, which no literal is assignable to, and leave a panel's options open, which depend on its kind.
+ * The types of a dashboard as JSON. The types of the Foundation SDK are generated from the schemas of Grafana, but made
+ * for its builders: their enumerations do not accept literals, and the options of a panel are untyped, because they
+ * depend on its kind.
  */
 const types = `
 import type { Dashboard, FieldConfig, FieldConfigSource, Panel, RowPanel } from '@grafana/grafana-foundation-sdk/dashboard';
@@ -34,11 +35,12 @@ export type DashboardJson = Omit<Json<Dashboard>, 'title' | 'panels'> & {
 `;
 
 /**
- * What Grafana's types object to in each of these dashboards: required and unknown members, types, enumerations, and the options of stat and
- * timeseries panels with Prometheus queries. All are compiled at once, because starting the compiler takes most of the time.
+ * The errors that the types of Grafana find in each of these dashboards: required and unknown members, types,
+ * enumerations, and the options of stat and timeseries panels with Prometheus queries. All dashboards are compiled at
+ * once, because starting the compiler takes most of the time.
  */
 export function problemsOfDashboards(dashboards: readonly unknown[]): string[][] {
-  // Imports of packages are resolved from here.
+  // Imports of packages are resolved from this folder.
   const folder = mkdtempSync(join('node_modules', '.dashboards-'));
   try {
     writeFileSync(join(folder, 'types.ts'), types);

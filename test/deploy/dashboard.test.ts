@@ -8,7 +8,7 @@ import { formatted } from './formatted.ts';
 const panels = rows.flatMap((row) => row.panels);
 const queries = panels.flatMap(({ title, queries: all }) => all.map(([, expr]) => ({ title, expr })));
 
-/** The metrics that have the label, by docs/metrics.md. */
+/** The metrics that have the label, according to docs/metrics.md. */
 const withEnvironment = new Set(
   readFileSync('docs/metrics.md', 'utf8')
     .split(/^### /m)
@@ -22,7 +22,7 @@ interface Placed {
   readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number };
 }
 
-/** The part of the dashboard that the tests change. */
+/** The part of the dashboard that the tests read. */
 interface Shipped {
   schemaVersion?: number;
   readonly templating: { readonly list: object[] };
@@ -86,7 +86,7 @@ describe('the dashboard', () => {
       Array.from({ length: w * h }, (_, cell) => `${x + (cell % w)},${y + Math.floor(cell / w)}`),
     );
     expect(new Set(cells).size).toBe(cells.length);
-    // Bounds that Grafana's schema has and its types cannot express: kinds/dashboard/dashboard_kind.cue, GridPos.
+    // Bounds in the schema of Grafana that its types cannot express: kinds/dashboard/dashboard_kind.cue, GridPos.
     for (const { x, y, w, h } of placed.map(({ gridPos }) => gridPos)) {
       expect([x, y, w, h].every(Number.isInteger)).toBe(true);
       expect(Math.min(x, y, w - 1, h - 1)).toBeGreaterThanOrEqual(0);
@@ -103,7 +103,7 @@ describe('the dashboard', () => {
     expect(selectors.length).toBeGreaterThan(0);
     for (const selector of selectors) expect(selector).toContain('namespace=~"$namespace", pod=~"$pod"');
     for (const [, range] of expr.matchAll(/\[(.*?)\]/g)) expect(range).toBe('$__rate_interval');
-    // A metric with an environment is narrowed to it, but for the means over all environments.
+    // A metric with an environment is filtered by it, except in means over all environments.
     for (const selector of selectors) {
       const [, name = ''] = /^(\w+?)(?:_bucket|_sum|_count)?\{/.exec(selector) ?? [];
       const isMean = /_(?:sum|count)\{/.test(selector);

@@ -16,10 +16,10 @@ import { describeUnless } from '../support/describe-unless.ts';
 import { missingTools } from '../support/tools.ts';
 import { problemsOf, render, type Manifest } from './manifests.ts';
 
-/** Seconds until no endpoint leads to a pod that ends, on a slow day. */
+/** Seconds until no endpoint refers to an ending pod, on a slow day. */
 const endpointPropagation = 10;
 
-/** What the strictest of the Pod Security Standards asks of a container, and a root that cannot be written. */
+/** The requirements of the strictest Pod Security Standard for a container, and a read-only root. */
 const noRights = {
   runAsNonRoot: true,
   allowPrivilegeEscalation: false,
@@ -30,7 +30,7 @@ const noRights = {
 
 const accountsPath = '/run/secrets/envelope-sidecar/accounts.yaml';
 
-/** The one object of a kind, or of a kind and a name. */
+/** The only object of a kind, or of a kind and a name. */
 function find(manifests: readonly Manifest[], kind: string, name?: string): object {
   const [found, ...others] = manifests.filter(
     (manifest) => manifest.kind === kind && manifest.metadata.name === (name ?? manifest.metadata.name),
@@ -40,7 +40,7 @@ function find(manifests: readonly Manifest[], kind: string, name?: string): obje
   return found ?? {};
 }
 
-/** The Deployment that has the sidecar, its pod, and the two kinds of containers in it. */
+/** The Deployment with the sidecar, its pod, and the two kinds of containers in it. */
 function podOf(manifests: readonly Manifest[]) {
   const isInjected = ({ kind, metadata }: Manifest): boolean =>
     kind === 'Deployment' && metadata.labels?.['envelope-sidecar'] === 'true';
@@ -52,7 +52,7 @@ function podOf(manifests: readonly Manifest[]) {
   return { deployment, labels: template?.metadata?.labels ?? {}, pod, sidecar, cores: pod.containers };
 }
 
-/** The configuration of a rendered ConfigMap, read as the sidecar would read it. */
+/** The configuration in a rendered ConfigMap, read as the sidecar would read it. */
 function configOf(manifests: readonly Manifest[]): Config {
   const { data = {} } = find(manifests, 'ConfigMap') as IConfigMap;
   const folder = mkdtempSync(join(tmpdir(), 'envelope-sidecar-'));
@@ -174,7 +174,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       const sources = mounts.map(({ name }) => pod.volumes?.find((volume) => volume.name === name));
       expect(sources[0]?.configMap?.name).toBe('envelope-sidecar');
       expect(sources[1]?.secret).toEqual({ secretName: 'envelope-sidecar-accounts', defaultMode: 0o440 });
-      // The user of the image, as the Dockerfile has it: without the group it could not read them.
+      // The user of the image, as in the Dockerfile: without the group it could not read the files.
       expect(readFileSync('Dockerfile', 'utf8')).toContain(`\nUSER 65532:${pod.securityContext?.fsGroup}\n`);
       expect(sources[2]?.emptyDir).toMatchObject({ medium: 'Memory' });
       expect(sidecar.env).toEqual([{ name: 'XDG_RUNTIME_DIR', value: mounts[2]?.mountPath }]);
@@ -191,7 +191,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
     test('the grace period covers the sleep of the core and the time of the sidecar', () => {
       const { pod, cores } = podOf(manifestsIn(folder));
       const drain = configOf(manifestsIn(folder)).timeouts.drain / 1_000;
-      // A core of one's own has the sleep that docs/operators/deploy.md asks for.
+      // An own core has the sleep that docs/operators/deploy.md asks for.
       const sleeps = cores.map(({ lifecycle }) => lifecycle?.preStop?.sleep?.seconds ?? endpointPropagation + drain);
       expect(pod.terminationGracePeriodSeconds).toBeGreaterThan(Math.max(...sleeps) + drain);
     });
@@ -254,7 +254,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
       expect(spec?.maxUnavailable).toBe(1);
       const scaler = manifestsIn(folder).find(({ kind }) => kind === 'HorizontalPodAutoscaler') as
         IHorizontalPodAutoscaler | undefined;
-      // Set by one of them, never by both.
+      // Set by one of the two, never by both.
       const replicas = [deployment.spec?.replicas, scaler?.spec?.minReplicas].filter((count) => count !== undefined);
       expect(replicas).toHaveLength(1);
       expect(replicas[0]).toBeGreaterThan(1);

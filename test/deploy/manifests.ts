@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
 
-/** An object of Kubernetes, as it would be applied. */
+/** An object of Kubernetes, ready to be applied. */
 export interface Manifest {
   readonly apiVersion: string;
   readonly kind: string;
@@ -14,29 +14,29 @@ export interface Manifest {
   };
 }
 
-/** What `kubectl apply --kustomize` would apply. */
+/** The objects that `kubectl apply --kustomize` would apply. */
 export function render(folder: string): Manifest[] {
   const text = execFileSync('kubectl', ['kustomize', folder], { encoding: 'utf8' });
   return parseAllDocuments(text).map((document) => unfolded(document.toJS() as Manifest));
 }
 
-/** kubectl folds the base64 of a Secret into lines. The API takes that, the schema does not know. */
+/** kubectl folds the base64 of a Secret into lines. The API accepts that, the schema does not. */
 function unfolded(manifest: Manifest & { readonly data?: Readonly<Record<string, string>> }): Manifest {
   if (manifest.kind !== 'Secret') return manifest;
   const data = Object.entries(manifest.data ?? {}).map(([name, value]) => [name, value.replaceAll(/\s/g, '')]);
   return Object.assign(manifest, { data: Object.fromEntries(data) as Record<string, string> });
 }
 
-/** The module that declares the type of a manifest: the modules are named like the API's groups and versions. */
+/** The module that declares the type of a manifest: modules are named like the groups and versions of the API. */
 function moduleOf({ apiVersion, kind }: Manifest): string {
   const isOwn = apiVersion.startsWith('monitoring.coreos.com/');
   return `${isOwn ? '@kubernetes-models/prometheus-operator' : 'kubernetes-models'}/${apiVersion}/${kind}`;
 }
 
 /**
- * What is wrong with manifests by the API's own schema. Required fields, types, formats and patterns are judged by the
- * validators of kubernetes-models. Those let pass what they do not know, and values outside an enumeration; the TypeScript
- * compiler does not, when a manifest is written as a literal of its type.
+ * The errors in manifests by the schema of the API. The validators of kubernetes-models check required fields, types,
+ * formats and patterns. They accept unknown fields and values outside an enumeration; the TypeScript compiler rejects
+ * these if a manifest is written as a literal of its type.
  */
 export async function problemsOf(manifests: readonly Manifest[]): Promise<string[]> {
   const validated = manifests.map(async (manifest) => {
@@ -57,7 +57,7 @@ export async function problemsOf(manifests: readonly Manifest[]): Promise<string
 }
 
 function compile(manifests: readonly Manifest[]): string[] {
-  // Imports of packages are resolved from here.
+  // Imports of packages are resolved from this folder.
   const folder = mkdtempSync(join('node_modules', '.manifests-'));
   try {
     const file = join(folder, 'manifests.ts');

@@ -9,12 +9,12 @@ import { describeUnless } from '../support/describe-unless.ts';
 import { missingTools } from '../support/tools.ts';
 import { render, type Manifest } from './manifests.ts';
 
-/** The guide's pages, one after the other. */
+/** The pages of the guide, one after the other. */
 const guide = globSync('docs/operators/*.md')
   .map((file) => readFileSync(file, 'utf8'))
   .join('\n');
 
-/** The code blocks of a language, without the indentation of a list that they stand in. */
+/** The code blocks of a language, without the indentation of the list around them. */
 function blocks(language: string): string[] {
   const fenced = guide.matchAll(new RegExp(`^( *)\`\`\`${language}\n([^]*?)^ *\`\`\`$`, 'gm'));
   return [...fenced].map(([, indent = '', text = '']) => text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''));
@@ -115,7 +115,7 @@ describeUnless(missingTools('kubectl'), 'the guide for operators, with kubectl',
   });
 });
 
-/** The links of all alerts among manifests. */
+/** The links of all alerts in the manifests. */
 function linksOf(manifests: readonly Manifest[]): string[] {
   return [...JSON.stringify(manifests).matchAll(/"runbook_url":"([^"]+)"/g)].map(([, link = '']) => link);
 }
@@ -145,7 +145,7 @@ describeUnless(missingTools('promtool'), 'the guide for operators, with promtool
   test('shows a scrape configuration that Prometheus accepts', () => {
     const path = folder();
     const shown = blocks('yaml').find((block) => block.startsWith('scrape_configs:')) ?? '';
-    // Debian builds Prometheus without the discovery of Kubernetes.
+    // The Prometheus of Debian is built without the discovery of Kubernetes.
     const discovery = /kubernetes_sd_configs:\n +- role: pod/;
     expect(shown).toMatch(discovery);
     writeFileSync(join(path, 'prometheus.yml'), shown.replace(discovery, 'static_configs: [{ targets: [] }]'));

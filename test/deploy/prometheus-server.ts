@@ -12,14 +12,18 @@ interface Rule {
 
 /** A running Prometheus. */
 export interface PrometheusServer {
-  /** An instant query. @throws what Prometheus says of a query that is not valid */
+  /**
+   * Runs an instant query.
+   *
+   * @throws with the message of Prometheus if the query is invalid
+   */
   query(expr: string): Promise<readonly Sample[]>;
   /** The values of a label on the series that match. */
   labelValues(series: string, label: string): Promise<readonly string[]>;
   rules(): Promise<readonly Rule[]>;
 }
 
-/** @param address as in `127.0.0.1:9095` */
+/** @param address such as `127.0.0.1:9095` */
 export function prometheusAt(address: string): PrometheusServer {
   const get = async (path: string): Promise<unknown> => {
     const response = await fetch(`http://${address}/api/v1/${path}`);

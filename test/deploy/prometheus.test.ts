@@ -58,10 +58,10 @@ describe('the rules', () => {
   test('use only metrics that a sidecar has', async () => {
     const sidecar = await startSidecar(configOf('http://127.0.0.1:9'));
     const metrics = await (await fetch(`${sidecar.adminUrl}/metrics`)).text();
-    // Those of the operators' API and of a database are there only with these; the page is tested to have them all.
+    // The metrics of the operators' API and of a database exist only with these; docs/metrics.md is tested to have all.
     const described = readFileSync('docs/metrics.md', 'utf8').matchAll(/^### `(\w+)`$/gm);
     const names = new Set([...metrics.matchAll(/^# TYPE (\S+)/gm), ...described].map(([, name]) => name));
-    // The names of metrics: recorded ones have colons, and one regular expression stands for two names.
+    // The names of metrics: recorded ones contain colons, and one regular expression stands for two names.
     const used = rules.flatMap(({ expr }) => expr.match(/(?<![:\w])(?:envelope_sidecar|process)_\w+(?![:\w(])/g) ?? []);
     expect(used.length).toBeGreaterThan(20);
     expect(used.filter((name) => !names.has(name))).toEqual([]);

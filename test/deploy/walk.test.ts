@@ -30,12 +30,12 @@ describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
       DATABASE_URL: await postgres.createDatabase(),
       DEPLOY: resolve('deploy'),
       PATH: [resolve('bin'), process.env['PATH']].join(':'),
-      // A dozen short commands: each would compile the same sources.
+      // A dozen short commands would compile the same sources again.
       NODE_COMPILE_CACHE: folder.file('cache'),
     };
     const ports = new Map([['3000', (core.address() as AddressInfo).port]]);
     for (const shown of ['8080', '8081', '9090', '9091', '9092', '9093', '9095']) ports.set(shown, await freePort());
-    // The page's ports in one pass, so that a free one is never taken for another of the page's.
+    // The ports of the page are replaced in one pass, so that a free port is never taken for another port of the page.
     const script = commands
       .join('echo "--- next"\n')
       .replaceAll(/\b(?:3000|80[89]\d|909\d)\b/g, (shown) => `${ports.get(shown)}`);
@@ -75,7 +75,9 @@ describeUnless(missing, 'the walk of docs/operators/walk.md', () => {
   }, 90_000);
 });
 
-/** Runs a script in a folder and resolves with its output; processes that it leaves running end with the test. */
+/**
+ * Runs a script in a folder and resolves with its output; processes that it leaves running are ended after the test.
+ */
 async function runInBackground(script: string, folder: Folder, env: Readonly<Record<string, string>>): Promise<string> {
   // A process group of its own.
   const shell = spawn('bash', ['-eu', '-o', 'pipefail'], {
@@ -92,13 +94,13 @@ async function runInBackground(script: string, folder: Folder, env: Readonly<Rec
     shell[name].setEncoding('utf8').on('data', (text: string) => (printed[name] += text));
   }
   shell.stdin.end(`${script}\necho "--- end"\n`);
-  // Not the end of its streams: processes in the background have them open.
+  // Not when its streams end: processes in the background keep them open.
   const [code] = (await once(shell, 'exit')) as [number | null];
   await expect.poll(() => `${code} ${printed.stdout.slice(-200)} ${printed.stderr}`).toContain('--- end\n');
   return printed.stdout;
 }
 
-/** Expects samples for every panel and every variable of the dashboard, and rules that can all be evaluated. */
+/** Expects samples for every panel and every variable of the dashboard, and that every rule can be evaluated. */
 async function expectDataEverywhere(prometheus: PrometheusServer, load: () => Promise<unknown>): Promise<void> {
   const filled = (expr: string): string =>
     expr

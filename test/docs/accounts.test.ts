@@ -28,13 +28,13 @@ test('docs/accounts.md leads from an empty store to an encrypted charge', async 
   let script = [...page.matchAll(/^```sh run\n([\s\S]*?)^```$/gm)].map(([, code = '']) => code).join('');
   expect(script).toContain('encryption enable');
   for (const [shown, free] of Object.entries(ports)) script = script.replaceAll(shown, String(free));
-  // A process group of its own, so that what the page starts in the background ends with the test.
+  // A process group of its own, so that processes in the background end with the test.
   const shell = spawn('sh', ['-eu'], {
     cwd: folder.path,
     env: {
       ...process.env,
       PATH: `${folder.path}:${process.env['PATH'] ?? ''}`,
-      // A dozen short commands: each would compile the same sources.
+      // A dozen short commands would compile the same sources again.
       NODE_COMPILE_CACHE: folder.file('cache'),
     },
     stdio: 'pipe',

@@ -8,7 +8,7 @@ import { runCommand } from '../support/cli.ts';
 import { accountsFile, Folder, sidecarFile, type Contents } from '../support/folder.ts';
 import { startApi, token } from '../operators/api.ts';
 
-/** The code blocks of a language on a page, without the indentation of a list that they stand in. */
+/** The code blocks of a language on a page, without the indentation of the list around them. */
 function blocks(page: string, language: string): string[] {
   const fenced = readFileSync(page, 'utf8').matchAll(new RegExp(`^( *)\`\`\`${language}\n([^]*?)^ *\`\`\`$`, 'gm'));
   return [...fenced].map(([, indent = '', text = '']) => text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''));

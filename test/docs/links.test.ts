@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync, statSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { describe, expect, test } from 'vitest';
 
-/** The project's pages. */
+/** The pages of the project. */
 const pages = globSync('**/*.md', { exclude: ['node_modules/**', 'dist/**', 'coverage/**'] }).toSorted();
 
 function withoutCode(markdown: string): string {
@@ -11,7 +11,7 @@ function withoutCode(markdown: string): string {
     .replace(/`[^`\n]*`/g, (code) => ' '.repeat(code.length));
 }
 
-/** The targets of a page's links and images that lead to files of the project or to other parts of the page. */
+/** The targets of links and images on a page that lead to files of the project or to parts of the page. */
 function relativeLinks(markdown: string): string[] {
   const text = withoutCode(markdown);
   const inline = [...text.matchAll(/\]\(\s*<?([^)\s>]+)>?(?:\s+"[^"]*")?\s*\)/g)];
@@ -21,7 +21,7 @@ function relativeLinks(markdown: string): string[] {
     .filter((target) => !/^[a-z][a-z0-9+.-]*:/i.test(target));
 }
 
-/** The anchors of a page: its headings as they are turned into ids where Markdown is shown, and explicit ones. */
+/** The anchors of a page: explicit ones, and the ids that Markdown viewers make of headings. */
 function anchorsOf(markdown: string): Set<string> {
   const anchors = new Set<string>();
   const prose = markdown.replace(/^ *(```+|~~~+)[\s\S]*?^ *\1 *$/gm, '');
@@ -40,7 +40,7 @@ function anchorsOf(markdown: string): Set<string> {
   return anchors;
 }
 
-/** Why a link of a page leads nowhere; undefined if it does not. */
+/** The reason why a link of a page is broken; undefined if it is not. */
 function broken(page: string, target: string): string | undefined {
   const [path = '', anchor] = decodeURIComponent(target).split('#');
   const file = path === '' ? page : normalize(join(path.startsWith('/') ? '.' : dirname(page), path));

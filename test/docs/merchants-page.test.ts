@@ -13,7 +13,7 @@ const page = readFileSync('docs/operators/merchants-page.md', 'utf8');
 const [functions = '', ...uses] = [...page.matchAll(/^```js run\n([^]*?)^```$/gm)].map(([, code = '']) => code);
 const own = 'token-of-the-dashboard-for-acme-alone';
 
-/** Runs code of the page as its backend does; resolves to its output, line by line. */
+/** Runs code of the page as its backend would; resolves with its output, line by line. */
 async function run(code: string, API: string): Promise<string[]> {
   const child = spawn(process.execPath, ['--input-type=module', '-'], {
     env: { ...process.env, API, TOKEN: own },
@@ -29,7 +29,7 @@ async function run(code: string, API: string): Promise<string[]> {
 describeWithPostgres('docs/operators/merchants-page.md', () => {
   const postgres = usePostgres();
 
-  /** The API with two accounts and the token that the page shows for one of them. */
+  /** The API with two accounts, and the token that the page shows for one of them. */
   async function withMerchants(): Promise<TestApi> {
     const [, shown = ''] = /^```yaml\n([^]*?)^```$/m.exec(page) ?? [];
     const { operators } = parse(shown) as {

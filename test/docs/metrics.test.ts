@@ -50,7 +50,7 @@ function readPage(): Described[] {
   });
 }
 
-/** Every metric that the sidecar has, whatever its configuration. */
+/** Every metric that the sidecar can have. */
 function everyMetric(): { registry: Registry; metrics: Metrics } {
   const registry = new Registry();
   const silent = createLogger('silent', { write: () => {} });
@@ -94,7 +94,7 @@ describe('docs/metrics.md', () => {
     expect([...labels.keys()]).toEqual(metric.labelNames);
   });
 
-  /** The page's text on a label of a metric, without the prefix of the name. */
+  /** The text of the page about a label of a metric, without the prefix of the name. */
   const described = (name: string, label: string): readonly string[] | undefined =>
     page.find((each) => each.name === `envelope_sidecar_${name}`)?.labels.get(label);
 
@@ -118,7 +118,7 @@ describe('docs/metrics.md', () => {
     expect(described(name, label)).toEqual(values);
   });
 
-  // These have all their values from the start.
+  // These labels have all their values from the start.
   test.each([
     ['config_reloads_total', 'file'],
     ['config_reloads_total', 'outcome'],

@@ -53,7 +53,7 @@ describeWithPostgres('the runbook', () => {
     await run('accounts add globex --name Globex');
     const { key } = JSON.parse(await run('keys issue acme --environment test --kind secret --json')) as { key: string };
     const before = JSON.parse(await run('encryption enable acme --environment test --json')) as { key: string };
-    // Two sidecars on one database, as during a rollout: each is to follow.
+    // Two sidecars on one database, as during a rollout: both must follow.
     const sidecars = [await startServe(config, { env }), await startServe(config, { env })] as const;
     const [sidecar, other] = sidecars.map((each) => `http://127.0.0.1:${each.port}`);
     const authorized = { headers: { Authorization: `Bearer ${key}` } };
@@ -85,7 +85,7 @@ describeWithPostgres('the runbook', () => {
   });
 });
 
-/** Runs a script as a reader does, with `sidecar` and PostgreSQL's programs on the PATH. */
+/** Runs a script as a reader would, with `sidecar` and the programs of PostgreSQL on the PATH. */
 async function shell(
   script: string,
   folder: Folder,

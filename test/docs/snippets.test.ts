@@ -15,7 +15,7 @@ import type { Respond } from '../support/upstream.ts';
 /** The address of the demo in a page. */
 const shippedBase = 'http://127.0.0.1:8080';
 
-/** A block of a page, behind its fence's language: `sh run` and `js run` are for the reader to run. */
+/** A block of a page, with the info string of its fence: `sh run` and `js run` are for the reader to run. */
 function blocks(page: string, language: string): string[] {
   const fenced = new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'gm');
   return [...readFileSync(page, 'utf8').matchAll(fenced)].map(([, code = '']) => code);
@@ -28,7 +28,7 @@ interface AccountsOfDemo {
   }[];
 }
 
-/** The demo on free ports, and what a merchant is given: the encrypting account of the shipped configuration. */
+/** The demo on free ports, and the data of a merchant: the encrypting account of the shipped configuration. */
 async function startDemo(): Promise<{ demo: Command; base: string; env: Record<string, string> }> {
   const demo = startCommand(['demo', '--free-ports']);
   const listening = await demo.untilEntries('listening', 2);
@@ -39,7 +39,7 @@ async function startDemo(): Promise<{ demo: Command; base: string; env: Record<s
   return { demo, base, env: { BASE: base, API_KEY: account?.keys[0]?.key ?? '', KEY: key, IV: iv } };
 }
 
-/** Runs a snippet as a reader does, and returns its output. */
+/** Runs a snippet as a reader would, and returns its output. */
 async function run(code: string, language: 'sh' | 'js', env: Record<string, string>): Promise<string> {
   const [command, args]: [string, string[]] =
     language === 'sh' ? ['sh', ['-eu']] : [process.execPath, ['--input-type=module', '-']];
@@ -111,7 +111,7 @@ describe('docs/merchants.md', () => {
     async (language, code) => {
       const { env } = await startDemo();
       const printed = await run(code, language, env);
-      // Something was answered, and nothing was refused.
+      // There was a response, and no refusal.
       expect(printed).toMatch(/object|data|amount/);
       expect(printed).not.toMatch(/"code"|request_id|error/);
     },

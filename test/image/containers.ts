@@ -4,12 +4,12 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { GenericContainer, Wait, getContainerRuntimeClient, type StartedNetwork } from 'testcontainers';
 
-// Its reaper is a further image to be pulled. The tests remove the containers that they start.
+// The reaper of testcontainers needs another image. The tests remove the containers that they start.
 process.env['TESTCONTAINERS_RYUK_DISABLED'] = 'true';
 // Ports are published on loopback. In a container, the gateway of this machine would be used instead.
 process.env['TESTCONTAINERS_HOST_OVERRIDE'] = '127.0.0.1';
 
-/** Why containers cannot be run here; undefined if there is an engine. */
+/** The reason why containers cannot run here; undefined if there is an engine. */
 export async function missingEngine(): Promise<string | undefined> {
   try {
     await getContainerRuntimeClient();
@@ -24,16 +24,22 @@ export interface Image {
   readonly base: string;
 }
 
-/** Has a command wait for its turn. Tests in two files ask for one image at once: the second finds it in the engine's cache. */
+/**
+ * Makes a command wait for its turn. Tests in two files request one image at once: the second finds it in the engine's
+ * cache.
+ */
 const inTurn = ['-c', 'exec flock "$@"', 'bash', join(tmpdir(), 'envelope-sidecar-test-image.lock')];
 
-/** Builds the project's Dockerfile on the base that this machine can have. */
+/** Builds the Dockerfile of the project on the base that this machine can provide. */
 export function buildImage(): Image {
   const base = execFileSync('bash', [...inTurn, 'bash', 'test/image/base-image.sh'], { encoding: 'utf8' }).trim();
   return build('latest', base, { BASE_IMAGE: base, BUILD_IMAGE: base });
 }
 
-/** Builds it over an image that has Node, in a folder of its own, and the libraries Node needs: no shell, nothing else. */
+/**
+ * Builds it on an image that has Node, in a folder of its own, and the libraries that Node needs: no shell, nothing
+ * else.
+ */
 export function buildShelllessImage({ base }: Image): Image {
   const shellless = 'envelope-sidecar-test/shell-less:latest';
   const node = '/usr/local/bin/node';
@@ -58,17 +64,17 @@ function build(tag: string, base: string, buildArguments: Readonly<Record<string
   return { name, base };
 }
 
-/** A container as the deployment runs it: read-only, without capabilities, as the user its image names. */
+/** A container as the deployment runs it: read-only, without capabilities, as the user that its image names. */
 export class HardenedContainer extends GenericContainer {
   constructor({ name }: Image) {
     super(name);
     this.hostConfig.ReadonlyRootfs = true;
-    // The folder of the token of `drain`, for which deploy/ mounts a volume.
+    // The folder of the drain token, for which deploy/ mounts a volume.
     this.hostConfig.Tmpfs = { '/tmp': 'rw,mode=1777' };
     this.withDroppedCapabilities('ALL').withSecurityOpt('no-new-privileges');
   }
 
-  /** Published on loopback only: other machines must not reach what a test runs. */
+  /** Published on loopback only: other machines must not reach the containers of a test. */
   protected override async beforeContainerCreated(): Promise<void> {
     for (const bindings of Object.values(
       (this.hostConfig.PortBindings ?? {}) as Record<string, { HostIp?: string }[]>,
@@ -92,7 +98,7 @@ export class SidecarContainer extends HardenedContainer {
   }
 }
 
-/** What starts the sidecar in a small container: a young generation of the image's size would fill half of it. */
+/** The command of the sidecar in a small container: a young generation of the image's size would fill half of it. */
 export const smallEntrypoint = [
   'node',
   '--max-semi-space-size=8',
@@ -120,7 +126,7 @@ export class MountedFolder {
   #version = 0;
 
   constructor(files: Readonly<Record<string, string>>) {
-    // The image's user is another one than who runs the tests.
+    // The user of the image is not the user who runs the tests.
     execFileSync('chmod', ['755', this.path]);
     this.write(files);
     for (const name of Object.keys(files)) symlinkSync(join('..data', name), join(this.path, name));

@@ -10,7 +10,7 @@ import { buildImage, missingEngine, type Image } from './containers.ts';
 /** Files that the engine puts into every container. */
 const madeByEngine = /^(?:\.dockerenv|dev\/.*|etc\/(?:hostname|hosts|mtab|resolv\.conf))$/;
 
-/** Looks into an image through a container that is never started: it needs no shell, and nothing in it can hide. */
+/** Lists the files of an image through a container that is never started: it needs no shell, and no file can hide. */
 function withContainer<T>(image: string, use: (id: string) => T): T {
   const id = execFileSync('docker', ['create', '--entrypoint', 'none', image], { encoding: 'utf8' }).trim();
   try {
@@ -32,7 +32,7 @@ function filesOf(id: string): ReadonlyMap<string, string> {
   );
 }
 
-/** The folders of packages, with the name and the version that each says it has. */
+/** The folders of packages, with the name and the version in each package.json. */
 function packagesIn(app: string): ReadonlyMap<string, string> {
   const manifests = globSync(['**/node_modules/[!@]*/package.json', '**/node_modules/@*/*/package.json'], { cwd: app });
   return new Map(
@@ -43,14 +43,14 @@ function packagesIn(app: string): ReadonlyMap<string, string> {
   );
 }
 
-/** The files below a folder, from there. */
+/** The files below a folder, relative to it. */
 function filesBelow(folder: string): string[] {
   return globSync(['**', '**/.*', '**/.*/**'], { cwd: folder, withFileTypes: true })
     .filter((entry) => !entry.isDirectory())
     .map(({ parentPath, name }) => join(parentPath, name).slice(folder.length + 1));
 }
 
-/** The project's own files that the built ones were made of, by their source maps. */
+/** The files of the project from which the built ones were made, by their source maps. */
 function sourcesOf(dist: string): string[] {
   const all = globSync('**/*.js.map', { cwd: dist }).flatMap((file) => {
     const { sources } = JSON.parse(readFileSync(join(dist, file), 'utf8')) as { sources: string[] };
@@ -130,7 +130,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
       'sbom.cdx.json',
     ].map((file) => `app/${file}`);
     const added = [...files].filter(([file, what]) => base.get(file) !== what).map(([file]) => file);
-    // Programs and threads with source maps; the code that they share has names of the bundler's.
+    // Programs and threads have source maps; the names of code that they share come from the bundler.
     const compiled = added.filter((file) => /^app\/dist\/(?:demo\/serve-core|[a-z0-9-]+)\.js(?:\.map)?$/.test(file));
     const entries = ['main.js', 'load-worker.js', 'worker.js', 'demo/serve-core.js'].map((file) => `app/dist/${file}`);
     expect(compiled).toEqual(expect.arrayContaining(entries));
@@ -169,7 +169,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
     expect(licences.filter((file) => !files.has(file))).toEqual([]);
   });
 
-  test('disables core dumps and the debugger of Node', () => {
+  test('requests neither a memory dump nor the debugger from Node', () => {
     const asks =
       /heap-?snapshot|heap-?prof|process\.report|--report|--inspect|node:inspector|abort-on-uncaught|NODE_OPTIONS/i;
     expect('node --heapsnapshot-signal=SIGUSR2').toMatch(asks);
@@ -178,7 +178,7 @@ describeUnless(await missingEngine(), 'the built image', () => {
     });
     expect(settings).toContain('/app/dist/main.js');
     expect(settings).not.toMatch(asks);
-    // Packages name what they would do for a process that was asked.
+    // Of the project's own sources only: packages have code for processes with such options.
     const own = sourcesOf(join(app, 'dist'));
     expect(own).toEqual(expect.arrayContaining(['src/main.ts', 'src/app.ts', 'src/config/load-worker.ts']));
     expect(own.filter((file) => asks.test(readFileSync(file, 'utf8')))).toEqual([]);

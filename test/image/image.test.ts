@@ -21,7 +21,7 @@ import {
 const key = 'sk_test_image_acme_not_a_secret';
 const addedKey = 'sk_test_image_acme_added_later';
 const credentials = { key: 'image-key-of-acme-not-a-secret-3', iv: 'image-iv-of-acme' };
-/** Of deploy/overlays/test. */
+/** From deploy/overlays/test. */
 const demoCredentials = { key: 'demo-key-of-acme-not-a-secret-32', iv: 'demo-iv-of-acme-' };
 
 const sidecarFile = `
@@ -101,7 +101,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     });
   };
 
-  /** The value of an expression, printed by the container's own Node: there may be no shell. */
+  /** The value of an expression, printed by Node in the container, because there may be no shell. */
   const evaluate = async (expression: string): Promise<unknown> => {
     const { output, exitCode } = await sidecar.exec(['node', '-p', `JSON.stringify(${expression})`]);
     expect({ exitCode, output }).toMatchObject({ exitCode: 0 });
@@ -247,7 +247,7 @@ describeUnless(await missingEngine(), 'the image', () => {
   });
 
   test('handles load, large bodies and a reload within 128 MiB', async () => {
-    // As docs/operators/capacity.md has it for a container of that size.
+    // As in docs/operators/capacity.md for a container of that size.
     const small = new MountedFolder({ 'sidecar.yaml': `${sidecarFile}limits: { buffered: 8MiB, inFlight: 32 }\n` });
     onTestFinished(() => small.remove());
     const limited = await start(
@@ -269,7 +269,7 @@ describeUnless(await missingEngine(), 'the image', () => {
     const sent = inLanes(30, 300, () => chargeOnce({ body: large }));
     accounts.write({ 'accounts.yaml': accountsFile(key) });
     await sent;
-    // More than fits at once is refused, not held.
+    // Requests beyond the limit are refused, not held.
     expect([...statuses].filter((status) => status !== 200 && status !== 503)).toEqual([]);
 
     statuses.clear();
@@ -282,7 +282,7 @@ describeUnless(await missingEngine(), 'the image', () => {
   }, 120_000);
 });
 
-/** Does something this many times, this many at once. */
+/** Does something this many times, with this many at once. */
 async function inLanes(lanes: number, times: number, work: () => Promise<void>): Promise<void> {
   let left = times;
   const lane = async (): Promise<void> => {

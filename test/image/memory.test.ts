@@ -28,7 +28,7 @@ const accountsFile = {
   ],
 };
 
-/** Opens a connection and sends this; the other side may end it as it likes. Closed when the test is over. */
+/** Opens a connection and sends this; the other side may end it in any way. Closed after the test. */
 async function openWith(port: number, ...sent: readonly string[]): Promise<Socket> {
   const socket = connect(port, '127.0.0.1').on('error', () => {});
   onTestFinished(() => void socket.destroy());
@@ -52,7 +52,7 @@ describeUnless(
           accounts: { file: '/run/secrets/envelope-sidecar/accounts.yaml' },
           routes: [{ path: '/api/s2s/*', envelope: true }],
           limits: { requestBody, buffered, header, inFlight },
-          // Nothing that is held is to be given up before all is.
+          // Nothing may be released before everything is held.
           timeouts: { header: '10m', request: '10m', upstream: '10m', idle: '10m' },
         }),
       });
@@ -87,12 +87,12 @@ describeUnless(
       const sendsKey = `Host: a\r\nAuthorization: Bearer ${key}\r\n`;
       const charge = (body: string): Promise<Response> => send({ port }, 'POST /api/s2s/charge', { key, body });
 
-      // Heads nearly as long as they may be, which never end.
+      // Incomplete heads, almost as long as allowed.
       const line = `X-Padding: ${'x'.repeat(1_000)}\r\n`;
       const endless = `GET /x HTTP/1.1\r\n${line.repeat(Math.floor(header / line.length) - 1)}`;
       for (let i = inFlight; i < connections; i += 1) await open(endless);
 
-      // Envelopes nearly as long as they may be, held for as long as the core is silent: they leave no room for another.
+      // Envelopes almost as long as allowed, held as long as the core is silent: they leave no room for another.
       const padding = 'x'.repeat(requestBody / 2 - 8_192);
       const envelope = envelopeOf(credentials, JSON.stringify({ padding }));
       const held = Math.floor(buffered / envelope.length);
@@ -102,7 +102,7 @@ describeUnless(
       for (let i = 0; i < held; i += 1) await open(silent, envelope);
       await untilInFlight(held);
 
-      // Bodies of callers without a key, as long as they may be, which lack a byte: as many as there is room for.
+      // Bodies without a key, as long as allowed but for one byte: as many as there is room for.
       const mostTested = 65_536;
       const keyless = Math.floor(Math.min(buffered / 8, buffered - held * envelope.length) / mostTested);
       expect(keyless).toBeGreaterThan(0);
@@ -114,7 +114,7 @@ describeUnless(
 
       // Long responses that are not read.
       const unread = `GET /api/s2s/export?size=50000000 HTTP/1.1\r\n${sendsKey}\r\n`;
-      // A body that is not whole takes no place yet.
+      // An incomplete body takes no slot yet.
       for (let i = held; i < inFlight; i += 1) (await open(unread)).pause();
       await untilInFlight(inFlight + keyless);
       expect((await send({ port }, 'GET /x', { key })).status).toBe(503);

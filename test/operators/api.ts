@@ -27,10 +27,10 @@ export interface ApiResponse {
 
 /** Parts of a request besides the method and the path. */
 export interface Asked {
-  /** Sent as JSON; a text as it is. */
+  /** Sent as JSON; a text is sent unchanged. */
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Undefined: the right one. Null: none. */
+  /** Undefined: the valid one. Null: none. */
   readonly token?: string | null;
 }
 
@@ -40,7 +40,7 @@ export interface TestApi {
   readonly config: Config;
   readonly folder: Folder;
   readonly url: string;
-  /** Asks for what a line such as `POST /accounts` says, below the API's root. */
+  /** Sends the request of a line such as `POST /accounts`, relative to the root of the API. */
   readonly ask: (line: string, asked?: Asked) => Promise<ApiResponse>;
   /** The accounts file. */
   readonly file: () => string;

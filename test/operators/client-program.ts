@@ -1,4 +1,5 @@
-// A client of the operators' API as its users write one. openapi.test.ts compiles it against types generated anew and runs it.
+// A client of the operators' API as its users would write it. openapi.test.ts compiles it against freshly generated
+// types and runs it.
 import createClient from 'openapi-fetch';
 import type { components, paths } from '../../src/console/api-types.ts';
 

@@ -26,7 +26,7 @@ function load(sidecar: object, files: Readonly<Record<string, string>> = {}, env
   return result.config;
 }
 
-/** The response for a configuration, and all of it as text. */
+/** The response with a configuration, and its whole text. */
 function told(config: Config): { readonly members: readonly Member[]; readonly text: string } {
   const shown = configurationOf(config);
   return { members: shown.members, text: JSON.stringify(shown) };
@@ -45,7 +45,7 @@ const secrets = {
   otlpPath: 'secret-path',
 };
 
-/** With every member there is. */
+/** With every member. */
 const whole = {
   listen: { host: '127.0.0.1', port: 0, tls: { cert, key, clientCa: 'cert.pem' } },
   admin: { host: '127.0.0.1', port: 0 },
@@ -127,7 +127,7 @@ describe('the configuration in the API', () => {
     const shown = [load(whole, files, env), load(database, files, env)].map((config) => told(config).members);
     const names = shown.flat().map(({ member }) => member.replaceAll(/\[\d+\]/g, '[]'));
     expect(new Set(names)).toEqual(
-      // The members of `tokens` stand for the lines of `token`.
+      // The members of `tokens` describe the lines of `token`.
       new Set(membersOf(schema).filter((member) => member !== 'operators.token')),
     );
   });
@@ -218,7 +218,7 @@ interface Schema {
   readonly anyOf?: readonly Schema[];
 }
 
-/** The members of a JSON Schema that have no members of their own. */
+/** The members of a JSON Schema without members of their own. */
 function membersOf(schema: Schema, path = ''): string[] {
   const { properties, items } = schema.anyOf?.find((each) => each.properties !== undefined) ?? schema;
   if (items?.properties !== undefined) return membersOf(items, `${path}[]`);

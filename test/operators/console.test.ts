@@ -26,7 +26,7 @@ interface Answered {
   readonly body: string;
 }
 
-/** Asks as a browser does: `fetch` would not let a test set these headers. */
+/** Sends a request as a browser does: `fetch` would not let a test set these headers. */
 function askAt(port: number, line: string, { headers, body }: Asked = {}, ca?: string): Promise<Answered> {
   const [method = '', path = ''] = line.split(' ');
   return new Promise((resolve, reject) => {
@@ -49,7 +49,7 @@ function askAt(port: number, line: string, { headers, body }: Asked = {}, ca?: s
 const ownPage = { 'sec-fetch-site': 'same-origin' };
 const session = 'POST /console/session';
 
-/** A sidecar with a console, and a browser's part of the conversation. */
+/** A sidecar with a console, and requests as a browser sends them. */
 async function start(clock = () => now) {
   const api = await startApi({ operators: operatorsOf([dashboard]) }, clock);
   const port = api.sidecar.app.addresses.operators?.port ?? 0;
@@ -158,7 +158,7 @@ describe('a session', () => {
     const { headers } = await askAt(port, session, asked, authority.cert);
     const [cookie = '', ...attributes] = headers['set-cookie']?.[0]?.split('; ') ?? [];
     expect(cookie).toMatch(new RegExp(`^__Host-sidecar-session${port}=[A-Za-z0-9_-]{43}$`));
-    // Without Domain, or the prefix would not count.
+    // Without Domain, which the prefix of the name forbids.
     expect(attributes.map((attribute) => attribute.replace(/^Expires=.*/, 'Expires')).toSorted()).toEqual([
       'Expires',
       'HttpOnly',

@@ -109,7 +109,7 @@ describe('a token', () => {
   });
 });
 
-/** A listener on these operations alone. Closed when the test is over. */
+/** A listener with these operations only. Closed after the test. */
 async function startListener(
   operations: Partial<Operations>,
   write: (line: string) => void = () => {},
@@ -156,7 +156,7 @@ test('a client that does not read its response for a minute is disconnected', as
   const account = { id: 'acme', name: 'x'.repeat(32 << 20), active: true, keys: [], encryption: {} };
   const { listener, port } = await startListener({ show: () => Promise.resolve(account) as never });
   expect(listener.timeout).toBe(60_000);
-  // The same deadline, sooner.
+  // The same deadline, but shorter.
   listener.setTimeout(1_000);
   const client = await openConnection(port);
   client.send(`GET /api/v1/accounts/acme HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
@@ -228,7 +228,7 @@ describe('a stalled connection', () => {
       operators: operatorsOf([dashboard], { tls: { cert, key, clientCa: undefined } }),
     });
     const port = sidecar.app.addresses.operators?.port ?? 0;
-    // The first bytes of a ClientHello of 512 bytes, which never come.
+    // The first bytes of a ClientHello of 512 bytes, which never arrives in full.
     const half = Buffer.from([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc]);
     await Promise.all([Buffer.alloc(0), half].map((bytes) => expectEnd(connect(port, '127.0.0.1'), bytes, seconds)));
   });
@@ -254,7 +254,7 @@ describe('a stalled connection', () => {
   });
 });
 
-/** The response to a request written as it is. */
+/** The response to a request in exactly these bytes. */
 function exchange(port: number, request: string): Promise<string> {
   const socket = connect(port, '127.0.0.1');
   socket.write(request);

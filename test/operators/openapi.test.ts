@@ -124,7 +124,7 @@ describeWithPostgres('all operations', () => {
       const endpoint = endpoints.find((each) => each.operation === operation);
       const described = endpoint?.response;
       expect(response.status).toBe(described?.status);
-      // What a schema does not know it leaves out.
+      // The schema omits members that it does not know.
       const view: z.ZodType = views[described?.view ?? 'Account'];
       expect(view.parse(response.body)).toEqual(response.body);
       expect(response.body['in_force']).toBe(endpoint?.role === 'viewer' ? undefined : true);
@@ -137,7 +137,7 @@ describeWithPostgres('all operations', () => {
   });
 
   test('work with a client that is generated from the description and compiles strictly', async () => {
-    // Imports of packages are resolved from here.
+    // Imports of packages are resolved from this folder.
     const folder = mkdtempSync(join('node_modules', '.client-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const program = join(folder, 'program.mts');

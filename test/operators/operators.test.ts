@@ -149,7 +149,7 @@ describe('an Idempotency-Key', () => {
     expectProblem(other, 422, 'idempotency_key_reused');
     const elsewhere = await ask('POST /accounts/acme/encryption/test/enable', { headers });
     expectProblem(elsewhere, 422, 'idempotency_key_reused');
-    // Members may stand in another order: it is the same request.
+    // With the members in another order it is the same request.
     const same = await ask('POST /accounts/acme/keys', { body: { kind: 'secret', environment: 'test' }, headers });
     expect(same.body).toMatchObject({ secret_shown: true });
   });

@@ -36,10 +36,10 @@ const tokens = [
 const roles: readonly OperatorRole[] = ['viewer', 'operator', 'admin'];
 
 interface Row {
-  /** The lowest role that may use it. */
+  /** The lowest role that may use the operation. */
   readonly role: OperatorRole;
   /**
-   * What it gives a token of one account: everything if its `path` names the account, what is of its `own` account, or
+   * What a token of one account gets: everything if the `path` names the account, the part of its `own` account, or
    * nothing.
    */
   readonly account: 'path' | 'own' | 'none';
@@ -49,7 +49,10 @@ interface Row {
 
 const sha256 = 'b'.repeat(64);
 
-/** What each kind of token may do, as docs/operators-api.md says. An operation of docs/openapi.json without a row fails. */
+/**
+ * The permissions of each kind of token, as in docs/operators-api.md. An operation of docs/openapi.json without a row
+ * fails.
+ */
 const rows: Readonly<Record<string, Row>> = {
   show_session: { role: 'viewer', account: 'own' },
   list_accounts: { role: 'viewer', account: 'own' },
@@ -59,7 +62,7 @@ const rows: Readonly<Record<string, Row>> = {
   activate_account: { role: 'operator', account: 'path' },
   deactivate_account: { role: 'operator', account: 'path' },
   list_due_keys: { role: 'viewer', account: 'own' },
-  // A key of globex: for the tokens of another account it is unknown.
+  // A key of globex, which does not exist for the tokens of another account.
   find_key: { role: 'viewer', account: 'own', query: `sha256=${sha256}` },
   list_keys: { role: 'viewer', account: 'path' },
   issue_key: { role: 'operator', account: 'path', body: { environment: 'test', kind: 'secret' } },
@@ -126,7 +129,7 @@ interface Received {
   readonly cookie: string;
 }
 
-/** Sends what `fetch` would change: paths as they are, and the headers of a browser. */
+/** Sends what `fetch` would change: the path unchanged, and the headers of a browser. */
 function send({ sidecar }: TestApi, method: string, target: string, headers: Sent, body?: unknown): Promise<Received> {
   const json: Sent = body === undefined ? {} : { 'content-type': 'application/json' };
   const { port } = sidecar.app.addresses.operators ?? {};
@@ -145,7 +148,7 @@ function bearer(name: string): Sent {
   return { authorization: `Bearer ${tokenOf(name)}` };
 }
 
-/** Headers by which each token is known in a session of the console. */
+/** Headers that identify each token in a session of the console. */
 async function signIn(api: TestApi): Promise<(name: string) => Sent> {
   const page = { 'sec-fetch-site': 'same-origin' };
   const cookies = new Map<string, string>();
@@ -200,7 +203,7 @@ interface Case {
   readonly isPermitted: boolean;
 }
 
-/** Each operation with each token, about each account: acme, another, and one that does not exist. */
+/** Each operation with each token, for each account: acme, another, and one that does not exist. */
 const cases: readonly Case[] = operations.flatMap((operation) =>
   tokens.flatMap((token) => {
     const row = rowOf(operation.name);
@@ -228,14 +231,14 @@ const cases: readonly Case[] = operations.flatMap((operation) =>
 
 const secrets = /([abk])\1{9}|sealed:|[ps]k_test_\w{8}/;
 
-/** Sends all cases and returns what is not as it should be: first those that are refused, which must change nothing. */
+/** Sends all cases and returns those with unexpected results: first the refused cases, which must change nothing. */
 async function deviations(api: TestApi, credentialsOf: (name: string) => Sent): Promise<string[]> {
   const found: string[] = [];
   const before = await stateOf(api);
   for (const { title, method, target, body, token } of cases.filter(({ isPermitted }) => !isPermitted)) {
     const { status, text } = await send(api, method, target, credentialsOf(token.name), body);
     if (status !== 403 || !text.includes('"code":"forbidden"')) found.push(`${title}: ${status} ${text}`);
-    // Whether there is such an account is not told.
+    // The response does not reveal whether the account exists.
     const told = text.replaceAll(`for account ${token.account ?? ''} only`, '');
     if (/acme|globex|none/.test(told)) found.push(`${title} tells ${text}`);
   }
@@ -371,7 +374,8 @@ describe('a token of one account', () => {
     expect(await issue('acme-shop', 'acme')).toEqual([201, false]);
     expect(await issue('globex-shop', 'globex')).toEqual([201, false]);
     expect(await issue('otto', 'acme')).toEqual([201, false]);
-    // Another token of the same account repeats the same request; one of all accounts has made another request of the key.
+    // Another token of the same account repeats the request; a token of all accounts has used the key for another
+    // request.
     expect(await issue('acme-owner', 'acme')).toEqual([201, true]);
     expect(await issue('otto', 'globex')).toEqual([422, false]);
   });

@@ -154,7 +154,7 @@ test('the audit trail is listed page by page, for the account of the token alone
     };
     return [events.map(({ account, details }) => details.name ?? account), next];
   };
-  // They all have the same time.
+  // All have the same time.
   const [first, next] = await page('limit=2');
   expect(first).toEqual(['1', '2']);
   expect(await page(`limit=2&after=${next}`)).toEqual([['3', 'globex'], null]);

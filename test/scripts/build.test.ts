@@ -88,7 +88,7 @@ describe('the built sidecar', () => {
         return map.sources;
       });
     expect(sources.some((source) => source.endsWith('src/app.ts'))).toBe(true);
-    // The thread that reads the configuration gives the memory of two of them back.
+    // The thread that reads the configuration frees the memory of two of them.
     const unneeded = /node_modules\/(?:zod|yaml|commander|http-proxy|@opentelemetry)\//;
     expect(sources.filter((source) => unneeded.test(source))).toEqual([]);
     follow('./load-worker.js');

@@ -8,7 +8,7 @@ import { startGateway } from '../support/gateway.ts';
 import { acmeTest, keys, route, routes, targetOf, type TestSidecar } from '../support/sidecar.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 
-/** Every member an access line may have besides those of each log line: the documented ones. */
+/** The documented members that an access line may have besides those of each log line. */
 const allowed = [
   ...(/^## Logs$([\s\S]*?)^## /m
     .exec(readFileSync('docs/operators/monitor.md', 'utf8'))?.[1]
@@ -16,7 +16,7 @@ const allowed = [
 ].map(([, member = '']) => member);
 const ofEveryLine = ['level', 'time', 'msg'];
 
-/** The access lines, once there are this many: one is written a moment after its client has the response. */
+/** The access lines, once there are this many: each is written a moment after its response. */
 async function accessLines(sidecar: TestSidecar, count: number): Promise<Record<string, unknown>[]> {
   await vi.waitUntil(() => sidecar.accessLines().length >= count, { timeout: 10_000 });
   return sidecar.accessLines();
@@ -188,7 +188,7 @@ function wholeOrNot(response: Promise<unknown>): Promise<'whole' | 'broken off'>
   );
 }
 
-/** A sidecar before an upstream that is there already. */
+/** A sidecar in front of an upstream that is already running. */
 async function startGatewayBefore(origin: string): ReturnType<typeof startGateway> {
   return startGateway({ environments: [{ name: 'test', hosts: [], upstream: targetOf(origin) }] });
 }
@@ -249,7 +249,7 @@ test('the log contains no path, query, header, body or key of clients and upstre
     Cookie: canary('Cookie'),
     'User-Agent': canary('Agent'),
     traceparent: canary('Trace'),
-    // Too long to be taken over.
+    // Too long to be used as request id.
     'X-Request-Id': `${canary('RequestId')}${'x'.repeat(128)}`,
     'X-Forwarded-For': canary('Forwarded'),
     'X-Account-Id': canary('Account'),

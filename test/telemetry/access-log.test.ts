@@ -4,7 +4,7 @@ import { AccessLog, type AccessLine } from '../../src/telemetry/access-log.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 import { anyCharacter, runs } from '../support/property.ts';
 
-/** One line as the access log writes it, and as pino would have. */
+/** One line as the access log writes it, and as pino would have written it. */
 function written(line: AccessLine, level: 'info' | 'warn' | 'error', now: number): { own: string; pino: string } {
   const lines: string[] = [];
   const log = createLogger('info', { write: (text: string) => void lines.push(text) });
@@ -23,7 +23,7 @@ const route = fc.oneof(
   oneOf('unlisted', 'none', '/', '/*'),
   fc.stringMatching(/^(?:\/[A-Za-z0-9._~:-]+){1,4}(?:\/\*)?$/),
 );
-/** What an error may say: any text, half a surrogate pair and control characters among it. */
+/** The messages of an error: any text, including half a surrogate pair and control characters. */
 const text = fc.oneof(
   fc.string(),
   fc.string({ unit: anyCharacter, maxLength: 200 }),

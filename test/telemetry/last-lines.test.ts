@@ -16,16 +16,22 @@ async function serve(nodeOptions: readonly string[] = []): Promise<Serving> {
   return startServe(folder.file('sidecar.yaml'), { nodeOptions });
 }
 
-/** A module that runs in the sidecar's process. Only there: a thread that loads the configuration gets it, too. */
+/**
+ * A module that runs in the main thread of the sidecar only, although the thread that loads the configuration gets it,
+ * too.
+ */
 function beside(code: string): string[] {
   const source = `import { isMainThread } from 'node:worker_threads'; if (isMainThread) { ${code} }`;
   return ['--import', `data:text/javascript,${encodeURIComponent(source)}`];
 }
 
-/** Requests that a client without a key may have under way on one connection. */
+/** The number of requests that a client without a key may have in flight on one connection. */
 const atOnce = 10;
 
-/** Sends this many requests, the last one with this id, some at a time on one connection; resolves when all are answered. */
+/**
+ * Sends this many requests, the last one with this id, some at a time on one connection; resolves when all have
+ * responses.
+ */
 async function sendMany({ port }: Serving, count: number, lastId: string): Promise<void> {
   const socket = createConnection(port, '127.0.0.1').setEncoding('latin1');
   await once(socket, 'connect');
@@ -49,13 +55,13 @@ async function sendMany({ port }: Serving, count: number, lastId: string): Promi
 /** Enough lines to fill every buffer between the sidecar and a reader that has stopped. */
 const many = 4_000;
 
-/** Sends more requests than the pipe takes lines, without reading it. */
+/** Sends more requests than the pipe has room for lines, without reading it. */
 async function withStalledReader(sidecar: Serving): Promise<void> {
   sidecar.process.stdout?.pause();
   await sendMany(sidecar, many, 'the-last');
 }
 
-/** Resolves when the listeners are closed: nothing is left to be done but to write the last lines. */
+/** Resolves when the listeners are closed, so that only the last lines remain to be written. */
 async function stopped({ adminUrl }: Serving): Promise<void> {
   await vi.waitUntil(
     () =>
@@ -136,7 +142,7 @@ describe('a crash logs its stack and exits with 1', () => {
     const sidecar = await serve(beside(`process.on('SIGUSR2', function crashing() { ${code} });`));
     await sendMany(sidecar, 10, 'the-last');
     expect(await sidecar.signal('SIGUSR2').ended()).toEqual({ code: 1, signal: null });
-    // A write that is on its way already may end up behind it.
+    // A write in progress may end up after it.
     expect(sidecar.log.find(({ level }) => level === 'fatal')).toEqual({
       level: 'fatal',
       time: expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/) as string,

@@ -20,14 +20,14 @@ import {
 } from '../support/sidecar.ts';
 import { changes, samplesOf, seriesOf, untilSample, type Samples } from './samples.ts';
 
-/** By how much the series changed that count: not the sums and buckets of what was measured, nor what is used of a limit. */
+/** The changes of the series that count: without sums and buckets of measurements and the use of limits. */
 function counted(before: Samples, after: Samples): Record<string, number> {
   return Object.fromEntries(
     Object.entries(changes(before, after)).filter(([series]) => !/_sum\b|_bucket\b|_limit_used\b/.test(series)),
   );
 }
 
-/** Sends one request and returns what it changed, once it was counted as `counts` says. */
+/** Sends one request and returns the changes it caused, once `counts` is satisfied. */
 async function changedBy(sidecar: TestSidecar, line: string, sent: Sent, counts: string): Promise<object> {
   const before = await samplesOf(sidecar);
   await send(sidecar, line, sent);
@@ -43,7 +43,7 @@ const upstreamDuration = (route: string): string =>
   `envelope_sidecar_upstream_duration_seconds_count{environment="test",route="${route}"}`;
 const overhead = (environment: string, route: string): string =>
   `envelope_sidecar_overhead_duration_seconds_count{environment="${environment}",route="${route}"}`;
-/** What each request counts once that has a response. */
+/** The counts of each request that has a response. */
 const timed = (environment: string, route: string): object => ({
   [duration(environment, route)]: 1,
   [overhead(environment, route)]: 1,
@@ -366,7 +366,7 @@ describe('reloads', () => {
       const { values } = await samplesOf(sidecar);
       return seriesOfFile(file).map((series) => values.get(series));
     };
-    // The files the process started with are not reloads.
+    // The first files that the process loads do not count as reloads.
     expect([await counted('sidecar'), await counted('accounts')]).toEqual([
       [0, 0, 1_000, 1],
       [0, 0, 1_000, 1],
@@ -437,7 +437,7 @@ test('the buckets resolve 100 µs for envelopes and 500 µs for requests', async
   expect(envelope.filter((le) => le <= 0.0002)).toEqual([0.00001, 0.000025, 0.00005, 0.0001]);
   for (const name of ['envelope_sidecar_request_duration_seconds', 'envelope_sidecar_upstream_duration_seconds']) {
     expect(buckets(name).slice(0, 3)).toEqual([0.0005, 0.001, 0.0025]);
-    // The longest wait for an upstream is 30 s, if nothing else is configured.
+    // The longest wait for an upstream is 30 s by default.
     expect(buckets(name).at(-1)).toBe(30);
   }
 });
@@ -457,7 +457,7 @@ test('1,000 odd paths, methods, hosts and keys add no series', async () => {
       }
     }
   }
-  // Every kind of request there is among them comes up within 60 rounds.
+  // Within 60 rounds, every kind of request among them occurs.
   await traffic(60);
   const before = await seriesOf(sidecar);
   await traffic(115);
@@ -474,7 +474,7 @@ describeUnless(missingPromtool, 'promtool', () => {
     await send(sidecar, 'POST /api/s2s/charge', { key: keys.acme, body: envelopeOf(acmeTest, '1') });
     await untilSample(sidecar, requests('test', 'POST', s2s, 200), 1);
     const exposition = await scrape(sidecar);
-    // Not an empty page: Node's own metrics are there, too.
+    // The page is not empty: it has the metrics of Node, too.
     expect(exposition).toMatch(/^nodejs_eventloop_lag_seconds /m);
     expect(execFileSync('promtool', ['check', 'metrics'], { input: exposition, encoding: 'utf8' })).toBe('');
   });

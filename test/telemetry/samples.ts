@@ -17,7 +17,7 @@ export interface Samples {
 
 export type Target = Parameters<typeof scrape>[0];
 
-/** Parses Prometheus' text format; other series than the project's own are left out. */
+/** Parses the text format of Prometheus; omits series of others than this project. */
 function parseSamples(exposition: string): Samples {
   const types = new Map<string, string>();
   const declared = new Map<string, Declared>();
@@ -45,13 +45,13 @@ export async function samplesOf(sidecar: Target): Promise<Samples> {
   return parseSamples(await scrape(sidecar));
 }
 
-/** The series of a sidecar by which histograms and counters are told apart, their buckets left out. */
+/** The series of a sidecar, which tell histograms from counters, without buckets. */
 export async function seriesOf(sidecar: Target): Promise<string[]> {
   const { values } = await samplesOf(sidecar);
   return [...values.keys()].filter((series) => !series.includes('le="')).toSorted();
 }
 
-/** Waits until `series` has `value`: a request is counted a moment after its client has the response. */
+/** Waits until `series` has `value`: a request is counted a moment after its response. */
 export async function untilSample(sidecar: Target, series: string, value: number): Promise<void> {
   await vi.waitFor(async () => {
     const { values } = await samplesOf(sidecar);
@@ -59,7 +59,7 @@ export async function untilSample(sidecar: Target, series: string, value: number
   }, 10_000);
 }
 
-/** By how much each series has changed between two scrapes; unchanged ones are left out. */
+/** The change of each series between two scrapes; unchanged ones are omitted. */
 export function changes(before: Samples, after: Samples): Record<string, number> {
   const changed: Record<string, number> = {};
   for (const [series, value] of after.values) {

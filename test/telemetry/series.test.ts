@@ -11,7 +11,7 @@ const description = (name: string): { name: string; help: string; labelNames: ty
   labelNames,
 });
 
-/** A few values, so that series are met again; some need an escape, and numbers as labels are one with their text. */
+/** A few values, so that series recur; some need escaping, and a number as label equals its text. */
 const labels = fc.record({
   environment: fc.constantFrom('test', 'live', 'a "quote"', '\\', 'two\nlines', '', '__proto__', '12'),
   status: fc.constantFrom(200, 404, 499),

@@ -11,7 +11,7 @@ const form = /^00-([0-9a-f]{32})-([0-9a-f]{16})-(0[01])$/;
 
 type Setting = Parameters<typeof startGateway>[0];
 
-/** A sidecar that traces, before an upstream. */
+/** A sidecar with tracing, in front of an upstream. */
 async function traced(
   sample: number,
   more: Setting = {},
@@ -20,7 +20,7 @@ async function traced(
   return { ...(await startGateway({ tracing: { otlp: receiver.origin, sample }, ...more })), receiver };
 }
 
-/** The spans of all requests, which the end of the sidecar delivers. */
+/** The spans of all requests, which are exported when the sidecar stops. */
 async function spansOf({ sidecar, receiver }: Awaited<ReturnType<typeof traced>>): Promise<{
   server: ReceivedSpan | undefined;
   client: ReceivedSpan | undefined;

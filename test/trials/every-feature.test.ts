@@ -2,14 +2,14 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { everyFeature } from '../../trials/load/every-feature.ts';
 
-/** A JSON Schema, as far as it says which members there are. */
+/** A JSON Schema, as far as it describes members. */
 interface Schema {
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly items?: Schema;
   readonly anyOf?: readonly Schema[];
 }
 
-/** Members that the trials leave out, and why. */
+/** Members that the trials omit, and why. */
 const leftOut: Readonly<Record<string, string>> = {
   'operators.token': 'excludes tokens, which can say more',
   'accounts.file': 'excludes postgres; the trials of restarts use it',
@@ -17,11 +17,11 @@ const leftOut: Readonly<Record<string, string>> = {
   'environments.test.upstream.authorization': 'live has it: both ways of forwarding are tried',
 };
 
-/** Paths of members that the schema has and the value does not set; for a list, in none of its items. */
+/** Paths of members that are in the schema and not in the value; in a list, in none of its items. */
 function unset(schema: Schema, values: readonly unknown[], path = ''): string[] {
   const objects = [schema, ...(schema.anyOf ?? [])];
   const members = objects.flatMap(({ properties }) => Object.entries(properties ?? {}));
-  // A reference to a file may stand for any text.
+  // A reference to a file may replace any text.
   return members
     .filter(([name]) => !(name === 'file' && path !== 'accounts.'))
     .flatMap(([name, member]) => {

@@ -27,7 +27,7 @@ describeWithPostgres('a short run', () => {
 });
 
 describe('runPart', () => {
-  /** A part whose cases are numbers, and that finds fault with those above 20. */
+  /** A part whose cases are numbers, and whose property fails for those above 20. */
   function partOf(check: (one: number, alone: boolean) => void): Part<number> {
     return {
       name: 'envelope',

@@ -26,7 +26,7 @@ test('a measurement takes a time for each request, and all responses are equal',
     expect(times[name]).toHaveLength(20);
     for (const time of times[name]) expect(time).toBeGreaterThan(0);
   }
-  // By its own log the sidecar knew the classes apart: two of five have bad padding.
+  // The log of the sidecar distinguishes the classes: two of five have bad padding.
   const reasons = await vi.waitFor(() => {
     const known = sidecar.log().flatMap(({ reason }) => (typeof reason === 'string' ? [reason] : []));
     expect(known).toHaveLength(5 * (2 + 20));
@@ -115,7 +115,7 @@ describe('the difference of two samples', () => {
   });
 });
 
-/** How likely the normal distribution is above `z`, by adding up its density. */
+/** The probability of a value above `z` in the normal distribution, by numerical integration. */
 function upperTail(z: number): number {
   const step = 1e-4;
   let sum = 0;

@@ -13,7 +13,7 @@ describeWithPostgres('races', () => {
         .map(Number) ?? [];
     const [races = 0, answered = 0, refusedSeen = 0] = together;
     expect(races).toBeGreaterThanOrEqual(200);
-    // The races were real ones: some were won, some lost.
+    // The races were real: some were won, some lost.
     expect(answered).toBeGreaterThan(0);
     expect(refusedSeen).toBeGreaterThan(0);
   }, 120_000);

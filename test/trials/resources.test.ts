@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { program } from '../../trials/load/sidecar.ts';
 import { runResources } from '../../trials/resources/resources.ts';
 
-/** What Node takes to run the sources in place of compiled code. */
+/** The memory that Node needs for sources instead of compiled code. */
 const more = 32 * 1_048_576;
 /** Other tests run at the same time, on the same cores. */
 const longestTime = 10_000;

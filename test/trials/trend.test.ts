@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { trendOf, type Trend } from '../../trials/soak/trend.ts';
 
-/** A series of a point each second: one before the load, those of 100 seconds of load, one after it. */
+/** A series with a point per second: one before the load, 100 during it, one after it. */
 function trend(valueAt: (second: number) => number): Trend {
   const points = Array.from({ length: 102 }, (_, at) => ({ at, value: valueAt(at) }));
   return trendOf({ name: 'heap', points, allowed: (median) => median / 10 });

@@ -25,7 +25,7 @@ accounts:
     keys: []
 `;
 
-/** What people write, and programs. */
+/** Texts of the kind that people and programs write. */
 const configuration = `listen: { host: 127.0.0.1, port: 8080 } # the merchants' traffic
 admin: {host: "::1", port: 9090}
 environments: # one
@@ -132,7 +132,7 @@ describe('leaves to the parser', () => {
   });
 });
 
-/** One of the usual, or rarely one of the others. */
+/** One of the usual texts, rarely one of the others. */
 function mostly(usual: fc.Arbitrary<string>, others: fc.Arbitrary<string>): fc.Arbitrary<string> {
   return fc.oneof({ weight: 30, arbitrary: usual }, { weight: 1, arbitrary: others });
 }

@@ -8,7 +8,7 @@ import { filesIn } from '../config/files.ts';
 
 const env = { WAIT: '30s', EMPTY: '', REFERENCE: '${WAIT}' };
 
-/** The value, or the message that says why it is none. */
+/** The value, or the message that says why it is invalid. */
 function read(schema: z.ZodType, written: unknown): unknown {
   const result = schema.safeParse(written);
   return result.success ? result.data : result.error.issues.map(({ message }) => message).join();

@@ -5,11 +5,11 @@ import { checkTests, lineOf, tryMutants, verdict } from './mutants.ts';
 
 const usage = `npm run mutate -- [OPTIONS]
 
-Puts faults into copies of the sources, one at a time, and runs the tests that must notice. Exit code 1 if too few do, or
-if a fault does not fit the sources any more.
+Puts faults into copies of the sources, one at a time, and runs the tests that must detect them. Exit code 1 if too few
+are detected, or if a fault no longer fits the sources.
 
-  --only TEXT  those whose file or reason contains this text
-  --jobs N     this many at a time (2)
+  --only TEXT  only mutants whose file or reason contains this text
+  --jobs N     number of mutants at a time (2)
 `;
 
 async function run(only: string, jobs: number): Promise<number> {

@@ -8,10 +8,11 @@ import { median, sorted, type Interval } from './statistics.ts';
 
 const usage = `npm run oracle -- [OPTIONS]
 
-Tells by time, if it can, why an envelope did not open in live: exit code 1 if it can, or if it was too blind to say.
+Tries to tell from response times why an envelope did not open in live. Exit code 1 if it can, or if the controls show
+that it could not have.
 
-  --requests N  requests in all, at least 100 (50,000)
-  --seed N      for their content and their order (1)
+  --requests N  number of requests, at least 100 (50,000)
+  --seed N      seed of their content and order (1)
 `;
 
 interface Options {
@@ -66,8 +67,8 @@ function report(times: Times, comparisons: readonly Comparison[]): string[] {
       );
     }),
     '',
-    `Told apart: |delta| >= ${limits.delta} and p < ${limits.p}, by the test of Mann and Whitney.`,
-    `A delta of ${seen.delta.toFixed(3)}, which is ${nanoseconds(seen.shift)} here, is seen nine times in ten.`,
+    `Told apart: |delta| >= ${limits.delta} and p < ${limits.p}, by the Mann-Whitney test.`,
+    `A delta of ${seen.delta.toFixed(3)}, which is ${nanoseconds(seen.shift)} here, is detected nine times in ten.`,
   ];
 }
 

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { replaceFile, versionOf } from '../../../src/accounts/file/replace.ts';
 import { Folder } from '../../support/folder.ts';
 
-/** The calls that decide what a power failure leaves, in their order. */
+/** The calls that decide what survives a power failure, in their order. */
 const calls = vi.hoisted(() => [] as string[]);
 
 vi.mock('node:fs', async (load) => {

@@ -22,7 +22,7 @@ function read(text: string): StoredAccount[] {
   return accounts;
 }
 
-/** The text after a change of the account with this id, or of none. */
+/** The text after a change of the account with this id; without a change for an unknown id. */
 function changed(text: string, id: string, change: (account: StoredAccount) => StoredAccount): string {
   const before = read(text);
   const account = before.find((each) => each.id === id);
@@ -36,7 +36,7 @@ function changed(text: string, id: string, change: (account: StoredAccount) => S
 const deactivated = (account: StoredAccount): StoredAccount => ({ ...account, active: false });
 const unchanged = (account: StoredAccount): StoredAccount => account;
 
-/** What differs, as `diff` shows it. */
+/** The changed lines, as `diff` prints them. */
 function diff(before: string, after: string): string[] {
   const [old, fresh] = [before.split('\n'), after.split('\n')];
   return [
@@ -202,7 +202,7 @@ function commentsOf(text: string): string[] {
   return [...text.matchAll(/#.*$/gm)].map(([comment]) => comment.trim());
 }
 
-/** Files of up to three accounts with comments, blank lines and spaces wherever they may stand. */
+/** Files of up to three accounts with comments, blank lines and spaces wherever the syntax allows them. */
 function fileOf(): fc.Arbitrary<string> {
   let comments = 0;
   const trail = fc.boolean().map((is) => (is ? `  # ${(comments += 1)}` : ''));

@@ -12,7 +12,7 @@ const current = acmeTest;
 const previous = acmeLive;
 const charge = 'POST /api/s2s/charge';
 
-/** An account with one key, which is named for it. */
+/** An account with one key, which is derived from the id. */
 function entry(id: string, more: object = {}, key: object = {}) {
   return { id, name: id, keys: [{ id, key: keyOf(id), createdAt: '2026-11-01', ...key }], ...more };
 }
@@ -54,7 +54,7 @@ test('a grace and a key loaded by the other thread end in the running sidecar at
   expectPlainRefusal(await ask('inactive', '{}'), 'account_inactive');
   expect(seen).toHaveLength(4);
 
-  // It is like an account without encryption now.
+  // From now on it is like an account without encryption.
   const response = await ask('disabled', byPrevious);
   expect([response.status, response.headers['envelope']]).toEqual([200, undefined]);
   expect(bodiesFrom(4)).toEqual([byPrevious]);

@@ -5,7 +5,7 @@ import { replaceFile, versionOf } from '../../../src/accounts/file/replace.ts';
 import { Trail } from '../../../src/accounts/file/trail.ts';
 import { Folder } from '../../support/folder.ts';
 
-/** The modes of files while they are open for the first time: before they get the mode of the accounts' file. */
+/** The modes of files when they are opened for the first time, before they get the mode of the accounts file. */
 const early = vi.hoisted(() => [] as number[]);
 
 vi.mock('node:fs', async (load) => {
@@ -31,6 +31,6 @@ test('a new file is opened with mode 600 and only then gets the mode of the acco
   const event = { at: 0, actor: 'user:x', action: 'account_added', account: 'a', details: {} } as const;
   new Trail(path).append([event]);
   replaceFile(path, 'accounts: [] # new', versionOf(path), () => {}, { path: folder.file('receipts'), text: '[]' });
-  // The lock, the trail, and the two files that are replaced.
+  // The lock, the trail, and the two replaced files.
   expect(early).toEqual([0o600, 0o600, 0o600, 0o600]);
 });

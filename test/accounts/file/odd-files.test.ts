@@ -6,7 +6,7 @@ import { FileStore } from '../../../src/accounts/file/store.ts';
 import type { AuditEvent } from '../../../src/accounts/store.ts';
 import { Folder } from '../../support/folder.ts';
 
-/** What may lie in the place of a file. */
+/** Other things in the place of a file. */
 const kinds = {
   fifo: (path: string) => execFileSync('mkfifo', [path]),
   folder: (path: string) => mkdirSync(path),

@@ -16,7 +16,7 @@ const aes = '0123456789abcdefghijklmnopqrstuv';
 const otherAes = 'vutsrqponmlkjihgfedcba9876543210';
 const iv = 'ABCDEFGHIJKLMNOP';
 
-/** The accounts of a file, and the paths of the members that are wrong. */
+/** The accounts of a file, and the paths of the invalid members. */
 function read(text: string, env: Env = {}): { accounts: Account[]; problems: string[] } {
   const file = new YamlFile(join(filesIn({ 'accounts.yaml': text }), 'accounts.yaml'), new Files());
   const vault = new Vault([]);
@@ -29,7 +29,7 @@ function problemsOf(text: string): string[] {
   return read(text).problems;
 }
 
-/** One account, `acme`, of which these lines say more. */
+/** One account, `acme`, with these lines added. */
 function acme(lines: string, env?: Env): Account {
   const { accounts, problems } = read(`accounts:\n  - id: acme\n    name: Acme\n${lines}`, env);
   if (accounts[0] === undefined || problems.length > 0) throw new Error(problems.join());

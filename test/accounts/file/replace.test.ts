@@ -51,7 +51,7 @@ describe('replacing a file', () => {
       text: 'x',
     });
     release();
-    // The lock, the two new files and the old one; then the lock and the two.
+    // The lock, the two new files and the old one; then the lock and the two files.
     expect([...seen, modes()]).toEqual([Array(4).fill(mode), Array(3).fill(mode)]);
   });
 
@@ -74,7 +74,7 @@ describe('replacing a file', () => {
 
   test('is detected by the version even if length and modification time are the same', () => {
     const path = new Folder({ file: 'old' }).file('file');
-    // A whole second: other times cannot be set again to the nanosecond.
+    // A whole second, because other times cannot be set again to the nanosecond.
     utimesSync(path, 1_000_000_000, 1_000_000_000);
     const version = versionOf(path);
     writeFileSync(path, 'own');
@@ -143,14 +143,18 @@ describe('replacing a file', () => {
       const [line = ''] = text.split('\n', 1);
       expect(text === `${line}\n`.repeat(20_000)).toBe(true);
       versions += Number(/\d+/.exec(line)?.[0]);
-      // The lock has gone with the process.
+      // The lock ended with the process.
       (await lockFile(path, 0))();
     }
     expect(versions).toBeGreaterThan(25);
   });
 });
 
-/** Takes the lock of a file, and releases it, as another user. @throws Error with what that process says */
+/**
+ * Takes and releases the lock of a file as another user.
+ *
+ * @throws Error with the output of that process
+ */
 function lockAsOther(path: string): void {
   const script = `import { lockFile } from ${JSON.stringify(lockModule)};
     (await lockFile(${JSON.stringify(path)}, 0))();`;

@@ -20,7 +20,7 @@ function storeOn(folder: Folder, env: Record<string, string> = {}): Store {
   return new FileStore({ file: folder.file('accounts.yaml'), env, masterKeys: [] });
 }
 
-/** Adds an account; `meanwhile` happens while it is decided on. */
+/** Adds an account; calls `meanwhile` during the decision. */
 async function add(store: Store, id: string, meanwhile: () => void = () => {}): Promise<unknown> {
   return store.change([id], (found) => {
     meanwhile();

@@ -11,7 +11,7 @@ const one = 'accounts:\n  - { id: a, name: A }\n';
 const now = Date.parse('2026-11-21T10:00:00Z');
 const request = { actor: 'token:dashboard' };
 
-/** Operations in a thread, which is ended when the test is over. */
+/** Operations in a thread, which is closed after the test. */
 function operationsOn(folder: Folder, audit: (event: AuditEvent) => void = () => {}): PlainOperations {
   const thread = new OperationsThread({
     file: folder.file('accounts.yaml'),

@@ -7,10 +7,10 @@ import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryption, storedKey } from './fixtures.ts';
 import { enabledOf } from '../../support/sidecar.ts';
 
-/** What a change through another connection may take to be seen. */
+/** How long a change through another connection may take to be seen. */
 const oneSecond = { timeout: 1_000, interval: 5 };
 
-/** A codec of this encoding. */
+/** A codec with this encoding. */
 function codecIn(encoding: Encoding): unknown {
   return expect.toSatisfy((codec: EnvelopeCodec) => codec.pack().encoding === encoding);
 }
@@ -224,7 +224,7 @@ describeWithPostgres('the directory in PostgreSQL', () => {
     await directory.find(sha256Hex(keyNamed('acme')));
     await postgres.psql(url, `INSERT INTO envelope_sidecar.key_uses VALUES ('id-acmexxxxxxxxxxxx', now())`);
     await postgres.psql(url, 'UPDATE envelope_sidecar.key_uses SET used_at = now()');
-    // A later notification on the same channel has arrived: so would this one.
+    // A later notification on the same channel has arrived, so this one would have arrived, too.
     await postgres.psql(url, `UPDATE envelope_sidecar.accounts SET active = false WHERE account_id = 'other'`);
     await vi.waitFor(async () => {
       expect(await directory.find(sha256Hex(keyNamed('other')))).toMatchObject({ account: { active: false } });

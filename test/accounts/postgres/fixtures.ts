@@ -11,7 +11,7 @@ import { Vault } from '../../../src/accounts/vault.ts';
 export const masterKey = createSecretKey(Buffer.alloc(32, 7));
 export const vault = new Vault([masterKey]);
 
-/** A secret key that only differs from others by its name. */
+/** A secret key that differs from others by its name only. */
 export function keyNamed(name: string): string {
   return `sk_test_${name}${'x'.repeat(Math.max(0, 32 - name.length))}`;
 }
@@ -50,12 +50,12 @@ export function storedEncryption(
   };
 }
 
-/** An account whose one key is named as it is. */
+/** An account with one key, which is derived from the id. */
 export function storedAccount(id: string, more: Partial<StoredAccount> = {}): StoredAccount {
   return { id, name: `Account ${id}`, active: true, keys: [storedKey(keyNamed(id))], encryption: {}, ...more };
 }
 
-/** Writes accounts as they are. */
+/** Writes accounts without changing them. */
 export async function put(store: Store, ...accounts: readonly StoredAccount[]): Promise<void> {
   await store.change(
     accounts.map(({ id }) => id),
@@ -73,7 +73,7 @@ export function openStore(url: string): PostgresStore {
 export interface TestMonitor extends Monitor {
   readonly lookups: LookupOutcome[];
   readonly events: ('connected' | 'disconnected')[];
-  /** Why it was disconnected. */
+  /** The reason for the disconnection. */
   readonly reasons: string[];
   readonly failures: string[];
   readonly changes: Difference[];
@@ -85,7 +85,7 @@ export interface TestDirectory {
   readonly monitor: TestMonitor;
 }
 
-/** A directory that is open. Closed when the test is over. */
+/** An open directory. Closed after the test. */
 export async function openDirectory(url: string, more: Partial<PostgresDirectoryOptions> = {}): Promise<TestDirectory> {
   const monitor: TestMonitor = {
     lookups: [],

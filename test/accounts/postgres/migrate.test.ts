@@ -12,7 +12,7 @@ import { keyNamed, openDirectory, openStore, put, storedAccount, storedEncryptio
 const folder = 'src/accounts/postgres/migrations';
 const all = readdirSync(folder).map((file) => file.replace(/\.sql$/, ''));
 
-/** What a later version may do to the tables: add columns and tables, as docs/runbook.md promises. */
+/** The changes of tables that a later version may make, as docs/runbook.md promises: columns and tables are added. */
 const nextVersion = `
   ALTER TABLE accounts ADD COLUMN region text NOT NULL DEFAULT 'eu';
   ALTER TABLE api_keys ADD COLUMN scopes jsonb NOT NULL DEFAULT '[]';
@@ -22,7 +22,10 @@ const nextVersion = `
   INSERT INTO regions VALUES ('eu');
 `;
 
-/** The statements of docs/postgresql.md that create the index for searches, one by one: the last must not be in a transaction. */
+/**
+ * The statements of docs/postgresql.md that create the index for searches, one by one, because the last may not run in
+ * a transaction.
+ */
 const searchIndex = (
   /^## Search\n[^]*?^```sql\n([^]*?)^```$/m.exec(readFileSync('docs/postgresql.md', 'utf8'))?.[1] ?? ''
 )
@@ -58,7 +61,7 @@ describeWithPostgres('migrations', () => {
 
   test('that fail leave nothing behind', async () => {
     const url = await emptyDatabase();
-    // The last thing that is made stands in the way.
+    // The object that is created last exists already.
     await postgres.psql(
       url,
       `CREATE SCHEMA envelope_sidecar; CREATE FUNCTION envelope_sidecar.announce_change() RETURNS int LANGUAGE sql AS 'SELECT 1'`,
@@ -92,14 +95,14 @@ describeWithPostgres('migrations', () => {
     expect(done.map(({ name }) => name)).toEqual(['9999_next']);
     await postgres.psql(url, "UPDATE envelope_sidecar.accounts SET region = 'us'");
 
-    // One that runs, one that starts, and its commands.
+    // A running directory, a new one, and the store.
     const store = openStore(url);
     await put(store, storedAccount('acme', { name: 'Acme Stores' }), storedAccount('globex'));
     for (const each of [directory, (await openDirectory(url)).directory]) {
       await expect.poll(() => holderOf('acme', each)).toMatchObject({ account: { name: 'Acme Stores' } });
       expect(await holderOf('globex', each)).toMatchObject({ account: { id: 'globex' } });
     }
-    // The later version's columns are left as they are.
+    // The columns of the later version are left unchanged.
     expect(await postgres.psql(url, 'SELECT account_id, region FROM envelope_sidecar.accounts ORDER BY 1')).toBe(
       'acme|us\nglobex|eu',
     );
@@ -136,12 +139,12 @@ describeWithPostgres('migrations', () => {
     expect(await search('CHANT-7777')).toEqual({ found: ['merchant-7777'], read: everyRow });
     for (const statement of searchIndex) await postgres.psql(url, statement);
     expect(await search('CHANT-7777')).toEqual({ found: ['merchant-7777'], read: fewRows });
-    // The name of another one: the MD5 of its number.
+    // A name: the MD5 hash of its number.
     expect(await search('B52340B4DE4566B8')).toEqual({ found: ['merchant-4711'], read: fewRows });
     expect(await search('not there')).toEqual({ found: [], read: fewRows });
   });
 
-  /** Rows of the accounts that were read one after the other or along the primary key, by connections that are closed. */
+  /** Rows of the accounts that closed connections read in sequence or along the primary key. */
   async function rowsRead(url: string): Promise<number> {
     const others =
       'SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()';

@@ -6,7 +6,7 @@ import { keyNamed, openDirectory, openStore, put, storedAccount } from './fixtur
 const acme = sha256Hex(keyNamed('acme'));
 const globex = sha256Hex(keyNamed('globex'));
 
-/** Long enough for the longest pause between two attempts to connect. */
+/** Longer than the longest pause between two attempts to connect. */
 const patience = { timeout: 15_000, interval: 10 };
 
 describeWithPostgres('the directory during a database outage', () => {

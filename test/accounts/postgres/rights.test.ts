@@ -14,7 +14,7 @@ import {
   storedKey,
 } from './fixtures.ts';
 
-/** The grants of the documentation, to this role. */
+/** The grants in the documentation for this role. */
 function grantsTo(role: string): string {
   const blocks = [...readFileSync('docs/postgresql.md', 'utf8').matchAll(/```sql\n(?<sql>[^]*?)```/g)];
   const found = blocks.map((block) => block.groups?.['sql'] ?? '').filter((sql) => sql.includes(`TO ${role};`));

@@ -10,7 +10,7 @@ import { configOf, startSidecar, type TestSidecar } from '../../support/sidecar.
 import { startUpstream } from '../../support/upstream.ts';
 import { keyNamed, masterKey, openStore, put, storedAccount, storedKey, vault } from './fixtures.ts';
 
-/** What a change made through one sidecar may take to hold in all. */
+/** How long a change through one sidecar may take to apply in all. */
 const oneSecond = { timeout: 1_000, interval: 5 };
 const patience = { timeout: 15_000, interval: 10 };
 
@@ -25,7 +25,7 @@ function operationsOn(url: string): Operations {
   return new Operations({ store: openStore(url), vault, clock: Date.now, audit: () => {} });
 }
 
-/** Sidecars side by side in front of one upstream, with their accounts in a database. */
+/** Several sidecars in front of one upstream, with their accounts in a database. */
 async function startSidecars(url: string, count: number): Promise<TestSidecar[]> {
   const upstream = await startUpstream();
   const config = configOf(upstream.origin, { accounts: [], store: settings(url) });
@@ -77,7 +77,7 @@ describeWithPostgres('two sidecars on one database', () => {
       'key_revoked',
     ];
     await inBoth(async (sidecar) => {
-      // A key that was read while another change arrived is not kept: its changes are logged at its next use.
+      // A key that is read while another change arrives is not cached: its changes are logged at its next use.
       await send(sidecar, 'GET /', { key });
       const { log } = sidecar;
       const logged = log.filter(({ msg, account }) => msg === 'account changed' && account === 'acme');
@@ -91,7 +91,7 @@ describeWithPostgres('two sidecars on one database', () => {
     const [first] = sidecars;
     const { key } = await newMerchant(operationsOn(url));
     if (first === undefined) throw new Error('no sidecar');
-    // A key that is read while a notification comes in is not kept.
+    // A key that is read while a notification arrives is not cached.
     await vi.waitFor(async () => {
       expect((await send(first, 'GET /', { key })).status).toBe(200);
       expect(await scrape(first)).toContain('accounts_cached{kind="known"} 1');
@@ -264,7 +264,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
       // The others wait for the database.
       await vi.waitFor(() => expect(refused.length).toBeGreaterThanOrEqual(20), patience);
       for (let i = 0; i < 10; i += 1) expect(await statusOf(held)).toBe(200);
-      // Neither 401 nor 429: that it is good cannot be known.
+      // Neither 401 nor 429, because the sidecar cannot know that the key is valid.
       expect(await statusOf(fresh)).toBe(503);
       await Promise.all(flood);
       expect(new Set(refused)).toEqual(new Set(['accounts_unavailable']));

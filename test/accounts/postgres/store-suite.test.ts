@@ -16,7 +16,7 @@ import { openStore } from './fixtures.ts';
 
 const mark = 'sealed:v1:';
 
-/** Adds the prefix of wrapped texts to all credentials, and removes it: the database accepts none without it. */
+/** Adds the prefix of wrapped texts to all credentials and removes it, because the database accepts no others. */
 class MarkingStore implements Store {
   readonly recordsUse = true;
   readonly #store: Store;

@@ -293,7 +293,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
     };
     const added = add(store);
     await expect.poll(() => proxy.held, { timeout: 10_000 }).toContain('COMMIT');
-    // The held bytes are never passed on; the connection stays open.
+    // The held bytes are never forwarded; the connection stays open.
     proxy.swallowNotifications();
     expect(await added).toEqual({ outcome: 'changed', result: 'done' });
     expect(proxy.connections).toBe(2);
@@ -340,7 +340,7 @@ describeWithPostgres('the store in PostgreSQL during a failure of the database',
       ),
     );
     await changes[0];
-    // One at least is under way: it waits for an account that is locked.
+    // At least one is in progress: it waits for a locked account.
     const locked = `BEGIN; SELECT FROM envelope_sidecar.accounts WHERE account_id = 'before' FOR UPDATE; SELECT pg_sleep(60)`;
     postgres.psql(url, locked).catch(() => {});
     const sleeping = `SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)' AND wait_event = 'PgSleep'`;

@@ -91,7 +91,7 @@ describeWithPostgres('the tally in PostgreSQL', () => {
     await vi.waitFor(() => expect(keeper.latest()?.accounts.get('none')).toBe(0));
     await put(openStore(url), storedAccount('acme'));
     time += 9_999;
-    // The wall clock may be put forward or back: how old they are is another matter.
+    // The wall clock may be set forward or back; the age of the tally does not depend on it.
     wallClock += 3_600_000;
     keeper.latest();
     await put(openStore(url), storedAccount('globex'));
