@@ -37,7 +37,7 @@ import {
 } from './telemetry/sidecar-metrics.ts';
 import { TrafficRecorder } from './telemetry/traffic-recorder.ts';
 import { Upstreams, type Upstream } from './upstream/upstream.ts';
-import { until } from './promises.ts';
+import { waitUntil } from './promises.ts';
 import type { Env } from './yaml/values.ts';
 
 /** The dependencies that the process passes to the sidecar. */
@@ -282,7 +282,7 @@ export class App {
 
   /** Closes a replaced part after the last request that uses it. */
   async #closeWhenUnused(part: Upstream | KeyDirectory, closable: { close(): unknown }): Promise<void> {
-    await until(() => !this.#gateway.uses(part), Infinity);
+    await waitUntil(() => !this.#gateway.uses(part), Infinity);
     await closable.close();
   }
 }

@@ -38,6 +38,7 @@ const retiredWords: readonly RetiredWord[] = [
     examples: ['function openCredentials(', 'sealed with the credentials'],
   },
   { pattern: /\bKeyWishes\b/, instead: 'KeyOptions', examples: ['interface KeyWishes', 'wishes'] },
+  { pattern: /\bKind</, instead: 'ValueType', examples: ['const text: Kind<string> =', 'readonly Kind[]'] },
   { pattern: /\b[dD]esk\b/, instead: 'the name of what it sets up', examples: ['const desk =', 'desktop'] },
   { pattern: /\bsurroundings\b/i, instead: 'environment or setup', examples: ['Surroundings', 'surrounding'] },
   { pattern: /\bunkind(?:\b|-|Core)|UnkindCore/, instead: 'faulty', examples: ['unkind-core.ts', 'kind'] },

@@ -1,5 +1,5 @@
 import type { Logger } from '../telemetry/logger.ts';
-import { until } from '../promises.ts';
+import { waitUntil } from '../promises.ts';
 import type { Readiness } from './readiness.ts';
 
 /** How long idle connections stay open at shutdown, so that a request just sent on one still gets its response. Milliseconds. */
@@ -43,7 +43,7 @@ export class Drain {
       inFlight.drain();
       log.info('draining');
       this.#deadline = monotonic() + timeout;
-      this.#drained = until(() => inFlight.size === 0, timeout);
+      this.#drained = waitUntil(() => inFlight.size === 0, timeout);
     }
     return this.#drained;
   }
@@ -54,13 +54,13 @@ export class Drain {
     const { listener, connections, inFlight, breakOff, monotonic } = this.#dependencies;
     // If an earlier drain has used up its time, later requests still get a short time.
     const end = Math.max(this.#deadline, monotonic() + idleLinger);
-    await until(() => connections.size === 0, idleLinger);
+    await waitUntil(() => connections.size === 0, idleLinger);
     // Closed even with requests in flight: new connections would use up their remaining time.
     listener.close();
-    await until(() => inFlight.size === 0, end - monotonic());
+    await waitUntil(() => inFlight.size === 0, end - monotonic());
     breakOff();
     listener.closeAllConnections();
     // A request that was broken off is logged when its connection reports that it is closed.
-    await until(() => inFlight.size === 0, idleLinger);
+    await waitUntil(() => inFlight.size === 0, idleLinger);
   }
 }

@@ -9,7 +9,7 @@ import { linesOf } from '../accounts/transfer/lines.ts';
 import { Vault, parseMasterKeys } from '../accounts/vault.ts';
 import { loadSettings } from '../config/load.ts';
 import { openStore } from '../config/command-store.ts';
-import { CommandFailed, complain, valid } from './failures.ts';
+import { CommandFailed, printError, valid } from './failures.ts';
 import { Progress } from './progress.ts';
 import type { AddStoreCommand, StoreSession } from './store-command.ts';
 
@@ -87,7 +87,7 @@ async function transfer(
   const refuse = async (where: string, messages: readonly string[]): Promise<void> => {
     progress.end();
     counts.refused += 1;
-    for (const message of messages) await complain(io, `${where}  ${message}\n`);
+    for (const message of messages) await printError(io, `${where}  ${message}\n`);
   };
   const flush = async (): Promise<void> => {
     const outcomes = await importer.add(batch.map(({ account }) => account));

@@ -14,7 +14,7 @@ import { packageFile } from '../package-file.ts';
 import { createLogger } from '../telemetry/logger.ts';
 import { CommandFailed, valid } from './failures.ts';
 import type { CliIo } from './io.ts';
-import { reloading, startApp, stopSignals, untilStopped } from './serve.ts';
+import { createReloader, startApp, stopSignals, untilStopped } from './serve.ts';
 
 const shipped = packageFile('config');
 
@@ -49,7 +49,7 @@ export async function demo(io: CliIo, { freePorts }: { readonly freePorts: boole
     const { config, files } = valid(loadConfig(file, io.env));
     const log = createLogger(config.log.level, io.log);
     const app = await startApp(io, config, log);
-    const reloader = reloading(io, file, app);
+    const reloader = createReloader(io, file, app);
     reloader.watch(files, readSince);
     await io.stdout.write(commandsFor(app.addresses, operators));
     // If the reader closes the pipe, the demo ends, because its output can no longer be seen.

@@ -54,7 +54,7 @@ export async function exitCodeOf(
   } catch (error) {
     if (!(error instanceof CommandFailed)) throw error;
     const prefix = error instanceof InvalidConfiguration ? '' : `${command}: `;
-    for (const message of error.messages) await complain(io, `${prefix}${message}\n`);
+    for (const message of error.messages) await printError(io, `${prefix}${message}\n`);
     return error.exitCode;
   }
 }
@@ -67,7 +67,7 @@ const indent = '  ';
  *
  * @param text lines, with a newline at the end of each
  */
-export async function complain({ stderr }: Pick<CliIo, 'stderr'>, text: string): Promise<void> {
+export async function printError({ stderr }: Pick<CliIo, 'stderr'>, text: string): Promise<void> {
   const fit = (line: string): string =>
     widthOf(line) <= stderr.width ? line : folded(line, stderr.width - indent.length).join(`\n${indent}`);
   try {

@@ -8,7 +8,7 @@ import { open, seal, type CipherOptions } from './cipher.ts';
 import { demo } from './demo.ts';
 import { drain } from './drain.ts';
 import { addEncryptionCommands } from './encryption.ts';
-import { complain, exitCodeOf } from './failures.ts';
+import { exitCodeOf, printError } from './failures.ts';
 import { init } from './init.ts';
 import { exitCodes, type CliIo } from './io.ts';
 import { addKeyCommands } from './keys.ts';
@@ -23,7 +23,7 @@ export async function runProgram(args: readonly string[], io: CliIo): Promise<nu
     .description('An encryption sidecar for payment APIs: checks API keys, opens envelopes, seals responses.')
     .version(io.version)
     .exitOverride()
-    .configureOutput({ writeOut: (text) => void io.stdout.write(text), writeErr: (text) => void complain(io, text) });
+    .configureOutput({ writeOut: (text) => void io.stdout.write(text), writeErr: (text) => void printError(io, text) });
   const runCommand: RunCommand = async (name, work) => {
     exitCode = await exitCodeOf(io, name, work);
   };

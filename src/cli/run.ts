@@ -1,4 +1,4 @@
-import { complain, exitCodeOf } from './failures.ts';
+import { exitCodeOf, printError } from './failures.ts';
 import { defaultConfig, exitCodes, type CliIo } from './io.ts';
 import { OutputFailed } from './output.ts';
 import { serve } from './serve.ts';
@@ -17,7 +17,7 @@ export async function run(args: readonly string[], io: CliIo): Promise<number> {
     if (!(error instanceof OutputFailed)) throw error;
     // The reader closed the pipe, as `| head` does: that is not a failure.
     if (!error.readerLeft) {
-      await complain(io, `${error.message}\n`);
+      await printError(io, `${error.message}\n`);
       exitCode = exitCodes.failed;
     }
   }

@@ -2,7 +2,7 @@ import { createDrainToken, drainTokenFile, writeDrainToken } from '../admin/drai
 import { App } from '../app.ts';
 import type { Config } from '../config/config.ts';
 import { loadInThread } from '../config/load-in-thread.ts';
-import { together } from '../config/loaded.ts';
+import { combine } from '../config/loaded.ts';
 import { Reloader } from '../config/reload.ts';
 import { createLogger, type Logger } from '../telemetry/logger.ts';
 import { formatFileProblem } from '../yaml/file-problem.ts';
@@ -19,15 +19,15 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
   const read = await Promise.race([loadInThread({ file: configFile, env: io.env }, []), signals.first]);
   // A signal arrived before anything was started.
   if (read === undefined) return exitCodes.done;
-  const { config, warnings, files } = valid(together(read));
+  const { config, warnings, files } = valid(combine(read));
   const log = createLogger(config.log.level, io.log);
   for (const warning of warnings) log.warn({ problem: formatFileProblem(warning) }, 'configuration');
   const drainToken = createDrainToken();
   const app = await startApp(io, config, log, drainToken);
   // Written only when the listeners are open, so that it cannot replace the token of another running sidecar.
-  await leaveDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
+  await storeDrainToken(drainTokenFile(configFile, io.env), drainToken, log);
 
-  reloader = reloading(io, configFile, app);
+  reloader = createReloader(io, configFile, app);
   reloader.watch(files, readSince);
   return untilStopped(signals, log, () => {
     reloader.stop();
@@ -36,7 +36,7 @@ export async function serve(io: CliIo, configFile: string): Promise<number> {
 }
 
 /** Loads a configuration again and applies it to the sidecar, when it is told to or one of the watched files changes. */
-export function reloading({ env, clock }: CliIo, file: string, app: App): Reloader {
+export function createReloader({ env, clock }: CliIo, file: string, app: App): Reloader {
   return new Reloader({ file, env, clock, running: () => app.store, apply: (files) => app.reload(files) });
 }
 
@@ -57,7 +57,7 @@ export async function startApp(
   }
 }
 
-async function leaveDrainToken(file: string, token: string, log: Logger): Promise<void> {
+async function storeDrainToken(file: string, token: string, log: Logger): Promise<void> {
   try {
     await writeDrainToken(file, token);
   } catch (error) {

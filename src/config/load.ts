@@ -15,13 +15,13 @@ import { YamlFile } from '../yaml/yaml-file.ts';
 import type { Listener, OperatorsToken, Settings, StoreSettings } from './config.ts';
 import { crossCheck } from './cross-checks.ts';
 import { masterKeys } from './value-types.ts';
-import { together, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
+import { combine, type FileContent, type LoadedFiles, type LoadResult } from './loaded.ts';
 import { sidecarSchema, type SidecarFile } from './schema.ts';
 import { sourcesOf } from './sources.ts';
 
 /** Reads the sidecar's file and all that it names. Reports every problem at once, in the order of the files. */
 export function loadConfig(path: string, env: Env): LoadResult {
-  return together(loadFiles(path, env));
+  return combine(loadFiles(path, env));
 }
 
 /**

@@ -28,7 +28,7 @@ export type LoadResult = Pick<LoadedFiles, 'files'> &
   );
 
 /** The configuration of two valid files, or the problems of both. */
-export function together({ sidecar, accounts, files }: LoadedFiles): LoadResult {
+export function combine({ sidecar, accounts, files }: LoadedFiles): LoadResult {
   if (sidecar.ok && accounts?.ok !== false) {
     const config = { ...sidecar.value, accounts: accounts?.value ?? [] };
     return { ok: true, config, warnings: [...sidecar.warnings, ...(accounts?.warnings ?? [])], files };

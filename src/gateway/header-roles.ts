@@ -69,11 +69,11 @@ function responseRole(lower: string): ResponseRole | undefined {
   return isOwn(lower) ? 'dropped' : responseRoles.get(lower);
 }
 
-const usualInRequest = spelt([...requestRoles.keys(), ...forwarded.split(' ')], requestRole);
-const usualInResponse = spelt([...responseRoles.keys(), ...forwarded.split(' ')], responseRole);
+const usualInRequest = byUsualSpelling([...requestRoles.keys(), ...forwarded.split(' ')], requestRole);
+const usualInResponse = byUsualSpelling([...responseRoles.keys(), ...forwarded.split(' ')], responseRole);
 
 /** Names as they are usually spelt, in lower case and `Like-This`, so that few have to be examined. */
-function spelt<Role extends string>(
+function byUsualSpelling<Role extends string>(
   names: readonly string[],
   roleOf: (lower: string) => Role | undefined,
 ): ReadonlyMap<string, NamedRole<Role>> {

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { ServerTls } from '../config/config.ts';
-import { until } from '../promises.ts';
+import { waitUntil } from '../promises.ts';
 import { tls as nodeTls } from '../tls.ts';
 import { secureContextOf } from './listener.ts';
 
@@ -53,7 +53,7 @@ export class TlsRenewal {
     for (const [socket, use] of this.#connections) {
       this.#connections.delete(socket);
       if (use.requests === 0) socket.destroy();
-      else void until(() => socket.destroyed || use.requests === 0, Infinity).then(() => socket.destroy());
+      else void waitUntil(() => socket.destroyed || use.requests === 0, Infinity).then(() => socket.destroy());
     }
   }
 }

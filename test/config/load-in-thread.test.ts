@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig, loadFiles } from '../../src/config/load.ts';
-import { together, type LoadedFiles } from '../../src/config/loaded.ts';
+import { combine, type LoadedFiles } from '../../src/config/loaded.ts';
 import { loadInThread } from '../../src/config/load-in-thread.ts';
 import { openEnvelope } from '../../src/envelope/envelope.ts';
 import { Thread } from '../../src/thread.ts';
@@ -35,7 +35,7 @@ describe('loading in another thread', () => {
     const file = folder.file('sidecar.yaml');
     const loaded = await loadInThread({ file, env: {} }, []);
     expect(loaded.sidecar.ok).toBe(false);
-    expect(together(loaded)).toEqual(loadConfig(file, {}));
+    expect(combine(loaded)).toEqual(loadConfig(file, {}));
   });
 
   test('passes on the given environment variables, and no others', async () => {
@@ -55,7 +55,7 @@ describe('loading in another thread', () => {
     const content = { ok: false, problems: [{ file, line: 1, column: 1, path: '.', message }] };
     const loaded = await loadInThread({ file, env }, ['/watched']);
     expect(loaded).toEqual({ sidecar: content, accounts: content, files: ['/watched'] });
-    expect(together(loaded)).toEqual({ ...content, files: ['/watched'] });
+    expect(combine(loaded)).toEqual({ ...content, files: ['/watched'] });
   });
 
   test('returns a problem if it takes longer than five minutes', async () => {

@@ -2,7 +2,7 @@ import { dirname, join } from 'node:path';
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
-import { together, type LoadResult } from '../../src/config/loaded.ts';
+import { combine, type LoadResult } from '../../src/config/loaded.ts';
 import { Reloader } from '../../src/config/reload.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { accountsFile, Folder, globexEntry, MountedFolder, sidecarFile } from '../support/folder.ts';
@@ -21,7 +21,7 @@ class Followed {
       env,
       clock: Date.now,
       running: () => ({ kind: 'file', file: join(dirname(file), 'accounts.yaml'), masterKeys: [] }),
-      apply: (loaded) => void this.applied.push(together(loaded)),
+      apply: (loaded) => void this.applied.push(combine(loaded)),
     });
     onTestFinished(() => this.reloader.stop());
   }

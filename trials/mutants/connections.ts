@@ -273,7 +273,7 @@ export const connectionMutants: readonly Mutant[] = [
         'closing when idle finds no request and closes at once, too',
       ],
       [
-        '      else void until(() => socket.destroyed || use.requests === 0, Infinity).then(() => socket.destroy());\n',
+        '      else void waitUntil(() => socket.destroyed || use.requests === 0, Infinity).then(() => socket.destroy());\n',
         '',
         'busy connections of another CA are closed after their response',
       ],
