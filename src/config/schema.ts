@@ -96,7 +96,7 @@ export function sidecarSchema(values: Values) {
       ),
     log: z
       .strictObject({
-        level: value(oneOf(logLevels)).prefault('info').describe('The least important level that is written.'),
+        level: value(oneOf(logLevels)).prefault('info').describe('The minimum level to log.'),
       })
       .prefault({})
       .describe('Logs, as JSON lines on standard output.'),
@@ -271,10 +271,10 @@ function timeoutsSchema({ value }: Values) {
     header: value(timeLimit).prefault('10s').describe("For a request's head to arrive."),
     request: value(timeLimit)
       .prefault('60s')
-      .describe('For an enveloped body to arrive in whole; elsewhere the longest silence while a body comes in.'),
+      .describe('The time for an enveloped body to arrive; for other bodies, the longest pause.'),
     upstream: value(timeLimit)
       .prefault('30s')
-      .describe("Until the head of the upstream's response, then the longest silence within it."),
+      .describe("Until the head of the upstream's response, then the longest pause within it."),
     idle: value(timeLimit)
       .prefault('75s')
       .describe('How long an idle client connection is kept. Longer than the gateway in front keeps it.'),
