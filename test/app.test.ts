@@ -9,6 +9,7 @@ import { startSilentUpstream } from './support/byte-upstream.ts';
 import { createAuthority } from './support/certificates.ts';
 import { send } from './support/client.ts';
 import { openConnection, parseOnly } from './support/connection.ts';
+import { startGateway } from './support/gateway.ts';
 import { inFlight } from './support/metrics.ts';
 import { configOf, keys, route, startSidecar, type TestSidecar } from './support/sidecar.ts';
 import { settle } from './support/turns.ts';
@@ -66,8 +67,7 @@ describe('while the sidecar drains', () => {
   });
 
   test('new requests are served, on new and on open connections, which are then closed', async () => {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar, upstream } = await startGateway();
     const open = await openConnection(sidecar.port);
     open.send(get('/first'));
     await open.untilText('{"ok":true}');
@@ -106,8 +106,7 @@ describe('while the sidecar drains', () => {
 
 describe('when the sidecar is stopped', () => {
   test('all listeners and connections are closed if no request is in flight', async () => {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar } = await startGateway();
     const idle = await openConnection(sidecar.port);
     idle.send(get('/'));
     await idle.untilText('{"ok":true}');
@@ -120,8 +119,7 @@ describe('when the sidecar is stopped', () => {
   });
 
   test('a request that arrives on an open connection at that moment is served', async () => {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar } = await startGateway();
     const client = await openConnection(sidecar.port);
     client.send(get('/1'));
     await client.untilText('{"ok":true}');

@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process';
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { exchangesOf } from '../../bench/exchanges.ts';
 import { faultsOf } from '../../bench/identity.ts';
 import { freePort } from '../support/free-port.ts';
 import { workloads, type Workload } from '../../bench/workloads.ts';
+import { listen } from '../support/listen.ts';
 
 function workloadOf(name: string): Workload {
   const workload = workloads.find((each) => each.name === name);
@@ -37,12 +37,7 @@ async function startServer(response: (res: ServerResponse) => void): Promise<num
     req.resume();
     response(res);
   });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return (server.address() as AddressInfo).port;
+  return listen(server);
 }
 
 test('a server that only forwards passes if only forwarding is required', async () => {

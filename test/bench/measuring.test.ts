@@ -1,7 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import type { AddressInfo } from 'node:net';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { blocks } from '../../bench/blocks.ts';
 import { cpuSeconds, peakMemory, residentMemory } from '../../bench/cpu-time.ts';
@@ -12,6 +11,7 @@ import type { Result, Sample } from '../../bench/rounds.ts';
 import { percentile, spreadOf } from '../../bench/statistics.ts';
 import { workloads } from '../../bench/workloads.ts';
 import { Folder } from '../support/folder.ts';
+import { listen } from '../support/listen.ts';
 
 describe('the CPU time', () => {
   const burn = (milliseconds: number): string =>
@@ -52,12 +52,11 @@ test('a stall adds to the latency of every request that had to wait for it', asy
     });
     socket.on('error', () => {});
   });
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
+  const port = await listen(server);
   const file = new Folder({}).file('requests');
   writeRequests(file, [Buffer.from('GET / HTTP/1.1\r\n\r\n')]);
 
-  const { p50, p99 } = await runFixedRate((server.address() as AddressInfo).port, file, 200, 3);
+  const { p50, p99 } = await runFixedRate(port, file, 200, 3);
 
   // A hundred of six hundred requests fall into the stall, which lasts half a second for the first of them.
   expect(p99).toBeGreaterThan(400);

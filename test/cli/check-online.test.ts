@@ -1,23 +1,18 @@
 import { X509Certificate } from 'node:crypto';
-import { createServer as createPlainServer, type Server } from 'node:net';
+import { createServer as createPlainServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { createAuthority } from '../support/certificates.ts';
 import { runCommand, type Ended } from '../support/cli.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
+import { listen } from '../support/listen.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { masterKey, otherMasterKey } from '../support/stores.ts';
 
 const day = 86_400_000;
 
-async function listening(server: Server): Promise<number> {
-  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => void server.close());
-  return (server.address() as { port: number }).port;
-}
-
 const upstream = async (): Promise<string> =>
-  `http://127.0.0.1:${await listening(createPlainServer((socket) => socket.destroy()))}`;
+  `http://127.0.0.1:${await listen(createPlainServer((socket) => socket.destroy()))}`;
 
 function check(folder: Folder, clock?: () => number): Promise<Ended> {
   return runCommand(['check', '--online', '--config', folder.file('sidecar.yaml')], clock && { clock });
@@ -57,7 +52,7 @@ describe('check --online', () => {
 
   test('fails if an upstream does not accept TLS, or its certificate is from an unknown authority', async () => {
     const [authority, stranger] = [createAuthority(), createAuthority()];
-    const port = await listening(createTlsServer(stranger.issue('DNS:localhost'), (socket) => void socket.end()));
+    const port = await listen(createTlsServer(stranger.issue('DNS:localhost'), (socket) => void socket.end()));
     const folder = new Folder({
       'sidecar.yaml': sidecarFile('', {
         environments: { test: { upstream: { url: `https://localhost:${port}`, ca: 'ca.crt' } } },
@@ -76,7 +71,7 @@ describe('check --online', () => {
     // The certificate is valid for two days.
     const authority = createAuthority();
     const own = authority.issue('DNS:localhost');
-    const port = await listening(createTlsServer(own, (socket) => void socket.end()));
+    const port = await listen(createTlsServer(own, (socket) => void socket.end()));
     const folder = new Folder({
       'sidecar.yaml': sidecarFile('', {
         listen: { port: 0, tls: { cert: 'own.crt', key: 'own.key' } },

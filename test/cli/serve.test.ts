@@ -1,4 +1,4 @@
-import { createServer, type AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { mkdirSync } from 'node:fs';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
@@ -17,6 +17,7 @@ import {
   sidecarFile,
   type Contents,
 } from '../support/folder.ts';
+import { listen } from '../support/listen.ts';
 import { acmeLive, acmeTest, keys } from '../support/sidecar.ts';
 import { startUpstream, type TestUpstream } from '../support/upstream.ts';
 import { samplesOf } from '../telemetry/samples.ts';
@@ -153,9 +154,7 @@ describe('serve', () => {
     ['admin', 'admin'],
   ])('exits with 1 and one line on stderr if the port for %s is taken', async (_, member) => {
     const taken = createServer();
-    await new Promise<void>((resolve) => void taken.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void taken.close());
-    const { port } = taken.address() as AddressInfo;
+    const port = await listen(taken);
     const folder = new Folder({
       'sidecar.yaml': sidecarFile('http://127.0.0.1:1', { [member]: { host: '127.0.0.1', port } }),
       'accounts.yaml': accountsFile(),

@@ -1,5 +1,4 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { Worker } from 'node:worker_threads';
 import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { loadConfig, loadFiles } from '../../src/config/load.ts';
@@ -10,6 +9,7 @@ import { Thread } from '../../src/thread.ts';
 import { envelopeOf, send } from '../support/client.ts';
 import { startCommand } from '../support/command.ts';
 import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { listen } from '../support/listen.ts';
 import { acmeLive, acmeTest, enabledOf, keys } from '../support/sidecar.ts';
 
 const files = { 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': accountsFile() };
@@ -136,9 +136,7 @@ describe('loading 10,000 accounts in another thread', () => {
   test('lets this thread respond, and transfers the accounts in small groups', async () => {
     const folder = new Folder({ ...files, 'accounts.yaml': { accounts } });
     const server = createServer((_req, res) => res.end('answered'));
-    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
-    onTestFinished(() => void server.close());
-    const { port } = server.address() as AddressInfo;
+    const port = await listen(server);
 
     // The order of this thread's other work and of the messages from the other thread.
     let turning = true;

@@ -7,6 +7,7 @@ import { createAuthority } from '../support/certificates.ts';
 import { openConnection } from '../support/connection.ts';
 import { freePort } from '../support/free-port.ts';
 import { floodWhileBlocked } from '../support/flood.ts';
+import { startGateway } from '../support/gateway.ts';
 import { inFlight, limitUsed } from '../support/metrics.ts';
 import { authorization, request, valid } from '../support/refused.ts';
 import { configOf, startSidecar } from '../support/sidecar.ts';
@@ -119,8 +120,7 @@ describe('a port that several sockets share', () => {
   }
 
   async function first() {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar, upstream } = await startGateway();
     return { upstream, sidecar, at: { host: '127.0.0.1', port: sidecar.port } };
   }
 });

@@ -14,8 +14,7 @@ import {
 import { openConnection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
 import { request } from '../support/refused.ts';
-import { acme, acmeLive, acmeTest, configOf, globex, keys, route, startSidecar } from '../support/sidecar.ts';
-import { startUpstream } from '../support/upstream.ts';
+import { acme, acmeLive, acmeTest, globex, keys, route } from '../support/sidecar.ts';
 import { turnsOfResponses } from '../support/turns.ts';
 
 const encrypt = '/api/s2s/aes-encrypt';
@@ -294,8 +293,7 @@ describe('the test endpoints', () => {
 });
 
 test('each request to a test endpoint gets its own turn of the event loop, so that other requests are served in between', async () => {
-  const upstream = await startUpstream();
-  const sidecar = await startSidecar(configOf(upstream.origin));
+  const { sidecar } = await startGateway();
   const turns = turnsOfResponses();
   const headers = ['Host: localhost', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`, 'Content-Length: 2'];
   const work = `${request('POST /api/s2s/aes-encrypt HTTP/1.1', ...headers)}{}`;

@@ -5,6 +5,7 @@ import { LookUps } from '../../src/gateway/look-ups.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';
 import { openConnection, parseOnly } from '../support/connection.ts';
+import { startGateway } from '../support/gateway.ts';
 import { inFlight } from '../support/metrics.ts';
 import { authorization, post, request } from '../support/refused.ts';
 import { apiKey, configOf, globex, keys, startSidecar } from '../support/sidecar.ts';
@@ -46,8 +47,7 @@ test('a refused request whose body stops arriving has its connection closed afte
 });
 
 test('a request whose client disconnects while its key is looked up is not sent and leaves nothing in flight', async () => {
-  const upstream = await startUpstream();
-  const sidecar = await startSidecar(configOf(upstream.origin));
+  const { sidecar, upstream } = await startGateway();
   const { promise, resolve } = Promise.withResolvers<Found>();
   const lookUp = vi.spyOn(LookUps.prototype, 'find').mockReturnValueOnce(promise);
   onTestFinished(() => lookUp.mockRestore());

@@ -5,6 +5,7 @@ import { envelopeOf, opened, send } from '../support/client.ts';
 import { startServe, type Serving } from '../support/command.ts';
 import { openConnection, parseResponses, type Connection } from '../support/connection.ts';
 import { accountsFile, acmeEntry, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
+import { startGateway } from '../support/gateway.ts';
 import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
@@ -98,8 +99,7 @@ const cases = Object.entries(disconnect);
 
 describe('a client that', () => {
   test.each(cases)('%s within a head leaves no access line, and the upstream sees nothing', async (_how, go) => {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar, upstream } = await startGateway();
     const client = await openConnection(sidecar.port);
     client.send(head);
     // The response to the next one shows that the bytes of the first have arrived.

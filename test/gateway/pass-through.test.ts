@@ -2,6 +2,7 @@ import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { openConnection, parseResponses, parseOnly } from '../support/connection.ts';
+import { startGateway } from '../support/gateway.ts';
 import { configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startRawUpstream, startUpstream } from '../support/upstream.ts';
 
@@ -235,8 +236,7 @@ describe('a request with a body', () => {
   });
 
   test('is forwarded without its trailers', async () => {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar, upstream } = await startGateway();
     const client = await openConnection(sidecar.port);
     client.send(
       `${head('POST /x HTTP/1.1', 'Trailer: X-Account-Id', 'Transfer-Encoding: chunked', 'Connection: close')}2\r\nok\r\n0\r\nX-Account-Id: evil\r\n\r\n`,
@@ -248,8 +248,7 @@ describe('a request with a body', () => {
   });
 
   test('that arrives byte by byte is forwarded whole', async () => {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar, upstream } = await startGateway();
     const client = await openConnection(sidecar.port);
     const bytes = `${head('POST /x HTTP/1.1', 'Transfer-Encoding: chunked', 'Connection: close')}3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n`;
     client.socket.setNoDelay(true);
@@ -284,8 +283,7 @@ describe('a request with a body', () => {
   });
 
   test('is forwarded byte for byte after its beginning was inspected', async () => {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar, upstream } = await startGateway();
     for (const body of [
       '{"a": 1}',
       ' \n{"data":"not an envelope"}',
@@ -364,8 +362,7 @@ describe('a response that arrives while the request is still being sent', () => 
 
 describe('an HTTP/1.0 client', () => {
   test('gets a response of known length with its Content-Length', async () => {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar } = await startGateway();
     const client = await openConnection(sidecar.port);
     client.send(head('GET / HTTP/1.0'));
     expect(parseOnly(await client.untilEnded())).toMatchObject({ status: 200, body: '{"ok":true}' });
@@ -392,8 +389,7 @@ describe('an HTTP/1.0 client', () => {
   );
 
   test('keeps its connection if it asks to', async () => {
-    const upstream = await startUpstream();
-    const sidecar = await startSidecar(configOf(upstream.origin));
+    const { sidecar } = await startGateway();
     const client = await openConnection(sidecar.port);
     client.send(head('GET / HTTP/1.0', 'Connection: keep-alive'));
     await client.untilText('{"ok":true}');

@@ -1,15 +1,14 @@
 import { expect, test } from 'vitest';
 import { envelopeOf, send } from '../support/client.ts';
-import { acmeTest, configOf, keys, startSidecar } from '../support/sidecar.ts';
-import { startUpstream } from '../support/upstream.ts';
+import { startGateway } from '../support/gateway.ts';
+import { acmeTest, keys } from '../support/sidecar.ts';
 
 const name = 'envelope_sidecar_unexpected_envelopes_total';
 const envelope = envelopeOf(acmeTest, '{}');
 const inBase64 = `{"data":"${Buffer.alloc(16, 1).toString('base64')}"}`;
 
 async function start() {
-  const upstream = await startUpstream();
-  const sidecar = await startSidecar(configOf(upstream.origin));
+  const { sidecar, upstream } = await startGateway();
   const counted = async (): Promise<number> => {
     const metric = await sidecar.registry.getSingleMetric(name)?.get();
     return metric?.values.find(({ labels }) => labels['environment'] === 'test')?.value ?? 0;

@@ -1,7 +1,7 @@
 import type { Server } from 'node:http';
-import { connect, type AddressInfo, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Operations } from '../../src/accounts/operations.ts';
 import { isKnownHost } from '../../src/operators/origin.ts';
@@ -11,6 +11,7 @@ import { createLogger } from '../../src/telemetry/logger.ts';
 import { RecentTraffic } from '../../src/telemetry/recent-traffic.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { openConnection } from '../support/connection.ts';
+import { listen } from '../support/listen.ts';
 import { admin, operatorsOf } from '../support/sidecar.ts';
 import { ask, dashboard, expectProblem, startApi, token, type TestApi } from './api.ts';
 
@@ -132,12 +133,7 @@ async function startListener(
     clock: Date.now,
     tls: undefined,
   });
-  await new Promise<void>((resolve) => void listener.listen(0, '127.0.0.1', resolve));
-  onTestFinished(() => {
-    listener.closeAllConnections();
-    listener.close();
-  });
-  return { listener, port: (listener.address() as AddressInfo).port };
+  return { listener, port: await listen(listener) };
 }
 
 test('an internal error is logged and not in the response', async () => {
