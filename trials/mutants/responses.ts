@@ -55,8 +55,8 @@ export const responseMutants: readonly Mutant[] = [
     ['test/gateway/pass-through.test.ts', 'test/gateway/sealed-response.test.ts'],
     [
       [
-        'override onInformation(): void {}',
-        'override onInformation(status: number, raw: readonly string[]): void { this.reply.raw.writeInformation(status, [...raw]); }',
+        '  onInformation(): void {}',
+        '  onInformation(status: number, raw: readonly string[]): void { this.reply.raw.writeInformation(status, [...raw]); }',
         'informational responses of an enveloped exchange stay here',
       ],
     ],
