@@ -167,7 +167,7 @@ export class App {
     this.#log.level = config.log.level;
     void this.#recorder.configure(config);
     // Moving accounts between a file and a database does not change them.
-    if (config.store.kind === storeBefore.kind) void logChanges(this.#log, accountsBefore, config.accounts);
+    if (config.store.type === storeBefore.type) void logChanges(this.#log, accountsBefore, config.accounts);
     const { timeouts, limits, listen, operators } = config;
     this.#merchants.server.headersTimeout = timeouts.header;
     this.#merchants.server.keepAliveTimeout = timeouts.idle;
@@ -182,7 +182,7 @@ export class App {
     if (this.#accounts !== before) {
       void this.#openAccounts();
       void this.#closeWhenUnused(before.directory, before);
-    } else if (config.store.kind === 'file') {
+    } else if (config.store.type === 'file') {
       this.#readiness.report(sampleOf(config.accounts));
     }
   }

@@ -73,7 +73,7 @@ function setActive(isActive: boolean) {
 }
 
 async function migrateTables({ settings, show }: StoreSession): Promise<void> {
-  if (settings.kind !== 'postgres') {
+  if (settings.type !== 'postgres') {
     const message = 'this configuration stores the accounts in a file, not in a database';
     throw new CommandFailed(message, exitCodes.configuration);
   }

@@ -33,7 +33,7 @@ export async function onlineChecks(config: Config, now: number): Promise<Check[]
 }
 
 async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
-  if (store.kind === 'file') {
+  if (store.type === 'file') {
     // A file's credentials were opened when the configuration was read.
     const sample = sampleOf(accounts);
     return [

@@ -125,8 +125,8 @@ const misconfigured: ReadonlySet<AccountsErrorCode> = new Set<AccountsErrorCode>
 ]);
 
 /** Whether the configuration or the accounts' file must be corrected. An unreachable database may recover. */
-function isConfiguration({ code }: AccountsError, { kind }: StoreSettings): boolean {
-  return misconfigured.has(code) || (kind === 'file' && code === 'store_unavailable');
+function isConfiguration({ code }: AccountsError, { type }: StoreSettings): boolean {
+  return misconfigured.has(code) || (type === 'file' && code === 'store_unavailable');
 }
 
 /** In containers the user may have no name. */

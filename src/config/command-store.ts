@@ -12,6 +12,6 @@ import type { StoreSettings } from './config.ts';
 export function openStore(settings: StoreSettings, env: Env): { readonly store: Store; readonly vault: Vault } {
   const { masterKeys } = settings;
   const vault = new Vault(masterKeys);
-  if (settings.kind === 'postgres') return { store: new PostgresStore(settings.url), vault };
+  if (settings.type === 'postgres') return { store: new PostgresStore(settings.url), vault };
   return { store: new FileStore({ file: settings.file, env, masterKeys }), vault };
 }

@@ -54,10 +54,10 @@ export interface Environment extends FileEnvironment {
 export type UpstreamTarget = FileEnvironment['upstream'];
 
 /** Where accounts are stored, and the master keys of their credentials: the first wraps, each unwraps. */
-export type StoreSettings = FileStoreSettings | ({ readonly kind: 'postgres' } & PostgresSettings);
+export type StoreSettings = FileStoreSettings | ({ readonly type: 'postgres' } & PostgresSettings);
 
 interface FileStoreSettings {
-  readonly kind: 'file';
+  readonly type: 'file';
   /** Absolute. */
   readonly file: string;
   /** Empty: the file holds credentials in the clear. */

@@ -29,7 +29,7 @@ export class FileStates {
     this.#dependencies = dependencies;
     const now = dependencies.clock();
     for (const file of configFiles) {
-      if (file === 'accounts' && store.kind !== 'file') continue;
+      if (file === 'accounts' && store.type !== 'file') continue;
       this.#states.set(file, { loadedAt: now, problems: [] });
       dependencies.metrics.loaded(file, now);
     }
@@ -82,6 +82,6 @@ export class FileStates {
 /** The new content of valid files, and the current content of the others. */
 function configOf({ sidecar, accounts }: LoadedFiles, running: Config): Config {
   const settings = sidecar.ok ? sidecar.value : running;
-  if (settings.store.kind === 'postgres') return { ...settings, accounts: [] };
+  if (settings.store.type === 'postgres') return { ...settings, accounts: [] };
   return { ...settings, accounts: accounts?.ok === true ? accounts.value : running.accounts };
 }

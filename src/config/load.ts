@@ -89,7 +89,7 @@ function readAccountsOf(
   files: Files,
   problemWith?: ProblemWith,
 ): LoadedFiles['accounts'] {
-  if (store?.kind !== 'file') return undefined;
+  if (store?.type !== 'file') return undefined;
   const file = open(store.file, files);
   if (!(file instanceof YamlFile)) {
     return { ok: false, problems: [problemWith?.(['accounts', 'file'], file.message) ?? file] };
@@ -161,7 +161,7 @@ function toStore(
   directory: string,
   masterKeys: readonly KeyObject[],
 ): StoreSettings {
-  if (postgres === undefined) return { kind: 'file', file: resolve(directory, file), masterKeys };
+  if (postgres === undefined) return { type: 'file', file: resolve(directory, file), masterKeys };
   const { url, cache, staleFor } = postgres;
-  return { kind: 'postgres', url, masterKeys, cache, staleFor };
+  return { type: 'postgres', url, masterKeys, cache, staleFor };
 }

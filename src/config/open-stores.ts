@@ -25,7 +25,7 @@ export function openStores(
   { store, accounts }: Pick<Config, 'store' | 'accounts'>,
   { env, clock, stopwatch, monitor, audit, unrecorded }: StoresDependencies,
 ): Accounts {
-  if (store.kind === 'postgres') return new PostgresAccounts(store, clock, stopwatch, monitor(), audit);
+  if (store.type === 'postgres') return new PostgresAccounts(store, clock, stopwatch, monitor(), audit);
   const { file, masterKeys } = store;
   return new FileAccounts({ file, env, masterKeys, clock, audit }, accounts, unrecorded);
 }

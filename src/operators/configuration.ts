@@ -143,7 +143,7 @@ function environmentRows({ name, hosts, upstream }: Environment): Row[] {
 }
 
 function storeRows(store: StoreSettings): Row[] {
-  if (store.kind === 'file') {
+  if (store.type === 'file') {
     return [{ member: 'accounts.file', value: store.file }, masterKeyRow('accounts.masterKey', store.masterKeys)];
   }
   return [

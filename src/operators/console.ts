@@ -168,7 +168,7 @@ export class Console {
  * write access to its folder is checked. The change itself reports other failures.
  */
 async function isWritable(store: StoreSettings): Promise<boolean> {
-  if (store.kind === 'postgres') return true;
+  if (store.type === 'postgres') return true;
   try {
     await access(dirname(await realpath(store.file)), constants.W_OK);
     return true;

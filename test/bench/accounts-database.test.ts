@@ -42,6 +42,6 @@ describeWithPostgres('the database of the growth curves', () => {
     });
     await database.close();
     const loaded = loadConfig(args.at(-1) ?? '', {});
-    expect(loaded.ok && loaded.config.store).toMatchObject({ kind: 'postgres', url });
+    expect(loaded.ok && loaded.config.store).toMatchObject({ type: 'postgres', url });
   });
 });

@@ -101,7 +101,7 @@ describe('loading in another thread', () => {
       const loaded = await loadInThread({ ...task, ...more }, []);
       return loaded.accounts?.ok === false ? loaded.accounts.problems : [];
     };
-    const running = { kind: 'file', file: folder.file('accounts.yaml'), masterKeys: [] };
+    const running = { type: 'file', file: folder.file('accounts.yaml'), masterKeys: [] };
     const problems = await problemsIn({ running });
     expect(problems).toHaveLength(101);
     expect(problems.at(-1)).toMatchObject({ path: 'accounts[100].id', message: 'and 900 more problems from here on' });

@@ -37,7 +37,7 @@ test('a missing member gets its default', () => {
       },
     ],
     operators: undefined,
-    store: { kind: 'file', file: expect.stringMatching(/\/accounts\.yaml$/) as string, masterKeys: [] },
+    store: { type: 'file', file: expect.stringMatching(/\/accounts\.yaml$/) as string, masterKeys: [] },
     accounts: [],
     routes: [],
     cipherTest: { environments: ['test'] },
@@ -89,7 +89,7 @@ log: { level: silent }
     listen: { host: '::1', port: 0, tls: { cert, key, clientCa: cert.trimEnd() } },
     admin: { host: '0.0.0.0', port: 1 },
     operators: undefined,
-    store: { kind: 'file', file: expect.stringMatching(/\/others\.yaml$/) as string, masterKeys: [] },
+    store: { type: 'file', file: expect.stringMatching(/\/others\.yaml$/) as string, masterKeys: [] },
     environments: [
       {
         name: 'test',

@@ -22,7 +22,7 @@ function load(accounts: string, env: Env = {}): unknown {
 describe('accounts in PostgreSQL', () => {
   test('default to a cache of 10000 keys that serves 15 minutes without the database', () => {
     expect(load(`{ postgres: { url: "${url}", masterKey: "${masterKey}" } }`)).toEqual({
-      kind: 'postgres',
+      type: 'postgres',
       url,
       masterKeys: [createSecretKey(bytes)],
       cache: 10_000,

@@ -20,7 +20,7 @@ class Followed {
       file,
       env,
       clock: Date.now,
-      running: () => ({ kind: 'file', file: join(dirname(file), 'accounts.yaml'), masterKeys: [] }),
+      running: () => ({ type: 'file', file: join(dirname(file), 'accounts.yaml'), masterKeys: [] }),
       apply: (loaded) => void this.applied.push(combine(loaded)),
     });
     onTestFinished(() => this.reloader.stop());

@@ -297,7 +297,7 @@ describeUnless(missingTools('kubectl'), 'the manifests', () => {
   test('with accounts in PostgreSQL, a Job migrates them as the owner, with the configuration of the sidecars', () => {
     const manifests = manifestsIn('deploy/overlays/live-postgres');
     const config = configOf(manifests);
-    expect(config.store).toMatchObject({ kind: 'postgres' });
+    expect(config.store).toMatchObject({ type: 'postgres' });
     expect(config.operators).toMatchObject({ host: '127.0.0.1', port: 9091 });
     const pod = (find(manifests, 'Job') as IJob).spec?.template.spec;
     const [container] = pod?.containers ?? [];

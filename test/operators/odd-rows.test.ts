@@ -21,7 +21,7 @@ describeWithPostgres('a row that cannot be read', () => {
     const odd = `UPDATE envelope_sidecar.api_keys SET created_at = 'infinity' WHERE account_id = 'odd'`;
     await postgres.psql(database, odd);
     const store = {
-      kind: 'postgres',
+      type: 'postgres',
       url: database,
       masterKeys: [masterKey],
       cache: 10,

@@ -270,7 +270,7 @@ describe('refusals', () => {
 
   test.skipIf(!mayMount)('report that the store cannot be written', async () => {
     const mount = new Mount({ 'accounts.yaml': 'accounts: []\n' }, 'size=64k');
-    const { ask } = await startApi({ store: { kind: 'file', file: mount.file('accounts.yaml'), masterKeys: [] } });
+    const { ask } = await startApi({ store: { type: 'file', file: mount.file('accounts.yaml'), masterKeys: [] } });
     mount.protect();
     const add = { body: { id: 'a', name: 'A' } };
     expectProblem(await ask('POST /accounts', add), 409, 'store_read_only');
@@ -402,7 +402,7 @@ test('a new configuration with another store is used', async () => {
   const { ask, sidecar, config, folder, file } = await startApi();
   folder.write({ 'others.yaml': 'accounts: [{ id: other, name: Other }]\n' });
   const masterKeys = parseMasterKeys('00'.repeat(32)) ?? [];
-  sidecar.app.apply({ ...config, store: { kind: 'file', file: folder.file('others.yaml'), masterKeys } });
+  sidecar.app.apply({ ...config, store: { type: 'file', file: folder.file('others.yaml'), masterKeys } });
   expect((await ask('GET /accounts')).body['accounts']).toMatchObject([{ id: 'other' }]);
   expect((await ask('POST /accounts/other/encryption/live/enable')).status).toBe(201);
   expect(file()).toBe('accounts: []\n');

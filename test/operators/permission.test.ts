@@ -183,7 +183,7 @@ async function inDatabase(url: string): Promise<TestApi> {
       encryption: { test: storedEncryption(id, 'test', { previous }) },
     });
   await put(openStore(url), account('acme', 'a'), account('globex', 'b'));
-  const store = { kind: 'postgres', url, masterKeys: [masterKey], cache: 10, staleFor: 60_000 } as const;
+  const store = { type: 'postgres', url, masterKeys: [masterKey], cache: 10, staleFor: 60_000 } as const;
   return startApi({ operators: operatorsOf(tokens), store });
 }
 

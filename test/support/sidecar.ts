@@ -133,7 +133,7 @@ export function configOf(
       },
     ],
     operators: undefined,
-    store: { kind: 'file', file: '/nowhere/accounts.yaml', masterKeys: [] },
+    store: { type: 'file', file: '/nowhere/accounts.yaml', masterKeys: [] },
     accounts: [acme, globex],
     routes,
     cipherTest: { environments: ['test'] },

@@ -17,8 +17,8 @@ const patience = { timeout: 15_000, interval: 10 };
 const actor = 'user:test';
 const path = 'POST /api/s2s/charges';
 
-function settings(url: string, more: Partial<PostgresSettings> = {}): PostgresSettings & { readonly kind: 'postgres' } {
-  return { kind: 'postgres', url, masterKeys: [masterKey], cache: 100, staleFor: 900_000, ...more };
+function settings(url: string, more: Partial<PostgresSettings> = {}): PostgresSettings & { readonly type: 'postgres' } {
+  return { type: 'postgres', url, masterKeys: [masterKey], cache: 100, staleFor: 900_000, ...more };
 }
 
 function operationsOn(url: string): Operations {
@@ -212,7 +212,7 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
     const proxy = await postgres.proxy(url);
     const upstream = await startUpstream();
     const config = (store: PostgresSettings) =>
-      configOf(upstream.origin, { accounts: [], store: { kind: 'postgres', ...store } });
+      configOf(upstream.origin, { accounts: [], store: { type: 'postgres', ...store } });
     const sidecar = await startSidecar(config(settings(proxy.url)));
     await send(sidecar, 'GET /', { key });
     const connections = proxy.connections;
