@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto';
 import type { Settings } from './config.ts';
 
 /** A certificate of the configuration, by the member that names it. */
-export interface ConfiguredCertificate {
+interface ConfiguredCertificate {
   /** `listen.tls.cert`, `environments.live.upstream.ca`, … */
   readonly certificate: string;
   /** Epoch milliseconds. */

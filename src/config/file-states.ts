@@ -12,7 +12,7 @@ export interface FileState {
   readonly problems: readonly string[];
 }
 
-export interface FileStatesDependencies {
+interface FileStatesDependencies {
   readonly log: Logger;
   readonly metrics: ReloadMetrics;
   /** Epoch milliseconds. */

@@ -6,7 +6,7 @@ import type { AuditEvent } from '../accounts/store.ts';
 import type { Env } from '../yaml/values.ts';
 import type { Config } from './config.ts';
 
-export interface StoresDependencies {
+interface StoresDependencies {
   readonly env: Env;
   /** Epoch milliseconds. */
   readonly clock: () => number;

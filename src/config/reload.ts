@@ -17,7 +17,7 @@ interface Watched {
   readonly identity: string;
 }
 
-export interface ReloaderOptions {
+interface ReloaderOptions {
   /** The sidecar's file. */
   readonly file: string;
   readonly env: Env;
