@@ -42,7 +42,7 @@ describe('a new configuration', () => {
     expect(warnings()).toEqual([]);
     sidecar.app.apply(configOf(origin, { ...after, log: { level: 'warn' } }));
     expect(warnings()).toEqual([member]);
-    // Until the restart it is said again.
+    // It is logged again with each reload until the restart.
     sidecar.app.apply(configOf(origin, after));
     expect(warnings()).toEqual([member, member]);
     // The operators' page lists it among the members that need a restart.
@@ -79,7 +79,7 @@ describe('a new configuration', () => {
   test('without the CA for client certificates keeps requiring its certificates, and logs that this needs a restart', async () => {
     const { origin } = await startUpstream();
     const sidecar = await startSidecar(configOf(origin, { listen: demanding }));
-    // As a client of a public CA: one of Node's own list, which stands in for `ca` that is not given.
+    // A CA of Node's own list, which Node uses without `ca`: its clients must not be accepted either.
     const before = getCACertificates('default');
     setDefaultCACertificates([other.cert]);
     onTestFinished(() => setDefaultCACertificates(before));

@@ -21,14 +21,14 @@ const layers: readonly (readonly string[])[] = [
   ['envelope/', 'yaml/'],
   ['input/'],
   ['errors.ts', 'http.ts', 'package-file.ts', 'promises.ts', 'thread.ts', 'tls.ts'],
-  // A program of its own, for browsers: it imports nothing of the sidecar, and the sidecar nothing of it.
+  // A program for browsers: neither it nor the sidecar imports anything of the other.
   ['console/'],
 ];
 
 /** The longest file that can be read in one sitting. */
 const longest = 300;
 
-/** A folder with a single file is none, and one with more than this hides them. */
+/** A folder with a single file is needless, and one with more than this is hard to search. */
 const mostFiles = 34;
 
 /** Tests of something other than a folder of src/. */
@@ -189,13 +189,13 @@ describe('src/', () => {
     expect(specifiers(sources.get('errors.ts') ?? 'missing')).toEqual([]);
   });
 
-  // As a whole it takes 16 MB that are not needed here.
+  // Loading all of it takes 16 MB that the sidecar does not need.
   test('no file loads all of node:http, from which http.ts takes its parts', () => {
     const importing = [...sources].filter(([, source]) => loads(/^http$/, source)).map(([file]) => file);
     expect(importing).toEqual([]);
   });
 
-  // They have Node parse the certificates of all public CAs.
+  // Loading them has Node parse the certificates of all public CAs.
   test('no file loads node:tls or node:https at start, which tls.ts loads when they are needed', () => {
     const importing = [...sources].filter(([, source]) => loads(/^(?:tls|https)$/, source)).map(([file]) => file);
     expect(importing).toEqual([]);
@@ -217,7 +217,7 @@ describe('src/', () => {
 
   test(`no file is longer than ${longest} lines`, () => {
     const long = [...sources].map(([file, source]) => ({ file, lines: source.split('\n').length - 1 }));
-    // The one is generated, the other is a list of texts.
+    // The first is generated, the second is a list of texts.
     const written = long.filter(({ file }) => !['console/api-types.ts', 'console/texts.ts'].includes(file));
     expect(written.filter(({ lines }) => lines > longest)).toEqual([]);
   });

@@ -7,12 +7,12 @@ import { lockedPackages, nameOf, runTimePackages, type LockedPackage } from '../
 const locked = [...lockedPackages()];
 const atRunTime = [...runTimePackages()];
 
-/** The folders of those packages that something is true of. */
+/** The folders of the packages that match. */
 function those(packages: typeof locked, are: (each: LockedPackage) => unknown): string[] {
   return packages.filter(([, each]) => are(each)).map(([folder]) => folder);
 }
 
-/** A host that packages are fetched from. Which one it is, is the business of who installs them. */
+/** A host of a package registry. The person who installs the packages chooses it. */
 const registryHost = /\bregistry\.[a-z0-9-]+\.(?:com|dev|io|net|org)\b|\bnpm(?=js\b)|\byarn(?=pkg\b)/;
 
 describe('the lock file', () => {

@@ -4,7 +4,7 @@ import { refusalOf, refusals, type RefusalCode } from '../src/errors.ts';
 
 const codes = Object.keys(refusals) as RefusalCode[];
 
-/** What clients rely on: each code, its status, and whether an encrypting account gets it sealed. */
+/** The contract with clients: each code, its status, and whether an encrypting account gets it sealed. */
 const contract = {
   missing_api_key: '401 plain',
   malformed_api_key: '401 plain',
@@ -34,7 +34,7 @@ const contract = {
   internal_error: '500 sealed',
 };
 
-/** The sections of docs/errors.md: its heading, the line below it, and what is said. */
+/** The sections of docs/errors.md: the heading, the line below it, and the text. */
 const sections = readFileSync(new URL('../docs/errors.md', import.meta.url), 'utf8')
   .split(/^#{2,3} /m)
   .slice(1)

@@ -5,7 +5,7 @@ import { AesCbc, encryptedLength, isWholeBlocks } from '../../src/envelope/aes-c
 import { cipher, credentials, credentialsOf, iv, key, openssl, otherCredentials } from './fixtures.ts';
 import { runs } from '../support/property.ts';
 
-/** Encrypts whole blocks as they are: the padding is whatever the caller put there. */
+/** Encrypts whole blocks, which include any padding that the caller chose. */
 function encryptBlocks(blocks: Buffer): Buffer {
   const cipher = createCipheriv('aes-256-cbc', key, iv).setAutoPadding(false);
   return Buffer.concat([cipher.update(blocks), cipher.final()]);
@@ -125,7 +125,7 @@ describe('one cipher for many messages', () => {
           if (act === 'encrypt') {
             expect(cipher.encrypt(input)).toEqual(oneShot(input));
           } else if (act === 'stream') {
-            // Left in the middle, as when a client goes away.
+            // Abandoned in the middle, as when a client disconnects.
             expect(cipher.encryptor().update(input)).toEqual(
               oneShot(input).subarray(0, input.length - (input.length % 16)),
             );

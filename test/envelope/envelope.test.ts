@@ -142,7 +142,7 @@ describe('openEnvelope', () => {
     ['JSON with bad padding', openssl(key, iv, Buffer.from(`{"a":"${'b'.repeat(40)}"}`), '-nopad'), 'padding', 48],
     ['not JSON with bad padding', openssl(key, iv, Buffer.alloc(48, 'x'), '-nopad'), 'padding', 48],
     ['not JSON', openssl(key, iv, Buffer.alloc(47, 'x')), 'not_json', 47],
-    // Made to fail by one character more.
+    // The sidecar appends a character, with which parsing fails.
     ['JSON in Latin-1', openssl(key, iv, Buffer.from(`{"a":"${'é'.repeat(39)}"}`, 'latin1')), 'not_json', 48],
   ])('parses all of a plaintext that is %s, so that time does not tell them apart', (_, ciphertext, reason, length) => {
     const parse = vi.spyOn(JSON, 'parse');

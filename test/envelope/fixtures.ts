@@ -3,7 +3,7 @@ import { AesCbc } from '../../src/envelope/aes-cbc.ts';
 import { Credentials } from '../../src/envelope/credentials.ts';
 import { parseCredentials } from '../../src/envelope/formats.ts';
 
-/** Credentials of any bytes, by the way every credential comes in. */
+/** Credentials of any bytes, parsed like those of the configuration. */
 export function credentialsOf(key: Uint8Array, iv: Uint8Array): Credentials {
   const parsed = parseCredentials(Buffer.from(key).toString('base64'), Buffer.from(iv).toString('base64'), 'base64');
   if (parsed instanceof Credentials) return parsed;

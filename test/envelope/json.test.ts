@@ -87,7 +87,7 @@ describe('isJson', () => {
 });
 
 describe('minifyJson', () => {
-  /** A document as its tokens: what stands between them does not matter, what stands in them does. */
+  /** A document as its tokens, between which white space is insignificant. */
   const { tokens } = fc.letrec<{ tokens: string[] }>((tie) => {
     const scalar = fc.constantFrom('1.10', '-0', '1E+05', '12345678901234567890.0', 'true', 'false', 'null');
     const character = fc.constantFrom(

@@ -81,7 +81,7 @@ describe('soleData', () => {
         } catch {
           parsed = undefined;
         }
-        // JSON.parse keeps the last of two members; with the escapes gone, only a real second one looks like one.
+        // JSON.parse keeps the last of two members; without escapes, a second member is found by its text.
         const isSole = parsed !== undefined && !text.replace(/\\./g, '').includes('","data":"');
         expect(data).toEqual(isSole ? (parsed as { data?: unknown }).data : undefined);
       }),

@@ -300,7 +300,7 @@ const faults: readonly Fault[] = [
     response: then(says(chunked, chunk), (socket) => void socket.write('zz\r\n')),
     ...both('broken'),
   },
-  // A response that ends with its connection cannot be told from a broken one.
+  // A response that ends with its connection looks like a truncated one.
   {
     name: 'states neither a length nor chunks',
     response: closing(says(`${ok}Connection: close\r\n\r\nhalf`)),
@@ -369,7 +369,7 @@ describe('if the upstream', () => {
             return;
           }
           waiting.push(connection);
-          // No response is sent before all requests are here.
+          // Responds when all requests have arrived, so that each needs a slot.
           if (waiting.length === limits.inFlight) {
             for (const { socket } of waiting) socket.write(`${ok}Content-Length: 2\r\nConnection: close\r\n\r\n{}`);
           }
@@ -554,7 +554,7 @@ describe('a client that reads slowly', () => {
     });
     const sidecar = await startSidecar(configOf(upstream.origin, { timeouts: { idle: 1_500, upstream: 300 } }));
     const client = await openConnection(sidecar.port);
-    // Some ten kilobytes, then a pause: the whole takes a few seconds.
+    // A pause after each read makes the download last longer than the timeouts.
     client.socket.on('data', () => {
       client.socket.pause();
       setTimeout(() => client.socket.resume(), 10);

@@ -39,7 +39,7 @@ describe('a port that several sockets share', () => {
     for (let ticks = 0; ticks < 10; ticks += 1) {
       const at = { host: '127.0.0.1', port: await freePort() };
       const first = acceptors().open(at);
-      // The steps of opening take a tick each: the second comes between two of them.
+      // Opening takes several ticks: the second sidecar begins between two of them.
       for (let tick = 0; tick < ticks; tick += 1) await new Promise<void>((resolve) => process.nextTick(resolve));
       const second = acceptors().open(at);
       await expect(second).rejects.toThrow(`listen EADDRINUSE: address already in use 127.0.0.1:${at.port}`);

@@ -20,7 +20,7 @@ import { turnsOfResponses } from '../support/turns.ts';
 const encrypt = '/api/s2s/aes-encrypt';
 const decrypt = '/api/s2s/aes-decrypt';
 
-/** Routes that cover the test endpoints, and ask for what those do not need: envelopes and secret keys. */
+/** Routes that cover the test endpoints and require envelopes and secret keys, which those do not. */
 const routes = [route('/api/s2s/*', { envelope: true }), route(encrypt, { methods: ['GET'], envelope: true })];
 
 async function responseTo(

@@ -46,7 +46,7 @@ describe('beyond limits.connections', () => {
     const known = await openKnown(sidecar);
     const guest = await openGuest(sidecar);
     const silent = await openConnection(sidecar.port);
-    // Used again, the guest has been idle for less time than the silent connection.
+    // After this request, the guest has been idle for less time than the silent connection.
     await guest.send(request('GET / HTTP/1.1', 'Host: localhost')).untilText('}', 2);
     await expectEndings([known, guest, silent], 'open', 'open', 'open');
     const next = await openKnown(sidecar);

@@ -15,14 +15,14 @@ describe('a compressed response that is sealed', () => {
     const zipped = gzipSync('{"paid":true}');
     const head = `HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: ${zipped.length + 2}\r\n\r\n`;
     const upstream = await startByteUpstream(({ socket }) => {
-      // The decoder sees the end of the coding by the byte behind it.
+      // The decoder detects the end of its data by the byte after it.
       socket.write(Buffer.concat([Buffer.from(head), zipped, Buffer.alloc(1)]));
     });
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
     client.send(get);
     await client.untilText('Envelope: sealed');
-    // The end of the coding follows its first bytes at once.
+    // The decoder reaches the end of its data within this time.
     await sleep(50);
     upstream.connections[0]?.socket.resetAndDestroy();
     const raw = await client.untilEnded();

@@ -60,7 +60,7 @@ describeUnless(nginxMissing, `nginx as the upstream of both environments (seed $
           outcomes.push('forwarded');
           expect(headers).toMatchObject({ 'x-server': environment, 'x-told': environment });
         }
-        // Either one environment is meant and the other's key is refused, or both keys are, for the same reason.
+        // Either one key is forwarded and the other refused, or both are refused for the same reason.
         const [one, other] = outcomes.toSorted();
         if (one === 'environment_mismatch') expect(other).toBe('forwarded');
         else

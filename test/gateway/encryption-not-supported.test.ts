@@ -75,7 +75,7 @@ describe('an encrypting account’s envelope on a route without envelopes is ref
       const socket = connect(sidecar.port, '127.0.0.1').setNoDelay(true).setEncoding('latin1');
       socket.write(`${refunds} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer ${keys.acme}\r\n`);
       socket.write('Transfer-Encoding: chunked\r\n\r\n');
-      // Each in a turn of its own, so that the sidecar reads it alone.
+      // Each piece is sent in its own turn, so that the sidecar reads it alone.
       const next = (): void => {
         const piece = pieces.shift();
         socket.write(piece === undefined ? '0\r\n\r\n' : `${piece.length.toString(16)}\r\n${piece}\r\n`);

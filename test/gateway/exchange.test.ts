@@ -22,7 +22,7 @@ const plaintext = Buffer.from(
 const ciphertext = encrypted(acmeTest, plaintext);
 const hex = ciphertext.toString('hex');
 const base64 = ciphertext.toString('base64');
-/** The only hint to any failure after the decoding: it must not distinguish padding from JSON. */
+/** The hint for every failure after decoding, which must not distinguish padding from JSON. */
 const wrongKey =
   'wrong key or IV, or the plaintext is not JSON; check that the key and IV are used as text, not decoded from base64, that ' +
   'the padding is PKCS#7, that the plaintext is UTF-8 without a byte order mark, and try the string on /api/s2s/aes-decrypt';
@@ -34,7 +34,7 @@ function envelope(data: string): string {
   return JSON.stringify({ data });
 }
 
-/** The envelope of bytes that are encrypted as they are, padding and all. */
+/** The envelope of bytes that already include their padding. */
 function blocks(padded: string): string {
   return envelope(encrypted(acmeTest, Buffer.from(padded, 'latin1'), '-nopad').toString('hex'));
 }

@@ -4,7 +4,7 @@ import { FailureLimiter } from '../../src/gateway/limits.ts';
 const limit = 3;
 const window = 60_000;
 
-/** A limiter in which each of the subjects has failed so often, all at the time 0. */
+/** A limiter in which each subject has failed this many times, at time 0. */
 function afterFailures(times: number, ...subjects: readonly string[]): FailureLimiter {
   const limiter = new FailureLimiter();
   for (const subject of subjects) for (let i = 0; i < times; i += 1) limiter.failed(subject, window, 0);

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { GatheringRequest } from '../../src/http.ts';
 
-/** Pushes a body byte by byte, each in a turn of the event loop of its own. */
+/** Pushes a body byte by byte, one in each turn of the event loop. */
 async function trickle(request: GatheringRequest, body: string): Promise<void> {
   for (const character of body) {
     request.push(Buffer.from(character));

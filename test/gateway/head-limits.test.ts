@@ -20,7 +20,7 @@ describe('a request head', () => {
     const bytes = request(line, 'Host: localhost', authorization, 'X: ').length;
     return request(line, 'Host: localhost', authorization, `X: ${'x'.repeat(size - bytes)}`);
   };
-  /** The same in many short fields: names and values, which is what Node counts, are half of it. */
+  /** The same in many short fields. Node counts names and values only, which are half of it. */
   const inSmallFields = (size: number): string => {
     const fields = Array.from({ length: 60 }, () => 'a: b');
     const bytes = request(line, 'Host: localhost', authorization, ...fields, 'X: ').length;

@@ -12,7 +12,7 @@ function holdUp(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-/** An upstream in a thread of its own: it responds while this thread is held up. It counts requests, and responses that were sent. */
+/** An upstream in another thread, which responds while this one is suspended. It counts requests and responses sent. */
 async function startThreadedUpstream(counts: Int32Array): Promise<string> {
   const program = `
     const { createServer } = require('node:http');
@@ -40,7 +40,7 @@ test('a response that arrived while the process was suspended is sent, although 
   const sidecar = await startSidecar(config);
   const response = send(sidecar, 'POST /notes', { key: keys.globex, body: '{}' });
   await vi.waitFor(() => expect(Atomics.load(counts, 0)).toBe(1), { interval: 1 });
-  // Behind the reading of sockets in a turn of the event loop: the timers come next.
+  // This turn has read its sockets, so that timers come next.
   await turn();
   Atomics.wait(counts, 1, 0, 20_000);
   holdUp(1_000);

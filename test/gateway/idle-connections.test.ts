@@ -10,7 +10,7 @@ import { inFlight } from '../support/metrics.ts';
 import { acmeTest, configOf, keys, startSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** Of each kind. With `IDLE_CONNECTIONS=3334` ten thousand are open at once, if that many files may be. */
+/** Connections of each kind. `IDLE_CONNECTIONS=3334` opens ten thousand, if the limit of open files permits. */
 const ofEach = Number(process.env['IDLE_CONNECTIONS'] ?? 80);
 
 const head = `GET /notes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n`;
@@ -46,7 +46,7 @@ describe('idle connections', () => {
         timeouts: { header, idle },
       }),
     });
-    // So that none times out before all are open.
+    // Long timeouts, so that all connections are open at once.
     const folder = new Folder({
       ...config('10m', '10m'),
       'accounts.yaml': accountsFile(globexEntry(keys.globex), acmeEntry),
@@ -77,11 +77,11 @@ describe('idle connections', () => {
 
     folder.replace(config('200ms', '200ms'));
     await sidecar.untilEntries('configuration reloaded');
-    // A connection between two requests learns of its new time with the next one.
+    // A connection between two requests gets its new timeout with the next request.
     for (const client of betweenRequests) await client.send(`${head}\r\n`).untilText('{"ok":true}', 3);
     await Promise.all(clients.map((client) => client.untilEnded()));
     expect(await inFlight(sidecar)).toBe(0);
-    // The pool's connections to the upstream, and those that read the metrics.
+    // A few stay open: to the upstream, and for reading the metrics.
     await vi.waitFor(() => expect(openFiles(sidecar)).toBeLessThan(filesBefore + 16), 30_000);
     const statuses = clients.map(({ received }) => parseResponses(received).map(({ status }) => status));
     expect(statuses.map((each) => each.join(' '))).toEqual(
@@ -129,7 +129,7 @@ describe('a client that', () => {
     const client = await openConnection(sidecar.port);
     client.socket.pause();
     client.send(`GET /api/s2s/list HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keyOf[way]}\r\n\r\n`);
-    // Nothing more is sent: all buffers on the way are full.
+    // All buffers on the way are full when nothing more is written.
     const [connection] = await vi.waitFor(() => {
       expect(upstream.connections[0]?.socket.writableNeedDrain).toBe(true);
       return upstream.connections;

@@ -10,7 +10,7 @@ const mib = 1_024 * kib;
 const routes = [route('/api/s2s/*', { envelope: true }), route('/ws', { upgrade: true })];
 const webSocket = ['Connection: Upgrade', 'Upgrade: websocket'];
 
-/** Informational responses without an end, and the bytes that the socket has taken of them: those that were flushed. */
+/** Starts an upstream that sends informational responses endlessly, as fast as its socket accepts them. */
 async function startFlood(head: string): ReturnType<typeof startByteUpstream> {
   const piece = head.repeat(Math.ceil((64 * kib) / head.length));
   return startByteUpstream(({ socket, received }) => {
@@ -53,7 +53,7 @@ describe('endless informational responses', () => {
 
       client.socket.resume();
       await client.untilText('HTTP/1.1 502 ');
-      // All that was held for the client, by the sidecar and by the kernel.
+      // These bytes were held for the client, by the sidecar and by the kernel.
       expect(client.received.length).toBeLessThan(64 * kib);
       const last = client.received.slice(client.received.indexOf('HTTP/1.1 502 '));
       expect(last).toContain(key === keys.acme ? 'Envelope: sealed' : '"code":"upstream_unavailable"');

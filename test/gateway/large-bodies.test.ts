@@ -26,7 +26,7 @@ function large(): { readonly size: number; readonly pieces: Iterable<Buffer>; re
 }
 
 describe('bodies of 300 MB', () => {
-  // Far less than a body. Buffers are not in the heap, so the memory of the whole process is measured.
+  // Far less than a body. Buffers are outside the heap, so the memory of the whole process is measured.
   const nodeOptions = ['--max-old-space-size=64'];
   const allowance = 250 * megabyte;
 

@@ -78,7 +78,7 @@ describe('a reservation', () => {
     busy.reservation.leaveSlot();
     const last = open(connections);
     open(connections);
-    // The fourth, which was idle for longer than the first is by now, then the first.
+    // The fourth is closed first, because it has been idle for longer, then the first.
     expect([busy, known, last].map(({ socket }) => socket.destroyed)).toEqual([true, false, false]);
   });
 });
@@ -87,7 +87,7 @@ test('a bounded number of guesses wait for their look-up', async () => {
   const lookUps = new LookUps(8);
   const { promise, resolve } = Promise.withResolvers<Found>();
   const directory: KeyDirectory = { find: () => promise, holds: () => false, serves: () => false };
-  // One is looked up, and as many wait as there may be look-ups.
+  // One is looked up, and two wait.
   const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true));
   expect(await lookUps.find(directory, 'guess', () => true)).toBe('unavailable');
   resolve(undefined);

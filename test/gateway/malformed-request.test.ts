@@ -67,7 +67,7 @@ describe('bytes that the parser rejects', () => {
     const client = await openConnection(sidecar.port);
     client.send('no request at all\r\n\r\n');
     await client.untilEnded();
-    // The client has not ended its side; the sidecar does not wait for that for long.
+    // The sidecar does not wait long for the client to end its side.
     await untilGone(client);
   });
 });

@@ -197,7 +197,7 @@ describe('a request with a body', () => {
     'by %s, framed by %s, is well framed at the upstream',
     async (method, framing) => {
       const upstream = await startByteUpstream(({ socket, received }) => {
-        // An upstream that read the body as a further request would show it here.
+        // Otherwise bytes of the body would be taken for a further request.
         if (received.includes('\r\n\r\n')) socket.write(responseTo(method));
       });
       const sidecar = await startSidecar(configOf(upstream.origin));
@@ -215,7 +215,7 @@ describe('a request with a body', () => {
       const codings = received.slice(0, end).match(/^transfer-encoding: .*\r$/gim) ?? [];
       if (framing === 'chunks') {
         expect([lengths, codings]).toEqual([[], ['Transfer-Encoding: chunked\r']]);
-        // The pieces may be cut differently.
+        // The chunks may have other boundaries.
         expect(unchunked(received.slice(end))).toBe(`hello${smuggled}`);
       } else {
         expect([lengths, codings]).toEqual([[`Content-Length: ${5 + smuggled.length}\r`], []]);

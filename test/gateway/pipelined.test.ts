@@ -18,7 +18,7 @@ describe('pipelined requests', () => {
     const upstream = await startUpstream((seen, res) => {
       active += 1;
       most = Math.max(most, active);
-      // The earlier, the slower.
+      // Earlier requests take longer.
       setTimeout(
         () => {
           active -= 1;
@@ -186,7 +186,7 @@ test('at most eight pipelined requests of all connections together begin in a tu
 });
 
 describe('the bytes that were read on a closing connection', () => {
-  /** How many requests Node makes of what a client sends in one piece. */
+  /** The number of requests that Node parses from 1,000 sent in one piece. */
   async function requestsOf(port: number, tls: boolean): Promise<number> {
     let requests = 0;
     const count = (): void => void (requests += 1);
@@ -233,9 +233,9 @@ describe('a body that arrives before its turn', () => {
     'x'.repeat(length);
 
   test('is charged until its turn, up to the number of bytes that Node reads ahead', async () => {
-    let answer = (): void => {};
+    let respond = (): void => {};
     const upstream = await startUpstream((seen, res) => {
-      if (seen.url === '/slow') answer = () => void res.end('slow');
+      if (seen.url === '/slow') respond = () => void res.end('slow');
       else res.end(String(seen.body.length));
     });
     const sidecar = await startSidecar(configOf(upstream.origin));
@@ -243,7 +243,7 @@ describe('a body that arrives before its turn', () => {
     client.send(inAdvance(request('GET /slow HTTP/1.1', 'Host: localhost', authorization), 200_000));
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(131_072));
     await vi.waitFor(() => expect(upstream.heads()).toBe(1));
-    answer();
+    respond();
     await client.untilText('200000');
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
   });

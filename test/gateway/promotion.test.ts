@@ -6,7 +6,7 @@ import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folde
 import { keys } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 
-/** Collects fully when asked to, as V8 does by itself sooner or later. */
+/** Runs a full collection on a signal, as V8 does eventually by itself. */
 const collectOnSignal = 'data:text/javascript,process.on("SIGUSR2",()=>{gc();gc();console.log("collected")})';
 
 /** Requests in flight at once. */

@@ -73,7 +73,7 @@ async function rawResponseTo(request: string, setting: Setting = {}): Promise<Re
   return { status, headers, body, bytes: Buffer.from(body) };
 }
 
-/** A gateway with parts that fail in ways that no configuration can cause. */
+/** The response of a gateway whose parts fail in ways that no configuration can cause. */
 async function responseOver(find: KeyDirectory['find'], upstream: Upstream, sent: Sent): Promise<Response> {
   const config = configOf(nowhere.origin, { routes });
   const directory = { find, holds: () => true, serves: () => true };
@@ -87,7 +87,7 @@ async function responseOver(find: KeyDirectory['find'], upstream: Upstream, sent
 
 const nowhere = targetOf('http://127.0.0.1:1');
 
-/** An upstream client with a fault of its own. */
+/** An upstream client that throws. */
 class FaultyUpstream extends Upstream {
   override send(): never {
     throw new Error('core.internal:3000 has a fault');

@@ -35,7 +35,7 @@ async function start(more: Parameters<typeof configOf>[1] = {}) {
   return { upstream, sidecar };
 }
 
-/** @param later how many of the bytes come a moment later */
+/** @param later the number of bytes that are sent a moment later */
 async function ask(
   sidecar: TestSidecar,
   bytes: string,
@@ -53,7 +53,7 @@ async function ask(
 
 const codeOf = (body: string): unknown => (JSON.parse(body) as { code?: unknown }).code;
 
-// The second request begins when all of it has arrived.
+// The second request has arrived completely when it begins.
 test.each([1, 7, 83, 511, 512, 700])('a pipelined body in chunks of %i bytes is read completely', async (size) => {
   const plaintext = JSON.stringify({ note: 'x'.repeat(1_000) });
   const { upstream, sidecar } = await start();
@@ -336,7 +336,7 @@ describe('Expect: 100-continue', () => {
       [`${line} HTTP/1.1`, 'Host: localhost', ...headers, expects, 'Content-Length: 10', '', ''].join('\r\n'),
     );
     expect(response.status).toBe(status);
-    // The client may send its body or not; if it does not, no other request can follow on this connection.
+    // The client may omit its body, so that no other request can follow on this connection.
     expect(response.headers['connection']).toBe('close');
     client.socket.destroy();
   });

@@ -251,7 +251,7 @@ describe('unambiguous framing is forwarded in its canonical form', () => {
         client.send(`${method} /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\n${framed}`);
         client.send(request('GET /after HTTP/1.1', 'Host: localhost', 'Connection: close'));
         await client.untilEnded();
-        // Two requests without a key; the request in the body is not among them.
+        // Both requests lack a key; the one in the body has one and would be served.
         expect(client.received.match(/^HTTP\/1\.1 \d+/gm)?.every((line) => line.endsWith(' 401'))).toBe(true);
       }
       expect(upstream.heads()).toBe(0);

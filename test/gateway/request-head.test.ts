@@ -196,7 +196,7 @@ describe('the trace id on the access line', () => {
     const { sidecar, upstream } = await startGateway();
     await send(sidecar, 'GET /', { key: keys.globex, headers: { traceparent, tracestate: 'a=b' } });
     expect(sidecar.accessLines()[0]?.['trace_id']).toBe(expected);
-    // Whether it is valid is for the upstream's tracing to decide.
+    // Invalid ones are forwarded, too: the upstream's tracing decides on them.
     expect(upstream.seen[0]?.headers).toMatchObject({ traceparent, tracestate: 'a=b' });
   });
 });

@@ -28,12 +28,12 @@ function chunked(headers: OutgoingHttpHeaders, ...pieces: readonly (string | Buf
   };
 }
 
-/** Bytes whose last `count` are lost. */
+/** Bytes with the last `count` set to zero. */
 function overwritten(bytes: Buffer, count: number): Buffer {
   return Buffer.concat([bytes.subarray(0, -count), Buffer.alloc(count)]);
 }
 
-/** What an encrypting account gets when the upstream responds like this to a charge. */
+/** The response that an encrypting account gets if the upstream responds like this to a charge. */
 async function responseTo(respond: Respond, method = 'POST'): Promise<Response> {
   const { sidecar } = await startGateway({ respond });
   return send(sidecar, `${method} /api/s2s/charge`, { key: keys.acme });
@@ -95,7 +95,7 @@ describe('every body is sealed', () => {
 });
 
 describe('the memory of a response', () => {
-  /** A core whose responses of `length` bytes come in two halves, the second when the test releases all. */
+  /** An upstream whose responses of `length` bytes come in two halves, the second when the test releases it. */
   async function startHalving(length: number, buffered: number) {
     const { promise: released, resolve: release } = Promise.withResolvers<unknown>();
     const respond: Respond = (_seen, res) => {
@@ -140,7 +140,7 @@ describe('the memory of a response', () => {
     expect(client.received === '').toBe(how === 'is held');
     release(undefined);
     await client.untilText('"}');
-    // The bytes were given back, or the third would find none left.
+    // If bytes were not returned, the third response would stream.
     for (let i = 0; i < 3; i += 1) {
       expect(
         (await send(sidecar, 'GET /api/s2s/report', { key: keys.acme })).headers['transfer-encoding'],
@@ -183,7 +183,7 @@ describe('a response without a body is not sealed', () => {
     expect([response.status, response.body]).toEqual([status, '']);
     const told = ['envelope', 'envelope-content-type', 'content-encoding'].filter((name) => name in response.headers);
     expect(told).toEqual([]);
-    // The length of the plaintext stays here.
+    // The length of the plaintext is not revealed.
     expect(response.headers['content-length']).toBe(length);
   });
 });
@@ -377,7 +377,7 @@ describe('an unsolicited compressed response', () => {
       );
     // Too short for the decoder to emit anything.
     expect(await outcomeOf(11)).toContain('"code":"upstream_unavailable"');
-    // So long that its output may be on the way when the upstream dies.
+    // Long enough for output to be sent before the upstream dies.
     for (const length of Array.from({ length: 20 }, (_, i) => 1_000 + i * 4_500)) {
       expect(await outcomeOf(length)).toMatch(/"code":"upstream_unavailable"|aborted|ECONNRESET|socket hang up/);
     }

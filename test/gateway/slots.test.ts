@@ -208,7 +208,7 @@ describe('look-ups', () => {
     serves(): boolean {
       return false;
     }
-    answer(): void {
+    release(): void {
       for (const resolve of this.#waiting.splice(0)) resolve(undefined);
     }
   }
@@ -220,34 +220,34 @@ describe('look-ups', () => {
     expect(await lookUps.find(directory, 'one more', () => false)).toBe('unavailable');
     expect(directory.asked).toBe(10);
     expect(lookUps.find(directory, 'held', () => true)).toMatchObject({ account: globex });
-    directory.answer();
+    directory.release();
     expect(await Promise.all(waiting)).toEqual(Array.from({ length: 10 }, () => undefined));
     const again = lookUps.find(directory, 'again', () => false);
-    directory.answer();
+    directory.release();
     expect(await again).toBeUndefined();
   });
 
   test('of suspects take turns in a few of them, and none is lost', async () => {
     const directory = new SlowDirectory();
     const lookUps = new LookUps(64);
-    let answered = 0;
+    let finished = 0;
     const suspects = Array.from({ length: 16 }, async (_, i) => {
       await lookUps.find(directory, `suspect-${i}`, () => true);
-      answered += 1;
+      finished += 1;
     });
     expect(directory.asked).toBe(2);
-    // They do not delay others.
+    // Suspects do not delay other look-ups.
     void lookUps.find(directory, 'other', () => false);
     expect(directory.asked).toBe(3);
-    while (answered < suspects.length) {
-      directory.answer();
+    while (finished < suspects.length) {
+      directory.release();
       await turn();
     }
     expect(directory.asked).toBe(17);
     const two = ['a', 'b'].map(async (hash) => lookUps.find(directory, hash, () => true));
     void lookUps.find(directory, 'c', () => true);
     expect(directory.asked).toBe(19);
-    directory.answer();
+    directory.release();
     await Promise.all(two);
   });
 });

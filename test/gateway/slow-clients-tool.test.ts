@@ -14,12 +14,12 @@ const connections = 60;
 /** More than the kernel takes for a client that does not read. */
 const large = Buffer.alloc(16 << 20, 'x');
 
-/** The tool has no option for a key, but sends a header's value as it is, line breaks included. */
+/** The tool has no option for a key, but sends a header's value unchanged, even with line breaks. */
 function withKey(value: string, key: string): string {
   return `${value}\r\nAuthorization: Bearer ${key}`;
 }
 
-/** Starts slowhttptest, which opens all its connections within a second, and would keep them for longer than a test lasts. */
+/** Starts slowhttptest, which opens its connections within a second and would keep them longer than the test lasts. */
 function attack(url: string, ...options: readonly string[]): void {
   const rate = ['-c', String(connections), '-r', String(connections), '-i', '1', '-l', '120'];
   const child = spawn('slowhttptest', [...options, ...rate, '-u', url], { stdio: 'ignore' });
@@ -85,7 +85,7 @@ describeUnless(missingTools('slowhttptest'), 'slowhttptest', () => {
       name: 'slow reading with a key',
       path: '/large',
       options: ['-X', '-j', withKey('a=b', keys.globex)],
-      // It got a part of a response. (The tool's own probes leave by themselves: 499.)
+      // It got a part of a response. The tool's own probes disconnect with 499.
       ends: ({ status, bytes_out: sent }) => status === 200 && Number(sent) > 1_000 && Number(sent) < large.length,
     },
   ];

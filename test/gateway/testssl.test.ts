@@ -48,7 +48,7 @@ function aboveLow(all: readonly Finding[]): string[] {
   return all.filter(({ severity }) => !harmless.has(severity)).map(({ id }) => id);
 }
 
-/** A listener that takes ciphers which encrypt nothing; its port. */
+/** Starts a listener with ciphers that encrypt nothing. @returns its port */
 async function startWeakListener(folder: Folder): Promise<number> {
   const server = createServer({
     cert: readFileSync(folder.file(certificate.cert)),
@@ -59,7 +59,7 @@ async function startWeakListener(folder: Folder): Promise<number> {
   return listen(server);
 }
 
-// Of the vulnerabilities, ROBOT takes as long as all others together: each has a run of its own, which mostly waits.
+// ROBOT takes as long as all other vulnerabilities together, so that it has a run of its own.
 const robot = ['-BB'];
 const others = ['-H', '-I', '-T', '-R', '-C', '-B', '-O', '-Z', '-W', '-A', '-L', '-F', '-J', '-D', '-4'];
 const protocolsAndCiphers = ['-p', '-s', '-f', '-P'];

@@ -28,7 +28,7 @@ test('few requests of strangers begin in a turn of the event loop, however many 
   for (const client of clients) client.send(keyless);
   await Promise.all(clients.map((client) => client.untilText('missing_api_key')));
   expect(turns).toHaveLength(160);
-  // Eight of those that have just been read, and eight of those that wait.
+  // In each turn, eight that were just read begin, and eight that wait.
   expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
 });
 
@@ -49,7 +49,7 @@ test.each([
   const sidecar = await startSidecar(config);
   const strangers = await Promise.all(Array.from({ length: 160 }, () => openConnection(sidecar.port)));
   const merchant = await openConnection(sidecar.port);
-  // Refused at once, so that the order of the responses is that of the beginnings.
+  // Refused at once, so that responses end in the order in which requests begin.
   const refused = (client: string, ...more: string[]): string =>
     request('PUT /read HTTP/1.1', 'Host: localhost', `X-Client: ${client}`, ...more);
   if (isKnown) await merchant.send(refused('known', authorization)).untilText('method_not_allowed');

@@ -18,7 +18,7 @@ async function start() {
   return { upstream, sidecar };
 }
 
-/** The body after the head: its framing, then pieces a moment apart. */
+/** Bodies: how they come, their framing, and pieces that are sent one after the other. */
 const bodies: readonly (readonly [name: string, framing: string, ...pieces: readonly string[]])[] = [
   ['with the head', 'Content-Length: 5', 'hello'],
   ['later', 'Content-Length: 5', '', 'hello', 'x'],

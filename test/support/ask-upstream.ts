@@ -10,7 +10,7 @@ export function upstreamAt(origin: string, connectTimeout = 1_000): Upstream {
   return upstream;
 }
 
-/** A handler's methods that ignore the response; a test adds those that it watches, and `onError`. */
+/** A handler that ignores the response; a test adds `onError` and the methods that it watches. */
 export const ignored: Omit<ResponseHandler, 'onError'> = {
   onInformation: () => {},
   onHead: () => {},
@@ -25,7 +25,7 @@ export interface Asked {
   readonly outcome: Promise<number | string>;
 }
 
-/** Sends a request with the upstream client alone. @param heard gets the events of the response as they come */
+/** Sends a request with the upstream client alone. @param heard is called with the events of the response */
 export function ask(
   upstream: Upstream,
   method = 'GET',

@@ -67,7 +67,7 @@ function openssl({ key, iv }: Credentials, input: Buffer, ...args: readonly stri
   return stdout;
 }
 
-/** The ciphertext of `plaintext` by openssl's command line; with `-nopad` its whole blocks as they are. */
+/** The ciphertext of `plaintext` by openssl's command line; with `-nopad`, `plaintext` must be whole blocks. */
 export function encrypted(credentials: Credentials, plaintext: string | Buffer, ...args: '-nopad'[]): Buffer {
   return openssl(credentials, Buffer.from(plaintext), ...args);
 }

@@ -135,6 +135,6 @@ function takeChunks(raw: string): [body: string, rest: string] {
 export function parseOnly(raw: string): RawResponse {
   const responses = parseResponses(raw);
   const [response] = responses;
-  if (response === undefined || responses.length > 1) throw new Error(`${responses.length} answers instead of one`);
+  if (response === undefined || responses.length > 1) throw new Error(`${responses.length} responses instead of one`);
   return response;
 }

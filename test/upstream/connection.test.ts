@@ -87,7 +87,7 @@ test('a POST is sent on a new connection if the idle one has just died', async (
   const clock = vi.spyOn(performance, 'now').mockImplementation(() => start + 1_000);
   onTestFinished(() => clock.mockRestore());
   const outcome = await new Promise((resolve) => {
-    // From a timer, because Node then reports the end of the connection before the request is sent.
+    // In a timer, after which Node reports the end of the connection before the request is sent.
     setTimeout(() => {
       connections[0]?.socket.destroy();
       resolve(ask(upstream, 'POST').outcome);

@@ -12,12 +12,12 @@ import { startRawUpstream } from '../support/upstream.ts';
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
 
-/** Request lines that the upstream has got, connection by connection. */
+/** The request lines that the upstream received on each connection. */
 function linesOf(connections: readonly UpstreamConnection[]): string[][] {
   return connections.map(({ received }) => received.match(/^[A-Z]+ \S+ HTTP\/1\.1$/gm) ?? []);
 }
 
-/** Replaces the clock of durations. @returns a function that sets it, in milliseconds from now */
+/** Stops the monotonic clock. @returns a function that sets it, in milliseconds from now */
 function holdClock(): (milliseconds: number) => void {
   // Whole milliseconds, because sums of fractions are not exact.
   const start = Math.ceil(performance.now());
@@ -50,7 +50,7 @@ describe('excess bytes of a response never reach the next request', () => {
       await send(sidecar, `${method} /first`, { key: keys.acme });
       expect((await send(sidecar, 'GET /next', { key: keys.globex })).body).toBe('{}');
     }
-    // After a response that must have no body, its connection carries nothing else.
+    // A connection is not reused after a response that must have no body.
     const before = linesOf(connections).flatMap((lines) => lines.slice(0, -1));
     expect(before).not.toContain(`${method} /first HTTP/1.1`);
   });
@@ -182,7 +182,7 @@ describe('a request on a kept connection', () => {
     const { origin } = await startRawUpstream((req, res) => {
       const id = String(req.headers['x-request-id']);
       got.set(id, (got.get(id) ?? 0) + 1);
-      // At times from at once to a moment after the next request is sent.
+      // Delays from 0 to 4 ms end before, while and after the next request is sent.
       delay = (delay + 1) % 9;
       const wait = delay / 2;
       res.end('{}', () => setTimeout(() => req.socket.destroy(), wait));

@@ -519,10 +519,10 @@ test.each([
   ['its body', { onData: fail }, true],
   ['its end', { onEnd: fail }, true],
   ['a failure', { onFailure: fail }, false],
-])('an error that a handler throws at %s is passed to its onError', async (_, throwing, answers) => {
+])('an error that a handler throws at %s is passed to its onError', async (_, throwing, responds) => {
   const response = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}';
   const { origin } = await startByteUpstream(
-    ({ socket }) => void (answers ? socket.write(response) : socket.destroy()),
+    ({ socket }) => void (responds ? socket.write(response) : socket.destroy()),
   );
   const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
   const server = createServer().on('upgrade', (req, _socket, firstBytes) => {

@@ -271,7 +271,7 @@ describe('a request is never sent twice', () => {
       for (const [i, id] of ids.entries()) {
         const status = responses[i]?.status ?? 0;
         statuses.push(status);
-        // A request without a response may have arrived or not, but only a GET without a body may have arrived twice.
+        // A request without a response may have arrived, but only a GET without a body may have arrived twice.
         const most = method === 'GET' && i % 2 === 1 ? 2 : 1;
         expect(counts.get(id) ?? 0).toBeLessThanOrEqual(most);
         if (status === 200) expect(counts.get(id)).toBeGreaterThanOrEqual(1);
@@ -285,7 +285,7 @@ describe('a request is never sent twice', () => {
     async (method) => {
       let delay = 0;
       const { upstream, counts } = await startFaulty((socket) => {
-        // At times from at once to a moment after the next request is sent.
+        // Delays from 0 to 3 ms end before, while and after the next request is sent.
         delay = (delay + 1) % 7;
         setTimeout(() => socket.destroy(), delay / 2);
       });
@@ -350,7 +350,7 @@ describe('a paused response', () => {
       calls.push(call);
       call.pause();
     });
-    // The rest may have been in the same piece, or it arrives later.
+    // The end of the response may arrive with its first bytes or later.
     await Promise.race([first, settle()]);
     calls[0]?.resume();
     expect(await first).toBe('held');
@@ -376,7 +376,7 @@ test('a handler that throws ends its own call only', async () => {
       const handler: ResponseHandler = {
         ...ignored,
         onHead,
-        onEnd: () => resolve('answered'),
+        onEnd: () => resolve('served'),
         onFailure: ({ cause }) => resolve(cause),
         onError: reject,
       };
@@ -386,5 +386,5 @@ test('a handler that throws ends its own call only', async () => {
     throw new Error('unforeseen');
   });
   await expect(throwing).rejects.toThrow('unforeseen');
-  expect(await send(() => {})).toBe('answered');
+  expect(await send(() => {})).toBe('served');
 });
