@@ -1,9 +1,9 @@
-import { watch } from 'node:fs';
-import { expect, onTestFinished, test } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
 import { Operations } from '../../src/accounts/operations.ts';
 import { masterKey, openStore, vault } from '../accounts/postgres/fixtures.ts';
 import { expectPlainRefusal, send } from '../support/client.ts';
-import { startServe, type Serving } from '../support/command.ts';
+import { startServe, type ProcessSetup, type Serving } from '../support/command.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { configOf, keys, operatorsOf, startSidecar } from '../support/sidecar.ts';
@@ -12,15 +12,27 @@ import { ask, dashboard, startApi, token } from './api.ts';
 
 const revokeGlobex = 'POST /accounts/globex/keys/globex-0/revoke';
 
+/** A module for the process of a sidecar: makes accounts.yaml invalid as soon as the sidecar has replaced it. */
+const spoilReplaced = `
+  import fs from 'node:fs';
+  import { syncBuiltinESMExports } from 'node:module';
+  const { renameSync } = fs;
+  fs.renameSync = (from, to) => {
+    renameSync(from, to);
+    if (to.endsWith('/accounts.yaml')) fs.writeFileSync(to, '{');
+  };
+  syncBuiltinESMExports();
+`;
+
 /** A `serve` with the account globex in its file, and its API's address. */
-async function start(): Promise<{ folder: Folder; sidecar: Serving; url: string }> {
+async function start(setup?: ProcessSetup): Promise<{ folder: Folder; sidecar: Serving; url: string }> {
   const { origin } = await startUpstream();
   const operators = { port: 0, token };
   const folder = new Folder({
     'sidecar.yaml': sidecarFile(origin, { operators }),
     'accounts.yaml': accountsFile(globexEntry(keys.globex)),
   });
-  const sidecar = await startServe(folder.file('sidecar.yaml'));
+  const sidecar = await startServe(folder.file('sidecar.yaml'), setup);
   const { port } = sidecar.entries('listening').find(({ listener }) => listener === 'operators') ?? {};
   return { folder, sidecar, url: `http://127.0.0.1:${String(port)}/api/v1` };
 }
@@ -34,14 +46,10 @@ test('a change is in force when the response says so, although sidecar.yaml is i
 });
 
 test('a change is not in force if accounts.yaml is made invalid by hand before the sidecar reads it', async () => {
-  const { folder, sidecar, url } = await start();
-  const watcher = watch(folder.path, (_event, name) => {
-    if (name !== 'accounts.yaml') return;
-    watcher.close();
-    folder.replace({ 'accounts.yaml': '{' });
-  });
-  onTestFinished(() => watcher.close());
+  const nodeOptions = ['--import', `data:text/javascript,${encodeURIComponent(spoilReplaced)}`];
+  const { folder, sidecar, url } = await start({ nodeOptions });
   expect((await ask(url, revokeGlobex)).body).toMatchObject({ state: 'revoked', in_force: false });
+  expect(readFileSync(folder.file('accounts.yaml'), 'utf8')).toBe('{');
   expect((await send(sidecar, 'GET /', { key: keys.globex })).status).toBe(200);
 });
 

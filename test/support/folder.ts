@@ -34,8 +34,10 @@ export class Folder {
   /** As editors save: writes the new content to another file, then renames it over the old one. */
   replace(contents: Contents): void {
     for (const [name, content] of Object.entries(contents)) {
-      writeAll(this.path, { [`.${name}.new`]: content });
-      renameSync(this.file(`.${name}.new`), this.file(name));
+      // Not the sidecar's own name for a new file, which it removes.
+      const written = `.${name}.edited`;
+      writeAll(this.path, { [written]: content });
+      renameSync(this.file(written), this.file(name));
     }
   }
 }
