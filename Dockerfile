@@ -8,8 +8,8 @@ WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
 # Optional packages are types, and stubs for other runtimes.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts --no-bin-links --omit-lockfile-registry-resolved
-# The bill of materials, the same for the same lock file: without time and number, under a name that is not the folder's. npm
-# would leave out what packages of development need too, so that it is not to know of them.
+# The bill of materials, the same for the same lock file: without time and number, under a name that is not the folder's.
+# `npm sbom` omits packages that are also development dependencies, so devDependencies are deleted first.
 RUN npm pkg delete devDependencies \
  && npm sbom --sbom-format=cyclonedx --sbom-type=application | node --eval ' \
       const bill = JSON.parse(fs.readFileSync(0, "utf8")); \
