@@ -182,7 +182,7 @@ export const trafficRows: readonly Row[] = [
         kind: 'timeseries',
         title: 'Credentials that do not open',
         description:
-          'Of a sample of accounts in PostgreSQL, the share whose credentials do not open with the master key.',
+          'Of a sample of accounts in PostgreSQL, the share whose credentials the master key does not unwrap.',
         unit: 'percentunit',
         queries: [['{{pod}}', `max by (pod) (envelope_sidecar_sealed_credentials_failing_ratio{${pods}})`]],
       },

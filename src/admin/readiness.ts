@@ -2,12 +2,12 @@ import type { CredentialsSample } from '../accounts/accounts.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SetFailingCredentials } from '../telemetry/sidecar-metrics.ts';
 
-/** Milliseconds until the next sample, if one could not be taken or did not open. */
+/** Milliseconds until the next sample, if one could not be taken or unwrapped. */
 const interval = 10_000;
 
 /**
- * Whether the sidecar is ready for traffic. Until it has been ready once, a master key that opens none of a sample of the
- * sealed credentials prevents it: a rollout with the wrong key stops at the first pod.
+ * Whether the sidecar is ready for traffic. Until it has been ready once, a master key that unwraps none of a sample of
+ * the stored credentials prevents it: a rollout with the wrong key stops at the first pod.
  */
 export class Readiness {
   readonly #log: Logger;

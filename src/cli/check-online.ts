@@ -34,7 +34,7 @@ export async function onlineChecks(config: Config, now: number): Promise<Check[]
 
 async function storeChecks({ store, accounts }: Config): Promise<Check[]> {
   if (store.type === 'file') {
-    // A file's credentials were opened when the configuration was read.
+    // A file's credentials were unwrapped when the configuration was read.
     const sample = sampleOf(accounts);
     return [
       { check: 'store', ok: true, detail: `${store.file}: ${count(accounts.length, 'account')}` },

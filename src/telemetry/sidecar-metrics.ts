@@ -128,13 +128,13 @@ export function certificateMetrics(
   });
 }
 
-/** Sets the share of sealed credentials that the master key does not open, from 0 to 1. */
+/** Sets the share of stored credentials that the master key does not unwrap, from 0 to 1. */
 export type SetFailingCredentials = (ratio: number) => void;
 
 export function sealedCredentialsMetric(registry: Registry): SetFailingCredentials {
   const failing = new Gauge({
     name: 'envelope_sidecar_sealed_credentials_failing_ratio',
-    help: 'Of the encrypting accounts of the file, or of a sample of those in the database, the share whose credentials do not open with the master key.',
+    help: 'Of the encrypting accounts of the file, or of a sample of those in the database, the share whose credentials the master key does not unwrap.',
     registers: [registry],
   });
   return (ratio) => failing.set(ratio);
