@@ -7,7 +7,7 @@ const clientLeft = 499;
 
 /** The access line of a completed request. Durations in milliseconds, to the microsecond. */
 export function accessLine(reply: Reply): AccessLine {
-  const { request, refusal } = reply;
+  const { request, refusal, sealing } = reply;
   const { head, holder, reported, stats } = request;
   return {
     request_id: request.id,
@@ -20,7 +20,7 @@ export function accessLine(reply: Reply): AccessLine {
     reported: reported.length === 0 ? undefined : reported.join(),
     account: holder?.account.id,
     api_key: holder?.key.id,
-    credentials: refusal === undefined ? reply.sealing?.credentials : undefined,
+    credentials: refusal === undefined && sealing?.inGrace === true ? sealing.credentials : undefined,
     reason: stats.reason,
     upstream_error: stats.upstreamFailure?.cause,
     bytes_in: stats.bytesIn,

@@ -237,6 +237,7 @@ export class Gateway {
     if (stats.unexpectedEnvelope) uses?.unexpected(account.id, environment, now);
     uses?.key(key.id, now);
     if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
+    this.#recorder.metrics.graceRequest(environment, sealing.credentials);
     if (sealing.sealer === encryption.current) return;
     uses?.previous(account.id, environment, encryption.grace.until, now);
     this.#recorder.recent.graceUses.add(account.id, environment, key.id, now);

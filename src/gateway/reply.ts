@@ -169,7 +169,7 @@ export class Reply implements Linked<Reply> {
   /** Adds the headers that each response carries to a flat list. */
   addHeaders(headers: string[]): void {
     headers.push('X-Request-Id', this.request.id);
-    if (this.sealing?.credentials !== undefined) headers.push('Envelope-Credentials', this.sealing.credentials);
+    if (this.sealing?.inGrace === true) headers.push('Envelope-Credentials', this.sealing.credentials);
   }
 
   /**
@@ -245,8 +245,8 @@ export class Reply implements Linked<Reply> {
     const row = refusalOf(code);
     // A response to HEAD has no body to seal.
     const sealer = row.sealed === true && request.head?.method !== 'HEAD' ? this.sealing?.sealer : undefined;
-    if (sealer === undefined && this.sealing?.credentials !== undefined) {
-      this.sealing = { sealer: undefined, credentials: 'none' };
+    if (sealer === undefined && this.sealing !== undefined) {
+      this.sealing = { sealer: undefined, inGrace: this.sealing.inGrace, credentials: 'none' };
     }
     const headers = refusalHeaders(code, details, request.openToBrowsers);
     let body = problem(code, request.id, request.rules.errorsPage, details.hint);

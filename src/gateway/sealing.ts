@@ -10,11 +10,14 @@ export type ActiveEncryption =
   | { readonly current: EnvelopeCodec; readonly grace: Grace | undefined }
   | { readonly current: undefined; readonly grace: Grace & { readonly previous: EnvelopeCodec } };
 
-/** How a response is sealed, and the value of `Envelope-Credentials` during a grace. */
+/** How a response is sealed. During a grace, `Envelope-Credentials` names the credentials. */
 export interface Sealing {
   /** Undefined for a plain response. */
   readonly sealer: EnvelopeSealer | undefined;
-  readonly credentials: 'current' | 'previous' | 'none' | undefined;
+  /** Whether the request was admitted during a grace of its account. */
+  readonly inGrace: boolean;
+  /** The credentials of `sealer`. */
+  readonly credentials: 'current' | 'previous' | 'none';
 }
 
 /** How an account encrypts now; undefined if it does not, or no longer. @param now epoch milliseconds */
@@ -51,6 +54,6 @@ export function sealingByHead(head: RequestHead, encryption: ActiveEncryption): 
 
 /** How a response is sealed if the request's body was opened by a codec. @param codec undefined if the body was plaintext */
 export function sealingWith(codec: EnvelopeCodec | undefined, { current, grace }: ActiveEncryption): Sealing {
-  if (grace === undefined) return { sealer: codec, credentials: undefined };
-  return { sealer: codec, credentials: codec === undefined ? 'none' : codec === current ? 'current' : 'previous' };
+  const credentials = codec === undefined ? 'none' : codec === current ? 'current' : 'previous';
+  return { sealer: codec, inGrace: grace !== undefined, credentials };
 }

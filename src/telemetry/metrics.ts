@@ -103,7 +103,7 @@ export class Metrics {
    * @param overhead the sidecar's own part of the time to the head of the response, in milliseconds; undefined without a response
    */
   request(line: AccessLine, overhead: number | undefined): void {
-    const { environment = 'none', route, status, code, credentials, duration_ms = 0, upstream_ms } = line;
+    const { environment = 'none', route, status, code, duration_ms = 0, upstream_ms } = line;
     const method = line.method !== undefined && methodLabels.has(line.method) ? line.method : 'other';
     const series = this.#routes.get(environment)?.get(route) ?? this.#addRoute(environment, route);
     const count =
@@ -119,12 +119,16 @@ export class Metrics {
       series.overheadSeconds.observe(overhead / 1_000);
     }
     if (code !== undefined) this.#refusals.count(environment, code);
-    if (credentials !== undefined) this.#grace.count(environment, credentials);
   }
 
   /** A refusal that was not enforced. */
   reported(environment: EnvironmentName, code: RefusalCode): void {
     this.#reported.count(environment, code);
+  }
+
+  /** A request that was served during a grace. @param credentials of its response */
+  graceRequest(environment: EnvironmentName, credentials: 'current' | 'previous' | 'none'): void {
+    this.#grace.count(environment, credentials);
   }
 
   /** An envelope of an account that does not encrypt. */

@@ -200,7 +200,7 @@ export const responseMutants: readonly Mutant[] = [
     ['test/gateway/grace.test.ts'],
     [
       [
-        "      this.sealing = { sealer: undefined, credentials: 'none' };\n",
+        "      this.sealing = { sealer: undefined, inGrace: this.sealing.inGrace, credentials: 'none' };\n",
         '',
         'a plain refusal during a grace says so',
       ],
