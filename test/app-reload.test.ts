@@ -1,9 +1,10 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { connect as connectTls, getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { startByteUpstream } from './support/byte-upstream.ts';
 import { createAuthority, type Certificate } from './support/certificates.ts';
+import { eventually } from './support/eventually.ts';
 import { admin, configOf, keys, operatorsOf, route, startSidecar } from './support/sidecar.ts';
 import { startUpstream } from './support/upstream.ts';
 
@@ -101,7 +102,7 @@ describe('a new configuration', () => {
       new Promise((resolve) => void socket.once('close', () => resolve(true)));
     const [idleClosed, busyClosed] = [closed(idle), closed(busy)];
     const response = ask(busy, keys.globex);
-    await vi.waitUntil(() => upstream.seen.length === 1, { timeout: 10_000 });
+    await eventually('the upstream has the request', () => upstream.seen.length === 1);
     sidecar.app.apply(
       configOf(upstream.origin, { listen: { ...demanding, tls: { ...demanding.tls, clientCa: other.cert } } }),
     );

@@ -9,6 +9,7 @@ import { startSilentUpstream } from './support/byte-upstream.ts';
 import { createAuthority } from './support/certificates.ts';
 import { send } from './support/client.ts';
 import { openConnection, parseOnly } from './support/connection.ts';
+import { eventually } from './support/eventually.ts';
 import { startGateway } from './support/gateway.ts';
 import { inFlight } from './support/metrics.ts';
 import { configOf, keys, route, startSidecar, type TestSidecar } from './support/sidecar.ts';
@@ -132,7 +133,7 @@ describe('when the sidecar is stopped', () => {
   test('new connections are refused after a moment, while requests in flight continue', async () => {
     const { sidecar, pending, respondToAll } = await startBusy();
     const stopped = sidecar.app.stop();
-    await vi.waitUntil(async () => !(await listens(sidecar.port)), { timeout: 10_000 });
+    await eventually('the listener refuses connections', async () => !(await listens(sidecar.port)));
     expect(await inFlight(sidecar)).toBe(1);
     respondToAll();
     expect((await pending).status).toBe(200);

@@ -11,6 +11,7 @@ import {
 } from '../support/byte-upstream.ts';
 import { envelopeOf } from '../support/client.ts';
 import { openConnection, parseOnly, type Connection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
 import { freePort } from '../support/free-port.ts';
 import { listen } from '../support/listen.ts';
 import { inFlight } from '../support/metrics.ts';
@@ -477,13 +478,9 @@ describe('if the upstream', () => {
         client.send(post(way).replace('HTTP/1.1', 'HTTP/1.0'));
         // A short response of stated length is sealed in one piece: a refusal of it is whole.
         const refused = way === 'sealed' && name === 'a stated length';
-        const { socket } = await vi.waitFor(() => {
-          const connection = upstream.connections.find(
-            ({ received, closed }) => !closed && received.includes('\r\n\r\n'),
-          );
-          if (connection === undefined) throw new Error('the request has not arrived');
-          return connection;
-        });
+        const { socket } = await eventually('the upstream has the request', () =>
+          upstream.connections.find(({ received, closed }) => !closed && received.includes('\r\n\r\n')),
+        );
         if (!refused) await client.untilText('\r\n\r\n');
         socket.resetAndDestroy();
         await client.untilEnded();

@@ -6,6 +6,7 @@ import { Budget, Budgets, Reservation } from '../../src/gateway/limits.ts';
 import { connectionOf } from '../../src/gateway/client-connection.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
 import { inFlight } from '../support/metrics.ts';
 import { request } from '../support/refused.ts';
 import { acme, apiKey, configOf, globex, keys, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
@@ -31,7 +32,7 @@ const bearer = (key: string): string => `Authorization: Bearer ${key}`;
 /** Expects that this many requests find a slot, and that the others are refused as overloaded. */
 async function expectPlaced(clients: readonly Connection[], count: number): Promise<void> {
   const waiting = (): number => clients.filter(({ received }) => received === '').length;
-  await vi.waitUntil(() => waiting() <= count, { timeout: 10_000 });
+  await eventually(`no more than ${count} requests wait`, () => waiting() <= count);
   await settle();
   for (const { received } of clients) if (received !== '') expect(received).toContain('"code":"overloaded"');
   expect(waiting()).toBe(count);

@@ -3,8 +3,8 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
+import { eventually } from './eventually.ts';
 
 /** An nginx of the test's own, on a socket in a folder of its own, so that no port can be in use. */
 export interface Nginx {
@@ -56,10 +56,10 @@ export async function startNginx(http: string, accessLine: string): Promise<Ngin
     await ended;
     rmSync(folder, { recursive: true });
   });
-  while (!(await isOpen(file('socket')))) {
+  await eventually('nginx accepts connections', () => {
     if (child.exitCode !== null) throw new Error(`nginx has ended: ${readFileSync(file('error.log'), 'utf8')}`);
-    await sleep(10);
-  }
+    return isOpen(file('socket'));
+  });
   return {
     socketPath: file('socket'),
     accessLines: () => readFileSync(file('access.log'), 'latin1').split('\n').slice(0, -1),
