@@ -2,8 +2,8 @@ type Tls = typeof import('node:tls');
 type Https = typeof import('node:https');
 
 /**
- * Node's `node:tls`, loaded at the first call: it parses the certificates of all public CAs, which takes longer than the rest of
- * a start, and 5 MB.
+ * Node's `node:tls`, loaded at the first call: loading it parses the certificates of all public CAs, which takes longer than the
+ * rest of a start, and takes 5 MB.
  */
 export const tls = (): Tls => process.getBuiltinModule('node:tls');
 

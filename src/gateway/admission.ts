@@ -58,7 +58,7 @@ export class Admission {
     const publicEverywhere = rules.report.has('key_not_permitted');
     request.openToBrowsers = publicEverywhere || routes.some((route) => route.keys.includes('public'));
     // The bytes after the head would be a body to one reader and the first frame of the WebSocket to another.
-    const hasBody = head.body.kind !== 'none';
+    const hasBody = head.body.type !== 'none';
     if (head.method === 'GET' && hasBody && asksForWebSocket(head.upgrade) && routes.some((route) => route.upgrade)) {
       return new Refusal('ambiguous_request');
     }
@@ -85,8 +85,8 @@ export class Admission {
 
       // 5. The route's permission for this kind of key.
       for (const code of forbiddenBy(match, holder)) {
-        if (rules.report.has(code)) request.reported.push(code);
-        else return new Refusal(code, code === 'method_not_allowed' ? { allow: allowedMethods(routes) } : {});
+        if (request.report(code)) continue;
+        return new Refusal(code, code === 'method_not_allowed' ? { allow: allowedMethods(routes) } : {});
       }
       return admitted;
     });
@@ -148,7 +148,7 @@ function allowedMethods(routes: readonly Route[]): string {
 /** Whether a request is a CORS preflight (Fetch §4.8) for what a public key may do. A browser cannot send a key with it. */
 function isOpenPreflight(head: RequestHead, { router, report }: Rules): boolean {
   if (head.method !== 'OPTIONS' || head.origin === undefined || head.requestedMethod === undefined) return false;
-  if (head.body.kind !== 'none') return false;
+  if (head.body.type !== 'none') return false;
   const match = router.match(head.path, head.requestedMethod);
   if (match.outcome === 'method_not_allowed' && !report.has('method_not_allowed')) return false;
   return report.has('key_not_permitted') || (match.outcome === 'matched' && match.route.keys.includes('public'));

@@ -37,7 +37,7 @@ export class ClientConnection implements Linked<ClientConnection> {
   waitingBytes = 0;
   /** Whether a request that is not pipelined waits for its turn. */
   isFirstWaiting = false;
-  /** The bytes of their bodies that may arrive before their turn. */
+  /** Reserved for the bodies of queued requests, which may arrive before their turn. */
   waitingBodies: Held | undefined;
   /** Whether a fault follows a request whose response is not complete. */
   faulty = false;

@@ -26,7 +26,7 @@ export class Exchange {
 
   serve(admitted: Admitted, encryption: ActiveEncryption): Served {
     const { head } = admitted;
-    if (head.body.kind === 'none') return this.#forward(admitted, undefined);
+    if (head.body.type === 'none') return this.#forward(admitted, undefined);
     if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
     return continueWith(readBody(admitted), (sent) => {
       if (sent instanceof Refusal) return sent;

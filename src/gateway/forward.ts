@@ -28,7 +28,7 @@ export function forward(
   headers.push(...bodyHeaders);
   const length = Buffer.isBuffer(body)
     ? body.length
-    : body === undefined && head.body.kind !== 'none'
+    : body === undefined && head.body.type !== 'none'
       ? 0
       : head.body.contentLength;
   if (length !== undefined) headers.push('Content-Length', String(length));

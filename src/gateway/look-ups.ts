@@ -16,7 +16,10 @@ export class LookUps {
     this.resize(inFlight);
   }
 
-  /** A quarter of the requests in flight may wait for look-ups, and an eighth of those for suspects'; at least one. */
+  /**
+   * Look-ups may be pending for a quarter of the requests that may be in flight, at least two; an eighth of them, at least one,
+   * may be those of suspects.
+   */
   resize(inFlight: number): void {
     this.#limit = Math.max(2, Math.floor(inFlight / 4));
     this.#suspectLimit = Math.max(1, Math.floor(this.#limit / 8));

@@ -14,12 +14,13 @@ import { collect, concat, isEncoded, PassingBody } from './request-body.ts';
  */
 export function passThrough(admitted: Admitted): Served {
   const { reply, head, enveloped } = admitted;
-  const { encryption, reported, reservation, rules } = reply.request;
+  const { request } = reply;
+  const { encryption, reservation } = request;
   const pass = (body: Buffer | PassingBody | undefined): Refusal | undefined =>
     forward(admitted, head.plainHeaders, body, new PlainResponse(reply));
-  if (head.body.kind === 'none') return pass(undefined);
+  if (head.body.type === 'none') return pass(undefined);
 
-  const { requestBody } = rules.limits;
+  const { requestBody } = request.rules.limits;
   if (encryption === undefined || isEncoded(head) || (head.body.contentLength ?? 0) > requestBody) {
     if (!reservation.takeSlot()) return new Refusal('overloaded');
     if (head.expectsContinue) reply.raw.writeContinue();
@@ -38,11 +39,8 @@ export function passThrough(admitted: Admitted): Served {
     if (reply.begun) return undefined;
     if (!read.whole) return pass(new PassingBody(reply, read.chunks));
     const body = concat(read.chunks);
-    if (isEnvelope(body)) {
-      if (!rules.report.has('encryption_not_supported')) return new Refusal('encryption_not_supported');
-      reported.push('encryption_not_supported');
-    }
-    return pass(body);
+    const isRefused = isEnvelope(body) && !request.report('encryption_not_supported');
+    return isRefused ? new Refusal('encryption_not_supported') : pass(body);
   });
 }
 

@@ -14,7 +14,7 @@ interface RefusalDetails {
   readonly hint?: string | undefined;
 }
 
-/** Why a request is refused. The steps of a request return it, and the gateway sends it at one place. */
+/** Why a request is refused. Steps return it to the gateway, which sends it; the reply makes its own on timeouts and failures. */
 export class Refusal {
   readonly code: RefusalCode;
   readonly details: RefusalDetails;

@@ -15,7 +15,7 @@ export function isEncoded(head: RequestHead): boolean {
  */
 export function isUnframed({ reply, head }: Admitted): boolean {
   const { complete, readableLength } = reply.request.raw;
-  return head.body.kind === 'chunked' && head.upgrade !== undefined && complete && readableLength === 0;
+  return head.body.type === 'chunked' && head.upgrade !== undefined && complete && readableLength === 0;
 }
 
 /**
@@ -28,7 +28,7 @@ export function readBody(
   { reply, head }: Admitted,
   maxLength = Infinity,
 ): Buffer | Refusal | Promise<Buffer | Refusal> {
-  if (head.body.kind === 'none') return Buffer.alloc(0);
+  if (head.body.type === 'none') return Buffer.alloc(0);
   const limit = Math.min(maxLength, reply.request.rules.limits.requestBody);
   if ((head.body.contentLength ?? 0) > limit) return new Refusal('body_too_large');
   if (head.expectsContinue) reply.raw.writeContinue();

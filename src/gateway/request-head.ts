@@ -6,13 +6,13 @@ import { pathOf } from './target.ts';
 
 /** How the length of a body is stated. `none`: no body follows, even if a length of 0 is stated. */
 export type BodyFraming =
-  | { readonly kind: 'none'; readonly contentLength: 0 | undefined }
-  | { readonly kind: 'sized'; readonly contentLength: number }
-  | { readonly kind: 'chunked'; readonly contentLength: undefined };
+  | { readonly type: 'none'; readonly contentLength: 0 | undefined }
+  | { readonly type: 'sized'; readonly contentLength: number }
+  | { readonly type: 'chunked'; readonly contentLength: undefined };
 
-const unstatedBody: BodyFraming = { kind: 'none', contentLength: undefined };
-const emptyBody: BodyFraming = { kind: 'none', contentLength: 0 };
-const chunkedBody: BodyFraming = { kind: 'chunked', contentLength: undefined };
+const unstatedBody: BodyFraming = { type: 'none', contentLength: undefined };
+const emptyBody: BodyFraming = { type: 'none', contentLength: 0 };
+const chunkedBody: BodyFraming = { type: 'chunked', contentLength: undefined };
 
 /** The client's address and origin according to earlier proxies. */
 export interface ForwardedHeaders {
@@ -201,7 +201,7 @@ function addForwarded(forwarded: ForwardedHeaders, name: string, lower: string, 
 function sizedBody(value: string): BodyFraming | undefined {
   const contentLength = Number(value);
   if (!Number.isSafeInteger(contentLength)) return undefined;
-  return contentLength === 0 ? emptyBody : { kind: 'sized', contentLength };
+  return contentLength === 0 ? emptyBody : { type: 'sized', contentLength };
 }
 
 /** @returns false if the framing is faulty or stated twice, which Node's parser refuses, too */

@@ -10,7 +10,10 @@ import { RequestStats } from './request-stats.ts';
 import type { Rules } from './rules.ts';
 import type { ActiveEncryption } from './sealing.ts';
 
-/** The facts about one request of a merchant. Admission adds them in the order of its steps. Later steps read `RequestFacts`. */
+/**
+ * The facts about one request of a merchant. Admission adds them in the order of its steps. Later steps read `RequestFacts`;
+ * they record measurements in `stats` and refusals with `report`.
+ */
 export class Request {
   readonly raw: IncomingMessage;
   /** The rules at the time it began. */
@@ -33,7 +36,7 @@ export class Request {
   /** Present if traces are configured. */
   trace: RequestTrace | undefined;
   /** Refusals that are only reported. The request is forwarded as if the rule did not exist. */
-  readonly reported: ReportableCode[] = [];
+  reported: readonly ReportableCode[] = [];
 
   constructor(raw: IncomingMessage, rules: Rules, reservation: Reservation) {
     this.raw = raw;
@@ -53,10 +56,17 @@ export class Request {
     this.reservation.identify(kindOf(holder.key.prefix));
   }
 
+  /** Records a refusal that the configuration says to report only. @returns false if the request must be refused */
+  report(code: ReportableCode): boolean {
+    if (!this.rules.report.has(code)) return false;
+    this.reported = [...this.reported, code];
+    return true;
+  }
+
   /** Whether some of its body has not arrived yet. */
   get bodyPending(): boolean {
     const { head, raw, stats } = this;
-    if (head?.body.kind === 'none' || raw.complete) return false;
+    if (head?.body.type === 'none' || raw.complete) return false;
     // Node's parser reports the last byte before the end.
     return stats.bytesIn + raw.readableLength !== head?.body.contentLength;
   }

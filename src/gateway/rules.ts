@@ -16,7 +16,7 @@ export interface ServedEnvironment {
   readonly cipherTest: boolean;
 }
 
-/** The path of the page of refusals, in the repository and in the image. */
+/** The path of the page of refusals in the repository. */
 export const shippedErrorsPage = 'docs/errors.md';
 
 /** The rules for requests. They are replaced as a whole, so that no request sees half of a change. */

@@ -92,7 +92,7 @@ export class RequestOrder {
     const { req, res } = arrived;
     const connection = connectionOf(req.socket);
     if (res.socket === null) this.#addPipelined(arrived, connection);
-    // If the budget has no room for the body that arrives while it waits, it begins now, to be refused.
+    // Without budget for its body, the request begins now, so that it is refused.
     else if (arrived.isMerchants() || !this.#holdsBody(connection, req)) arrived.begin();
     else this.#addStranger(arrived, connection);
   }

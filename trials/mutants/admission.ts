@@ -61,12 +61,12 @@ export const admissionMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/gateway/admission.ts',
+    'src/gateway/request.ts',
     ['test/gateway/admission.test.ts', 'test/gateway/report.test.ts'],
     [
       [
-        'if (rules.report.has(code)) request.reported.push(code);\n        else return',
-        'if (true) request.reported.push(code);\n        else return',
+        'if (!this.rules.report.has(code)) return false;\n',
+        '',
         'a refusal is only reported if the configuration says so',
       ],
     ],
@@ -106,7 +106,7 @@ export const admissionMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/admission.ts',
     ['test/gateway/cors.test.ts', 'test/gateway/request-framing.test.ts'],
-    [["  if (head.body.kind !== 'none') return false;\n", '', 'a preflight has no body']],
+    [["  if (head.body.type !== 'none') return false;\n", '', 'a preflight has no body']],
   ),
   ...mutantsOf(
     'src/gateway/admission.ts',

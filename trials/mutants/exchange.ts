@@ -192,7 +192,7 @@ export const exchangeMutants: readonly Mutant[] = [
     'src/gateway/pass-through.ts',
     ['test/gateway/encryption-not-supported.test.ts', 'test/gateway/pass-through.test.ts'],
     [
-      ['if (isEnvelope(body)) {', 'if (false) {', 'an envelope does not reach an upstream that expects plaintext'],
+      ['isEnvelope(body) && ', 'false && ', 'an envelope does not reach an upstream that expects plaintext'],
       [
         '    if (reply.begun) return undefined;\n',
         '',
