@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -39,11 +40,14 @@ async function startDemo(): Promise<{ demo: Command; base: string; env: Record<s
   return { demo, base, env: { BASE: base, API_KEY: account?.keys[0]?.key ?? '', KEY: key, IV: iv } };
 }
 
-/** Runs a snippet as a reader would, and returns its output. */
+/** Runs a snippet as a reader would, with `sidecar` on the `PATH`, and returns its output. */
 async function run(code: string, language: 'sh' | 'js', env: Record<string, string>): Promise<string> {
   const [command, args]: [string, string[]] =
     language === 'sh' ? ['sh', ['-eu']] : [process.execPath, ['--input-type=module', '-']];
-  const child = spawn(command, args, { env: { ...process.env, ...env }, stdio: 'pipe' });
+  const child = spawn(command, args, {
+    env: { ...process.env, PATH: `${resolve('bin')}:${process.env['PATH'] ?? ''}`, ...env },
+    stdio: 'pipe',
+  });
   const exit = new Promise((resolve) => void child.once('close', resolve));
   child.stdin.end(code);
   const [stdout, stderr] = await Promise.all([text(child.stdout), text(child.stderr)]);
