@@ -66,7 +66,7 @@ export const blocks: readonly Block[] = [
             const steps = points.map(
               ({ at, figure }) => `${at.toLocaleString('en-US')}: ${significant(figure.median)}`,
             );
-            return `- ${title}, ${unit} by ${size}: ${steps.join(' · ')}`;
+            return `- ${title}, ${unit} by ${size}: ${steps.join('; ')}`;
           })
           .join('\n'),
       ],

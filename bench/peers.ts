@@ -108,7 +108,7 @@ const httpProxy: Peer = {
 /** The lowest cost of the same bytes on Node: the ratio to it shows what the sidecar adds, on any machine. */
 const floor: Peer = {
   name: 'floor',
-  title: 'the floor: bare node:http and sockets',
+  title: 'the floor',
   identifies: true,
   mostBytes: 65_536,
   runsOnNode: true,

@@ -51,10 +51,7 @@ export function ratioTable(results: readonly Result[], titles: Readonly<Record<s
 /** The peak memory of each peer over all workloads, in MB. */
 export function memoryTable(results: readonly Result[], titles: Readonly<Record<string, string>>): Table {
   const most = (peer: string): number => Math.max(...results.map(({ peakMemory }) => peakMemory[peer] ?? 0));
-  return [
-    ['', ...Object.values(titles)],
-    ['peak memory, MB', ...Object.keys(titles).map((peer) => megabytes(most(peer)))],
-  ];
+  return [['', 'MB'], ...Object.entries(titles).map(([peer, title]) => [title, megabytes(most(peer))])];
 }
 
 /** The ratios of costs that were measured together: the cost at the peer divided by that of the sidecar. */
@@ -71,6 +68,7 @@ export function costRatioTable(costs: readonly CpuCosts[]): Table {
   ];
 }
 
+/** Each ratio with its range and, if there is one, its goal. */
 function ratioLine(
   { title, goals }: Workload,
   peers: readonly string[],
@@ -80,18 +78,9 @@ function ratioLine(
     const ratio = ratioOf(peer);
     const goal = goals?.[peer];
     if (ratio === undefined) return '';
-    return written(ratio, twoDigits) + (goal === undefined ? '' : `, ${judged(ratio.median / goal, goal)}`);
+    return written(ratio, twoDigits) + (goal === undefined ? '' : ` ${ratio.median >= goal ? '≥' : '<'} ${goal}`);
   });
   return [title, ...ratios];
-}
-
-/**
- * A goal, and the distance of a figure from it.
- *
- * @param reached as a share of the goal
- */
-function judged(reached: number, goal: number): string {
-  return `goal ${goal} ${reached >= 1 ? 'met' : `missed by ${percent(1 - reached)}`}`;
 }
 
 /** The resources of the sidecar besides CPU time, with their limits. */

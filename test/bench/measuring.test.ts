@@ -122,8 +122,10 @@ test('the page about performance shows ratios of large bodies, and the peak memo
       ['GET of 1 MB, sealed', '1.00'],
     ],
     [
-      ['', 'Sidecar', 'Floor', 'Go'],
-      ['peak memory, MB', '1', '2', '3'],
+      ['', 'MB'],
+      ['Sidecar', '1'],
+      ['Floor', '2'],
+      ['Go', '3'],
     ],
   ]);
 });

@@ -39,5 +39,5 @@ test.each(['base', 'overlays/test', 'overlays/live'])('the third example is depl
 test('the guide has the size of the queue of log lines', () => {
   expect(readFileSync('src/telemetry/log-output.ts', 'utf8')).toContain('mostWaiting = 4 * 1_048_576;');
   expect(readFileSync('docs/operators/monitor.md', 'utf8')).toContain('4 MiB of lines');
-  expect(guide).toContain('| 4 MiB ');
+  expect(guide).toContain('- 4 MiB: log lines');
 });
