@@ -1,5 +1,5 @@
-import type { Unreadable } from './store.ts';
-import type { AuditEventView } from './views.ts';
+import type { RecordedEvent, Unreadable } from './store.ts';
+import { viewEvent, type AuditEventView } from './views.ts';
 
 /** A page of a list, and the position of the next one. */
 export interface Page<Item, Position> {
@@ -8,14 +8,6 @@ export interface Page<Item, Position> {
   readonly next: Position | null;
   /** Problems of items that are left out because they cannot be read. */
   readonly unreadable: readonly string[];
-}
-
-/** A position in the audit trail. Many events may have the same time, for instance after an import. */
-export interface TrailPosition {
-  /** Epoch milliseconds. */
-  readonly at: number;
-  /** The number of events of this time before it. */
-  readonly skip: number;
 }
 
 /**
@@ -41,30 +33,18 @@ export async function accountsPage<Member extends string, Item extends Readonly<
   return { items, next: null, unreadable };
 }
 
-/**
- * Reads a page of the audit trail.
- *
- * @param list  the events from the time of `after` on, the oldest first
- * @param after `next` of the page before
- */
+/** Reads a page of the audit trail; `next` is the position of its last event. */
 export async function trailPage(
   size: number,
-  list: (unreadable: Unreadable) => AsyncIterable<AuditEventView>,
-  after: TrailPosition | undefined,
-): Promise<Page<AuditEventView, TrailPosition>> {
+  list: (unreadable: Unreadable) => AsyncIterable<RecordedEvent>,
+): Promise<Page<AuditEventView, number>> {
   const items: AuditEventView[] = [];
   const unreadable: string[] = [];
-  let next = after ?? { at: 0, skip: 0 };
-  let toSkip = next.skip;
+  let last = 0;
   for await (const event of list(({ message }) => void unreadable.push(message))) {
-    const at = Date.parse(event.at);
-    if (toSkip > 0 && at === after?.at) {
-      toSkip--;
-      continue;
-    }
-    if (items.length === size) return { items, next, unreadable };
-    items.push(event);
-    next = { at, skip: next.at === at ? next.skip + 1 : 1 };
+    if (items.length === size) return { items, next: last, unreadable };
+    items.push(viewEvent(event));
+    last = event.position;
   }
   return { items, next: null, unreadable };
 }

@@ -2,7 +2,7 @@ import { AccountsError } from './accounts-error.ts';
 import { environmentNames, type EnvironmentName } from './api-key.ts';
 import { requireAccount } from './changes.ts';
 import { isSelected } from './conditions.ts';
-import { accountsPage, trailPage, type Page, type TrailPosition } from './pages.ts';
+import { accountsPage, trailPage, type Page } from './pages.ts';
 import type { EventFilter, Selection, Store, StoredAccount, Unreadable } from './store.ts';
 import { viewAccount, viewEncryption, viewEvent, viewKey, viewShownEncryption } from './views.ts';
 import type { AccountView, AuditEventView, EncryptionView, KeyView, ShownEncryptionView, Viewing } from './views.ts';
@@ -85,14 +85,9 @@ export class Queries {
     return accountsPage(size, (unreadable) => this.graces({ ...query, unreadable }), 'account');
   }
 
-  /** As `events`, in pages. @param after `next` of the page before */
-  async eventsPage(
-    size: number,
-    filter: EventFilter,
-    after: TrailPosition | undefined,
-  ): Promise<Page<AuditEventView, TrailPosition>> {
-    const wanted = { ...filter, since: after?.at ?? filter.since };
-    return trailPage(size, (unreadable) => this.events(wanted, unreadable), after);
+  /** As `events`, in pages. */
+  async eventsPage(size: number, filter: EventFilter): Promise<Page<AuditEventView, number>> {
+    return trailPage(size, (unreadable) => this.store.events(filter, unreadable));
   }
 
   /** The stored account; undefined if none has this id. */
@@ -111,7 +106,7 @@ export class Queries {
     return viewShownEncryption(encryption[environment], unexpectedAt);
   }
 
-  /** The audit trail, the oldest event first. @param unreadable as of a store's events */
+  /** The audit trail in the order of writing. @param unreadable as of a store's events */
   async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEventView> {
     for await (const event of this.store.events(filter, unreadable)) yield viewEvent(event);
   }

@@ -53,11 +53,11 @@ export interface Store {
   changeAll(rewrite: (account: StoredAccount) => StoredAccount, event: AuditEvent): Promise<number>;
 
   /**
-   * The audit trail, the oldest event first. Memory stays bounded.
+   * The audit trail in the order of writing. Memory stays bounded.
    *
    * @param unreadable as of `list`, for each event that cannot be read
    */
-  events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent>;
+  events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent>;
 
   /** When the account last sent an envelope in an environment in which it does not encrypt. Undefined: not on record. */
   lastUnexpectedEnvelope(account: string, environment: EnvironmentName): Promise<number | undefined>;
@@ -72,6 +72,8 @@ export interface EventFilter {
   readonly account?: string | undefined;
   /** Only events from this time on, epoch milliseconds. */
   readonly since?: number | undefined;
+  /** Only events behind this position. */
+  readonly after?: number | undefined;
 }
 
 /** Called for an account, or an event, that is left out because it cannot be read. */
@@ -212,4 +214,10 @@ export interface AuditEvent {
   readonly account: string | undefined;
   /** Ids, the environment, ends of overlap and grace. Names in snake_case. */
   readonly details: Readonly<Record<string, string | number | boolean>>;
+}
+
+/** An event of the trail. Events may have any order of time, because clocks are set back and differ between machines. */
+export interface RecordedEvent extends AuditEvent {
+  /** From 1, ascending in the order of writing, with gaps. */
+  readonly position: number;
 }

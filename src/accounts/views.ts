@@ -180,8 +180,8 @@ export function viewEncryption(
   };
 }
 
-export function viewEvent({ at, account, ...event }: AuditEvent): AuditEventView {
-  return { at: rfc3339(at), account: account ?? null, ...event };
+export function viewEvent({ at, actor, action, account, details }: AuditEvent): AuditEventView {
+  return { at: rfc3339(at), account: account ?? null, actor, action, details };
 }
 
 /** @param unexpectedAt when the account last sent an envelope although it does not encrypt, epoch milliseconds */

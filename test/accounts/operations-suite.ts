@@ -50,6 +50,25 @@ export function describeOperations(name: string, makeStorage: () => Promise<Oper
   }
 
   describe(`operations ${name}`, () => {
+    test('the pages of the audit trail have each event once, in the order of writing, after the clock was set back', async () => {
+      const fixture = await withAcme();
+      const names = ['1', '2', '3', '4', '5'];
+      for (const [i, each] of names.entries()) {
+        fixture.now = start + (i === 2 ? -3_600_000 : 1_000 * Math.floor(i / 2));
+        await fixture.operations.rename('acme', each, request);
+      }
+      for (let size = 1; size <= names.length + 2; size += 1) {
+        const seen: unknown[] = [];
+        for (let after: number | undefined | null; after !== null;) {
+          const { items, next } = await fixture.operations.eventsPage(size, { after });
+          expect(items.length).toBeLessThanOrEqual(size);
+          seen.push(...items.map(({ details }) => details['name']));
+          after = next;
+        }
+        expect(seen).toEqual(['Acme Stores', ...names]);
+      }
+    });
+
     test('an account is added once, shown, listed, deactivated and activated', async () => {
       const { operations, trail } = await open();
       const acme = await operations.add('acme', 'Acme Stores', request);

@@ -267,7 +267,7 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
     describe('the trail', () => {
       const events = async (store: Store, filter = {}): Promise<AuditEvent[]> => {
         const found: AuditEvent[] = [];
-        for await (const each of store.events(filter)) found.push(each);
+        for await (const { position: _, ...each } of store.events(filter)) found.push(each);
         return found;
       };
       const eventAt = (time: number, account: string): AuditEvent => {
@@ -293,6 +293,20 @@ export function describeStore(name: string, makeStorage: () => Promise<Storage>)
         expect(await events(store, { since: at + 1_234 })).toEqual([made[0], made[2]]);
         expect(await events(store, { since: at + 1_235 })).toEqual([made[2]]);
         expect(await events(store, { account: 'b', since: at + 1 })).toEqual([]);
+      });
+
+      test('continues behind the position of any event, in the order of writing, whatever their times are', async () => {
+        const store = (await makeStorage()).open();
+        const made = [3, 1, 2, 2, 0].map((second) => eventAt(at + 1_000 * second, 'a'));
+        for (const each of made) await write(store, 'a', each);
+        const positions: number[] = [];
+        for await (const { position } of store.events({})) positions.push(position);
+        expect(positions).toHaveLength(made.length);
+        for (const [i, after] of positions.entries()) {
+          expect(await events(store, { after })).toEqual(made.slice(i + 1));
+          const late = made.slice(i + 1).filter(({ at: time }) => time >= at + 2_000);
+          expect(await events(store, { after, since: at + 2_000 })).toEqual(late);
+        }
       });
 
       test('contains nothing about a change that was not made', async () => {

@@ -127,6 +127,7 @@ export const accountsFileMutants: readonly Mutant[] = [
       ['    copyRights(this.#model, file);\n', '', 'the trail has the mode of the file'],
       ["endsLine(file, size) ? '' : '\\n'", "''", 'an event begins on a line of its own'],
       ['if (before !== undefined && !before.isFile()) throw this.#odd();', '', 'the trail is a regular file'],
+      ['position <= after || ', '', 'a page of the trail continues behind the page before'],
       ['event.at >= since && ', 'event.at > since && ', 'events are listed from their time on'],
       ['(account === undefined || event.account === account)', 'true', 'events are listed by account'],
       ['unreadable = endList', 'unreadable: Unreadable = () => {}', 'a line that is no event is told'],

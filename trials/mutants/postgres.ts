@@ -38,4 +38,16 @@ export const postgresMutants: readonly Mutant[] = [
     [' && !this.#closed', '', 'a query that a close breaks off is no error'],
     ['    this.#batches.outdate();\n', '', 'a response that was under way at a change is not used'],
   ]),
+  ...mutantsOf(
+    'src/accounts/postgres/trail.ts',
+    ['test/accounts/postgres/store.test.ts', 'test/accounts/postgres/store-suite.test.ts'],
+    [
+      [
+        "  await run('SELECT pg_advisory_xact_lock($1)', [endOfTrail]);\n",
+        '',
+        'an event is not added before one that can be read already',
+      ],
+      ['String(after)', "'0'", 'a page of the trail continues behind the page before'],
+    ],
+  ),
 ];

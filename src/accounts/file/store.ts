@@ -26,6 +26,7 @@ import type {
   Decision,
   EventFilter,
   IdempotencyKey,
+  RecordedEvent,
   Selection,
   Store,
   StoredAccount,
@@ -111,7 +112,7 @@ export class FileStore implements Store {
     );
   }
 
-  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
+  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
     try {
       yield* new Trail(this.#target()).read(filter, unreadable);
     } catch (error) {

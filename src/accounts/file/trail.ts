@@ -15,7 +15,7 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { displayName } from '../../yaml/files.ts';
 import { AccountsError } from '../accounts-error.ts';
-import { auditActions, endList, type AuditEvent, type EventFilter } from '../store.ts';
+import { auditActions, endList, type AuditEvent, type EventFilter, type RecordedEvent } from '../store.ts';
 import { copyRights } from './replace.ts';
 
 /** An event as a line of JSON; the time in RFC 3339. */
@@ -71,20 +71,23 @@ export class Trail {
     }
   }
 
-  /** The events, the oldest first. @param unreadable gets an error for each line that is not an event */
-  async *read({ account, since = -Infinity }: EventFilter, unreadable = endList): AsyncIterable<AuditEvent> {
+  /** The events in the order of writing, their lines as positions. @param unreadable gets an error for each line that is not an event */
+  async *read(
+    { account, since = -Infinity, after = 0 }: EventFilter,
+    unreadable = endList,
+  ): AsyncIterable<RecordedEvent> {
     const stats = statSync(this.#path, { throwIfNoEntry: false });
     if (stats === undefined) return;
     if (!stats.isFile()) throw this.#odd();
-    let number = 0;
+    let position = 0;
     for await (const line of createInterface({ input: createReadStream(this.#path), crlfDelay: Infinity })) {
-      number += 1;
-      if (line === '') continue;
+      position += 1;
+      if (position <= after || line === '') continue;
       const event = eventOf(line);
       if (event === undefined) {
-        unreadable(new AccountsError('store_invalid', `${displayName(this.#path)}:${number} is not an audit event`));
+        unreadable(new AccountsError('store_invalid', `${displayName(this.#path)}:${position} is not an audit event`));
       } else if (event.at >= since && (account === undefined || event.account === account)) {
-        yield event;
+        yield { ...event, position };
       }
     }
   }

@@ -8,6 +8,7 @@ import type {
   Decide,
   EventFilter,
   IdempotencyKey,
+  RecordedEvent,
   Selection,
   Store,
   StoredAccount,
@@ -112,7 +113,7 @@ export class PostgresStore implements Store {
     });
   }
 
-  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<AuditEvent> {
+  async *events(filter: EventFilter, unreadable?: Unreadable): AsyncIterable<RecordedEvent> {
     yield* readTrail(this.#query, filter, unreadable);
   }
 

@@ -1,9 +1,12 @@
 import { AccountsError } from '../accounts-error.ts';
-import { endList, type AuditEvent, type EventFilter } from '../store.ts';
+import { endList, type AuditEvent, type EventFilter, type RecordedEvent } from '../store.ts';
 import type { Query } from './transaction.ts';
 
 /** Events read at once. */
 const page = 1_000;
+
+/** The key of the lock on the end of the trail: any number that no other advisory lock in the database has. */
+const endOfTrail = 7_305_412_968;
 
 interface EventRow {
   readonly position: string;
@@ -15,9 +18,11 @@ interface EventRow {
   readonly details: AuditEvent['details'];
 }
 
-/** Adds events to the trail. */
+/** Adds events to the trail, in a transaction, which should end soon. */
 export async function record(run: Query, events: readonly AuditEvent[]): Promise<void> {
   if (events.length === 0) return;
+  // Until the transaction ends: a later position must not be visible first, because a reader continues behind it.
+  await run('SELECT pg_advisory_xact_lock($1)', [endOfTrail]);
   await run(
     `INSERT INTO envelope_sidecar.audit (at, actor, action, account_id, details)
       SELECT to_timestamp(at / 1000), actor, action, account, details
@@ -28,13 +33,13 @@ export async function record(run: Query, events: readonly AuditEvent[]): Promise
   );
 }
 
-/** The events, the oldest first. @param unreadable gets an error for each row that is not an event */
+/** The events in the order of writing. @param unreadable gets an error for each row that is not an event */
 export async function* readTrail(
   run: Query,
-  { account, since = 0 }: EventFilter,
+  { account, since = 0, after = 0 }: EventFilter,
   unreadable = endList,
-): AsyncIterable<AuditEvent> {
-  for (let last = '0'; ;) {
+): AsyncIterable<RecordedEvent> {
+  for (let last = String(after); ;) {
     const rows = await run<EventRow>(
       `SELECT position, (extract(epoch FROM at) * 1000)::float8 AS at, actor, action, account_id, details
         FROM envelope_sidecar.audit
@@ -43,8 +48,10 @@ export async function* readTrail(
       [last, since, account ?? null],
     );
     for (const row of rows) {
-      const { position, at, actor, action, account_id: id, details } = row;
-      if (Number.isFinite(at)) yield { at: Math.round(at), actor, action, account: id ?? undefined, details };
+      const { at, actor, action, account_id: id, details } = row;
+      const position = Number(row.position);
+      const account = id ?? undefined;
+      if (Number.isFinite(at)) yield { at: Math.round(at), actor, action, account, details, position };
       else unreadable(new AccountsError('store_invalid', `audit event ${position}: its time cannot be used`));
     }
     if (rows.length < page) return;

@@ -1,18 +1,14 @@
 import { z } from 'zod';
-import type { TrailPosition } from '../../accounts/pages.ts';
 import { instant, type ValueType } from '../../input/value-types.ts';
 import { textValue } from '../../input/text-value.ts';
 import { account, endpoint, type Endpoint } from '../endpoint.ts';
 import { pageSize } from '../paging.ts';
 
-const place: ValueType<TrailPosition> = {
+const place: ValueType<number> = {
   name: 'place',
   expected: '`next` of the previous page',
-  pattern: /^[0-9]{1,15}~[0-9]{1,9}$/,
-  read: (text) => {
-    const [at, skip] = text.split('~').map(Number);
-    return at === undefined || skip === undefined ? undefined : { at, skip };
-  },
+  pattern: /^[0-9]{1,15}$/,
+  read: Number,
 };
 
 export const auditEndpoints: readonly Endpoint[] = [
@@ -31,9 +27,9 @@ export const auditEndpoints: readonly Endpoint[] = [
     }),
     response: { status: 200, view: 'Events' },
     run: async ({ operations }, { account, since, after, limit }, { token }) => {
-      const filter = { account: token.account ?? account, since };
-      const { items, next, ...page } = await operations.eventsPage(limit, filter, after);
-      return { events: items, next: next && `${next.at}~${next.skip}`, ...page };
+      const filter = { account: token.account ?? account, since, after };
+      const { items, next, ...page } = await operations.eventsPage(limit, filter);
+      return { events: items, next: next === null ? null : String(next), ...page };
     },
   }),
 ];

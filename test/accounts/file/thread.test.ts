@@ -51,7 +51,7 @@ test('operations run one at a time, in the order of the calls', async () => {
 
 test('an operation that ends the thread rejects, and the next one starts a new thread', async () => {
   const operations = operationsOn(new Folder({ 'accounts.yaml': one }));
-  const broken = operations.eventsPage(1, null as never, undefined);
+  const broken = operations.eventsPage(1, null as never);
   const next = operations.show('a');
   await expect(broken).rejects.toThrow(TypeError);
   expect((await next).id).toBe('a');

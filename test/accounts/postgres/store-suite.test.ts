@@ -5,6 +5,7 @@ import type {
   Decide,
   EventFilter,
   IdempotencyKey,
+  RecordedEvent,
   Store,
   StoredAccount,
   StoredCredentials,
@@ -51,7 +52,7 @@ class MarkingStore implements Store {
     return this.#store.changeAll((account) => marked(rewrite(unmarked(account))), event);
   }
 
-  events(filter: EventFilter): AsyncIterable<AuditEvent> {
+  events(filter: EventFilter): AsyncIterable<RecordedEvent> {
     return this.#store.events(filter);
   }
 

@@ -1,5 +1,7 @@
+import { Client } from 'pg';
 import { expect, test, vi } from 'vitest';
 import { PostgresStore } from '../../../src/accounts/postgres/store.ts';
+import { record } from '../../../src/accounts/postgres/trail.ts';
 import type { AuditEvent, StoredAccount } from '../../../src/accounts/store.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { keyNamed, openStore, put, storedAccount, storedEncryption, storedKey } from './fixtures.ts';
@@ -20,6 +22,32 @@ async function all(accounts: AsyncIterable<StoredAccount>): Promise<StoredAccoun
 
 describeWithPostgres('the store in PostgreSQL', () => {
   const postgres = usePostgres();
+
+  test('the trail never grows before an event that can already be read', async () => {
+    const url = await postgres.createDatabase();
+    const [first, second] = [new Client({ connectionString: url }), new Client({ connectionString: url })];
+    await Promise.all([first.connect(), second.connect()]);
+    const add = async (client: Client, account: string): Promise<void> => {
+      await client.query('BEGIN');
+      await record(
+        async (text, values) => (await client.query(text, values && [...values])).rows,
+        [{ ...event, account }],
+      );
+    };
+    const read: (string | undefined)[] = [];
+    await add(first, 'first');
+    const later = add(second, 'second').then(() => second.query('COMMIT'));
+    await vi.waitFor(async () => {
+      expect(await postgres.psql(url, "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")).toBe(
+        '1',
+      );
+    });
+    await first.query('COMMIT');
+    await later;
+    for await (const { account } of openStore(url).events({})) read.push(account);
+    expect(read).toEqual(['first', 'second']);
+    await Promise.all([first.end(), second.end()]);
+  });
 
   test('returns everything that was written', async () => {
     const store = openStore(await postgres.createDatabase());
