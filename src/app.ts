@@ -102,7 +102,7 @@ export class App {
       listener: this.#merchants,
       connections: this.#gateway.connections,
       inFlight: this.#gateway.inFlight,
-      breakOff: () => this.#gateway.stop(),
+      abortAll: () => this.#gateway.stop(),
       monotonic,
     });
     const isReady = (): boolean => this.#readiness.isReady;

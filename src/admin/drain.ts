@@ -14,8 +14,8 @@ interface DrainDependencies {
   readonly connections: { readonly size: number };
   /** Requests in flight. `drain` makes each connection close with its next response. */
   readonly inFlight: { readonly size: number; drain(): void };
-  /** Breaks off the requests in flight. */
-  readonly breakOff: () => void;
+  /** Aborts the requests in flight. */
+  readonly abortAll: () => void;
   /** Monotonic milliseconds. */
   readonly monotonic: () => number;
 }
@@ -51,16 +51,16 @@ export class Drain {
   /** Begins the drain unless it has begun, waits for the requests in flight until the deadline, then closes the listener. */
   async finish(timeout: number): Promise<void> {
     void this.begin(timeout);
-    const { listener, connections, inFlight, breakOff, monotonic } = this.#dependencies;
+    const { listener, connections, inFlight, abortAll, monotonic } = this.#dependencies;
     // If an earlier drain has used up its time, later requests still get a short time.
     const end = Math.max(this.#deadline, monotonic() + idleLinger);
     await waitUntil(() => connections.size === 0, idleLinger);
     // Closed even with requests in flight: new connections would use up their remaining time.
     listener.close();
     await waitUntil(() => inFlight.size === 0, end - monotonic());
-    breakOff();
+    abortAll();
     listener.closeAllConnections();
-    // A request that was broken off is logged when its connection reports that it is closed.
+    // An aborted request is logged when its connection reports that it is closed.
     await waitUntil(() => inFlight.size === 0, idleLinger);
   }
 }

@@ -2,7 +2,7 @@ import type { AccessLine } from '../telemetry/access-log.ts';
 import type { Reply } from './reply.ts';
 import { traceIdOf } from './request-head.ts';
 
-/** The status of a request whose client left before its response was complete, or that was broken off before it began. */
+/** The status of a request whose client left before its response was complete, or was aborted before it began. */
 const clientLeft = 499;
 
 /** The access line of a completed request. Durations in milliseconds, to the microsecond. */

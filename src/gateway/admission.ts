@@ -56,7 +56,7 @@ export class Admission {
     const match = rules.router.match(head.path, head.method);
     const { routes } = match;
     const publicEverywhere = rules.report.has('key_not_permitted');
-    request.openToBrowsers = publicEverywhere || routes.some((route) => route.keys.includes('public'));
+    request.allowsCors = publicEverywhere || routes.some((route) => route.keys.includes('public'));
     // The bytes after the head would be a body to one reader and the first frame of the WebSocket to another.
     const hasBody = head.body.type !== 'none';
     if (head.method === 'GET' && hasBody && asksForWebSocket(head.upgrade) && routes.some((route) => route.upgrade)) {

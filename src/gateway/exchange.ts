@@ -5,10 +5,10 @@ import { continueWith } from '../promises.ts';
 import type { Admitted, Served } from './admitted.ts';
 import { forward } from './forward.ts';
 import { FailureLimiter } from './limits.ts';
-import { PlainResponse } from './plain-response.ts';
+import { PlainRelay } from './plain-relay.ts';
 import { Refusal } from './refusal.ts';
 import { isEncoded, readBody } from './request-body.ts';
-import { SealedResponse } from './sealed-response.ts';
+import { SealingRelay } from './sealing-relay.ts';
 import { openersOf, sealingWith, takesPlaintext, type ActiveEncryption } from './sealing.ts';
 
 /**
@@ -39,10 +39,10 @@ export class Exchange {
   #forward(admitted: Admitted, body: Buffer | undefined): Refusal | undefined {
     const { reply, head } = admitted;
     const sealer = reply.sealing?.sealer;
-    if (sealer === undefined) return forward(admitted, head.plainHeaders, body, new PlainResponse(reply));
+    if (sealer === undefined) return forward(admitted, head.plainHeaders, body, new PlainRelay(reply));
     const headers = ['Accept-Encoding', 'identity'];
     if (body !== undefined) headers.push('Content-Type', 'application/json');
-    return forward(admitted, headers, body, new SealedResponse(admitted, sealer, this.#metrics));
+    return forward(admitted, headers, body, new SealingRelay(admitted, sealer, this.#metrics));
   }
 
   /** Opens the envelope and decides how the response is sealed. */

@@ -3,7 +3,7 @@ import type { RequestTrace } from '../telemetry/tracing.ts';
 import type { ResponseHandler, UpstreamRequest } from '../upstream/call.ts';
 import type { Admitted } from './admitted.ts';
 import { peerOf } from './client-address.ts';
-import { PlainResponse } from './plain-response.ts';
+import { PlainRelay } from './plain-relay.ts';
 import { Refusal } from './refusal.ts';
 import { readResponseHead } from './response-headers.ts';
 
@@ -22,7 +22,7 @@ export function forward(
   const { reservation, stats } = reply.request;
   if (!reservation.takeSlot()) return new Refusal('overloaded');
   const now = performance.now();
-  reply.wait('upstream_timeout', now);
+  reply.setDeadline('upstream_timeout', now);
   stats.forwardedAt = now;
   const headers = upstreamHeaders(admitted, now);
   headers.push(...bodyHeaders);
@@ -46,11 +46,11 @@ export function forwardUpgrade(admitted: Admitted, firstBytes: Buffer): Refusal 
   const { raw, reservation } = reply.request;
   if (!reservation.takeSlot()) return new Refusal('overloaded');
   const now = performance.now();
-  reply.wait('upstream_timeout', now);
+  reply.setDeadline('upstream_timeout', now);
   const headers = upstreamHeaders(admitted, now);
   headers.push(...head.plainHeaders);
   const handshake = { req: raw, firstBytes, target: head.target, headers };
-  reply.call = environment.upstream.upgrade(handshake, new PlainResponse(reply), (switched) => {
+  reply.call = environment.upstream.upgrade(handshake, new PlainRelay(reply), (switched) => {
     reply.upgrade();
     const response = readResponseHead(101, switched).headers;
     reply.addHeaders(response);

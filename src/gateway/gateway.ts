@@ -63,7 +63,7 @@ export class Gateway {
     this.#rechecks = setInterval(() => void this.#recheck(), recheckInterval).unref();
   }
 
-  /** Breaks off the requests in flight and the TLS handshakes in progress. */
+  /** Aborts the requests in flight and the TLS handshakes in progress. */
   stop(): void {
     clearInterval(this.#rechecks);
     this.inFlight.stop();
@@ -206,7 +206,7 @@ export class Gateway {
         if (holder === undefined || reply.over) continue;
         const found = await this.#rules.directory.find(holder.key.hash);
         if (found === 'unavailable') continue;
-        if (found?.account.active !== true || !isValidKey(found.key, this.#clock())) reply.breakOff();
+        if (found?.account.active !== true || !isValidKey(found.key, this.#clock())) reply.abort();
       }
     } catch (error) {
       this.#log.error({ err: error }, 'keys of WebSockets cannot be checked');

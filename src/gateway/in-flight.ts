@@ -18,10 +18,10 @@ export class InFlight extends LinkedList<Reply> {
     for (const reply of this) reply.drain();
   }
 
-  /** Breaks off all remaining responses. */
+  /** Aborts all remaining responses. */
   stop(): void {
     clearInterval(this.#sweep);
-    for (const reply of this) reply.breakOff();
+    for (const reply of this) reply.abort();
   }
 
   /**

@@ -3,7 +3,7 @@ import { isWhiteSpace } from '../envelope/json.ts';
 import { continueWith } from '../promises.ts';
 import type { Admitted, Served } from './admitted.ts';
 import { forward } from './forward.ts';
-import { PlainResponse } from './plain-response.ts';
+import { PlainRelay } from './plain-relay.ts';
 import { Refusal } from './refusal.ts';
 import type { Reply } from './reply.ts';
 import { collect, concat, isEncoded, PassingBody } from './request-body.ts';
@@ -17,7 +17,7 @@ export function passThrough(admitted: Admitted): Served {
   const { request } = reply;
   const { encryption, reservation } = request;
   const pass = (body: Buffer | PassingBody | undefined): Refusal | undefined =>
-    forward(admitted, head.plainHeaders, body, new PlainResponse(reply));
+    forward(admitted, head.plainHeaders, body, new PlainRelay(reply));
   if (head.body.type === 'none') return pass(undefined);
 
   const { requestBody } = request.rules.limits;
@@ -28,9 +28,9 @@ export function passThrough(admitted: Admitted): Served {
     return pass(new PassingBody(reply, [], isWatched ? noteEnvelope : undefined));
   }
   if (head.expectsContinue) reply.raw.writeContinue();
-  reply.wait('request_timeout');
+  reply.setDeadline('request_timeout');
   const collected = collect(reply, requestBody, (chunk, index) => {
-    reply.wait('request_timeout');
+    reply.setDeadline('request_timeout');
     return index > 0 || mayBeJsonObject(chunk);
   });
   return continueWith(collected, (read) => {

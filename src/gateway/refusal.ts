@@ -37,14 +37,14 @@ export function problem(code: RefusalCode, requestId: string, errorsPage: string
 }
 
 /** A new flat list of the headers of a refusal that do not depend on whether it is sealed. */
-export function refusalHeaders(code: RefusalCode, details: RefusalDetails, openToBrowsers: boolean): string[] {
+export function refusalHeaders(code: RefusalCode, details: RefusalDetails, allowsCors: boolean): string[] {
   const row = refusalOf(code);
   const headers = ['Cache-Control', 'no-store'];
   if (row.status === 401) headers.push('WWW-Authenticate', 'Bearer');
   const retryAfter = details.retryAfter ?? row.retryAfter;
   if (retryAfter !== undefined) headers.push('Retry-After', String(retryAfter));
   if (details.allow !== undefined) headers.push('Allow', details.allow);
-  if (openToBrowsers) headers.push('Access-Control-Allow-Origin', '*');
+  if (allowsCors) headers.push('Access-Control-Allow-Origin', '*');
   return headers;
 }
 

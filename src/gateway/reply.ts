@@ -49,7 +49,7 @@ export class Reply implements Linked<Reply> {
   /** Whether the connection has become a WebSocket. */
   upgraded = false;
   #expiry: Expiry = 'request_timeout';
-  #brokenOff = false;
+  #aborted = false;
   #lingering = false;
 
   constructor(request: RequestFacts, raw: ServerResponse) {
@@ -67,7 +67,7 @@ export class Reply implements Linked<Reply> {
     const { statusCode, writableFinished, writableLength } = this.raw;
     const complete = writableFinished || (this.#lingering && writableLength === 0);
     // An upgraded connection has a status without a response; a broken response has one from its head on.
-    return complete || statusCode === 101 || (this.#brokenOff && this.begun) ? statusCode : undefined;
+    return complete || statusCode === 101 || (this.#aborted && this.begun) ? statusCode : undefined;
   }
 
   /** Whether a response with this status has a body. */
@@ -81,7 +81,7 @@ export class Reply implements Linked<Reply> {
   }
 
   /** Sets the deadline of the wait that begins now. @param now on `performance.now()`'s scale */
-  wait(expiry: Expiry, now = performance.now()): void {
+  setDeadline(expiry: Expiry, now = performance.now()): void {
     const { stats, rules } = this.request;
     stats.wait(now);
     this.deadline = now + (expiry === 'rest_unread' ? lingerTime : rules.timeouts[timeoutOf[expiry]]);
@@ -99,8 +99,8 @@ export class Reply implements Linked<Reply> {
     }
     if (this.#expiry === 'upstream_timeout') this.request.stats.upstreamEnds();
     this.call?.abort();
-    if (this.#expiry === 'client_stalled') this.breakOff();
-    else this.giveUp(this.#expiry);
+    if (this.#expiry === 'client_stalled') this.abort();
+    else this.refuseOrAbort(this.#expiry);
   }
 
   /** The upstream has switched protocols: the connection belongs to the WebSocket from now on. */
@@ -125,14 +125,14 @@ export class Reply implements Linked<Reply> {
   upstreamFails(failure: UpstreamFailure): void {
     this.request.stats.upstreamEnds();
     this.request.stats.upstreamFailure = failure;
-    this.giveUp(failure.code);
+    this.refuseOrAbort(failure.code);
   }
 
   /** Node's parser rejected the bytes that should be the request's body. */
   bodyFails(code: RefusalCode): void {
     if (this.refusal !== undefined) return;
     this.call?.abort();
-    this.giveUp(this.request.head === undefined ? 'ambiguous_request' : code);
+    this.refuseOrAbort(this.request.head === undefined ? 'ambiguous_request' : code);
   }
 
   /** Ends the request after an unexpected error. */
@@ -147,19 +147,19 @@ export class Reply implements Linked<Reply> {
     } catch {
       // The refusal may fail for the same reason.
     }
-    this.breakOff();
+    this.abort();
   }
 
-  /** Refuses the request, or breaks the response off if it has begun. */
-  giveUp(code: RefusalCode): void {
+  /** Refuses the request, or aborts the response if it has begun. */
+  refuseOrAbort(code: RefusalCode): void {
     this.request.stats.resume();
-    if (this.begun) this.breakOff();
+    if (this.begun) this.abort();
     else this.refuse(new Refusal(code));
   }
 
   /** Ends the client's connection so that an incomplete response cannot be taken for a whole one. */
-  breakOff(): void {
-    this.#brokenOff = true;
+  abort(): void {
+    this.#aborted = true;
     const { socket, httpVersionMinor } = this.request.raw;
     // A response to HTTP/1.0 may be framed by the connection's end; only a reset tells a broken one from a whole one.
     if (httpVersionMinor === 0 && !('encrypted' in socket)) socket.resetAndDestroy();
@@ -221,7 +221,7 @@ export class Reply implements Linked<Reply> {
     this.#lingering = true;
     // A client that sends heads without bodies must not occupy resources.
     reservation.leaveSlot();
-    this.wait('rest_unread', now);
+    this.setDeadline('rest_unread', now);
     raw
       .removeAllListeners('data')
       .once('end', () => this.#end(undefined, performance.now()))
@@ -229,7 +229,7 @@ export class Reply implements Linked<Reply> {
   }
 
   #end(last: Buffer | string | undefined, now: number): void {
-    this.wait('client_stalled', now);
+    this.setDeadline('client_stalled', now);
     if (last === undefined) this.raw.end();
     // A string goes out in one write with the head, which is cheaper than copying the bytes.
     else if (Buffer.isBuffer(last) && last.length <= maxSingleWrite) this.raw.end(last.toString('latin1'), 'latin1');
@@ -248,7 +248,7 @@ export class Reply implements Linked<Reply> {
     if (sealer === undefined && this.sealing !== undefined) {
       this.sealing = { sealer: undefined, inGrace: this.sealing.inGrace, credentials: 'none' };
     }
-    const headers = refusalHeaders(code, details, request.openToBrowsers);
+    const headers = refusalHeaders(code, details, request.allowsCors);
     let body = problem(code, request.id, request.rules.errorsPage, details.hint);
     if (sealer === undefined) {
       headers.push('Content-Type', 'application/problem+json');

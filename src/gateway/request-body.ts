@@ -35,7 +35,7 @@ export function readBody(
   // Node's parser reports the last byte before the end.
   const { complete, readableLength } = reply.request.raw;
   if (complete || readableLength === head.body.contentLength) return takeBody(reply, limit);
-  reply.wait('request_timeout');
+  reply.setDeadline('request_timeout');
   return collect(reply, limit).then((read) => {
     if (read instanceof Refusal) return read;
     return read.whole ? concat(read.chunks) : new Refusal('body_too_large');
@@ -130,7 +130,7 @@ export class PassingBody implements StreamedBody {
     if (this.#sink?.write(chunk) === false) this.#waitForUpstream();
   };
   readonly #onEnd = (): void => {
-    this.#reply.wait('upstream_timeout');
+    this.#reply.setDeadline('upstream_timeout');
     this.#sink?.end();
   };
 
@@ -168,10 +168,10 @@ export class PassingBody implements StreamedBody {
 
   #waitForUpstream(): void {
     this.#reply.request.raw.pause();
-    this.#reply.wait('upstream_timeout');
+    this.#reply.setDeadline('upstream_timeout');
   }
 
   #waitForClient(): void {
-    if (!this.#reply.begun) this.#reply.wait('request_timeout');
+    if (!this.#reply.begun) this.#reply.setDeadline('request_timeout');
   }
 }

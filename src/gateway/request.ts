@@ -29,7 +29,7 @@ export class Request {
   /** The label of metrics: a configured pattern, `unlisted`, or `none` before routing. */
   route = 'none';
   /** Whether a browser may read a refusal: the route is open to public keys. */
-  openToBrowsers = false;
+  allowsCors = false;
   holder: KeyHolder | undefined;
   /** How the account encrypts here, decided at the head, so that a grace does not end within a request. */
   encryption: ActiveEncryption | undefined;

@@ -1,7 +1,7 @@
 import type { UpstreamFailure } from '../upstream/call.ts';
 import type { Reply } from './reply.ts';
 
-/** The common part of plain and sealed responses: relays the upstream's response to the client. */
+/** Relays the upstream's response to the client: the part that plain and sealed responses have in common. */
 export abstract class ResponseRelay {
   protected readonly reply: Reply;
   protected ended = false;
@@ -21,7 +21,7 @@ export abstract class ResponseRelay {
 
   /** Gives the upstream another `timeouts.upstream`. */
   protected waitForUpstream(now: number): void {
-    if (!this.#stalled) this.reply.wait('upstream_timeout', now);
+    if (!this.#stalled) this.reply.setDeadline('upstream_timeout', now);
   }
 
   /** Writes a part of the body; while the client reads more slowly than the upstream sends, the source is paused. */
@@ -31,7 +31,7 @@ export abstract class ResponseRelay {
     if (raw.write(chunk, 'latin1') || this.#stalled) return;
     this.#stalled = true;
     source?.pause();
-    this.reply.wait('client_stalled');
+    this.reply.setDeadline('client_stalled');
     raw.once('drain', () => {
       this.#stalled = false;
       if (!this.ended) this.waitForUpstream(performance.now());

@@ -3,7 +3,7 @@ import { mutantsOf, type Mutant } from './mutant.ts';
 /** Responses on their way to the client. */
 export const responseMutants: readonly Mutant[] = [
   ...mutantsOf(
-    'src/gateway/sealed-response.ts',
+    'src/gateway/sealing-relay.ts',
     ['test/gateway/abort.test.ts', 'test/gateway/decoding.test.ts'],
     [
       ['const maxSealedAtOnce = 65_536;', 'const maxSealedAtOnce = Infinity;', 'large responses are not held'],
@@ -28,7 +28,7 @@ export const responseMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/gateway/sealed-response.ts',
+    'src/gateway/sealing-relay.ts',
     ['test/gateway/sealed-response.test.ts'],
     [
       ["coding !== 'identity'", 'false', 'a compressed response is unpacked before it is sealed'],
@@ -51,7 +51,7 @@ export const responseMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/gateway/sealed-response.ts',
+    'src/gateway/sealing-relay.ts',
     ['test/gateway/pass-through.test.ts', 'test/gateway/sealed-response.test.ts'],
     [
       [
@@ -62,17 +62,17 @@ export const responseMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/gateway/sealed-response.ts',
+    'src/gateway/sealing-relay.ts',
     ['test/gateway/sealed-response.test.ts', 'test/gateway/slots.test.ts'],
     [[' && reservation.hold(contentLength);', ';', 'a response that is held is charged']],
   ),
   ...mutantsOf(
-    'src/gateway/sealed-response.ts',
+    'src/gateway/sealing-relay.ts',
     ['test/gateway/sealed-response.test.ts', 'test/gateway/abort.test.ts'],
     [
       [
-        "    this.reply.call?.abort();\n    this.reply.giveUp('sealing_failed');",
-        "    this.reply.giveUp('sealing_failed');",
+        "    this.reply.call?.abort();\n    this.reply.refuseOrAbort('sealing_failed');",
+        "    this.reply.refuseOrAbort('sealing_failed');",
         'the upstream is not read further when sealing fails',
         'the refusal ends the call when it is out',
       ],
@@ -125,8 +125,8 @@ export const responseMutants: readonly Mutant[] = [
       ['const worthReading = 65_536;', 'const worthReading = 65_535;', 'the rest of a small refused body is read'],
       ['const worthReading = 65_536;', 'const worthReading = 65_537;', 'the rest of a larger refused body is not read'],
       [
-        '    reservation.leaveSlot();\n    this.wait(',
-        '    this.wait(',
+        '    reservation.leaveSlot();\n    this.setDeadline(',
+        '    this.setDeadline(',
         'a request whose rest is thrown away leaves its slot',
       ],
       [
@@ -182,16 +182,16 @@ export const responseMutants: readonly Mutant[] = [
         'a refusal closes the connection as its row says',
       ],
       [
-        '    if (this.refusal !== undefined) return;\n    this.call?.abort();\n    this.giveUp',
-        '    this.call?.abort();\n    this.giveUp',
+        '    if (this.refusal !== undefined) return;\n    this.call?.abort();\n    this.refuseOrAbort',
+        '    this.call?.abort();\n    this.refuseOrAbort',
         'a request is refused once',
-        'refuse() does nothing after a response has begun, and giving up breaks off what is being refused in no other case',
+        'refuse() does nothing after a response has begun, and in no other case is a response aborted that is being refused',
       ],
       [
-        "if (this.#expiry === 'client_stalled') this.breakOff();\n    else this",
+        "if (this.#expiry === 'client_stalled') this.abort();\n    else this",
         'this',
-        'a client that does not read is broken off',
-        'a response that has begun is broken off by giveUp, too',
+        'the response to a client that does not read is aborted',
+        'a response that has begun is aborted by refuseOrAbort, too',
       ],
     ],
   ),
@@ -213,7 +213,7 @@ export const responseMutants: readonly Mutant[] = [
       [
         '      if (!this.begun) {\n        this.refuse(',
         '      if (true) {\n        this.refuse(',
-        'a response that has begun is broken off',
+        'a response that has begun is aborted',
       ],
     ],
   ),
@@ -227,12 +227,12 @@ export const responseMutants: readonly Mutant[] = [
     ['test/gateway/abort.test.ts'],
     [
       ['    source?.pause();\n', '', 'a slow client slows the upstream'],
-      ["    this.reply.wait('client_stalled');\n", '', 'a client that does not read has a deadline'],
+      ["    this.reply.setDeadline('client_stalled');\n", '', 'a client that does not read has a deadline'],
       ['      source?.resume();\n', '', 'the upstream goes on when the client reads'],
     ],
   ),
   ...mutantsOf(
-    'src/gateway/plain-response.ts',
+    'src/gateway/plain-relay.ts',
     ['test/gateway/expectations.test.ts', 'test/gateway/pass-through.test.ts'],
     [
       [
@@ -243,7 +243,7 @@ export const responseMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/gateway/plain-response.ts',
+    'src/gateway/plain-relay.ts',
     ['test/gateway/pass-through.test.ts'],
     [
       [
@@ -272,7 +272,7 @@ export const responseMutants: readonly Mutant[] = [
     ['test/gateway/cors.test.ts', 'test/gateway/refusal.test.ts'],
     [
       [
-        "if (openToBrowsers) headers.push('Access-Control-Allow-Origin', '*');",
+        "if (allowsCors) headers.push('Access-Control-Allow-Origin', '*');",
         "headers.push('Access-Control-Allow-Origin', '*');",
         'browsers read refusals of open routes only',
       ],

@@ -2,8 +2,8 @@ import type { ResponseHandler } from '../upstream/call.ts';
 import { readResponseHead } from './response-headers.ts';
 import { ResponseRelay } from './response-relay.ts';
 
-/** A response that goes to the client unchanged, as fast as the client reads it. */
-export class PlainResponse extends ResponseRelay implements ResponseHandler {
+/** Relays a response to the client unchanged, as fast as the client reads it. */
+export class PlainRelay extends ResponseRelay implements ResponseHandler {
   /** Bytes of a body of stated length that are still to come. */
   #remaining: number | undefined;
 

@@ -21,10 +21,10 @@ const decoders = new Map<string, () => Transform>([
 ]);
 
 /**
- * A response that is sealed for the client. Short responses of known length are sealed in one piece, others are streamed
- * through the cipher. Once a byte has been sent, a failure can only be shown by breaking the connection.
+ * Seals a response for the client. Short responses of known length are sealed in one piece, others are streamed through the
+ * cipher. Once a byte has been sent, a failure can only be shown by breaking the connection.
  */
-export class SealedResponse extends ResponseRelay implements ResponseHandler {
+export class SealingRelay extends ResponseRelay implements ResponseHandler {
   readonly #sealer: EnvelopeSealer;
   readonly #environment: ServedEnvironment;
   readonly #metrics: Metrics;
@@ -189,7 +189,7 @@ export class SealedResponse extends ResponseRelay implements ResponseHandler {
   #fail(): void {
     this.#observe('failed');
     this.reply.call?.abort();
-    this.reply.giveUp('sealing_failed');
+    this.reply.refuseOrAbort('sealing_failed');
   }
 
   #observe(outcome: 'ok' | 'failed'): void {
