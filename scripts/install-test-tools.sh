@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what the tests need beyond npm, and starts the container engine.
-# For a bare Debian 12, as root. Does nothing where all is there already.
+# For a bare Debian 12, as root. Does nothing if all of it is installed.
 set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 
@@ -40,7 +40,7 @@ if ((${#missing[@]} > 0)); then
   apt-get install -qq --yes --no-install-recommends "${missing[@]}" >/dev/null
 fi
 
-# Debian 12 has a kubectl that knows no components. Where no source of packages has a later one, Debian 13's runs here as well.
+# Debian 12 has a kubectl that knows no components. If no source of packages has a later one, it uses Debian 13's.
 if ! command -v kubectl >/dev/null; then
   apt-get update -qq
   kubectl=kubectl

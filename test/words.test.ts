@@ -12,15 +12,30 @@ interface RetiredWord {
 
 const retiredWords: readonly RetiredWord[] = [
   {
-    pattern: /\bexport\b[^(:=]*\b(?:\w+Answer|[aA]nswer(?!ed)\w*)\b|\b(?:help: |log\.\w+\().*\banswer(?!ed)/,
-    instead: 'response',
-    examples: ['export function sealAnswer(', '// in answer to'],
+    // A name: "answered" in one is a verb.
+    pattern:
+      /\b\w+Answers?\b|\b[aA]nswers?[A-Z]|#answer(?!ed)|\b(?:const|let|function|class|interface|type) [aA]nswers?\b|\banswers?[(;)]/,
+    instead: 'response, or respond',
+    examples: ['export function sealAnswer(', 'async untilAnswered('],
   },
   {
     pattern:
-      /\b(?:an?|the|its|their|whose|every|each|no|this|plain|sealed) answers?\b|\b[aA]nswers? (?:of|from|to `)|\bANSWER\b/,
+      /\b(?:an?|the|its|their|whose|every|each|no|this|these|any|all|both|one|first|second|last|next|other|same|plain|sealed|\d+) answers?\b|\} answers?\b/,
     instead: 'response',
-    examples: ['an answer of the upstream', 'it is answered at once'],
+    examples: ['}${count} answers instead of one', 'the file that answers it'],
+  },
+  {
+    pattern:
+      /\b[aA]nswers? (?:of|from|to `|come|comes|are|is|was|were|that|which|instead)\b|\bANSWER\b|\b(?:help: |log\.\w+\().*\banswer(?!ed)/,
+    instead: 'response',
+    examples: ["'answers come in order'", 'it is answered at once'],
+  },
+  {
+    // A name: "kept" in a sentence is a verb.
+    pattern:
+      /\bkept(?:[-A-Z([]|\.\w)|\bKept[A-Z]|(?<=[a-z])(?<!\b(?:is|are|was|were))Kept\b|#kept\b|\b(?:const|let|readonly) kept\b|\b(?:an?|the|its|no) kept\b/,
+    instead: 'keep-alive or idle for a connection, or the name of what is stored',
+    examples: ['class KeptClient {', 'const isKept: it is kept.'],
   },
   {
     pattern: /\b(?:class|interface|type) Share\b/,
@@ -37,7 +52,7 @@ const retiredWords: readonly RetiredWord[] = [
     instead: 'wrap or unwrap, for the master key: envelopes are sealed and opened',
     examples: ['function openCredentials(', 'sealed with the credentials'],
   },
-  { pattern: /\bKeyWishes\b/, instead: 'KeyOptions', examples: ['interface KeyWishes', 'wishes'] },
+  { pattern: /\bKeyWishes\b/, instead: 'KeyOptions', examples: ['interface KeyWishes', 'interface KeyOptions'] },
   { pattern: /\bKind</, instead: 'ValueType', examples: ['const text: Kind<string> =', 'readonly Kind[]'] },
   { pattern: /\b[dD]esk\b/, instead: 'the name of what it sets up', examples: ['const desk =', 'desktop'] },
   { pattern: /\bsurroundings\b/i, instead: 'environment or setup', examples: ['Surroundings', 'surrounding'] },
@@ -60,33 +75,29 @@ const retiredWords: readonly RetiredWord[] = [
     instead: 'the part that acts: the client, another process, any visitor',
     examples: ['Somebody changes it.', "actor: 'somebody'"],
   },
-  { pattern: /\bfor ever\b/i, instead: 'forever, or without end', examples: ['waits for ever', 'forever'] },
-  { pattern: /\bweakness(?:es)?\b/i, instead: 'vulnerability', examples: ['fix of a weakness', 'weak'] },
-  { pattern: /\btells? the bill\b/i, instead: 'adds to the budget', examples: ['Tells the bill', 'tells'] },
-  { pattern: /\bthe begin of\b|\bits begin\b/i, instead: 'the start of', examples: ['the begin of a drain', 'begins'] },
-  { pattern: /\bso many\b/i, instead: 'this many, or a name', examples: ['up to so many bytes', 'many'] },
-  { pattern: /\bat hand\b/i, instead: 'cached, or available', examples: ['kept at hand', 'by hand'] },
-  { pattern: /\bof all that\b/i, instead: 'a subject and a verb', examples: ['Of all that is ready, one', 'all that'] },
-  { pattern: /\bnow and then\b/i, instead: 'sometimes, or the interval', examples: ['written now and then', 'now'] },
-  { pattern: /\bmended?\b/i, instead: 'fixed, or corrected', examples: ['it is mended', 'recommended'] },
   {
-    pattern: /\b(?:is|are|tells?|told) told of\b|\btells? of\b/i,
-    instead: 'reports',
-    examples: ['is told of', 'told'],
+    pattern: /\b(?:some|every|no )one\b/i,
+    instead: 'the part that acts: the client, another process, any visitor',
+    examples: ['Someone changes it.', 'some one-time key'],
   },
   {
-    pattern: /\bwhat (?:came|comes|became|becomes) of\b/i,
-    instead: 'the result of',
-    examples: ['What came of a case', 'what comes next'],
+    // A docstring, or a comment that begins with it.
+    pattern: /\/\*\* What(?:ever)?\b|^\s*(?:\*|\/\/|#) What (?:is|are|was|were|has|had)\b/,
+    instead: 'a noun: the rows, the sealed body',
+    examples: ['/** What was read so far. */', '/** The rows read so far, and what they cost. */'],
   },
   {
-    pattern: /\bgo(?:es)? on (?:working|serving|living)\b/i,
-    instead: 'keeps working',
-    examples: ['known keys go on working', 'goes on'],
+    pattern:
+      /\bwhere (?:no|all|most|more than|fewer than|less than|nothing|possible|necessary|there (?:is|are) no)\b|\bwhere (?:it|this|one|they|these) (?:can|cannot|could|must|may|is needed|has|have)\b/i,
+    instead: 'if, or when',
+    examples: ['made here where it cannot be pulled', 'checked where it is used'],
   },
 ];
 
 const checked = [
+  '.ci',
+  '.npmrc',
+  'bin',
   'src',
   'test',
   'trials',
@@ -96,9 +107,16 @@ const checked = [
   'config',
   'scripts',
   'README.md',
+  'CHANGELOG.md',
   'CONTRIBUTING.md',
   'SECURITY.md',
   'Dockerfile',
+  'package.json',
+  'knip.json',
+  'renovate.json',
+  'vite.config.ts',
+  'vite.sidecar.config.ts',
+  'vitest.config.ts',
 ];
 
 /** The rules themselves, and the pairs of examples that CONTRIBUTING.md shows. */
@@ -110,7 +128,9 @@ function filesBelow(path: string): string[] {
   if (statSync(path).isFile()) return [path];
   const below = readdirSync(path, { recursive: true, withFileTypes: true });
   return below
-    .filter((entry) => entry.isFile() && /\.(?:tsx?|md|ya?ml|json|sh|sql)$/.test(entry.name))
+    .filter(
+      (entry) => entry.isFile() && /\.(?:tsx?|md|ya?ml|json|sh|sql|go|lua|conf|html|css|svg)$|^[^.]+$/.test(entry.name),
+    )
     .map(({ parentPath, name }) => join(parentPath, name));
 }
 

@@ -263,7 +263,7 @@ export function rewrap(account: StoredAccount, from: Vault, to: Vault): StoredAc
   return { ...account, encryption };
 }
 
-/** What a grace accepts: the credentials that were in use, or plaintext if there were none. */
+/** The grace for the credentials that were in use, or for plaintext if there were none. */
 function previousOf(before: StoredEncryption | undefined, until: number): StoredPrevious {
   const credentials = before?.enabled ? before.credentials : undefined;
   return { credentials: credentials && { ...credentials, createdAt: undefined }, until, lastUsedAt: undefined };

@@ -34,7 +34,7 @@ interface Webhook {
 type Items<T> = Map<string, { readonly account: string; readonly item: T }>;
 
 /** The oldest items are dropped beyond this number, so that a long demo (or a load test) does not fill the memory. */
-const maxKept = 10_000;
+const maxStored = 10_000;
 
 /** The most items in a list. */
 const maxListed = 100;
@@ -104,7 +104,7 @@ export class Ledger {
 function keep<T extends { readonly id: string }>(items: Items<T>, account: string, item: T): Response {
   items.set(item.id, { account, item });
   const [oldest] = items.keys();
-  if (items.size > maxKept && oldest !== undefined) items.delete(oldest);
+  if (items.size > maxStored && oldest !== undefined) items.delete(oldest);
   return { status: 201, body: item };
 }
 

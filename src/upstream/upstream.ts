@@ -15,7 +15,7 @@ const maxIdleTime = 60_000;
 /** After this idle time the upstream may have closed a connection unnoticed. Milliseconds. */
 const doubtfulAfter = 500;
 
-/** The payment core of one environment, over HTTP/1.1 on kept-alive connections, one request at a time on each. */
+/** The payment core of one environment, over HTTP/1.1 on keep-alive connections, one request at a time on each. */
 export class Upstream implements ConnectionOwner {
   readonly #address: UpstreamAddress;
   readonly #connectTimeout: number;

@@ -162,8 +162,8 @@ describe('enabling encryption', () => {
     expect(enableEncryption(off, 'test', options, now, clear).account.encryption.test?.previous).toEqual(plaintext);
     // A file written by hand may have this: disabled credentials are not accepted again.
     const { credentials } = enabled.encryption.test ?? {};
-    const kept = { enabled: false, encoding: 'hex', credentials, previous: undefined } as const;
-    const again = enableEncryption({ ...plain, encryption: { test: kept } }, 'test', options, now, clear);
+    const disabled = { enabled: false, encoding: 'hex', credentials, previous: undefined } as const;
+    const again = enableEncryption({ ...plain, encryption: { test: disabled } }, 'test', options, now, clear);
     expect(again.account.encryption.test?.previous).toEqual(plaintext);
   });
 

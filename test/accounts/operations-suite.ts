@@ -29,7 +29,7 @@ interface OperatedStorage extends Storage {
   operations?(options: OperationsOptions): PlainOperations;
 }
 
-/** What operators do with accounts, on a store of any kind. */
+/** The operations of operators on accounts, in a store of any kind. */
 export function describeOperations(name: string, makeStorage: () => Promise<OperatedStorage>): void {
   async function open(): Promise<Fixture> {
     const storage = await makeStorage();

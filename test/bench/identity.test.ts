@@ -65,15 +65,15 @@ test('one wrong byte of a response is detected', async () => {
   const workload = workloadOf('pass-get');
   const [exchange] = exchangesOf(workload, true);
   const { body, forwarded } = exchange?.expected() ?? { body: Buffer.alloc(0), forwarded: undefined };
-  const answerWith = (bytes: Buffer) => (res: ServerResponse) => {
+  const respondWith = (bytes: Buffer) => (res: ServerResponse) => {
     const seen = { 'X-Seen-Sha256': forwarded?.sha256 ?? '', 'X-Seen-Account': forwarded?.account ?? '' };
     res.writeHead(200, { 'Content-Type': 'application/json', 'Content-Length': bytes.length, ...seen }).end(bytes);
   };
   const wrong = Buffer.from(body);
   wrong.writeUInt8(wrong.readUInt8(wrong.length - 2) ^ 1, wrong.length - 2);
 
-  expect(await faultsOf(await startServer(answerWith(body)), workload, false)).toEqual([]);
-  expect(await faultsOf(await startServer(answerWith(wrong)), workload, false)).toEqual([
+  expect(await faultsOf(await startServer(respondWith(body)), workload, false)).toEqual([]);
+  expect(await faultsOf(await startServer(respondWith(wrong)), workload, false)).toEqual([
     'body is right: false, not true',
   ]);
 });

@@ -60,10 +60,10 @@ describe('drain', () => {
 
   test('keeps the process serving, each response closing its connection, until SIGTERM ends it with 0', async () => {
     const { sidecar, drain } = await running();
-    const kept = { key: keys.globex, headers: { connection: 'keep-alive' } };
-    expect((await send(sidecar, 'GET /x', kept)).headers.connection).toBe('keep-alive');
+    const persistent = { key: keys.globex, headers: { connection: 'keep-alive' } };
+    expect((await send(sidecar, 'GET /x', persistent)).headers.connection).toBe('keep-alive');
     await drain().ended();
-    const response = await send(sidecar, 'GET /x', kept);
+    const response = await send(sidecar, 'GET /x', persistent);
     expect([response.status, response.headers.connection]).toEqual([200, 'close']);
     expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
     expect(sidecar.log.map(({ msg }) => msg).filter((msg) => msg !== 'listening' && msg !== 'request')).toEqual([

@@ -11,10 +11,10 @@ const day = 86_400_000;
 const expiring = 'sk_test_expiringinthirtydays';
 
 test('moving the wall clock changes when keys expire, and no deadline', async () => {
-  let answerSlow: (() => void) | undefined;
+  let respondSlowly: (() => void) | undefined;
   const { origin } = await startUpstream(({ url }, res) => {
     const response = (): void => void res.end('{"ok":true}');
-    if (url === '/slow') answerSlow = response;
+    if (url === '/slow') respondSlowly = response;
     else response();
   });
   const globex = {
@@ -36,22 +36,22 @@ test('moving the wall clock changes when keys expire, and no deadline', async ()
   };
   expect(await statusWith(expiring)).toBe(200);
 
-  const kept = await openConnection(sidecar.port);
-  kept.send(`GET /slow HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
-  await vi.waitUntil(() => answerSlow !== undefined, { timeout: 10_000 });
+  const connection = await openConnection(sidecar.port);
+  connection.send(`GET /slow HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
+  await vi.waitUntil(() => respondSlowly !== undefined, { timeout: 10_000 });
   sidecar.signal('SIGUSR2');
   await untilStatus(expiring, 401);
   expect(await statusWith(keys.globex)).toBe(200);
   // By now, a sweep for expired deadlines has run.
   await new Promise((resolve) => void setTimeout(resolve, 300));
-  answerSlow?.();
-  expect(await kept.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
+  respondSlowly?.();
+  expect(await connection.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
 
   sidecar.signal('SIGUSR2');
   await untilStatus(expiring, 200);
-  kept.received = '';
-  kept.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
-  expect(await kept.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
+  connection.received = '';
+  connection.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
+  expect(await connection.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
   // Its deadline is two years away by the wall clock.
   const unfinished = await openConnection(sidecar.port);
   const head = `POST /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\n`;

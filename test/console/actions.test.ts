@@ -124,8 +124,8 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
 
     // Shown once: it is neither in the page any more nor in the storage of the browser.
     expect(await page.content()).not.toContain(successor);
-    const kept = 'JSON.stringify([location.href, document.title, localStorage, sessionStorage])';
-    expect(await page.evaluate(kept)).not.toMatch(/sk_test_/);
+    const storage = 'JSON.stringify([location.href, document.title, localStorage, sessionStorage])';
+    expect(await page.evaluate(storage)).not.toMatch(/sk_test_/);
   });
 
   test('encryption is enabled and disabled and its credentials are replaced, each with a grace', async () => {

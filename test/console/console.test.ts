@@ -129,7 +129,7 @@ describeWithChromium('the console', () => {
   test('shows whether a change is in force, or stored and not in force yet', async () => {
     const page = await browser.open(`${sidecar().url}#/accounts/initech`);
     await signIn(page, 'operator');
-    const answer = async (inForce: boolean): Promise<void> => {
+    const respondWith = async (inForce: boolean): Promise<void> => {
       await page.unroute('**/rename');
       // As if the change of the file were noticed at once, or late.
       await page.route('**/rename', async (route) => {
@@ -142,10 +142,10 @@ describeWithChromium('the console', () => {
       await page.getByRole('dialog').getByLabel('Name', { exact: true }).fill(name);
       await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
     };
-    await answer(true);
+    await respondWith(true);
     await rename('Initech Ltd');
     await page.getByRole('status').getByText('The account was renamed. In force.').waitFor();
-    await answer(false);
+    await respondWith(false);
     await rename('Initech Inc');
     await page.getByRole('status').getByText('Stored, but not in force yet').waitFor();
   });

@@ -31,7 +31,7 @@ const kinds: readonly {
   { begin: (client) => client.send(head).socket.end(), statuses: '' },
 ];
 
-/** What a process has open: files and connections. */
+/** The number of files and connections that a process has open. */
 function openFiles({ process: { pid } }: Serving): number {
   return readdirSync(`/proc/${pid}/fd`).length;
 }

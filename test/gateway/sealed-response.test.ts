@@ -274,7 +274,7 @@ describe('headers', () => {
   });
 
   test('that also fit the envelope are kept', async () => {
-    const kept = {
+    const fitting = {
       'Set-Cookie': ['a=1', 'b=2'],
       Location: '/api/s2s/charges/1',
       'Retry-After': '5',
@@ -282,8 +282,8 @@ describe('headers', () => {
       'WWW-Authenticate': 'Basic',
       'X-Custom': 'caf\u00e9',
     };
-    const response = await responseTo(responding(201, { ...json, ...kept }, '{}'));
-    const lower = Object.fromEntries(Object.entries(kept).map(([name, value]) => [name.toLowerCase(), value]));
+    const response = await responseTo(responding(201, { ...json, ...fitting }, '{}'));
+    const lower = Object.fromEntries(Object.entries(fitting).map(([name, value]) => [name.toLowerCase(), value]));
     expect(response.headers).toMatchObject(lower);
   });
 

@@ -236,11 +236,11 @@ describe('a session', () => {
   test('beyond a hundred of one token ends the oldest of that token, and none of others', () => {
     const sessions = new Sessions(() => now);
     const other = admin('other', 'another-token-of-a-test-0123456789-0123456789');
-    const kept = sessions.begin(other).id;
+    const session = sessions.begin(other).id;
     const ids = Array.from({ length: 101 }, () => sessions.begin(dashboard).id);
     const found = ids.map((id) => sessions.find(id, [dashboard])?.token);
     expect(found).toEqual([undefined, ...Array.from({ length: 100 }, () => dashboard)]);
-    expect(sessions.find(kept, [dashboard, other])?.token).toBe(other);
+    expect(sessions.find(session, [dashboard, other])?.token).toBe(other);
   });
 });
 

@@ -189,7 +189,7 @@ describe('refusals', () => {
     ['an unknown key', 'POST /accounts/acme/keys/x/revoke', {}, 404, 'key_unknown', undefined],
     ['no JSON', 'POST /accounts', { body: '{' }, 400, 'malformed_body', undefined],
     ['a list', 'POST /accounts', { body: [] }, 400, 'invalid_request', undefined],
-    ['no body where one is needed', 'POST /accounts', {}, 400, 'invalid_request', undefined],
+    ['no body, although one is required', 'POST /accounts', {}, 400, 'invalid_request', undefined],
     [
       'another type of body',
       'POST /accounts',

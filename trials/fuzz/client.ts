@@ -14,7 +14,7 @@ export interface Received {
   readonly ending: 'open' | 'end' | 'reset' | 'hung';
 }
 
-/** A kept-alive connection to the sidecar, from a separate address. */
+/** A keep-alive connection to the sidecar, from a separate address. */
 export class Client {
   readonly entry: Entry;
   readonly #addresses: Addresses;

@@ -23,8 +23,8 @@ export type Outcome =
   /** The connection ended before the response was complete. */
   | { readonly kind: 'broken'; readonly begun: boolean; readonly reused: boolean; readonly cause: string };
 
-/** A client with one kept-alive connection. It opens a new one after `Connection: close`. */
-export class KeptClient {
+/** A client with one keep-alive connection. It opens a new one after `Connection: close`. */
+export class KeepAliveClient {
   readonly #port: number;
   readonly #agent: Agent;
   readonly #request: typeof request;

@@ -1,12 +1,12 @@
 import { mutantsOf, type Mutant } from './mutant.ts';
 
-const kept = ['test/upstream/kept-connections.test.ts'];
-const connections = ['test/upstream/connection.test.ts', 'test/upstream/upstream.test.ts', ...kept];
+const reuse = ['test/upstream/connection-reuse.test.ts'];
+const connections = ['test/upstream/connection.test.ts', 'test/upstream/upstream.test.ts', ...reuse];
 const upgrades = ['test/upstream/upgrade.test.ts'];
 
 /** Code that talks to the upstream. */
 export const upstreamMutants: readonly Mutant[] = [
-  ...mutantsOf('src/upstream/connection.ts', kept, [
+  ...mutantsOf('src/upstream/connection.ts', reuse, [
     [
       'const isSent = this.#bodySent && this.socket.writableLength === 0;',
       'const isSent = this.socket.writableLength === 0;',
@@ -77,7 +77,7 @@ export const upstreamMutants: readonly Mutant[] = [
       'a slow client holds back no later response',
     ],
   ]),
-  ...mutantsOf('src/upstream/call.ts', kept, [
+  ...mutantsOf('src/upstream/call.ts', reuse, [
     ['this.body === undefined && (method', '(method', 'a request with a body is not sent again'],
     [
       "method === 'GET' || method === 'HEAD' || method === 'OPTIONS')",
@@ -101,7 +101,7 @@ export const upstreamMutants: readonly Mutant[] = [
       'what a handler throws at the end ends its call',
     ],
   ]),
-  ...mutantsOf('src/upstream/upstream.ts', kept, [
+  ...mutantsOf('src/upstream/upstream.ts', reuse, [
     ['const defaultIdleTime = 4_000;', 'const defaultIdleTime = 4_001;', 'an idle connection is given up after 4 s'],
     ['const defaultIdleTime = 4_000;', 'const defaultIdleTime = 3_999;', 'an idle connection is kept for 4 s'],
     ['const maxIdleTime = 60_000;', 'const maxIdleTime = 60_001;', 'no connection is idle for longer than a minute'],

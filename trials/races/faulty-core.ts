@@ -49,7 +49,7 @@ export async function startFaultyCore(defer: Defer): Promise<FaultyCore> {
       if (received.length < head.length + Number(valueOf(head, 'content-length'))) return;
       received = '';
       counted = false;
-      answer(socket, id, core.fault);
+      respond(socket, id, core.fault);
     });
   });
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
@@ -68,7 +68,7 @@ export function endConnection(socket: Socket, ending: Ending): void {
   else socket.end();
 }
 
-function answer(socket: Socket, id: string, fault: FaultyCore['fault']): void {
+function respond(socket: Socket, id: string, fault: FaultyCore['fault']): void {
   const body = JSON.stringify({ id });
   const whole = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
   if (fault === undefined) {

@@ -10,7 +10,7 @@ import { attacksOn } from './attacks.ts';
 
 const megabyte = Buffer.alloc(1_048_576, 'x');
 
-function answer({ url }: IncomingMessage, res: ServerResponse): void {
+function respond({ url }: IncomingMessage, res: ServerResponse): void {
   if (url === '/pay/large') {
     res.writeHead(200, { 'Content-Length': 100 * megabyte.length });
     const fill = (): void => {
@@ -26,7 +26,7 @@ function answer({ url }: IncomingMessage, res: ServerResponse): void {
   }
 }
 
-const core = createServer(answer);
+const core = createServer(respond);
 core.on('upgrade', (_req: IncomingMessage, socket: Socket) => {
   socket.on('error', () => {});
   socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n');

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { KeptClient } from '../load/client.ts';
+import { KeepAliveClient } from '../load/client.ts';
 import { plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from '../load/pair.ts';
 
 const lanes = 4;
@@ -46,11 +46,11 @@ export class Merchants {
   }
 
   async #run(lane: number): Promise<void> {
-    let client = new KeptClient(this.#port);
+    let client = new KeepAliveClient(this.#port);
     for (let turn = lane; !this.#ended; turn += lanes) {
       if (turn % perConnection === 0) {
         client.close();
-        client = new KeptClient(this.#port);
+        client = new KeepAliveClient(this.#port);
       }
       const exchange = this.#exchange(turn);
       const begin = performance.now();

@@ -110,7 +110,7 @@ async function runUnder(
   const problems = await merchants.end(longestTime);
   problems.push(...seenTwice(core));
   if (!sidecar.isRunning()) problems.push(`the process has ended: ${sidecar.errors().slice(-2_000)}`);
-  else problems.push(...(await keptAfter(sidecar.adminUrl)));
+  else problems.push(...(await unreleased(sidecar.adminUrl)));
   if (held > mebibytes * mebibyte + more) problems.push(`${Math.ceil(held / mebibyte)} MiB were held`);
   sidecar.signal('SIGTERM');
   await sidecar.ended;
@@ -122,11 +122,11 @@ async function runUnder(
 }
 
 /** The resources that are not released after the attack. */
-async function keptAfter(adminUrl: string): Promise<string[]> {
+async function unreleased(adminUrl: string): Promise<string[]> {
   for (const end = performance.now() + settling; ; await setTimeout(200)) {
     const used = await limitUsed(adminUrl).catch(() => ({ metrics: Infinity }));
-    const kept = Object.entries(used).filter(([, value]) => value > 0);
-    if (kept.length === 0) return [];
-    if (performance.now() > end) return kept.map(([limit, value]) => `${value} of ${limit} are not given back`);
+    const held = Object.entries(used).filter(([, value]) => value > 0);
+    if (held.length === 0) return [];
+    if (performance.now() > end) return held.map(([limit, value]) => `${value} of ${limit} are not released`);
   }
 }

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process';
 import { setTimeout } from 'node:timers/promises';
 import { ask, token } from '../../test/operators/api.ts';
-import { KeptClient } from '../load/client.ts';
+import { KeepAliveClient } from '../load/client.ts';
 import { ConfigFolder } from '../load/config-folder.ts';
 import { seenTwice } from '../load/core.ts';
 import { headersOf } from '../load/pair.ts';
@@ -97,7 +97,7 @@ async function faultsAfter(
   const faults: string[] = [];
   const ready = await fetch(`${sidecar.adminUrl}/readyz`);
   if (ready.status !== 200) faults.push('the next sidecar is not ready');
-  const client = new KeptClient(sidecar.port, tls);
+  const client = new KeepAliveClient(sidecar.port, tls);
   for (const [i, key] of issued.entries()) {
     const outcome = await client.ask({ method: 'GET', path: '/x', headers: headersOf(key, `${prefix}-key-${i}`) });
     const status = outcome.kind === 'answered' ? outcome.status : outcome.kind;

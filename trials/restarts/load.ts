@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { KeptClient } from '../load/client.ts';
+import { KeepAliveClient } from '../load/client.ts';
 import type { PeerTls } from '../load/tls-socket.ts';
 import { plainCharge, sealedCharge, sealedLook, type Exchange, type Pair } from '../load/pair.ts';
 
@@ -53,7 +53,7 @@ export class SteadyLoad {
   }
 
   async #client(): Promise<void> {
-    const client = new KeptClient(this.#port, this.#tls);
+    const client = new KeepAliveClient(this.#port, this.#tls);
     while (!this.#ended) {
       const exchange = this.#next();
       const outcome = await client.ask(exchange.asked);

@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises';
-import { KeptClient, type Asked, type Outcome } from '../load/client.ts';
+import { KeepAliveClient, type Asked, type Outcome } from '../load/client.ts';
 import { headersOf, plainCharge, sealedCharge, sealedLook, type Exchange } from '../load/pair.ts';
 import { keys } from '../../test/support/sidecar.ts';
 import type { Targets } from './targets.ts';
@@ -15,7 +15,7 @@ export interface Kind {
   readonly lanes: number;
   /** Between two turns, in milliseconds. */
   readonly pause: number;
-  readonly begin: (targets: Targets, client: KeptClient) => Turn;
+  readonly begin: (targets: Targets, client: KeepAliveClient) => Turn;
 }
 
 export const kinds: readonly Kind[] = [
@@ -128,7 +128,7 @@ function refusedRequests(): readonly Refused[] {
   ];
 }
 
-async function asExpected(client: KeptClient, exchange: Exchange): Promise<string | undefined> {
+async function asExpected(client: KeepAliveClient, exchange: Exchange): Promise<string | undefined> {
   const outcome = await client.ask(exchange.asked);
   return outcome.kind === 'answered' ? exchange.complaint(outcome) : described(outcome);
 }
@@ -160,7 +160,7 @@ export class Crowd {
   }
 
   async #run({ name, pause, begin }: Kind, targets: Targets, lane: number): Promise<void> {
-    const client = new KeptClient(targets.port, targets.tls);
+    const client = new KeepAliveClient(targets.port, targets.tls);
     const take = begin(targets, client);
     // Lanes of a kind begin with different turns, so that they do different things at the same time.
     for (let turn = lane; !this.#ended; turn += 1) {

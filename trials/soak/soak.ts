@@ -23,7 +23,7 @@ const reloads = 100;
  * The number of descriptors that may be open after the load in addition to those before: those that a thread or a first
  * look-up keeps open.
  */
-const keptFiles = 5;
+const filesLeftOpen = 5;
 /** Minutes. A shorter run consists of warm-up only: its memory is printed but not judged. */
 const judgedFrom = 2;
 /**
@@ -113,7 +113,7 @@ async function contentsIn(backing: Backing, version: Version, other: Version): P
 async function settled(sampler: Sampler, first: Sample | undefined): Promise<Sample> {
   for (const end = performance.now() + settling; ; await setTimeout(100)) {
     const sample = await sampler.sample(true);
-    const free = sample.inFlight === 0 && sample.files <= (first?.files ?? 0) + keptFiles;
+    const free = sample.inFlight === 0 && sample.files <= (first?.files ?? 0) + filesLeftOpen;
     if (free || performance.now() > end) return sample;
   }
 }
@@ -170,7 +170,7 @@ function leftOpen(samples: readonly Sample[]): string[] {
   const [first, last] = [samples[0], samples.at(-1)];
   const problems: string[] = [];
   if (last === undefined || last.inFlight > 0) problems.push(`${last?.inFlight} requests are still in flight`);
-  if (first === undefined || last === undefined || last.files > first.files + keptFiles) {
+  if (first === undefined || last === undefined || last.files > first.files + filesLeftOpen) {
     problems.push(`${last?.files} files are open, before the load there were ${first?.files}`);
   }
   return problems;

@@ -25,7 +25,7 @@ for (const [sha256, { account: id, key, iv }] of Object.entries(settings.account
 
 type OnResponse = (head: string, body: Buffer) => void;
 
-/** A kept-alive connection to the upstream, for one request at a time. */
+/** A keep-alive connection to the upstream, for one request at a time. */
 class Connection {
   readonly #socket: Socket;
   #received: Buffer | undefined;

@@ -71,7 +71,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.log.write(requestID, holder, r, rec, time.Since(started))
 }
 
-// Answers the request and says whose it was.
+// Serves the request and returns its account.
 func (g *gateway) serve(w http.ResponseWriter, r *http.Request, requestID string) string {
 	key := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	holder := g.accounts[sha256.Sum256([]byte(key))]
@@ -189,7 +189,7 @@ func seal(response *http.Response) error {
 	return nil
 }
 
-// Remembers what the access log and the counter want to know of a response.
+// Counts the status and the bytes of a response for the access log and the counter.
 type recorder struct {
 	http.ResponseWriter
 	status int

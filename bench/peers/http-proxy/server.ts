@@ -57,12 +57,12 @@ sealing.on('proxyRes', (upstreamResponse, req, res) => {
   const encryption = sealedFor.get(req);
   if (encryption === undefined) return;
   collect(upstreamResponse).then(
-    (plaintext) => answerSealed(res, upstreamResponse, plaintext, encryption),
+    (plaintext) => respondSealed(res, upstreamResponse, plaintext, encryption),
     () => res.destroy(),
   );
 });
 
-function answerSealed(
+function respondSealed(
   res: ServerResponse,
   { statusCode = 502, headers: upstreamHeaders }: IncomingMessage,
   plaintext: Buffer,

@@ -1,4 +1,5 @@
--- What the locations of nginx.conf call: admit, open, seal, count. One worker, so that module locals are all the state there is.
+-- The functions that the locations of nginx.conf call: admit, open, seal and count.
+-- nginx runs one worker, so that the locals of this module are the whole state.
 local bit = require 'bit'
 local cjson = require 'cjson.safe'
 local ffi = require 'ffi'
@@ -136,7 +137,7 @@ local function refuse(code)
   return ngx.exit(refusal.status)
 end
 
--- Access phase: whose request it is.
+-- Access phase: finds the account of the API key.
 function _M.admit()
   local authorization = ngx.var.http_authorization
   local account = authorization and authorization:sub(1, 7) == 'Bearer ' and accounts[sha256(authorization:sub(8))]
@@ -145,7 +146,7 @@ function _M.admit()
   return account
 end
 
--- Access phase: the envelope is opened and its content put in its place.
+-- Access phase: opens the envelope and puts its content in its place.
 function _M.open()
   local account = _M.admit()
   if not account.iv then return end
@@ -163,7 +164,7 @@ function _M.open()
   ngx.req.set_body_data(plaintext)
 end
 
--- Header filter: the length of what the body filter will make of the response.
+-- Header filter: the length of the response after the body filter.
 function _M.announce()
   local context = ngx.ctx
   local length = tonumber(ngx.header.content_length)

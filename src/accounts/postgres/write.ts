@@ -80,11 +80,11 @@ export async function writeAccounts(
     const old = new Map(rowsOf(table, before));
     // Not a map by key, so that the database refuses a duplicate key.
     const wanted = rowsOf(table, after);
-    const kept = new Set(wanted.map(([key]) => key));
+    const wantedKeys = new Set(wanted.map(([key]) => key));
     const changed = wanted.filter(([key, row]) => JSON.stringify(row) !== JSON.stringify(old.get(key)));
     return {
       table,
-      removed: [...old].filter(([key]) => !kept.has(key)).map(([, row]) => row),
+      removed: [...old].filter(([key]) => !wantedKeys.has(key)).map(([, row]) => row),
       updated: changed.filter(([key]) => old.has(key)).map(([, row]) => row),
       inserted: changed.filter(([key]) => !old.has(key)).map(([, row]) => row),
     };

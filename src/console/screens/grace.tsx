@@ -46,7 +46,7 @@ export function Grace({ encryption, onDone }: { encryption: Encryption; onDone: 
   );
 }
 
-/** What a grace accepts: while encryption is off, envelopes. */
+/** A grace accepts envelopes while encryption is off, otherwise plaintext or the previous credentials. */
 export function acceptedBy({ enabled, previous }: Encryption): keyof typeof say.accepts {
   return enabled ? (previous?.accepts ?? 'credentials') : 'envelopes';
 }

@@ -34,8 +34,8 @@ describe('receipts of idempotency keys on a file', () => {
   });
 
   test('are limited to the last thousand', async () => {
-    const kept = Array.from({ length: 1_000 }, (_, i) => [String(i), { request: '', receipt: String(i) }]);
-    const folder = new Folder({ 'accounts.yaml': one, [beside]: kept });
+    const stored = Array.from({ length: 1_000 }, (_, i) => [String(i), { request: '', receipt: String(i) }]);
+    const folder = new Folder({ 'accounts.yaml': one, [beside]: stored });
     expect(await ask(folder, 0)).toEqual({ outcome: 'repeated', receipt: '0' });
     await ask(folder, 1_000);
     expect(await ask(folder, 1)).toEqual({ outcome: 'repeated', receipt: '1' });
@@ -43,10 +43,10 @@ describe('receipts of idempotency keys on a file', () => {
   });
 
   test('are limited per account: tokens of an account with many receipts displace only their own', async () => {
-    const kept = ['first', 'acme 0', ...Array.from({ length: 998 }, (_, i) => `globex ${i}`)];
+    const stored = ['first', 'acme 0', ...Array.from({ length: 998 }, (_, i) => `globex ${i}`)];
     const folder = new Folder({
       'accounts.yaml': one,
-      [beside]: kept.map((key) => [key, { request: '', receipt: key }]),
+      [beside]: stored.map((key) => [key, { request: '', receipt: key }]),
     });
     await ask(folder, 'globex 998');
     await ask(folder, 'acme 1');

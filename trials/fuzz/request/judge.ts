@@ -48,7 +48,7 @@ export function judge(exchanged: Exchanged, tally: Tally): void {
     const forwarded = seen[next];
     next += 1;
     ensure(request !== undefined, 'nothing is forwarded that is no request', forwarded?.request);
-    ensure(forwarded?.number === number, 'answers come in the order of their requests', forwarded, number);
+    ensure(forwarded?.number === number, 'responses come in the order of their requests', forwarded, number);
     judgeForwarded(request, forwarded.request, address);
     ensure(reports || isPermitted(request), 'what the rules of its route refuse is refused', request);
     judgeResponse(request, forwarded, response, tally);

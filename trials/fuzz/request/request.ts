@@ -73,7 +73,7 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
   } else {
     if (one.ending === 'finish') client.finish();
     received = await client.receive((text) => {
-      const { responses, tunnel } = answersIn(text, sent, false);
+      const { responses, tunnel } = responsesIn(text, sent, false);
       if (tunnel !== undefined) return tunnel.length >= behind(responses, requests, one).length;
       // After bytes that are not a request, only the end of the connection shows that no more responses follow.
       return clean && responses.length >= requests.length;
@@ -81,7 +81,7 @@ async function exchange(one: RequestCase, client: Client, upstream: SeeingUpstre
   }
   const { text, ending } = received;
   ensure(ending !== 'hung', 'every request is answered, or its connection closed', text);
-  const { responses, rest, tunnel } = answersIn(text, sent, ending === 'end');
+  const { responses, rest, tunnel } = responsesIn(text, sent, ending === 'end');
   // After an ignored Upgrade, Node discards the rest of the piece, which then gets no response.
   const gone =
     one.ending !== 'wait' ||
@@ -112,7 +112,7 @@ function behind(responses: readonly Response[], requests: Requests['requests'], 
 }
 
 /** The final responses in the received bytes, and the bytes after them: the rest, or those of a tunnel. */
-function answersIn(
+function responsesIn(
   text: string,
   { requests, rest }: Requests,
   ended: boolean,

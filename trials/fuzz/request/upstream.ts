@@ -57,7 +57,7 @@ export class SeeingUpstream {
         return '';
       }
       at = request.end;
-      const seen = this.#answer(request);
+      const seen = this.#respondTo(request);
       const [address = ''] = valuesOf(request, 'x-forwarded-for');
       const before = this.#seen.get(address);
       if (before === undefined) this.#seen.set(address, [seen.seen]);
@@ -72,7 +72,7 @@ export class SeeingUpstream {
     return bytes.slice(at);
   }
 
-  #answer(request: Request): { readonly seen: Seen; readonly bytes: string } {
+  #respondTo(request: Request): { readonly seen: Seen; readonly bytes: string } {
     this.#number += 1;
     const number = String(this.#number);
     const isUpgrade = valuesOf(request, 'upgrade').join().toLowerCase() === 'websocket';

@@ -90,7 +90,7 @@ describe('a connection that may be in the middle of a request is not reused', ()
   });
 });
 
-describe('a request on a kept connection', () => {
+describe('a request on a reused connection', () => {
   /** Ends each connection with the second request on it, and all in `deadly` at once. */
   async function startMortal(end: (socket: Socket) => void, deadly = '/none') {
     const got = new Map<string, number>();
