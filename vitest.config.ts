@@ -4,7 +4,7 @@ import { defineConfig } from 'vitest/config';
 /** Functions and files without waiting: takes seconds, for each save. */
 export const unit = [
   'test/accounts/{changes,key-maker,tally,vault}.test.ts',
-  'test/accounts/file/{directory,durable,edit,modes,odd-files,read,receipts,trail,unexpected-envelopes}.test.ts',
+  'test/accounts/file/{directory,edit,odd-files,read,receipts,trail,unexpected-envelopes}.test.ts',
   'test/accounts/transfer/*.test.ts',
   'test/cli/{cipher,init,text-width}.test.ts',
   'test/config/{documentation,files-by-themselves,load,operators,postgres}.test.ts',
@@ -32,7 +32,8 @@ export default defineConfig({
     // Programs that tests start are compiled once, not at each start.
     env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'node_modules/.cache/node') },
     projects: [
-      { extends: true, test: { name: 'unit', include: unit } },
+      // These tests leave nothing behind in their process and replace no module, so that many files share one process.
+      { extends: true, test: { name: 'unit', include: unit, isolate: false } },
       { extends: true, test: { name: 'gateway', include: gateway, exclude: unit } },
       {
         extends: true,

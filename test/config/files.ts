@@ -26,14 +26,16 @@ export function newCertificate(algorithm: readonly string[] = ['ec', '-pkeyopt',
   cert: string;
   key: string;
 } {
-  const directory = filesIn({});
-  const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
-  execFileSync(
-    'openssl',
-    ['req', '-x509', '-newkey', ...algorithm, '-nodes', '-keyout', key, '-out', cert, '-subj', '/CN=localhost'],
-    {
-      stdio: 'ignore',
-    },
-  );
-  return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
+  const directory = mkdtempSync(join(tmpdir(), 'config-test-'));
+  try {
+    const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')];
+    execFileSync(
+      'openssl',
+      ['req', '-x509', '-newkey', ...algorithm, '-nodes', '-keyout', key, '-out', cert, '-subj', '/CN=localhost'],
+      { stdio: 'ignore' },
+    );
+    return { cert: readFileSync(cert, 'utf8'), key: readFileSync(key, 'utf8') };
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
 }

@@ -10,6 +10,7 @@ import { admin, enabledOf } from '../support/sidecar.ts';
 import { filesIn, minimal, newCertificate, noAccounts } from './files.ts';
 
 const token = 'operators-token-of-a-test-0123456789';
+const certificate = newCertificate();
 const masterKey = Buffer.alloc(32, 7).toString('base64');
 
 /** The configuration of the smallest file with these lines, or its problems without the folder. */
@@ -17,12 +18,11 @@ function outcome(
   lines: string,
   { env = {}, accounts = noAccounts }: { env?: Env | undefined; accounts?: string } = {},
 ): Config | string[] {
-  const { cert, key } = newCertificate();
   const folder = filesIn({
     'sidecar.yaml': minimal + lines,
     'accounts.yaml': accounts,
-    'cert.pem': cert,
-    'key.pem': key,
+    'cert.pem': certificate.cert,
+    'key.pem': certificate.key,
     one: `${token}-3\n`,
     tokens: `${token}\nnight-shift: ${token}-2\n`,
   });
