@@ -78,7 +78,7 @@ export class AccountsDatabase {
       cache: lookedUp * (figures + 1),
       staleFor: 60_000,
       uses: { key: ignore, previous: ignore, unexpected: ignore },
-      stopwatch: () => performance.now(),
+      monotonic: () => performance.now(),
       monitor: {
         lookup: ignore,
         query: () => ignore,

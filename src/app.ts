@@ -41,7 +41,7 @@ import { waitUntil } from './promises.ts';
 import type { Env } from './yaml/values.ts';
 
 /** The dependencies that the process passes to the sidecar. */
-export interface AppDependencies {
+interface AppDependencies {
   readonly log: Logger;
   /** Epoch milliseconds. */
   readonly clock: () => number;
@@ -94,14 +94,14 @@ export class App {
     accountMetrics(registry, () => this.#accounts.tally());
     certificateMetrics(registry, () => certificatesOf(this.#config));
     limitMetrics(registry, () => this.#limits());
-    inFlightMetric(registry, () => this.#gateway.inFlight.size);
+    inFlightMetric(registry, () => this.#gateway.activeReplies.size);
     this.#readiness = new Readiness(sealedCredentialsMetric(registry), log);
     this.#drain = new Drain({
       log,
       readiness: this.#readiness,
       listener: this.#merchants,
       connections: this.#gateway.connections,
-      inFlight: this.#gateway.inFlight,
+      activeReplies: this.#gateway.activeReplies,
       abortAll: () => this.#gateway.stop(),
       monotonic,
     });
@@ -267,7 +267,7 @@ export class App {
     return openStores(this.#config, {
       env,
       clock,
-      stopwatch: monotonic,
+      monotonic,
       audit: auditTo(this.#log),
       unrecorded: (err) => this.#log.warn({ err }, 'unexpected envelopes cannot be recorded next to the accounts file'),
       monitor: () =>

@@ -9,7 +9,7 @@ export interface KeyHolder {
 }
 
 /** `unavailable`: the store does not respond. A wrong 401 might make a merchant's server give up. */
-export type Found = KeyHolder | undefined | 'unavailable';
+export type LookupResult = KeyHolder | undefined | 'unavailable';
 
 /** Looks up accounts by their API keys. */
 export interface KeyDirectory {
@@ -18,7 +18,7 @@ export interface KeyDirectory {
    * known and unknown keys, and compares no key byte by byte, so that its duration reveals nothing. Returns a promise
    * only for a query to the database.
    */
-  find(hash: string): Found | Promise<Found>;
+  find(hash: string): LookupResult | Promise<LookupResult>;
 
   /** Whether `find` returns at once. Does not query the database, and does not count as a use. */
   holds(hash: string): boolean;

@@ -13,7 +13,7 @@ interface DrainDependencies {
   /** Its open connections. */
   readonly connections: { readonly size: number };
   /** Requests in flight. `drain` makes each connection close with its next response. */
-  readonly inFlight: { readonly size: number; drain(): void };
+  readonly activeReplies: { readonly size: number; drain(): void };
   /** Aborts the requests in flight. */
   readonly abortAll: () => void;
   /** Monotonic milliseconds. */
@@ -38,12 +38,12 @@ export class Drain {
    */
   begin(timeout: number): Promise<void> {
     if (this.#drained === undefined) {
-      const { log, readiness, inFlight, monotonic } = this.#dependencies;
+      const { log, readiness, activeReplies, monotonic } = this.#dependencies;
       readiness.end();
-      inFlight.drain();
+      activeReplies.drain();
       log.info('draining');
       this.#deadline = monotonic() + timeout;
-      this.#drained = waitUntil(() => inFlight.size === 0, timeout);
+      this.#drained = waitUntil(() => activeReplies.size === 0, timeout);
     }
     return this.#drained;
   }
@@ -51,16 +51,16 @@ export class Drain {
   /** Begins the drain unless it has begun, waits for the requests in flight until the deadline, then closes the listener. */
   async finish(timeout: number): Promise<void> {
     void this.begin(timeout);
-    const { listener, connections, inFlight, abortAll, monotonic } = this.#dependencies;
+    const { listener, connections, activeReplies, abortAll, monotonic } = this.#dependencies;
     // If an earlier drain has used up its time, later requests still get a short time.
     const end = Math.max(this.#deadline, monotonic() + idleLinger);
     await waitUntil(() => connections.size === 0, idleLinger);
     // Closed even with requests in flight: new connections would use up their remaining time.
     listener.close();
-    await waitUntil(() => inFlight.size === 0, end - monotonic());
+    await waitUntil(() => activeReplies.size === 0, end - monotonic());
     abortAll();
     listener.closeAllConnections();
     // An aborted request is logged when its connection reports that it is closed.
-    await waitUntil(() => inFlight.size === 0, idleLinger);
+    await waitUntil(() => activeReplies.size === 0, idleLinger);
   }
 }

@@ -11,7 +11,7 @@ interface StoresDependencies {
   /** Epoch milliseconds. */
   readonly clock: () => number;
   /** Monotonic milliseconds. */
-  readonly stopwatch: () => number;
+  readonly monotonic: () => number;
   /** Used only if the accounts are in a database. */
   readonly monitor: () => Monitor;
   /** Called after each change by an operator. */
@@ -23,9 +23,9 @@ interface StoresDependencies {
 /** The accounts of a running sidecar: the directory for requests and the operations for operators. */
 export function openStores(
   { store, accounts }: Pick<Config, 'store' | 'accounts'>,
-  { env, clock, stopwatch, monitor, audit, unrecorded }: StoresDependencies,
+  { env, clock, monotonic, monitor, audit, unrecorded }: StoresDependencies,
 ): Accounts {
-  if (store.type === 'postgres') return new PostgresAccounts(store, clock, stopwatch, monitor(), audit);
+  if (store.type === 'postgres') return new PostgresAccounts(store, clock, monotonic, monitor(), audit);
   const { file, masterKeys } = store;
   return new FileAccounts({ file, env, masterKeys, clock, audit }, accounts, unrecorded);
 }

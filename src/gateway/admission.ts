@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { environmentOf, sha256Hex, kindOf, prefixOf } from '../accounts/api-key.ts';
-import type { Found, KeyHolder } from '../accounts/key-directory.ts';
+import type { LookupResult, KeyHolder } from '../accounts/key-directory.ts';
 import type { Limits, ReportableCode, Route } from '../config/config.ts';
 import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
 import { continueWith } from '../promises.ts';
@@ -101,7 +101,7 @@ export class Admission {
     return !(found instanceof Promise) && !(authenticate(key, found, this.#clock()) instanceof Refusal);
   }
 
-  #identify(request: Request, key: string, found: Found): KeyHolder | Refusal {
+  #identify(request: Request, key: string, found: LookupResult): KeyHolder | Refusal {
     const now = this.#clock();
     const holder = authenticate(key, found, now);
     if (holder instanceof Refusal) return holder.code === 'invalid_api_key' ? this.#guessed(request) : holder;

@@ -1,5 +1,5 @@
 import { environmentOf, isValidKey, isWellFormed, prefixOf, type EnvironmentName } from '../accounts/api-key.ts';
-import type { Found, KeyHolder } from '../accounts/key-directory.ts';
+import type { LookupResult, KeyHolder } from '../accounts/key-directory.ts';
 import { bearerToken } from '../http.ts';
 import { Refusal } from './refusal.ts';
 
@@ -26,7 +26,7 @@ export function bearerKey(authorization: string): string | undefined {
  * @param key as sent
  * @param now epoch milliseconds
  */
-export function authenticate(key: string, found: Found, now: number): KeyHolder | Refusal {
+export function authenticate(key: string, found: LookupResult, now: number): KeyHolder | Refusal {
   if (found === 'unavailable') return new Refusal('accounts_unavailable');
   if (found === undefined) return new Refusal('invalid_api_key');
   // The stored kind and environment come from the accounts' file; they count only if the key agrees with them.

@@ -18,7 +18,7 @@ import { Exchange } from './exchange.ts';
 import { forwardUpgrade } from './forward.ts';
 import { Budgets, Reservation } from './limits.ts';
 import { ClientConnections, connectionOf } from './client-connection.ts';
-import { InFlight } from './in-flight.ts';
+import { ActiveReplies } from './active-replies.ts';
 import { passThrough } from './pass-through.ts';
 import { isUnframed } from './request-body.ts';
 import { endWithProblem, Refusal } from './refusal.ts';
@@ -37,7 +37,7 @@ export class Gateway {
   readonly #log: Logger;
   readonly #recorder: TrafficRecorder;
   readonly #clock: () => number;
-  readonly inFlight = new InFlight();
+  readonly activeReplies = new ActiveReplies();
   readonly connections: ClientConnections;
   readonly #budgets: Budgets;
   #rules: Rules;
@@ -59,14 +59,14 @@ export class Gateway {
     this.#rules = rules;
     this.#budgets = new Budgets(rules.limits);
     this.#order = new RequestOrder(this.#budgets);
-    this.inFlight.sweepFor(rules.timeouts);
+    this.activeReplies.sweepFor(rules.timeouts);
     this.#rechecks = setInterval(() => void this.#recheck(), recheckInterval).unref();
   }
 
   /** Aborts the requests in flight and the TLS handshakes in progress. */
   stop(): void {
     clearInterval(this.#rechecks);
-    this.inFlight.stop();
+    this.activeReplies.stop();
     this.connections.stop();
   }
 
@@ -76,7 +76,7 @@ export class Gateway {
     this.#budgets.resize(rules.limits);
     this.connections.limit = rules.limits.connections;
     this.#admission.configure(rules.limits);
-    this.inFlight.sweepFor(rules.timeouts);
+    this.activeReplies.sweepFor(rules.timeouts);
   }
 
   /** The use of the limits: open connections, requests in progress, and bytes of bodies. */
@@ -87,7 +87,7 @@ export class Gateway {
 
   /** Whether a request in flight may still use this part, because it began under rules that have it. */
   uses(part: Upstream | KeyDirectory): boolean {
-    return [...this.inFlight].some(({ request }) => request.rules.has(part));
+    return [...this.activeReplies].some(({ request }) => request.rules.has(part));
   }
 
   /**
@@ -160,11 +160,11 @@ export class Gateway {
     const request = new Request(raw, this.#rules, new Reservation(this.#budgets, connection));
     const reply = new Reply(request, res);
     connection.current = reply;
-    this.inFlight.add(reply);
+    this.activeReplies.add(reply);
     // Emitted once; `once` would cost more.
     res.on('close', () => {
       if (connection.current === reply) connection.current = undefined;
-      this.inFlight.remove(reply);
+      this.activeReplies.remove(reply);
       reply.close();
       this.#observe(reply);
     });
@@ -201,7 +201,7 @@ export class Gateway {
     if (this.#rechecking) return;
     this.#rechecking = true;
     try {
-      for (const reply of [...this.inFlight].filter(({ upgraded }) => upgraded)) {
+      for (const reply of [...this.activeReplies].filter(({ upgraded }) => upgraded)) {
         const { holder } = reply.request;
         if (holder === undefined || reply.over) continue;
         const found = await this.#rules.directory.find(holder.key.hash);

@@ -1,4 +1,4 @@
-import type { KeyDirectory, Found } from '../accounts/key-directory.ts';
+import type { KeyDirectory, LookupResult } from '../accounts/key-directory.ts';
 
 /**
  * Limits pending look-ups of keys that are not cached, because until they end, guesses cannot be distinguished from
@@ -26,12 +26,12 @@ export class LookUps {
   }
 
   /** @param isSuspect called only if the key is not cached */
-  find(directory: KeyDirectory, hash: string, isSuspect: () => boolean): Found | Promise<Found> {
+  find(directory: KeyDirectory, hash: string, isSuspect: () => boolean): LookupResult | Promise<LookupResult> {
     if (directory.holds(hash)) return directory.find(hash);
     return isSuspect() ? this.#findForSuspect(directory, hash) : this.#ask(directory, hash);
   }
 
-  async #findForSuspect(directory: KeyDirectory, hash: string): Promise<Found> {
+  async #findForSuspect(directory: KeyDirectory, hash: string): Promise<LookupResult> {
     if (this.#suspectPending >= this.#suspectLimit) {
       if (this.#queue.length >= this.#limit) return 'unavailable';
       await new Promise<void>((resolve) => void this.#queue.push(resolve));
@@ -47,7 +47,7 @@ export class LookUps {
     }
   }
 
-  async #ask(directory: KeyDirectory, hash: string): Promise<Found> {
+  async #ask(directory: KeyDirectory, hash: string): Promise<LookupResult> {
     if (this.#pending >= this.#limit) return 'unavailable';
     this.#pending += 1;
     try {

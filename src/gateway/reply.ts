@@ -29,7 +29,7 @@ type Expiry = keyof typeof timeoutOf | 'rest_unread';
  * `raw` has closed.
  */
 export class Reply implements Linked<Reply> {
-  /** Its neighbours among those in flight. */
+  /** Its neighbours among the active replies. */
   previous: Reply | undefined;
   next: Reply | undefined;
 

@@ -64,7 +64,7 @@ function takeBody({ request: { raw, reservation, stats } }: Reply, limit: number
 const minChunkSize = 512;
 
 /** A whole body, or its first chunks with the rest to come. */
-export interface Collected {
+interface Collected {
   readonly chunks: readonly Buffer[];
   readonly whole: boolean;
 }

@@ -5,7 +5,7 @@ import { Refusal } from './refusal.ts';
 import { pathOf } from './target.ts';
 
 /** How the length of a body is stated. `none`: no body follows, even if a length of 0 is stated. */
-export type BodyFraming =
+type BodyFraming =
   | { readonly type: 'none'; readonly contentLength: 0 | undefined }
   | { readonly type: 'sized'; readonly contentLength: number }
   | { readonly type: 'chunked'; readonly contentLength: undefined };

@@ -29,7 +29,7 @@ export function addressOf(target: UpstreamTarget): UpstreamAddress {
 }
 
 /** Receives the outcome of an attempt to connect. One of the two is called, once. */
-export interface ConnectHandler {
+interface ConnectHandler {
   /** @returns a function that is called with the bytes that arrive; they may be overwritten after the call */
   onConnected(socket: Socket): (bytes: Buffer) => void;
   /** @param cause an error's code, for the log; `ETIMEDOUT` on a timeout */

@@ -3,7 +3,7 @@ import type { UpstreamTarget } from '../config/config.ts';
 import { addressOf, connect } from './connect.ts';
 
 /** The outcome of an attempt to connect to an upstream. */
-export type Probe =
+type Probe =
   /** `certificateEnds`: epoch milliseconds, undefined without TLS. */
   | { readonly ok: true; readonly certificateEnds: number | undefined }
   /** `reason`: an error's code. */

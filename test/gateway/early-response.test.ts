@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
-import type { Found } from '../../src/accounts/key-directory.ts';
+import type { LookupResult } from '../../src/accounts/key-directory.ts';
 import { lingerTime } from '../../src/gateway/refusal.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
@@ -48,7 +48,7 @@ test('a refused request whose body stops arriving has its connection closed afte
 
 test('a request whose client disconnects while its key is looked up is not sent and leaves nothing in flight', async () => {
   const { sidecar, upstream } = await startGateway();
-  const { promise, resolve } = Promise.withResolvers<Found>();
+  const { promise, resolve } = Promise.withResolvers<LookupResult>();
   const lookUp = vi.spyOn(LookUps.prototype, 'find').mockReturnValueOnce(promise);
   onTestFinished(() => lookUp.mockRestore());
   const client = await openConnection(sidecar.port);

@@ -1,6 +1,6 @@
 import { Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import type { KeyDirectory, Found } from '../../src/accounts/key-directory.ts';
+import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
 import { ClientConnections, connectionOf } from '../../src/gateway/client-connection.ts';
 import { Budget, Budgets, Reservation } from '../../src/gateway/limits.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
@@ -85,7 +85,7 @@ describe('a reservation', () => {
 
 test('a bounded number of guesses wait for their look-up', async () => {
   const lookUps = new LookUps(8);
-  const { promise, resolve } = Promise.withResolvers<Found>();
+  const { promise, resolve } = Promise.withResolvers<LookupResult>();
   const directory: KeyDirectory = { find: () => promise, holds: () => false, serves: () => false };
   // One is looked up, and two wait.
   const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true));

@@ -81,7 +81,7 @@ async function responseOver(find: KeyDirectory['find'], upstream: Upstream, sent
   const silent = createLogger('silent', { write: () => {} });
   const gateway = new Gateway(rules, silent, new TrafficRecorder(new Registry(), silent, Date.now, '0.0.0'), Date.now);
   const server = createListener(config, gateway);
-  onTestFinished(() => gateway.inFlight.stop());
+  onTestFinished(() => gateway.activeReplies.stop());
   return send({ port: await listen(server) }, charge, sent);
 }
 

@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test, vi } from 'vitest';
-import type { KeyDirectory, Found } from '../../src/accounts/key-directory.ts';
+import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
 import { Budget, Budgets, Reservation } from '../../src/gateway/limits.ts';
 import { connectionOf } from '../../src/gateway/client-connection.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
@@ -196,11 +196,11 @@ describe('look-ups', () => {
   /** A directory that holds one key, and finds others when the test says so. */
   class SlowDirectory implements KeyDirectory {
     asked = 0;
-    readonly #waiting: ((found: Found) => void)[] = [];
+    readonly #waiting: ((found: LookupResult) => void)[] = [];
     holds(hash: string): boolean {
       return hash === 'held';
     }
-    find(hash: string): Found | Promise<Found> {
+    find(hash: string): LookupResult | Promise<LookupResult> {
       const [key] = globex.keys;
       if (this.holds(hash)) return key && { account: globex, key };
       this.asked += 1;

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { WebSocket } from 'ws';
-import type { Found, KeyDirectory } from '../../src/accounts/key-directory.ts';
+import type { LookupResult, KeyDirectory } from '../../src/accounts/key-directory.ts';
 import type * as Directories from '../../src/accounts/file/directory.ts';
 import { configOf, keys, route, startSidecar } from '../support/sidecar.ts';
 import { settle } from '../support/turns.ts';
@@ -14,7 +14,7 @@ vi.mock('../../src/accounts/file/directory.ts', async (load) => {
   return {
     memoryDirectory: (...args: Parameters<typeof original.memoryDirectory>): KeyDirectory => {
       const directory = original.memoryDirectory(...args);
-      const find = (hash: string): Found | Promise<Found> => {
+      const find = (hash: string): LookupResult | Promise<LookupResult> => {
         asked.times += 1;
         return asked.isAway ? 'unavailable' : directory.find(hash);
       };

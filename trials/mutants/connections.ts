@@ -167,7 +167,7 @@ export const connectionMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/gateway.ts',
     ['test/gateway/pipelined.test.ts', 'test/gateway/connections.test.ts'],
-    [['      this.inFlight.remove(reply);\n', '', 'a request that is over is not in flight']],
+    [['      this.activeReplies.remove(reply);\n', '', 'a request that is over is not in flight']],
   ),
   ...mutantsOf(
     'src/gateway/client-connection.ts',
@@ -205,17 +205,17 @@ export const connectionMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/gateway/in-flight.ts',
+    'src/gateway/active-replies.ts',
     ['test/app.test.ts'],
     [['if (this.#draining) reply.drain();', '', 'during a drain each response closes its connection']],
   ),
   ...mutantsOf(
-    'src/gateway/in-flight.ts',
+    'src/gateway/active-replies.ts',
     ['test/gateway/abort.test.ts'],
     [['if (reply.deadline <= now) reply.expire();', ';', 'deadlines are kept']],
   ),
   ...mutantsOf(
-    'src/gateway/in-flight.ts',
+    'src/gateway/active-replies.ts',
     ['test/gateway/held-up.test.ts'],
     [['void setImmediate(() => this.#expire())', 'this.#expire()', 'sockets are read before a deadline is looked at']],
   ),

@@ -6,8 +6,8 @@ const postgres = ['test/accounts/postgres/directory.test.ts', 'test/accounts/pos
 export const postgresMutants: readonly Mutant[] = [
   ...mutantsOf('src/accounts/postgres/key-cache.ts', postgres, [
     [
-      'this.#stopwatch() - entry.span.heardAt < this.#staleFor',
-      'this.#stopwatch() - entry.span.heardAt <= this.#staleFor',
+      'this.#monotonic() - entry.span.heardAt < this.#staleFor',
+      'this.#monotonic() - entry.span.heardAt <= this.#staleFor',
       'in an outage a key is known for no longer than configured',
     ],
     [

@@ -48,19 +48,19 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
 
   /**
    * @param clock     epoch milliseconds
-   * @param stopwatch monotonic milliseconds
+   * @param monotonic milliseconds of a monotonic clock
    * @param audit called after each change by an operator
    */
   constructor(
     { url, masterKeys, cache, staleFor }: PostgresSettings,
     clock: () => number,
-    stopwatch: () => number,
+    monotonic: () => number,
     monitor: Monitor,
     audit: (event: AuditEvent) => void,
   ) {
     const pool = (): Promise<Pool> => (this.#pool ??= changePool(url, 1));
     this.#uses = new UseRecorder(pool);
-    this.#tally = new TallyKeeper(pool, clock, stopwatch);
+    this.#tally = new TallyKeeper(pool, clock, monotonic);
     this.#url = url;
     const vault = new Vault(masterKeys);
     const store = new PostgresStore(url);
@@ -71,7 +71,7 @@ export class PostgresAccounts implements Accounts, AccountsDatabase {
       const { Operations } = await import('../operations.ts');
       return dispatch(new Operations({ store, vault, clock, audit }), call);
     });
-    this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, stopwatch, monitor });
+    this.directory = new PostgresDirectory({ url, vault, cache, staleFor, uses: this.#uses, monotonic, monitor });
   }
 
   get state(): DirectoryState {

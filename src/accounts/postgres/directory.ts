@@ -1,5 +1,5 @@
 import type { Account } from '../account.ts';
-import type { DirectoryState, Found, KeyDirectory, Uses } from '../key-directory.ts';
+import type { DirectoryState, LookupResult, KeyDirectory, Uses } from '../key-directory.ts';
 import { unwrapAccount } from '../unwrap-account.ts';
 import type { Vault } from '../vault.ts';
 import { Batches } from './batches.ts';
@@ -26,7 +26,7 @@ export interface PostgresDirectoryOptions extends KeyCacheOptions {
 export class PostgresDirectory implements KeyDirectory {
   readonly uses: Uses;
   readonly #vault: Vault;
-  readonly #stopwatch: () => number;
+  readonly #monotonic: () => number;
   readonly #monitor: Monitor;
   readonly #connection: Connection;
   readonly #batches = new Batches<Entry>((hashes) => this.#query(hashes));
@@ -44,7 +44,7 @@ export class PostgresDirectory implements KeyDirectory {
   constructor({ url, vault, uses, monitor, ...cache }: PostgresDirectoryOptions) {
     this.uses = uses;
     this.#vault = vault;
-    this.#stopwatch = cache.stopwatch;
+    this.#monotonic = cache.monotonic;
     this.#monitor = monitor;
     this.#cache = new KeyCache(cache);
     this.#connection = new Connection(url, {
@@ -70,7 +70,7 @@ export class PostgresDirectory implements KeyDirectory {
     return this.#cache.state;
   }
 
-  find(hash: string): Found | Promise<Found> {
+  find(hash: string): LookupResult | Promise<LookupResult> {
     const cached = this.#cache.get(hash);
     if (cached === undefined) return this.#ask(hash);
     if (cached === 'unknown') return this.#answered('cached_unknown', undefined);
@@ -86,7 +86,7 @@ export class PostgresDirectory implements KeyDirectory {
     return this.#cache.serves(account);
   }
 
-  async #ask(hash: string): Promise<Found> {
+  async #ask(hash: string): Promise<LookupResult> {
     try {
       const entry = await this.#batches.ask(hash);
       return entry === undefined ? this.#answered('unknown', undefined) : this.#answered('found', entry.found);
@@ -97,7 +97,7 @@ export class PostgresDirectory implements KeyDirectory {
     }
   }
 
-  #answered(outcome: LookupOutcome, found: Found): Found {
+  #answered(outcome: LookupOutcome, found: LookupResult): LookupResult {
     this.#monitor.lookup(found === 'unavailable' ? 'unavailable' : outcome);
     return found;
   }
@@ -117,7 +117,7 @@ export class PostgresDirectory implements KeyDirectory {
       .catch((error: unknown) => this.#failed(error))
       .finally(done);
     this.#failing = false;
-    span.heardAt = this.#stopwatch();
+    span.heardAt = this.#monotonic();
     const entries = new Map(rows.map((row) => [row.key.hash, this.#entryOf(row, span)] as const));
     // After a change was notified, the rows may be out of date. They serve the waiting look-ups but are not cached.
     if (span === this.#cache.span && changes === this.#changes) {
@@ -185,7 +185,7 @@ export class PostgresDirectory implements KeyDirectory {
   /** Sends a heartbeat if the database has been silent for a while. Without a response the connection counts as lost. */
   #listen(): void {
     const { span } = this.#cache;
-    if (span === undefined || this.#stopwatch() - span.heardAt < heartbeat) return;
+    if (span === undefined || this.#monotonic() - span.heardAt < heartbeat) return;
     // The query itself reports its failure.
     this.#batches.ask(noHash).catch(() => {});
   }

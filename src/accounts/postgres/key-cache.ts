@@ -28,13 +28,13 @@ export interface KeyCacheOptions {
   /** How long cached keys work while the database is unreachable. Milliseconds. */
   readonly staleFor: number;
   /** Monotonic milliseconds: a wall clock that is put back must not lengthen `staleFor`. */
-  readonly stopwatch: () => number;
+  readonly monotonic: () => number;
 }
 
 /** The API keys in use as the database last had them, by hash, and whether they may be used without asking it again. */
 export class KeyCache {
   readonly #staleFor: number;
-  readonly #stopwatch: () => number;
+  readonly #monotonic: () => number;
   readonly #known: LRUCache<string, Entry>;
   /** Unknown keys have a separate cache, so that guesses do not evict known keys. */
   readonly #unknown: LRUCache<string, Span>;
@@ -45,9 +45,9 @@ export class KeyCache {
   /** The current or the latest span. */
   #latest: Span | undefined;
 
-  constructor({ cache, staleFor, stopwatch }: KeyCacheOptions) {
+  constructor({ cache, staleFor, monotonic }: KeyCacheOptions) {
     this.#staleFor = staleFor;
-    this.#stopwatch = stopwatch;
+    this.#monotonic = monotonic;
     this.#known = new LRUCache({ max: cache, dispose: ({ account }, hash) => this.#disposed(account, hash) });
     this.#unknown = new LRUCache({ max: cache });
   }
@@ -64,7 +64,7 @@ export class KeyCache {
 
   /** Begins a span. Entries of earlier spans are used only if the database is unreachable. */
   beginSpan(): void {
-    this.#span = { heardAt: this.#stopwatch() };
+    this.#span = { heardAt: this.#monotonic() };
     this.#latest = this.#span;
   }
 
@@ -144,7 +144,7 @@ export class KeyCache {
 
   /** Whether an entry may be used although the database cannot confirm it. */
   #isUsable(entry: Entry | undefined): entry is Entry {
-    return entry !== undefined && this.#stopwatch() - entry.span.heardAt < this.#staleFor;
+    return entry !== undefined && this.#monotonic() - entry.span.heardAt < this.#staleFor;
   }
 
   #remember(hash: string): void {

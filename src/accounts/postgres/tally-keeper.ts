@@ -14,34 +14,34 @@ const share = 100;
 export class TallyKeeper {
   readonly #pool: () => Promise<Pool>;
   readonly #clock: () => number;
-  readonly #stopwatch: () => number;
+  readonly #monotonic: () => number;
   #latest: Tally | undefined;
   #counting = false;
   #dueAt = -Infinity;
 
-  /** @param clock epoch milliseconds; @param stopwatch monotonic milliseconds */
-  constructor(pool: () => Promise<Pool>, clock: () => number, stopwatch: () => number) {
+  /** @param clock epoch milliseconds; @param monotonic milliseconds of a monotonic clock */
+  constructor(pool: () => Promise<Pool>, clock: () => number, monotonic: () => number) {
     this.#pool = pool;
     this.#clock = clock;
-    this.#stopwatch = stopwatch;
+    this.#monotonic = monotonic;
   }
 
   /** The latest counts, undefined before the first; starts a new count if they are old. */
   latest(): Tally | undefined {
-    if (!this.#counting && this.#stopwatch() >= this.#dueAt) void this.refresh();
+    if (!this.#counting && this.#monotonic() >= this.#dueAt) void this.refresh();
     return this.#latest;
   }
 
   /** Counts. If the database is unreachable, the previous counts are kept. */
   async refresh(): Promise<void> {
     this.#counting = true;
-    const begin = this.#stopwatch();
+    const begin = this.#monotonic();
     try {
       this.#latest = await this.#count(this.#clock());
     } catch {
       // The directory reports that the database is unreachable.
     }
-    this.#dueAt = this.#stopwatch() + Math.max(shortestAge, share * (this.#stopwatch() - begin));
+    this.#dueAt = this.#monotonic() + Math.max(shortestAge, share * (this.#monotonic() - begin));
     this.#counting = false;
   }
 

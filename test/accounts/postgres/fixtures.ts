@@ -113,7 +113,7 @@ export async function openDirectory(url: string, more: Partial<PostgresDirectory
     cache: 100,
     staleFor: 60_000,
     uses: { key: () => {}, previous: () => {}, unexpected: () => {} },
-    stopwatch: () => performance.now(),
+    monotonic: () => performance.now(),
     monitor,
     ...more,
   });

@@ -79,7 +79,7 @@ describeWithPostgres('the directory during a database outage', () => {
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
     let now = 1_000_000;
-    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, stopwatch: () => now });
+    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, monotonic: () => now });
     await directory.find(acme);
     proxy.cut();
     await vi.waitFor(() => expect(directory.state.connected).toBe(false), patience);
@@ -94,7 +94,7 @@ describeWithPostgres('the directory during a database outage', () => {
     await put(openStore(url), storedAccount('acme'));
     const proxy = await postgres.proxy(url);
     let now = 1_000_000;
-    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, stopwatch: () => now });
+    const { directory } = await openDirectory(proxy.url, { staleFor: 5_000, monotonic: () => now });
     await directory.find(acme);
     now += 60_000;
     await directory.find(globex);

@@ -13,10 +13,10 @@ const halfAYear = 180 * 86_400_000;
 describeWithPostgres('the tally in PostgreSQL', () => {
   const postgres = usePostgres();
 
-  function keeperAt(url: string, clock: () => number, stopwatch = clock): TallyKeeper {
+  function keeperAt(url: string, clock: () => number, monotonic = clock): TallyKeeper {
     const pool = changePool(url, 1);
     onTestFinished(async () => (await pool).end());
-    return new TallyKeeper(() => pool, clock, stopwatch);
+    return new TallyKeeper(() => pool, clock, monotonic);
   }
 
   test('equals that of a file with the same accounts', async () => {

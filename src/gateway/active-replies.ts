@@ -2,8 +2,8 @@ import type { Timeouts } from '../config/config.ts';
 import { LinkedList } from './linked-list.ts';
 import type { Reply } from './reply.ts';
 
-/** The incomplete responses, and their deadlines. */
-export class InFlight extends LinkedList<Reply> {
+/** The replies that are not over, and their deadlines. */
+export class ActiveReplies extends LinkedList<Reply> {
   #sweep: NodeJS.Timeout | undefined;
   #draining = false;
 
