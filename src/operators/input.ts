@@ -1,11 +1,22 @@
 import type { z } from 'zod';
 import type { IdempotencyKey } from '../accounts/store.ts';
 import { sha256Hex } from '../accounts/api-key.ts';
+import { DuplicateMember, parseJson } from '../input/json.ts';
 import { formatPath } from '../input/member-path.ts';
 import { validate } from '../input/validate.ts';
 import { ApiProblem, type MemberProblem } from './problems.ts';
 
 type Members = Readonly<Record<string, unknown>>;
+
+/** Parses the body of a request. @throws ApiProblem `malformed_body` */
+export function readBody(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    const isDuplicate = error instanceof DuplicateMember;
+    throw new ApiProblem('malformed_body', isDuplicate ? 'The body has a duplicate member.' : 'The body is not JSON.');
+  }
+}
 
 /**
  * Merges the parameters of the path with the members of the body, or of the query, and validates them by the schema.

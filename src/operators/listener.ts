@@ -12,7 +12,7 @@ import { https } from '../tls.ts';
 import { Console, isOfConsole } from './console.ts';
 import type { Caller, Endpoint, Parts } from './endpoint.ts';
 import { apiRoot, endpoints } from './endpoints.ts';
-import { readInput, readIdempotencyKey } from './input.ts';
+import { readBody, readInput, readIdempotencyKey } from './input.ts';
 import { openApi } from './openapi.ts';
 import { isKnownHost } from './origin.ts';
 import { ApiProblem, problemBody, problems, problemsPageOf, type ProblemCode } from './problems.ts';
@@ -89,6 +89,9 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
   app.setNotFoundHandler((request, reply) =>
     fail(request, reply, new ApiProblem('not_found', 'No endpoint has this path and method.')),
+  );
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) =>
+    readBody(text),
   );
   for (const fact of ['token', 'account', 'code']) app.decorateRequest(fact, undefined);
   const console = new Console({ state, log, clock, secure: tls !== undefined });

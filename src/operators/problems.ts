@@ -12,7 +12,7 @@ interface Row {
 /** Every error of the operators' API, including those of the accounts. A test compares them with docs/accounts.md. */
 const table = {
   invalid_request: { status: 400, title: 'Request invalid' },
-  malformed_body: { status: 400, title: 'Body is not JSON' },
+  malformed_body: { status: 400, title: 'Body malformed' },
   unauthorized: { status: 401, title: 'Token missing or wrong' },
   forbidden: { status: 403, title: 'Forbidden' },
   not_found: { status: 404, title: 'No such endpoint' },

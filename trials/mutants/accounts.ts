@@ -6,6 +6,11 @@ const vault = ['test/accounts/vault.test.ts'];
 /** Accounts, API keys, and where they are kept. */
 export const accountsMutants: readonly Mutant[] = [
   ...mutantsOf(
+    'src/accounts/transfer/account-lines.ts',
+    ['test/accounts/transfer/account-lines.test.ts'],
+    [['value = parseJson(text);', 'value = JSON.parse(text);', 'a line has no duplicate member']],
+  ),
+  ...mutantsOf(
     'src/accounts/api-key.ts',
     ['test/gateway/admission.test.ts', 'test/accounts/key-maker.test.ts'],
     [

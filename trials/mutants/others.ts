@@ -42,6 +42,11 @@ export const otherMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
+    'src/operators/input.ts',
+    ['test/operators/operators.test.ts'],
+    [['return parseJson(text);', 'return JSON.parse(text);', "a body of the operators' API has no duplicate member"]],
+  ),
+  ...mutantsOf(
     'src/admin/drain-token.ts',
     ['test/admin/admin.test.ts'],
     [

@@ -1,3 +1,4 @@
+import { DuplicateMember, parseJson } from '../../input/json.ts';
 import { formatPath, type MemberPath } from '../../input/member-path.ts';
 import { valuesIn } from '../../yaml/values.ts';
 import { WrongValue } from '../../input/value-types.ts';
@@ -36,9 +37,10 @@ export async function* ndjsonAccounts(
     if (text.trim() === '') continue;
     let value: unknown;
     try {
-      value = JSON.parse(text);
-    } catch {
-      yield { line, account: undefined, problems: ['.  not JSON: expected one account a line'] };
+      value = parseJson(text);
+    } catch (error) {
+      const problem = error instanceof DuplicateMember ? error.message : 'not JSON: expected one account a line';
+      yield { line, account: undefined, problems: [`.  ${problem}`] };
       continue;
     }
     yield { line, ...read(value) };

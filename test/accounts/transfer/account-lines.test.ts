@@ -58,7 +58,9 @@ describe('NDJSON', () => {
       [],
       { id: 'c', name: 'C', encryption: { test: { enabled: true, key: 'short', iv } } },
       { id: 'd', name: 'D' },
+      '{"id":"e","name":"E","active":false,"active":true}',
     );
+    expect(lines.pop()).toEqual({ line: 6, account: undefined, problems: ['.  duplicate member'] });
     expect(lines.map(({ line, problems }) => [line, problems])).toEqual([
       [1, ['.  not JSON: expected one account a line']],
       [
