@@ -93,7 +93,10 @@ describe('a new configuration', () => {
   });
 
   test('with another CA closes connections that the previous one admitted, after their responses', async () => {
-    const upstream = await startUpstream((_req, res) => void setTimeout(() => res.end('late'), 300));
+    let respond = (): void => {};
+    const upstream = await startUpstream((_req, res) => {
+      respond = () => void res.end('late');
+    });
     const sidecar = await startSidecar(configOf(upstream.origin, { listen: demanding }));
     const client = authority.issue('DNS:merchant');
     const [idle, busy] = [connect(sidecar, client), connect(sidecar, client)];
@@ -107,6 +110,7 @@ describe('a new configuration', () => {
       configOf(upstream.origin, { listen: { ...demanding, tls: { ...demanding.tls, clientCa: other.cert } } }),
     );
     expect(await idleClosed).toBe(true);
+    respond();
     expect(await response).toBe(true);
     expect(await busyClosed).toBe(true);
   });

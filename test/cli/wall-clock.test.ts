@@ -1,7 +1,8 @@
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { send } from '../support/client.ts';
 import { startServe } from '../support/command.ts';
 import { openConnection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
 import { accountsFile, acmeEntry, Folder, sidecarFile } from '../support/folder.ts';
 import { jumpingClock } from '../support/jumping-clock.ts';
 import { keys } from '../support/sidecar.ts';
@@ -32,18 +33,21 @@ test('moving the wall clock changes when keys expire, and no deadline', async ()
   const sidecar = await startServe(folder.file('sidecar.yaml'), { nodeOptions: jumpingClock(365, -730) });
   const statusWith = async (key: string): Promise<number> => (await send(sidecar, 'GET /x', { key })).status;
   const untilStatus = async (key: string, status: number): Promise<void> => {
-    await vi.waitUntil(async () => (await statusWith(key)) === status, { timeout: 10_000 });
+    await eventually(`a request gets ${status}`, async () => (await statusWith(key)) === status);
   };
   expect(await statusWith(expiring)).toBe(200);
 
   const connection = await openConnection(sidecar.port);
   connection.send(`GET /slow HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
-  await vi.waitUntil(() => respondSlowly !== undefined, { timeout: 10_000 });
+  await eventually('the upstream has the slow request', () => respondSlowly !== undefined);
   sidecar.signal('SIGUSR2');
   await untilStatus(expiring, 401);
   expect(await statusWith(keys.globex)).toBe(200);
-  // By now, a sweep for expired deadlines has run.
-  await new Promise((resolve) => void setTimeout(resolve, 300));
+  // A sweep for expired deadlines has run when it has ended this request.
+  const swept = await openConnection(sidecar.port);
+  const head = `POST /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\n`;
+  swept.send(`${head}Content-Length: 100\r\n\r\n{"data":`);
+  expect(await swept.untilText('"code":')).toMatch(/^HTTP\/1\.1 408 /);
   respondSlowly?.();
   expect(await connection.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
 
@@ -54,7 +58,6 @@ test('moving the wall clock changes when keys expire, and no deadline', async ()
   expect(await connection.untilText('{"ok":true}')).toMatch(/^HTTP\/1\.1 200 /);
   // Its deadline is two years away by the wall clock.
   const unfinished = await openConnection(sidecar.port);
-  const head = `POST /api/s2s/charge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.acme}\r\n`;
   unfinished.send(`${head}Content-Length: 100\r\n\r\n{"data":`);
   expect(await unfinished.untilText('"code":')).toMatch(/^HTTP\/1\.1 408 /);
 

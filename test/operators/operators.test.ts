@@ -173,9 +173,11 @@ describe('an Idempotency-Key', () => {
   });
 
   test('is remembered after a reload with the same store', async () => {
-    const { ask, sidecar, config } = await withAcme();
+    const { ask, sidecar, config, folder, file } = await withAcme();
     await ask('POST /accounts/acme/keys', { body, headers });
     sidecar.app.apply({ ...config });
+    // The sidecar serves the account again as soon as it reads the file.
+    folder.write({ 'accounts.yaml': file() });
     expect((await ask('POST /accounts/acme/keys', { body, headers })).body).toMatchObject({ secret_shown: true });
   });
 });

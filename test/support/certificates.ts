@@ -17,9 +17,11 @@ export interface Authority extends Certificate {
 
 const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'];
 
-export function createAuthority(): Authority {
+/** @param days how long its own certificate is valid */
+export function createAuthority(days = 2): Authority {
   const root = inDirectory((openssl) => {
-    openssl('req', '-x509', ...newKey, '-keyout', 'key.pem', '-out', 'cert.pem', '-days', '2', '-subj', '/CN=Test CA');
+    const request = ['req', '-x509', ...newKey, '-keyout', 'key.pem', '-out', 'cert.pem'];
+    openssl(...request, '-days', String(days), '-subj', '/CN=Test CA');
   });
   return {
     ...root,
