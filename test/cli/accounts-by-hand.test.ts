@@ -6,6 +6,7 @@ import { ask, token, type ApiResponse } from '../operators/api.ts';
 import { runCommand } from '../support/cli.ts';
 import { envelopeOf, opened, send } from '../support/client.ts';
 import { startServe, type Serving } from '../support/command.ts';
+import { eventually } from '../support/eventually.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { jumpingClock } from '../support/jumping-clock.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
@@ -78,7 +79,7 @@ describe('an accounts file that is edited by hand while the API changes it', () 
     const setup = await start(folder, waiting(folder.path));
     const { api } = setup;
     const issuing = api('POST /accounts/globex/keys', wanted);
-    await vi.waitUntil(() => existsSync(folder.file('waits')), patience);
+    await eventually('the command waits', () => existsSync(folder.file('waits')), patience);
     await run('sh', ['-c', edit], { cwd: folder.path });
     folder.write({ go: '' });
     const issued = await issuing;

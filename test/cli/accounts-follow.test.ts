@@ -1,9 +1,10 @@
 import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import type { EnabledView, IssuedKeyView } from '../../src/accounts/views.ts';
 import { envelopeOf, opened, send, type Response } from '../support/client.ts';
 import { startServe, type Serving } from '../support/command.ts';
 import { commandsOn } from '../support/command-line.ts';
+import { eventually } from '../support/eventually.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { startUpstream } from '../support/upstream.ts';
 
@@ -33,10 +34,9 @@ async function statuses(
 }
 
 async function untilAnswered(sidecars: readonly Serving[], key: string | undefined, status: number): Promise<void> {
-  await vi.waitUntil(async () => (await statuses(sidecars, key)).every((each) => each === status), {
-    timeout: 10_000,
-    interval: 20,
-  });
+  await eventually(`all sidecars respond with ${status}`, async () =>
+    (await statuses(sidecars, key)).every((each) => each === status),
+  );
 }
 
 test('running sidecars follow changes made by commands', async () => {
@@ -80,12 +80,12 @@ test('during a grace the log and the metrics show which accounts still use the p
     send(sidecar, line, { key, body: envelopeOf({ key: aes, iv }, charge) });
   expect((await sealedWith(before)).status).toBe(200);
   const after = await run<EnabledView>('encryption enable acme --environment test --replace --grace 1h');
-  await vi.waitUntil(async () => (await sealedWith(after)).status === 200, { timeout: 10_000, interval: 20 });
+  await eventually('the new credentials open', async () => (await sealedWith(after)).status === 200);
 
   const response = await sealedWith(before);
   expect(response.headers['envelope-credentials']).toBe('previous');
   expect(opened({ key: before.key ?? '', iv: before.iv ?? '' }, response)).toBe('{"ok":true}');
-  const access = await vi.waitUntil(() =>
+  const access = await eventually('an access line names the previous credentials', () =>
     sidecar.entries('request').findLast(({ credentials }) => credentials === 'previous'),
   );
   expect(access).toMatchObject({ account: 'acme', status: 200 });
@@ -96,6 +96,6 @@ test('during a grace the log and the metrics show which accounts still use the p
   await run('encryption disable acme --environment test');
   await untilAnswered(sidecars, key, 200);
   await run('encryption enable acme --environment test');
-  await vi.waitUntil(async () => (await sealedWith(before)).status === 400, { timeout: 10_000, interval: 20 });
+  await eventually('the old credentials are refused', async () => (await sealedWith(before)).status === 400);
   expect((await sealedWith(after)).status).toBe(400);
 });

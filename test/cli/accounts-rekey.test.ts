@@ -1,7 +1,8 @@
 import { existsSync, rmSync } from 'node:fs';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { runCommand } from '../support/cli.ts';
 import { startCommand } from '../support/command.ts';
+import { eventually } from '../support/eventually.ts';
 import { Folder, sidecarFile } from '../support/folder.ts';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 
@@ -71,7 +72,7 @@ test('a rekey of a file that is killed half way can be repeated', async () => {
   // Before and after the new file is renamed over the old one; the trail is synced first.
   for (const step of [2, 3]) {
     const command = startCommand(args, { nodeOptions: stopping(step, folder.file('waits')) });
-    await vi.waitUntil(() => existsSync(folder.file('waits')), patience);
+    await eventually('the command waits', () => existsSync(folder.file('waits')), patience);
     rmSync(folder.file('waits'));
     expect(await command.signal('SIGKILL').ended()).toEqual({ code: null, signal: 'SIGKILL' });
     expect(await setup.credentials(newKey, oldKey)).toMatch(/^ok .* 3 accounts: all open/);
@@ -88,7 +89,10 @@ describeWithPostgres('accounts in PostgreSQL', () => {
     const isHeld = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`;
     const waits = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`;
     const untilSome = (query: string) =>
-      vi.waitUntil(async () => Number(await postgres.psql(url, query)) > 0, { ...patience, interval: 50 });
+      eventually(`a session is found by ${query}`, async () => Number(await postgres.psql(url, query)) > 0, {
+        ...patience,
+        interval: 50,
+      });
     const held = postgres.psql(
       url,
       `BEGIN; SELECT 1 FROM envelope_sidecar.encryption WHERE account_id = 'a1' FOR UPDATE; SELECT pg_sleep(60)`,

@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { startServe, type Serving } from '../support/command.ts';
 import { openConnection, type Connection } from '../support/connection.ts';
 import { describeUnless } from '../support/describe-unless.ts';
+import { eventually } from '../support/eventually.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
 import { missingTools } from '../support/tools.ts';
@@ -42,7 +43,7 @@ async function ask(connection: Connection, path = '/x', key: string = keys.globe
 /** Opens connections until the sidecar has no handle left, and closes the ones that it did not accept. */
 async function exhaust({ port }: Serving): Promise<Connection[]> {
   const connections: Connection[] = [];
-  await vi.waitUntil(async () => {
+  await eventually('a connection is not accepted', async () => {
     for (let i = 0; i < 20; i += 1) connections.push(await openConnection(port));
     await new Promise((resolve) => void setTimeout(resolve, 50));
     return connections.some(({ ending }) => ending !== 'open');
@@ -64,7 +65,7 @@ describeUnless(missingTools('prlimit'), 'a process without free file handles', (
     for (const connection of [early, ...taken.slice(-5)]) expect(await ask(connection)).toMatch(/^HTTP\/1\.1 200 /);
 
     for (const { socket } of taken) socket.destroy();
-    await vi.waitUntil(() => handles(sidecar) < atRest + room / 2);
+    await eventually('handles are free again', () => handles(sidecar) < atRest + room / 2);
     expect(await ask(await openConnection(sidecar.port))).toMatch(/^HTTP\/1\.1 200 /);
     expect(await ask(early)).toMatch(/^HTTP\/1\.1 200 /);
   });
@@ -83,7 +84,7 @@ describeUnless(missingTools('prlimit'), 'a process without free file handles', (
     await sidecar.until(() => sidecar.entries('request').some((entry) => entry['upstream_error'] === 'EMFILE'));
 
     for (const { socket } of crowd) socket.destroy();
-    await vi.waitUntil(() => handles(sidecar) < atRest + room / 2);
+    await eventually('handles are free again', () => handles(sidecar) < atRest + room / 2);
     for (const response of await Promise.all([ask(one, '/slow'), ask(other, '/slow')])) {
       expect(response).toMatch(/^HTTP\/1\.1 200 /);
     }

@@ -3,9 +3,10 @@ import { once } from 'node:events';
 import { closeSync, constants, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { send } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { mayMount, Mount } from '../support/mount.ts';
 import { keys } from '../support/sidecar.ts';
@@ -35,7 +36,9 @@ async function serveInto(stdout: number, nodeOptions: readonly string[] = []): P
 
 /** The port of the merchants' listener, as soon as `log` has it. */
 function portIn(log: () => string): Promise<number> {
-  return vi.waitUntil(() => Number(/"listener":"merchants".*"port":(\d+)/.exec(log())?.[1]), { timeout: 20_000 });
+  return eventually('the sidecar listens', () => Number(/"listener":"merchants".*"port":(\d+)/.exec(log())?.[1]), {
+    timeout: 20_000,
+  });
 }
 
 /** Sends this many requests, some at a time, with the longest possible id, so that lines are long. */
@@ -97,7 +100,10 @@ test('if the log is not read for a while, lines wait in bounded memory, and lost
   expect((await send({ port }, 'GET /x', { key: keys.globex })).status).toBe(200);
 
   pipe.reader.resume();
-  await vi.waitUntil(() => pipe.entries(lost).length > 0, { timeout: 20_000, interval: 200 });
+  await eventually('the lost lines are logged', () => pipe.entries(lost).length > 0, {
+    timeout: 20_000,
+    interval: 200,
+  });
   const [loss] = pipe.entries(lost);
   const written = pipe.entries('request').length;
   expect(loss).toMatchObject({ level: 'warn', lines: tooMany + 1 - written });
@@ -106,7 +112,10 @@ test('if the log is not read for a while, lines wait in bounded memory, and lost
   expect(Buffer.byteLength(pipe.text)).toBeLessThan(4.5 * 1_048_576);
 
   await sendMany(port, 50, 'read-again');
-  await vi.waitUntil(() => pipe.entries('request').length === written + 50, { timeout: 20_000, interval: 200 });
+  await eventually('50 more access lines are read', () => pipe.entries('request').length === written + 50, {
+    timeout: 20_000,
+    interval: 200,
+  });
   expect(pipe.entries(lost)).toHaveLength(1);
 });
 
@@ -132,7 +141,9 @@ test.skipIf(!mayMount)('if the disk of the log is full, lines wait for space and
   rmSync(disk.file('ballast'));
   rmSync(disk.file('one-more'));
   execFileSync('mount', ['-o', 'remount,size=4m', disk.path]);
-  await vi.waitUntil(() => log().split('"msg":"request"').length === 502, { timeout: 20_000 });
+  await eventually('502 access lines are in the file', () => log().split('"msg":"request"').length === 502, {
+    timeout: 20_000,
+  });
   const lines = log().split('\n').slice(0, -1);
   expect(
     lines.map((line) => (JSON.parse(line) as { msg: string }).msg).filter((msg) => msg === 'request'),
@@ -159,7 +170,9 @@ test.skipIf(!mayMount)('if the disk of the log stays full, the process still exi
   const child = await serveInto(openSync(disk.file('log'), 'a'), ['--import', crashing]);
   const port = await portIn(() => readFileSync(disk.file('log'), 'utf8'));
   await sendMany(port, 400, 'no-room');
-  await vi.waitUntil(() => readFileSync(disk.file('log'), 'utf8').length >= 12_288, { timeout: 20_000 });
+  await eventually('the disk is full', () => readFileSync(disk.file('log'), 'utf8').length >= 12_288, {
+    timeout: 20_000,
+  });
   const exited = once(child, 'exit');
   child.kill('SIGUSR2');
   expect(await exited).toEqual([1, null]);
@@ -175,5 +188,5 @@ test('a crash is logged even if more lines wait than may', async () => {
   child.kill('SIGUSR2');
   pipe.reader.resume();
   expect(await exited).toEqual([1, null]);
-  await vi.waitUntil(() => pipe.text.includes('on demand'), { timeout: 20_000 });
+  await eventually('the crash is logged', () => pipe.text.includes('on demand'), { timeout: 20_000 });
 });

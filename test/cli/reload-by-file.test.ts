@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
-import { expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { send } from '../support/client.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile, type Contents } from '../support/folder.ts';
 import { startServe, type Serving } from '../support/command.ts';
+import { eventually } from '../support/eventually.ts';
 import { keys } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 import { samplesOf } from '../telemetry/samples.ts';
@@ -25,7 +26,7 @@ const status = async (sidecar: Serving, key: string, path = '/x'): Promise<numbe
   (await send(sidecar, `GET ${path}`, { key })).status;
 
 async function untilStatus(sidecar: Serving, key: string, wanted: number, path?: string): Promise<void> {
-  await vi.waitUntil(async () => (await status(sidecar, key, path)) === wanted, { timeout: 10_000 });
+  await eventually(`${path} gets ${wanted}`, async () => (await status(sidecar, key, path)) === wanted);
 }
 
 test('a key that is revoked in accounts.yaml stops working although sidecar.yaml is invalid', async () => {

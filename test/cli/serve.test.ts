@@ -1,13 +1,14 @@
 import { createServer } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import { mkdirSync } from 'node:fs';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { formatFileProblem } from '../../src/yaml/file-problem.ts';
 import { newCertificate } from '../config/files.ts';
 import { envelopeOf, opened, send, type Response } from '../support/client.ts';
 import { startCommand, startServe, type Serving } from '../support/command.ts';
 import { openConnection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
 import {
   accountsFile,
   acmeEntry,
@@ -194,7 +195,7 @@ describe('a signal', () => {
       const upstream = await startUpstream((_seen, res) => held.push(() => res.end('at last')));
       const { sidecar } = await serveBefore(upstream);
       const response = send(sidecar, 'GET /x', { key: keys.globex });
-      await vi.waitUntil(() => held.length === 1);
+      await eventually('the upstream has the request', () => held.length === 1);
       sidecar.signal(name);
       await sidecar.untilEntries('draining');
       expect((await fetch(`${sidecar.adminUrl}/readyz`)).status).toBe(503);
@@ -208,7 +209,7 @@ describe('a signal', () => {
     const upstream = await startUpstream(() => {});
     const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '100ms' } });
     const response = send(sidecar, 'GET /x', { key: keys.globex }).catch(() => 'broken off');
-    await vi.waitUntil(() => upstream.heads() === 1);
+    await eventually('the upstream has the request', () => upstream.heads() === 1);
     expect(await sidecar.signal('SIGTERM').ended()).toEqual(ended);
     expect(await response).toBe('broken off');
     expect(sidecar.entries('request')).toMatchObject([{ status: 499 }]);
@@ -234,7 +235,7 @@ describe('a signal', () => {
     // Longer than the timeout of this test.
     const { sidecar } = await serveBefore(upstream, { timeouts: { drain: '1h' } });
     void send(sidecar, 'GET /x', { key: keys.globex }).catch(() => {});
-    await vi.waitUntil(() => upstream.heads() === 1);
+    await eventually('the upstream has the request', () => upstream.heads() === 1);
     sidecar.signal('SIGTERM');
     await sidecar.untilEntries('draining');
     expect(await sidecar.signal('SIGINT').ended()).toEqual({ code: 1, signal: null });
@@ -362,7 +363,8 @@ describe('a reload', () => {
     const routes = [{ path: '/quiet' }];
     folder.replace({ 'sidecar.yaml': sidecarFile(upstream.origin, { routes, log: { level: 'warn' } }) });
     const quiet = 'envelope_sidecar_requests_total{environment="test",method="GET",route="/quiet",status="200"}';
-    await vi.waitUntil(
+    await eventually(
+      'a quiet request is counted',
       async () => {
         await send(sidecar, 'GET /quiet', { key: keys.globex });
         return (await samplesOf(sidecar)).values.has(quiet);

@@ -1,12 +1,13 @@
 import { dirname, join } from 'node:path';
 import { mkdirSync, renameSync, rmSync, symlinkSync, unlinkSync } from 'node:fs';
-import { describe, expect, onTestFinished, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { loadConfig } from '../../src/config/load.ts';
 import { combine, type LoadResult } from '../../src/config/loaded.ts';
 import { Reloader } from '../../src/config/reload.ts';
 import type { Env } from '../../src/yaml/values.ts';
 import { accountsFile, Folder, globexEntry, MountedFolder, sidecarFile } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
+import { eventually } from '../support/eventually.ts';
 
 /** A reloader of one file, and all results that it has handed over. */
 class Followed {
@@ -34,9 +35,13 @@ class Followed {
 
   /** Resolves when the last result satisfies `test`. */
   async until(test: (last: LoadResult) => boolean): Promise<LoadResult> {
-    return vi.waitUntil(() => this.applied.findLast((last, i) => i === this.applied.length - 1 && test(last)), {
-      timeout: 20_000,
-    });
+    return eventually(
+      'the configuration is applied',
+      () => this.applied.findLast((last, i) => i === this.applied.length - 1 && test(last)),
+      {
+        timeout: 20_000,
+      },
+    );
   }
 }
 
@@ -172,11 +177,11 @@ describe('reload', () => {
     followed.reloader.reload();
     folder.write({ 'accounts.yaml': withKeys(keys.globex) });
     for (let i = 0; i < 5; i += 1) followed.reloader.reload();
-    await vi.waitUntil(() => followed.applied.length === 2, { timeout: 20_000 });
+    await eventually('the second configuration is applied', () => followed.applied.length === 2, { timeout: 20_000 });
     expect(followed.applied.map((each) => hasKeys(1)(each))[1]).toBe(true);
     // If there were a third one, it would be in progress by now.
     followed.reloader.reload();
-    await vi.waitUntil(() => followed.applied.length > 2, { timeout: 20_000 });
+    await eventually('a third configuration is applied', () => followed.applied.length > 2, { timeout: 20_000 });
     expect(followed.applied).toHaveLength(3);
   });
 
@@ -202,7 +207,7 @@ describe('reload', () => {
     stopped.reloader.stop();
     const later = new Followed(folder.file('sidecar.yaml'));
     for (let i = 0; i < 2; i += 1) later.reloader.reload();
-    await vi.waitUntil(() => later.applied.length === 2, { timeout: 20_000 });
+    await eventually('the later reloader applies the change', () => later.applied.length === 2, { timeout: 20_000 });
     expect(stopped.applied).toEqual([]);
   });
 

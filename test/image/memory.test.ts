@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { Network, getContainerRuntimeClient } from 'testcontainers';
-import { expect, onTestFinished, test, vi } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { envelopeOf, send, type Response } from '../support/client.ts';
 import { describeUnless } from '../support/describe-unless.ts';
+import { eventually } from '../support/eventually.ts';
 import { workedExamples } from '../support/memory-bound.ts';
 import {
   MountedFolder,
@@ -33,7 +34,7 @@ async function openWith(port: number, ...sent: readonly string[]): Promise<Socke
   const socket = connect(port, '127.0.0.1').on('error', () => {});
   onTestFinished(() => void socket.destroy());
   for (const part of sent) socket.write(part, 'latin1');
-  await vi.waitUntil(() => !socket.connecting, { timeout: 10_000, interval: 1 });
+  await eventually('the connection is open', () => !socket.connecting, { timeout: 10_000, interval: 1 });
   return socket;
 }
 
@@ -76,7 +77,10 @@ describeUnless(
         (await send({ port: sidecar.getMappedPort(9090) }, 'GET /metrics')).body;
       const untilInFlight = async (count: number): Promise<void> => {
         const line = `\nenvelope_sidecar_requests_in_flight ${count}\n`;
-        await vi.waitUntil(async () => (await metrics()).includes(line), { timeout: 30_000, interval: 100 });
+        await eventually(`the metrics have ${line}`, async () => (await metrics()).includes(line), {
+          timeout: 30_000,
+          interval: 100,
+        });
       };
       const clients: Socket[] = [];
       const open = async (...sent: readonly string[]): Promise<Socket> => {
@@ -121,7 +125,10 @@ describeUnless(
 
       accounts.write({ 'accounts.yaml': JSON.stringify(accountsFile) });
       const reloaded = 'envelope_sidecar_config_reloads_total{file="accounts",outcome="ok"} 1';
-      await vi.waitUntil(async () => (await metrics()).includes(reloaded), { timeout: 30_000, interval: 100 });
+      await eventually('the configuration is reloaded', async () => (await metrics()).includes(reloaded), {
+        timeout: 30_000,
+        interval: 100,
+      });
       expect(await state()).toMatchObject({ Running: true, OOMKilled: false });
 
       for (const client of clients) client.destroy();

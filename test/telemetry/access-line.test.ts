@@ -7,6 +7,7 @@ import { openConnection } from '../support/connection.ts';
 import { startGateway } from '../support/gateway.ts';
 import { acmeTest, keys, route, routes, targetOf, type TestSidecar } from '../support/sidecar.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
+import { eventually } from '../support/eventually.ts';
 
 /** The documented members that an access line may have besides those of each log line. */
 const allowed = [
@@ -18,7 +19,7 @@ const ofEveryLine = ['level', 'time', 'msg'];
 
 /** The access lines, once there are this many: each is written a moment after its response. */
 async function accessLines(sidecar: TestSidecar, count: number): Promise<Record<string, unknown>[]> {
-  await vi.waitUntil(() => sidecar.accessLines().length >= count, { timeout: 10_000 });
+  await eventually(`there are ${count} access lines`, () => sidecar.accessLines().length >= count);
   return sidecar.accessLines();
 }
 
@@ -152,7 +153,7 @@ describe('an access line', () => {
     const { sidecar, upstream } = await startGateway({ respond: () => {} });
     const client = await openConnection(sidecar.port);
     client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
-    await vi.waitUntil(() => upstream.heads() === 1);
+    await eventually('the upstream has the request', () => upstream.heads() === 1);
     client.socket.destroy();
     const [line] = await accessLines(sidecar, 1);
     expect(line).toMatchObject({ status: 499, account: 'globex', bytes_out: 0 });
@@ -173,7 +174,7 @@ describe('an access line', () => {
   test('of a request aborted at the end of a drain has no response status', async () => {
     const { sidecar, upstream } = await startGateway({ respond: () => {}, timeouts: { drain: 1 } });
     const response = wholeOrNot(send(sidecar, 'GET /x', { key: keys.globex }));
-    await vi.waitUntil(() => upstream.heads() === 1);
+    await eventually('the upstream has the request', () => upstream.heads() === 1);
     await sidecar.app.stop();
     expect(await response).toBe('broken off');
     const [line] = await accessLines(sidecar, 1);
@@ -319,7 +320,7 @@ describe('with log.level debug, a line explains each decision:', () => {
   async function decisionOf(line: string, sent: Sent, more: Parameters<typeof startGateway>[0] = {}): Promise<object> {
     const { sidecar } = await startGateway({ log: { level: 'debug' }, ...more });
     await send(sidecar, line, sent);
-    await vi.waitUntil(() => sidecar.log.some(({ msg }) => msg === 'decision'));
+    await eventually('the decision is logged', () => sidecar.log.some(({ msg }) => msg === 'decision'));
     return sidecar.log.find(({ msg }) => msg === 'decision') ?? {};
   }
 

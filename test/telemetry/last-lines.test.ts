@@ -1,8 +1,9 @@
 import { once } from 'node:events';
 import { createConnection } from 'node:net';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { send } from '../support/client.ts';
 import { startCommand, startServe, type Command, type Serving } from '../support/command.ts';
+import { eventually } from '../support/eventually.ts';
 import { accountsFile, Folder, globexEntry, sidecarFile } from '../support/folder.ts';
 import { keys } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
@@ -63,7 +64,8 @@ async function withStalledReader(sidecar: Serving): Promise<void> {
 
 /** Resolves when the listeners are closed, so that only the last lines remain to be written. */
 async function stopped({ adminUrl }: Serving): Promise<void> {
-  await vi.waitUntil(
+  await eventually(
+    'the admin listener is closed',
     () =>
       fetch(`${adminUrl}/livez`).then(
         () => false,

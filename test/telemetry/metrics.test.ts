@@ -1,10 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { encrypted, envelopeOf, send, type Sent } from '../support/client.ts';
 import { openConnection } from '../support/connection.ts';
 import { describeUnless } from '../support/describe-unless.ts';
+import { eventually } from '../support/eventually.ts';
 import { acmeWith, startGateway } from '../support/gateway.ts';
 import { scrape } from '../support/metrics.ts';
 import {
@@ -229,7 +230,7 @@ describe('one request is counted once', () => {
     const { sidecar, upstream } = await startGateway({ respond: () => {} });
     const client = await openConnection(sidecar.port);
     client.send(`GET /x HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${keys.globex}\r\n\r\n`);
-    await vi.waitUntil(() => upstream.heads() === 1);
+    await eventually('the upstream has the request', () => upstream.heads() === 1);
     client.socket.destroy();
     await untilSample(sidecar, requests('test', 'GET', 'unlisted', 499), 1);
     expect((await seriesOf(sidecar)).filter((series) => series.includes('refusals'))).toEqual([]);
@@ -308,7 +309,7 @@ test('the metrics show each limit and its use', async () => {
 
   const body = envelopeOf(acmeTest, JSON.stringify('x'.repeat(1_000)));
   const sent = send(sidecar, 'POST /api/s2s/x', { key: keys.acme, body });
-  await vi.waitUntil(() => responses.length === 1);
+  await eventually('the upstream has one request', () => responses.length === 1);
   const during = await samplesOf(sidecar);
   expect(during.values.get(used('connections'))).toBe(1);
   expect(during.values.get(used('in_flight'))).toBe(1);
@@ -325,7 +326,7 @@ test('a request is in flight until its response is complete', async () => {
   const inFlight = 'envelope_sidecar_requests_in_flight';
   await untilSample(sidecar, inFlight, 0);
   const sent = [1, 2].map(() => send(sidecar, 'GET /x', { key: keys.globex }));
-  await vi.waitUntil(() => responses.length === 2);
+  await eventually('the upstream has two requests', () => responses.length === 2);
   await untilSample(sidecar, inFlight, 2);
   responses[0]?.end();
   await untilSample(sidecar, inFlight, 1);

@@ -1,5 +1,6 @@
 import { describe, expect, test, vi } from 'vitest';
 import { envelopeOf, send } from '../support/client.ts';
+import { eventually } from '../support/eventually.ts';
 import { firstSeen, startGateway } from '../support/gateway.ts';
 import { startOtlpReceiver, type OtlpReceiver, type ReceivedSpan } from '../support/otlp-receiver.ts';
 import { acmeTest, configOf, keys } from '../support/sidecar.ts';
@@ -39,7 +40,7 @@ describe('the trace of a request', () => {
     const setting = await traced(1);
     const body = envelopeOf(acmeTest, '{"amount":1}');
     await send(setting.sidecar, charge, { key: keys.acme, body, headers: { 'X-Request-Id': 'order-1' } });
-    await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
+    await eventually('the access line is written', () => setting.sidecar.accessLines().length === 1);
     const [line] = setting.sidecar.accessLines();
     const { server, client } = await spansOf(setting);
     expect(server).toMatchObject({
@@ -72,7 +73,7 @@ describe('the trace of a request', () => {
     const body = envelopeOf(acmeTest, '{"card":"canary-body"}');
     await send(setting.sidecar, charge, { key: keys.acme, body, headers });
     await send(setting.sidecar, charge, { key: `${keys.acme}canary`, body });
-    await vi.waitUntil(() => setting.sidecar.accessLines().length === 2);
+    await eventually('the access lines are written', () => setting.sidecar.accessLines().length === 2);
     await setting.sidecar.app.stop();
     expect(setting.receiver.spans).toHaveLength(3);
     const text = setting.receiver.text();
@@ -84,7 +85,7 @@ describe('the trace of a request', () => {
   test('has the code of a refusal, and a 5xx is an error', async () => {
     const refused = await traced(1);
     await send(refused.sidecar, charge, {});
-    await vi.waitUntil(() => refused.sidecar.accessLines().length === 1);
+    await eventually('the access line is written', () => refused.sidecar.accessLines().length === 1);
     const { server, client } = await spansOf(refused);
     expect(server).toMatchObject({ isError: false, attributes: { 'envelope_sidecar.refusal': 'missing_api_key' } });
     expect(client).toBeUndefined();
@@ -92,7 +93,7 @@ describe('the trace of a request', () => {
     const failed = await traced(1);
     failed.upstream.server.close();
     await send(failed.sidecar, 'GET /x', { key: keys.globex });
-    await vi.waitUntil(() => failed.sidecar.accessLines().length === 1);
+    await eventually('the access line is written', () => failed.sidecar.accessLines().length === 1);
     const spans = await spansOf(failed);
     expect(spans.server).toMatchObject({ isError: true, attributes: { 'error.type': 'upstream_unavailable' } });
     expect(spans.client).toMatchObject({ isError: true, attributes: { 'error.type': 'ECONNREFUSED' } });
@@ -106,7 +107,7 @@ describe("a client's trace", () => {
   test('is continued: its id, its span as the parent, its tracestate', async () => {
     const setting = await traced(1);
     await send(setting.sidecar, 'GET /x', { key: keys.globex, headers });
-    await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
+    await eventually('the access line is written', () => setting.sidecar.accessLines().length === 1);
     const { server, client } = await spansOf(setting);
     expect(server).toMatchObject({ traceId, parentSpanId: parentId });
     const { rawHeaders, headers: seen } = firstSeen(setting.upstream);
@@ -118,7 +119,7 @@ describe("a client's trace", () => {
   test('that is malformed is replaced, and its tracestate dropped', async () => {
     const setting = await traced(1);
     await send(setting.sidecar, 'GET /x', { key: keys.globex, headers: { ...headers, traceparent: 'malformed' } });
-    await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
+    await eventually('the access line is written', () => setting.sidecar.accessLines().length === 1);
     const { server } = await spansOf(setting);
     expect(server).toMatchObject({ parentSpanId: '' });
     const seen = firstSeen(setting.upstream).headers;
@@ -136,7 +137,7 @@ describe("a client's trace", () => {
     async (_, sample, trustedProxies, flags, expected) => {
       const setting = await traced(sample, { trustedProxies });
       await send(setting.sidecar, 'GET /x', { key: keys.globex, headers: { traceparent: traceparent(flags) } });
-      await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
+      await eventually('the access line is written', () => setting.sidecar.accessLines().length === 1);
       const { server } = await spansOf(setting);
       expect(server !== undefined).toBe(expected);
       const seen = firstSeen(setting.upstream).headers['traceparent'];
@@ -148,7 +149,7 @@ describe("a client's trace", () => {
 test('without a sample the upstream gets a traceparent, and nothing is exported', async () => {
   const setting = await traced(0);
   await send(setting.sidecar, 'GET /x', { key: keys.globex });
-  await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
+  await eventually('the access line is written', () => setting.sidecar.accessLines().length === 1);
   const [line] = setting.sidecar.accessLines();
   expect(await spansOf(setting)).toEqual({ server: undefined, client: undefined });
   const [, id, , flags] = form.exec(String(firstSeen(setting.upstream).headers['traceparent'])) ?? [];
@@ -164,7 +165,7 @@ test('without tracing the upstream gets no traceparent', async () => {
 test('a collector that cannot be reached fails no request, and is logged once', async () => {
   const setting = await startGateway({ tracing: { otlp: 'http://127.0.0.1:1', sample: 1 } });
   expect((await send(setting.sidecar, 'GET /x', { key: keys.globex })).status).toBe(200);
-  await vi.waitUntil(() => setting.sidecar.accessLines().length === 1);
+  await eventually('the access line is written', () => setting.sidecar.accessLines().length === 1);
   await setting.sidecar.app.stop();
   expect(setting.sidecar.log.filter(({ msg }) => msg === 'traces cannot be delivered')).toHaveLength(1);
 });
@@ -179,7 +180,7 @@ test('a reload enables and disables tracing', async () => {
     expect(upstream.seen.at(-1)?.headers).toHaveProperty('traceparent');
   });
   sidecar.app.apply(configOf(origin));
-  await vi.waitUntil(() => receiver.spans.length > 0);
+  await eventually('a span is received', () => receiver.spans.length > 0);
   await send(sidecar, 'GET /x', { key: keys.globex });
   expect(upstream.seen.at(-1)?.headers).not.toHaveProperty('traceparent');
 });

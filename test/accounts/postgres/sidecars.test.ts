@@ -5,6 +5,7 @@ import { Operations } from '../../../src/accounts/operations.ts';
 import type { PostgresSettings } from '../../../src/accounts/postgres/accounts.ts';
 import { describeWithPostgres, usePostgres } from '../../support/postgres.ts';
 import { envelopeOf, expectPlainRefusal, opened, send } from '../../support/client.ts';
+import { eventually } from '../../support/eventually.ts';
 import { scrape } from '../../support/metrics.ts';
 import { configOf, startSidecar, type TestSidecar } from '../../support/sidecar.ts';
 import { startUpstream } from '../../support/upstream.ts';
@@ -274,7 +275,11 @@ describeWithPostgres('a sidecar with its accounts in a database', () => {
       await locked;
     }
     const statuses: number[] = [];
-    await vi.waitUntil(async () => statuses.push(await statusOf(fresh)) > 0 && statuses.at(-1) === 200, patience);
+    await eventually(
+      'a key that is not cached is accepted',
+      async () => statuses.push(await statusOf(fresh)) > 0 && statuses.at(-1) === 200,
+      patience,
+    );
     for (const status of statuses) expect(status).toBeOneOf([200, 503]);
     expect(await guess(suspect)).toBe('too_many_attempts');
     expect(await statusOf(held)).toBe(200);
@@ -324,7 +329,7 @@ describeWithPostgres('a wrong master key', () => {
     expect(await scrape(sidecar)).toContain(`${failing} 1\n`);
 
     sidecar.app.apply({ ...config, store: settings(url) });
-    await vi.waitUntil(() => isReady(sidecar), patience);
+    await eventually('the sidecar is ready', () => isReady(sidecar), patience);
     expect(await scrape(sidecar)).toContain(`${failing} 0\n`);
   });
 
@@ -355,7 +360,11 @@ describeWithPostgres('a wrong master key', () => {
     const config = configOf('http://127.0.0.1:1', { accounts: [], store: settings(url) });
     const sidecar = await startSidecar(config);
     sidecar.app.apply({ ...config, store: settings(url, { masterKeys: [otherKey] }) });
-    await vi.waitUntil(async () => (await scrape(sidecar)).includes(`${failing} 1\n`), patience);
+    await eventually(
+      'the metric reports the failure',
+      async () => (await scrape(sidecar)).includes(`${failing} 1\n`),
+      patience,
+    );
     expect(complaints(sidecar)).toEqual([['error', 'no sealed credentials open with the master key', 1, 1]]);
     expect(await isReady(sidecar)).toBe(true);
   });
