@@ -29,6 +29,8 @@ export default defineConfig({
     // Long enough for a busy machine; no test waits for it to pass.
     testTimeout: 30_000,
     hookTimeout: 30_000,
+    // The default, a second, is too short on a busy machine.
+    expect: { poll: { timeout: 20_000 } },
     // Programs that tests start are compiled once, not at each start.
     env: { NODE_COMPILE_CACHE: join(import.meta.dirname, 'node_modules/.cache/node') },
     projects: [

@@ -6,6 +6,7 @@ import { exchangesOf } from '../../bench/exchanges.ts';
 import { faultsOf } from '../../bench/identity.ts';
 import { freePort } from '../support/free-port.ts';
 import { workloads, type Workload } from '../../bench/workloads.ts';
+import { eventually } from '../support/eventually.ts';
 import { listen } from '../support/listen.ts';
 
 function workloadOf(name: string): Workload {
@@ -22,14 +23,13 @@ async function startUpstream(): Promise<number> {
     String(port),
   ]);
   onTestFinished(() => void child.kill());
-  for (;;) {
-    try {
-      await fetch(`http://127.0.0.1:${port}/responses/156`);
-      return port;
-    } catch {
-      await new Promise((resolve) => void setTimeout(resolve, 10));
-    }
-  }
+  await eventually('the upstream of the benchmark listens', () =>
+    fetch(`http://127.0.0.1:${port}/responses/156`).then(
+      () => true,
+      () => false,
+    ),
+  );
+  return port;
 }
 
 async function startServer(response: (res: ServerResponse) => void): Promise<number> {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { describeWithChromium, useBrowser, type TestBrowser } from './browser.ts';
-import { codeOf, eventually, opened } from './merchant.ts';
+import { codeOf, opened } from './merchant.ts';
 import { signIn, useConsole, type ConsoleSidecar } from './sidecar.ts';
 import { addAccount, confirm, issueKey, takeCredentials, takeKey } from './steps.ts';
 
@@ -71,18 +71,18 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await page.getByRole('dialog').getByRole('button', { name: 'Rename' }).click();
     await page.getByRole('heading', { name: 'Initech Payments' }).waitFor();
     const key = await issueKey(page);
-    await eventually(async () => (await merchant.charge(key)).status).toBe(200);
+    await expect.poll(async () => (await merchant.charge(key)).status).toBe(200);
     expect(upstream.seen.at(-1)?.headers).toMatchObject({ 'x-account-id': 'initech', 'x-environment': 'test' });
 
     await confirm(page, 'Deactivate');
     await page.getByText('This account is inactive: all its requests are refused.').waitFor();
-    await eventually(async () => codeOf(await merchant.charge(key))).toBe('account_inactive');
+    await expect.poll(async () => codeOf(await merchant.charge(key))).toBe('account_inactive');
     const seen = upstream.seen.length;
     await merchant.charge(key);
     expect(upstream.seen.length).toBe(seen);
     await page.getByRole('button', { name: 'Activate' }).click();
     await page.getByText('The account was activated.').waitFor();
-    await eventually(async () => (await merchant.charge(key)).status).toBe(200);
+    await expect.poll(async () => (await merchant.charge(key)).status).toBe(200);
   });
 
   test('an API key is issued, rotated with an overlap, and revoked after its id is typed', async () => {
@@ -99,7 +99,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await page.keyboard.press('Escape');
     const key = await takeKey(page);
     expect(key).toMatch(/^sk_test_/);
-    await eventually(async () => (await merchant.charge(key)).status).toBe(200);
+    await expect.poll(async () => (await merchant.charge(key)).status).toBe(200);
 
     const row = page.getByRole('row').filter({ hasText: 'Secret' });
     await row.getByText('in 5 months').waitFor();
@@ -108,7 +108,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await page.getByRole('dialog').getByRole('button', { name: 'Rotate' }).click();
     const successor = await takeKey(page);
     expect(successor).not.toBe(key);
-    await eventually(async () => (await merchant.charge(successor)).status).toBe(200);
+    await expect.poll(async () => (await merchant.charge(successor)).status).toBe(200);
     expect((await merchant.charge(key)).status).toBe(200);
 
     await page.getByRole('button', { name: `Revoke ${id}` }).click();
@@ -119,7 +119,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await typed.fill(id);
     await revoke.getByRole('button', { name: 'Revoke' }).click();
     await page.getByText(`${id} was revoked.`).waitFor();
-    await eventually(async () => codeOf(await merchant.charge(key))).toBe('invalid_api_key');
+    await expect.poll(async () => codeOf(await merchant.charge(key))).toBe('invalid_api_key');
     expect((await merchant.charge(successor)).status).toBe(200);
 
     // Shown once: it is neither in the page any more nor in the storage of the browser.
@@ -144,7 +144,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await dialog.getByRole('button', { name: 'Enable' }).click();
     const first = await takeCredentials(page);
     await page.getByText('Plain requests are accepted too.').waitFor();
-    await eventually(async () => (await merchant.sealed(key, first)).headers['envelope']).toBe('sealed');
+    await expect.poll(async () => (await merchant.sealed(key, first)).headers['envelope']).toBe('sealed');
     expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
     expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
     const environment = page.getByRole('region', { name: 'Test', exact: true });
@@ -158,16 +158,16 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await dialog.getByRole('button', { name: 'Change the end' }).click();
     await page.getByText('Ends in 6 days').waitFor();
     await confirm(page, 'End now');
-    await eventually(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
+    await expect.poll(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
 
     // Replaced: the old credentials work until the grace ends.
     await confirm(page, 'Replace key and IV');
     const second = await takeCredentials(page);
     await page.getByText('The previous key and IV are accepted too.').waitFor();
-    await eventually(async () => (await merchant.sealed(key, second)).headers['envelope-credentials']).toBe('current');
+    await expect.poll(async () => (await merchant.sealed(key, second)).headers['envelope-credentials']).toBe('current');
     expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
     await confirm(page, 'End now');
-    await eventually(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
+    await expect.poll(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
     expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
 
     // Disabled: envelopes are opened and their responses sealed during the grace, and passed through afterwards.
@@ -177,11 +177,11 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await dialog.getByText('Until the grace ends, envelopes are still opened').waitFor();
     await dialog.getByRole('button', { name: 'Disable' }).click();
     await page.getByText('Encryption is disabled in Test.').waitFor();
-    await eventually(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');
+    await expect.poll(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');
     expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
     expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
     await confirm(page, 'End now');
-    await eventually(async () => (await merchant.sealed(key, second)).headers['envelope']).toBe(undefined);
+    await expect.poll(async () => (await merchant.sealed(key, second)).headers['envelope']).toBe(undefined);
     expect(upstream.seen.at(-1)?.body).toMatch(/^{"data":"[0-9a-f]+"}$/);
 
     // Enabled again: with new credentials and the other encoding.
@@ -190,7 +190,7 @@ function actions(browser: TestBrowser, sidecar: () => ConsoleSidecar): void {
     await dialog.getByRole('button', { name: 'Enable' }).click();
     const third = await takeCredentials(page);
     expect([first.key, second.key]).not.toContain(third.key);
-    await eventually(async () => codeOf(await merchant.sealed(key, second))).toBe('decryption_failed');
+    await expect.poll(async () => codeOf(await merchant.sealed(key, second))).toBe('decryption_failed');
     expect(opened(await merchant.sealed(key, third), third)).toBe('{"ok":true}');
   });
 }

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { Mount, mayMount } from '../support/mount.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
-import { eventually } from './merchant.ts';
 import { operators, signIn, useConsole, type Operator } from './sidecar.ts';
 import { confirm, issueKey } from './steps.ts';
 
@@ -48,7 +47,7 @@ describeWithChromium('the console', () => {
       expect(await page.getByText(/globex/i).count()).toBe(0);
     }
     const issued = await issueKey(page);
-    await eventually(async () => (await merchant.charge(issued)).status).toBe(200);
+    await expect.poll(async () => (await merchant.charge(issued)).status).toBe(200);
     for (const tab of ['Encryption Settings', 'Activity']) {
       await page.getByRole('link', { name: tab }).click();
       await page.getByRole('region', { name: tab }).waitFor();

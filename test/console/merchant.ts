@@ -43,8 +43,3 @@ export function opened({ headers, body }: Response, { key, iv }: HandedOver): st
 export function codeOf({ body }: Response): unknown {
   return (JSON.parse(body) as { code?: unknown }).code;
 }
-
-/** Waits for an effect that a sidecar has only after it has noticed a change. */
-export function eventually<Value>(found: () => Promise<Value>): ReturnType<typeof expect.poll<Value>> {
-  return expect.poll(found, { timeout: 20_000, interval: 50 });
-}

@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { describeWithPostgres, usePostgres } from '../support/postgres.ts';
 import { describeWithChromium, useBrowser } from './browser.ts';
-import { codeOf, eventually, opened } from './merchant.ts';
+import { codeOf, opened } from './merchant.ts';
 import { signIn, useConsole } from './sidecar.ts';
 import { addAccount, confirm, issueKey, takeCredentials } from './steps.ts';
 
@@ -62,7 +62,7 @@ describeWithChromium('with the console alone', () => {
         if (id !== 'acme') await page.getByRole('link', { name: 'Accounts' }).first().click();
       }
       const key = await issueKey(page);
-      await eventually(async () => (await merchant.charge(key)).status).toBe(200);
+      await expect.poll(async () => (await merchant.charge(key)).status).toBe(200);
       await picture('3-api-keys');
 
       // Enabled, with a grace for plaintext.
@@ -75,7 +75,7 @@ describeWithChromium('with the console alone', () => {
       await picture('5-key-and-iv');
       const first = await takeCredentials(page);
       await page.getByText('Plain requests are accepted too.').waitFor();
-      await eventually(async () => (await merchant.sealed(key, first)).headers['envelope']).toBe('sealed');
+      await expect.poll(async () => (await merchant.sealed(key, first)).headers['envelope']).toBe('sealed');
       expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
       expect(upstream.seen.at(-1)?.body).toBe('{"amount":1000}');
       expect((await merchant.charge(key)).body).toBe('{"ok":true}');
@@ -93,15 +93,15 @@ describeWithChromium('with the console alone', () => {
       // The merchant has switched to envelopes: plaintext is refused from now on.
       await confirm(page, 'End now');
       await page.getByText('Plain requests are accepted too.').waitFor({ state: 'detached' });
-      await eventually(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
+      await expect.poll(async () => codeOf(await merchant.charge(key))).toBe('envelope_required');
 
       // Replaced: the merchant uses the old credentials first, then the new ones.
       await confirm(page, 'Replace key and IV');
       const second = await takeCredentials(page);
       await page.getByText('The previous key and IV are accepted too.').waitFor();
-      await eventually(async () => (await merchant.sealed(key, second)).headers['envelope-credentials']).toBe(
-        'current',
-      );
+      await expect
+        .poll(async () => (await merchant.sealed(key, second)).headers['envelope-credentials'])
+        .toBe('current');
       expect(opened(await merchant.sealed(key, first), first)).toBe('{"ok":true}');
       await page.getByText(/Still used/).waitFor();
       expect(await page.getByText('Still used: just now').count()).toBe(1);
@@ -120,7 +120,7 @@ describeWithChromium('with the console alone', () => {
       expect(await page.getByText('such requests will be refused').count()).toBe(0);
       await page.getByRole('dialog').getByRole('button', { name: 'End now' }).click();
       await page.getByText('The previous key and IV are accepted too.').waitFor({ state: 'detached' });
-      await eventually(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
+      await expect.poll(async () => codeOf(await merchant.sealed(key, first))).toBe('decryption_failed');
       expect(opened(await merchant.sealed(key, second), second)).toBe('{"ok":true}');
 
       // A request that was refused in the meantime is explained.
@@ -138,12 +138,12 @@ describeWithChromium('with the console alone', () => {
       await page.getByRole('switch', { name: 'Encryption in Test' }).click();
       await page.getByRole('button', { name: 'Disable' }).click();
       await page.getByText('Encryption is disabled in Test.').waitFor();
-      await eventually(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');
+      await expect.poll(async () => (await merchant.charge(key)).body).toBe('{"ok":true}');
       await page.getByRole('switch', { name: 'Encryption in Test' }).click();
       await page.getByRole('button', { name: 'Enable' }).click();
       const third = await takeCredentials(page);
       expect([first, second].map(({ key }) => key)).not.toContain(third.key);
-      await eventually(async () => codeOf(await merchant.sealed(key, second))).toBe('decryption_failed');
+      await expect.poll(async () => codeOf(await merchant.sealed(key, second))).toBe('decryption_failed');
       expect(opened(await merchant.sealed(key, third), third)).toBe('{"ok":true}');
     });
   });
