@@ -19,8 +19,9 @@ interface CurrentReply {
 
 /** Bytes that are charged to a budget. */
 interface Held {
+  identify(claimant: 'secret'): void;
   hold(bytes: number): boolean;
-  release(): void;
+  release(bytes: number): void;
 }
 
 /** The gateway's state of a client's connection. */
@@ -37,8 +38,8 @@ export class ClientConnection implements Linked<ClientConnection> {
   waitingBytes = 0;
   /** Whether a request that is not pipelined waits for its turn. */
   isFirstWaiting = false;
-  /** Reserved for the bodies of queued requests, which may arrive before their turn. */
-  waitingBodies: Held | undefined;
+  /** The memory of waiting requests: their heads, and what may arrive of their bodies before their turn. */
+  waitingBuffers: Held | undefined;
   /** Whether a fault follows a request whose response is not complete. */
   faulty = false;
   /** Whether it has carried a known key, and whether a secret one. */

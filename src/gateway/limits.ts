@@ -104,10 +104,12 @@ export class Reservation {
     return true;
   }
 
-  /** Releases all bytes. */
-  release(): void {
-    if (this.#bytesOf !== undefined) this.#budgets.bytes.give(this.#bytes, this.#bytesOf);
-    this.#bytes = 0;
+  /** Releases bytes, by default all. Those held after all were released are charged to who is identified then. */
+  release(bytes = this.#bytes): void {
+    const released = Math.min(bytes, this.#bytes);
+    if (this.#bytesOf !== undefined) this.#budgets.bytes.give(released, this.#bytesOf);
+    this.#bytes -= released;
+    if (this.#bytes === 0) this.#bytesOf = undefined;
   }
 }
 

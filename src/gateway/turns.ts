@@ -58,6 +58,10 @@ const perTurn = 8;
 /** Bytes of an unread body that Node may hold: its buffer of 64 KiB, and the read of up to 64 KiB that fills it. */
 const maxReadAhead = 131_072;
 
+/** Bytes of Node's objects for a request that waits, and for each field of its head, beside the text (measured). */
+const requestMemory = 3_000;
+const fieldMemory = 150;
+
 /** A request that has been read, before anything is decided about it. */
 export interface Arrived {
   readonly req: IncomingMessage;
@@ -92,16 +96,21 @@ export class RequestOrder {
     const { req, res } = arrived;
     const connection = connectionOf(req.socket);
     if (res.socket === null) this.#addPipelined(arrived, connection);
-    // Without budget for its body, the request begins now, so that it is refused.
-    else if (arrived.isMerchants() || !this.#holdsBody(connection, req)) arrived.begin();
+    else if (arrived.isMerchants()) arrived.begin();
     else this.#addStranger(arrived, connection);
   }
 
   #addStranger({ req, begin }: Arrived, connection: ClientConnection): void {
+    const body = readAhead(req);
+    // Without room in the budget for its body, the request begins now, so that it is refused.
+    if (!this.#holds(connection, body)) {
+      begin();
+      return;
+    }
     connection.isFirstWaiting = true;
     this.#strangers.add(() => {
       connection.isFirstWaiting = false;
-      this.#releaseBodies(connection);
+      connection.waitingBuffers?.release(body);
       if (!req.socket.destroyed) begin();
     });
   }
@@ -112,34 +121,40 @@ export class RequestOrder {
    */
   #addPipelined({ req, res, maxWaitingBytes, begin }: Arrived, connection: ClientConnection): void {
     const size = headSize(req);
+    const held = size + requestMemory + (fieldMemory * req.rawHeaders.length) / 2 + readAhead(req);
     connection.waiting += 1;
     connection.waitingBytes += size;
     const isTooMuch = connection.waiting > connection.maxWaiting || connection.waitingBytes > maxWaitingBytes;
-    if (isTooMuch || !this.#holdsBody(connection, req)) req.socket.destroy();
+    // The budget bounds the heads of all connections: many small fields take ten times the memory of their bytes.
+    if (isTooMuch || !this.#holds(connection, held)) {
+      req.socket.destroy();
+      return;
+    }
     res.once('socket', () => {
       const turns = connection.isMerchants ? this.#merchants : this.#strangers;
       turns.add(() => {
         connection.waiting -= 1;
         connection.waitingBytes -= size;
-        this.#releaseBodies(connection);
+        connection.waitingBuffers?.release(held);
         if (!req.socket.destroyed) begin();
       });
     });
   }
 
-  /** Reserves the bytes that Node may hold of a waiting request's body; false if the budget does not have them. */
-  #holdsBody(connection: ClientConnection, req: IncomingMessage): boolean {
-    const bytes = Math.min(maxReadAhead, statedLength(req));
+  /** Reserves the memory of a waiting request; false if the budget does not have it. */
+  #holds(connection: ClientConnection, bytes: number): boolean {
     if (bytes === 0) return true;
-    if (connection.waitingBodies === undefined) {
+    if (connection.waitingBuffers === undefined) {
       const reservation = new Reservation(this.#budgets, connection);
-      connection.waitingBodies = reservation;
-      req.socket.once('close', () => reservation.release());
+      connection.waitingBuffers = reservation;
+      connection.socket.once('close', () => reservation.release());
     }
-    return connection.waitingBodies.hold(bytes);
+    if (connection.isMerchants) connection.waitingBuffers.identify('secret');
+    return connection.waitingBuffers.hold(bytes);
   }
+}
 
-  #releaseBodies(connection: ClientConnection): void {
-    if (!connection.hasWaiting) connection.waitingBodies?.release();
-  }
+/** The bytes of a waiting request's body that Node may hold. */
+function readAhead(req: IncomingMessage): number {
+  return Math.min(maxReadAhead, statedLength(req));
 }

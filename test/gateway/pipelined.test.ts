@@ -7,7 +7,7 @@ import { createAuthority } from '../support/certificates.ts';
 import { openConnection, parseResponses, parseOnly } from '../support/connection.ts';
 import { inFlight, limitUsed } from '../support/metrics.ts';
 import { authorization, request, start, valid } from '../support/refused.ts';
-import { admin, configOf, keys, operatorsOf, route, startSidecar } from '../support/sidecar.ts';
+import { admin, configOf, keys, operatorsOf, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
 import { startUpstream } from '../support/upstream.ts';
 import { turnsOfResponses } from '../support/turns.ts';
 
@@ -226,13 +226,28 @@ describe('the bytes that were read on a closing connection', () => {
   );
 });
 
-describe('a body that arrives before its turn', () => {
-  const inAdvance = (first: string, length: number): string =>
-    first +
-    request('POST /echo HTTP/1.1', 'Host: localhost', authorization, `Content-Length: ${length}`) +
-    'x'.repeat(length);
+describe('a pipelined request that waits', () => {
+  /** The memory of a head of this size that waits. */
+  const memoryOf = (head: string): number => {
+    const fields = head.split('\r\n').length - 3;
+    return head.length + 3_000 + 150 * fields;
+  };
+  const post = (length: number): string =>
+    request('POST /echo HTTP/1.1', 'Host: localhost', authorization, `Content-Length: ${length}`);
+  const cors = ['Origin: https://shop.example', 'Access-Control-Request-Method: GET'];
+  const preflight = request('OPTIONS /slow HTTP/1.1', 'Host: localhost', ...cors);
+  const manyFields = request('GET / HTTP/1.1', 'Host: localhost', ...Array.from({ length: 90 }, (_, i) => `f${i}: v`));
 
-  test('is charged until its turn, up to the number of bytes that Node reads ahead', async () => {
+  /** A sidecar whose upstream does not respond to preflights. Requests without a key get an eighth of `buffered`. */
+  async function startSlow(buffered: number): Promise<TestSidecar> {
+    const upstream = await startUpstream(() => {});
+    const limits = { buffered, requestBody: 10_000 };
+    return startSidecar(
+      configOf(upstream.origin, { limits, routes: [route('/slow', { keys: ['public'], methods: ['GET'] })] }),
+    );
+  }
+
+  test('is charged for its head and for the bytes of its body that Node reads ahead, until its turn', async () => {
     let respond = (): void => {};
     const upstream = await startUpstream((seen, res) => {
       if (seen.url === '/slow') respond = () => void res.end('slow');
@@ -240,27 +255,43 @@ describe('a body that arrives before its turn', () => {
     });
     const sidecar = await startSidecar(configOf(upstream.origin));
     const client = await openConnection(sidecar.port);
-    client.send(inAdvance(request('GET /slow HTTP/1.1', 'Host: localhost', authorization), 200_000));
-    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(131_072));
+    const slow = request('GET /slow HTTP/1.1', 'Host: localhost', authorization);
+    client.send(slow + post(200_000) + 'x'.repeat(200_000));
+    const held = memoryOf(post(200_000)) + 131_072;
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(held));
     await vi.waitFor(() => expect(upstream.heads()).toBe(1));
     respond();
     await client.untilText('200000');
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
   });
 
-  test('closes its connection if the budget has no room for it, and is given back when its connection ends', async () => {
-    const upstream = await startUpstream(() => {});
-    const limits = { buffered: 8 * 50_000, requestBody: 10_000 };
-    const sidecar = await startSidecar(
-      configOf(upstream.origin, { limits, routes: [route('/slow', { keys: ['public'] })] }),
-    );
-    const cors = ['Origin: https://shop.example', 'Access-Control-Request-Method: GET'];
-    const slow = request('OPTIONS /slow HTTP/1.1', 'Host: localhost', ...cors);
-    const first = (await openConnection(sidecar.port)).send(inAdvance(slow, 30_000));
-    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(30_000));
-    await (await openConnection(sidecar.port)).send(inAdvance(slow, 30_000)).untilEnded();
+  test.each([
+    ['body', post(30_000) + 'x'.repeat(30_000), memoryOf(post(30_000)) + 30_000],
+    ['fields', manyFields, memoryOf(manyFields)],
+  ])('closes its connection if the budget has no room for its %s, which its end releases', async (_, waiting, held) => {
+    const sidecar = await startSlow(8 * (2 * held - 1));
+    const first = (await openConnection(sidecar.port)).send(preflight + waiting);
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(held));
+    await (await openConnection(sidecar.port)).send(preflight + waiting).untilEnded();
     expect(first.ending).toBe('open');
     first.socket.destroy();
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(0));
+  });
+
+  test('is served if the budget has just the room for it', async () => {
+    const sidecar = await startSlow(8 * 2 * memoryOf(manyFields));
+    const clients = await Promise.all([openConnection(sidecar.port), openConnection(sidecar.port)]);
+    for (const client of clients) client.send(preflight + manyFields);
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(2 * memoryOf(manyFields)));
+    expect(clients.map(({ ending }) => ending)).toEqual(['open', 'open']);
+  });
+
+  test('of a merchant has room if those of strangers fill their part of the budget', async () => {
+    const sidecar = await startSlow(8 * memoryOf(manyFields));
+    (await openConnection(sidecar.port)).send(preflight + manyFields);
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'buffered')).toBe(memoryOf(manyFields)));
+    const merchant = await openConnection(sidecar.port);
+    const refused = request('PUT /slow HTTP/1.1', 'Host: localhost', authorization);
+    await merchant.send(refused.repeat(3)).untilText('method_not_allowed', 3);
   });
 });

@@ -211,7 +211,7 @@ export const admissionMutants: readonly Mutant[] = [
         'every share has room for one body',
       ],
       ['this.slots.resize(inFlight, 1);', 'this.slots.resize(inFlight, 0);', 'every share has one slot'],
-      ['    this.#bytes = 0;\n', '', 'bytes are given back once'],
+      ['    this.#bytes -= released;\n', '', 'bytes are given back once'],
     ],
   ),
   ...mutantsOf(

@@ -30,11 +30,19 @@ export const connectionMutants: readonly Mutant[] = [
       ['        connection.waitingBytes -= size;\n', '', 'a pipelined head that is served waits no more'],
       ['        connection.waiting -= 1;\n', '', 'a pipelined request that is served waits no more'],
       ['const perTurn = 8;', 'const perTurn = 1_000;', 'others are served between pipelined requests'],
-      [' || !this.#holdsBody(connection, req)) req.socket', ') req.socket', 'a body in advance needs room'],
+      [' || !this.#holds(connection, held)) {', ') {', 'a pipelined request needs room'],
+      [' + (fieldMemory * req.rawHeaders.length) / 2', '', 'the fields of a waiting head are charged'],
+      ['req.rawHeaders.length) / 2 + readAhead(req)', 'req.rawHeaders.length) / 2', 'a body in advance is charged'],
+      ['        connection.waitingBuffers?.release(held);\n', '', 'a pipelined request is charged until its turn'],
       [
-        "      req.socket.once('close', () => reservation.release());\n",
+        "if (connection.isMerchants) connection.waitingBuffers.identify('secret');\n",
         '',
-        'a body in advance leaves with its connection',
+        'strangers leave room for merchants who pipeline',
+      ],
+      [
+        "      connection.socket.once('close', () => reservation.release());\n",
+        '',
+        'what waits is released with its connection',
       ],
     ],
   ),
@@ -44,8 +52,8 @@ export const connectionMutants: readonly Mutant[] = [
     [
       ['this.#strangers.takeNow()', 'true', 'few requests of strangers begin in a turn'],
       ['(connection.isMerchants || ', '(', 'a connection that has carried a secret key does not wait'],
-      ['arrived.isMerchants() || ', '', 'a new connection with a secret key does not wait'],
-      [' || !this.#holdsBody(connection, req)) arrived', ') arrived', 'what waits is charged'],
+      ['if (arrived.isMerchants()) arrived', 'if (false) arrived', 'a new connection with a secret key does not wait'],
+      ['if (!this.#holds(connection, body)) {', 'if (false) {', 'a body that waits is charged'],
       [
         'connection.isMerchants ? this.#merchants : this.#strangers',
         'this.#strangers',

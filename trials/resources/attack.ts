@@ -7,7 +7,7 @@ export interface Target {
   readonly merchants: number;
   readonly admin: number;
   readonly operators: number;
-  readonly limits: { readonly connections: number; readonly inFlight: number; readonly header: number };
+  readonly limits: Readonly<Record<'connections' | 'inFlight' | 'header' | 'headers', number>>;
 }
 
 export type Listener = 'merchants' | 'admin' | 'operators' | 'operators over TLS';

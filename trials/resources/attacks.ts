@@ -30,13 +30,20 @@ function part(of: number, by: number): number {
 }
 
 /** Connections that hold no request, an incomplete one, or many at once. */
-function onHeads({ limits: { connections, header } }: Target): readonly Attack[] {
+function onHeads({ limits: { connections, header, headers } }: Target): readonly Attack[] {
   const longHead = `GET / HTTP/1.1\r\n${`X: ${'x'.repeat(500)}\r\n`.repeat(Math.floor(header / 505) - 1)}`;
   const shortHeads = head('GET /', test, 'a: b').repeat(10);
+  const manyFields = head('GET /', test, ...Array.from({ length: headers - 1 }, (_, i) => `f${i}: v`)).repeat(10);
   return [
     { ...merchants, name: 'idle connections', sockets: part(connections, 2), begin: () => {} },
     { ...merchants, name: 'heads that never end', sockets: part(connections, 1), begin: write(longHead) },
     { ...merchants, name: 'pipelined requests', sockets: 16, begin: write(slow + shortHeads) },
+    {
+      ...merchants,
+      name: 'pipelined requests of many fields',
+      sockets: part(connections, 1),
+      begin: write(manyFields),
+    },
     {
       ...merchants,
       name: 'tiny pipelined requests',

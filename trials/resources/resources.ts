@@ -39,7 +39,8 @@ function setups(): readonly Setup[] {
   if (small === undefined || deployed === undefined) throw new Error('docs/operators/capacity.md has no such examples');
   const setup = (name: string, mebibytes: number, { semiSpace, ...terms }: typeof small): Setup => {
     const { requestBody, buffered, header, inFlight, connections } = terms;
-    const limits = { requestBody, buffered, header, inFlight, connections };
+    // `headers` has its default.
+    const limits = { requestBody, buffered, header, headers: 100, inFlight, connections };
     return { name, mebibytes, semiSpace: semiSpace / mebibyte, limits };
   };
   return [setup('as in deploy/', 256, deployed), setup('in 128 MiB', 128, small)];
