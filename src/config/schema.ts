@@ -230,7 +230,9 @@ function limitsSchema({ value }: Values) {
       .describe('Largest body on enveloped routes and the test endpoints, as sent. Other bodies stream without limit.'),
     buffered: value(size)
       .prefault('48MiB')
-      .describe('Bytes of bodies and of waiting requests held at once; beyond it requests are refused as `overloaded`.'),
+      .describe(
+        'Bytes of bodies and of waiting requests held at once; beyond it requests are refused as `overloaded`.',
+      ),
     header: value(within(size, 1024, 1024 ** 2, 'from 1KiB to 1MiB'))
       .prefault('16KiB')
       .describe('Largest head of a request: its first line and its headers.'),
