@@ -7,7 +7,7 @@ function passing(lookedAt: readonly Buffer[] = []) {
   const raw = new PassThrough();
   const release = vi.fn<() => void>();
   const request = { raw, stats: { bytesIn: 0 }, reservation: { release } };
-  const reply = { request, begun: false, wait: vi.fn<(expiry: string) => void>() };
+  const reply = { request, begun: false, setDeadline: vi.fn<(expiry: string) => void>() };
   const sink = { write: vi.fn<(chunk: Buffer) => boolean>(() => true), end: vi.fn<() => void>() };
   return { raw, release, reply, sink, body: new PassingBody(reply as unknown as Reply, lookedAt) };
 }
@@ -17,9 +17,9 @@ test('a body pauses when the upstream takes no more, and resumes when it does', 
   body.start(sink);
   sink.write.mockReturnValue(false);
   raw.emit('data', Buffer.from('first'));
-  expect([raw.isPaused(), reply.wait.mock.lastCall?.[0]]).toEqual([true, 'upstream_timeout']);
+  expect([raw.isPaused(), reply.setDeadline.mock.lastCall?.[0]]).toEqual([true, 'upstream_timeout']);
   body.resume();
-  expect([raw.isPaused(), reply.wait.mock.lastCall?.[0]]).toEqual([false, 'request_timeout']);
+  expect([raw.isPaused(), reply.setDeadline.mock.lastCall?.[0]]).toEqual([false, 'request_timeout']);
 });
 
 test('the bytes that were inspected are charged until the upstream takes more', () => {
