@@ -137,6 +137,36 @@ export class Acceptors {
   }
 }
 
+/** How long further bytes of a client are discarded, so that a reset does not overtake its response (RFC 9112 §9.6). */
+export const lingerTime = 2_000;
+
+/**
+ * Sends a problem document on a connection on which Node's parser gave up, and closes it: there is no response object to write
+ * to.
+ */
+export function endUnparsed(
+  socket: Socket,
+  problem: { readonly status: number; readonly title: string; readonly body: string; readonly requestId: string },
+): void {
+  const { status, title, body, requestId } = problem;
+  const response = [
+    `HTTP/1.1 ${status} ${title}`,
+    'Content-Type: application/problem+json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    `X-Request-Id: ${requestId}`,
+    'Cache-Control: no-store',
+    'Connection: close',
+    '',
+    body,
+  ].join('\r\n');
+  const lingering = setTimeout(() => socket.destroy(), lingerTime);
+  socket
+    .once('close', () => clearTimeout(lingering))
+    .on('error', () => {})
+    .resume()
+    .end(response);
+}
+
 /** Node's parser calls `onIncoming` at the end of each head; the result is that of llhttp's `on_headers_complete`. */
 interface Parser {
   onIncoming: (req: IncomingMessage, shouldKeepAlive: boolean) => number;

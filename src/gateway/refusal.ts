@@ -1,8 +1,6 @@
 import type { Socket } from 'node:net';
 import { refusalOf, type RefusalCode } from '../errors.ts';
-
-/** How long further bytes of a client are discarded, so that a reset does not overtake its response (RFC 9112 §9.6). */
-export const lingerTime = 2_000;
+import { endUnparsed } from '../http.ts';
 
 /** Details of a refusal that depend on the request. */
 interface RefusalDetails {
@@ -50,22 +48,5 @@ export function refusalHeaders(code: RefusalCode, details: RefusalDetails, allow
 
 /** Refuses on a connection on which Node's parser gave up, and closes it: there is no response object to write to. */
 export function endWithProblem(socket: Socket, code: RefusalCode, requestId: string, errorsPage: string): void {
-  const { status, title } = refusalOf(code);
-  const body = problem(code, requestId, errorsPage);
-  const response = [
-    `HTTP/1.1 ${status} ${title}`,
-    'Content-Type: application/problem+json',
-    `Content-Length: ${Buffer.byteLength(body)}`,
-    `X-Request-Id: ${requestId}`,
-    'Cache-Control: no-store',
-    'Connection: close',
-    '',
-    body,
-  ].join('\r\n');
-  const lingering = setTimeout(() => socket.destroy(), lingerTime);
-  socket
-    .once('close', () => clearTimeout(lingering))
-    .on('error', () => {})
-    .resume()
-    .end(response);
+  endUnparsed(socket, { ...refusalOf(code), body: problem(code, requestId, errorsPage), requestId });
 }

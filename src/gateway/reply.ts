@@ -1,10 +1,11 @@
 import type { ServerResponse } from 'node:http';
 import type { Timeouts } from '../config/config.ts';
 import { refusalOf, type RefusalCode } from '../errors.ts';
+import { lingerTime } from '../http.ts';
 import type { UpstreamCall, UpstreamFailure } from '../upstream/call.ts';
 import { mayHaveBody } from '../upstream/response-parser.ts';
 import type { Linked } from './linked-list.ts';
-import { lingerTime, problem, Refusal, refusalHeaders } from './refusal.ts';
+import { problem, Refusal, refusalHeaders } from './refusal.ts';
 import type { RequestFacts } from './request.ts';
 import type { Sealing } from './sealing.ts';
 

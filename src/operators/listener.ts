@@ -17,6 +17,7 @@ import { openApi } from './openapi.ts';
 import { isKnownHost } from './origin.ts';
 import { ApiProblem, problemBody, problems, problemsPageOf, type ProblemCode } from './problems.ts';
 import { checkPermission, findToken } from './tokens.ts';
+import { UnparsedRequests } from './unparsed.ts';
 
 /** Bytes of a body; no request of the API needs more. */
 const bodyLimit = 16_384;
@@ -72,24 +73,32 @@ declare module 'fastify' {
 /** The listener of the operators' API, not opened yet. */
 export async function createOperatorsListener(dependencies: OperatorsDependencies): Promise<Server> {
   const { state, log, count, clock, tls } = dependencies;
+  const page = (): string => problemsPageOf(state().documentation);
+  const unparsed = new UnparsedRequests(page, ({ code }, requestId) => {
+    const { status } = problems[code];
+    count('none', status);
+    log.info({ request_id: requestId, operation: 'none', status, code }, 'operator request');
+  });
   const fail = (request: FastifyRequest, reply: FastifyReply, error: unknown): FastifyReply => {
     const problem = problemOf(error);
     if (problem.code === 'internal_error') log.error({ err: error, request_id: request.id }, 'operation failed');
     request.code = problem.code;
-    return sendProblem(reply, problem, problemsPageOf(state().documentation));
+    return sendProblem(reply, problem, page());
   };
 
   const app = fastify({
-    serverFactory: (handle) => serverOf(handle, tls),
+    serverFactory: (handle) => serverOf(handle, unparsed, tls),
+    clientErrorHandler: (error, socket) => unparsed.refuse(error, socket),
     bodyLimit,
+    // Endpoints check parameters themselves.
+    routerOptions: { maxParamLength: limits.maxHeaderSize },
     exposeHeadRoutes: false,
     genReqId: ({ headers }) => requestIdOf(headers['x-request-id']),
-    frameworkErrors: (error, request, reply) => void fail(request, reply, error),
+    // The router cannot decode the path.
+    frameworkErrors: (_error, request, reply) => void fail(request, reply, noEndpoint()),
   });
   app.setErrorHandler((error, request, reply) => fail(request, reply, error));
-  app.setNotFoundHandler((request, reply) =>
-    fail(request, reply, new ApiProblem('not_found', 'No endpoint has this path and method.')),
-  );
+  app.setNotFoundHandler((request, reply) => fail(request, reply, noEndpoint()));
   app.addContentTypeParser('application/json', { parseAs: 'string' }, async (_request: unknown, text: string) =>
     readBody(text),
   );
@@ -98,7 +107,7 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   // Before the hooks that look for the session's cookie.
   await app.register(fastifyCookie);
   app.addHook('onRequest', async (request, reply) => {
-    void reply.headers({ 'X-Request-Id': request.id, 'Cache-Control': 'no-store' });
+    void reply.headers(headersOf(request));
     const { hosts, tokens } = state();
     if (!isKnownHost(request.raw.headersDistinct['host'], hosts)) {
       throw new ApiProblem('unknown_host', 'Use an IP address, localhost or a name that operators.hosts lists.');
@@ -127,10 +136,28 @@ export async function createOperatorsListener(dependencies: OperatorsDependencie
   return app.server;
 }
 
-function serverOf(handle: RequestListener, tls: TlsOptions | undefined): Server {
-  // Pipelined requests would all be processed and held at once, and no browser sends them.
-  const inTurn: RequestListener = (req, res) => void (res.socket === null ? req.socket.destroy() : handle(req, res));
-  return tls === undefined ? http.createServer(limits, inTurn) : https().createServer({ ...limits, ...tls }, inTurn);
+function serverOf(handle: RequestListener, unparsed: UnparsedRequests, tls: TlsOptions | undefined): Server {
+  const begin: RequestListener = (req, res) => {
+    // Pipelined requests would all be processed and held at once, and no browser sends them.
+    if (res.socket === null) {
+      req.socket.destroy();
+    } else {
+      unparsed.begin(res);
+      handle(req, res);
+    }
+  };
+  const server =
+    tls === undefined ? http.createServer(limits, begin) : https().createServer({ ...limits, ...tls }, begin);
+  // Expectations other than 100-continue may be ignored (RFC 9110 §10.1.1).
+  return server.on('checkExpectation', begin);
+}
+
+function noEndpoint(): ApiProblem {
+  return new ApiProblem('not_found', 'No endpoint has this path and method.');
+}
+
+function headersOf({ id }: FastifyRequest): Readonly<Record<string, string>> {
+  return { 'X-Request-Id': id, 'Cache-Control': 'no-store' };
 }
 
 function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string): FastifyReply {
@@ -139,6 +166,7 @@ function sendProblem(reply: FastifyReply, problem: ApiProblem, page: string): Fa
   if (retryAfter !== undefined) void reply.header('Retry-After', retryAfter);
   return reply
     .code(status)
+    .headers(headersOf(reply.request))
     .header('Content-Type', 'application/problem+json')
     .send(Buffer.from(JSON.stringify(problemBody(problem, page, reply.request.id))));
 }

@@ -12,12 +12,14 @@ interface Row {
 /** Every error of the operators' API, including those of the accounts. A test compares them with docs/accounts.md. */
 const table = {
   invalid_request: { status: 400, title: 'Request invalid' },
+  malformed_request: { status: 400, title: 'Request malformed' },
   malformed_body: { status: 400, title: 'Body malformed' },
   unauthorized: { status: 401, title: 'Token missing or wrong' },
   forbidden: { status: 403, title: 'Forbidden' },
   not_found: { status: 404, title: 'No such endpoint' },
   account_unknown: { status: 404, title: 'Account unknown' },
   key_unknown: { status: 404, title: 'API key unknown' },
+  request_timeout: { status: 408, title: 'Request timeout' },
   account_exists: { status: 409, title: 'Account exists' },
   account_differs: { status: 409, title: 'Account differs' },
   key_exists: { status: 409, title: 'API key exists' },
@@ -34,6 +36,7 @@ const table = {
   body_too_large: { status: 413, title: 'Body too large' },
   unsupported_media_type: { status: 415, title: 'Body must be application/json' },
   unknown_host: { status: 421, title: 'Host unknown' },
+  headers_too_large: { status: 431, title: 'Headers too large' },
   idempotency_key_reused: { status: 422, title: 'Idempotency key reused' },
   internal_error: { status: 500, title: 'Internal error' },
   master_key_missing: { status: 500, title: 'Master key missing' },

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest';
 import type { LookupResult } from '../../src/accounts/key-directory.ts';
-import { lingerTime } from '../../src/gateway/refusal.ts';
+import { lingerTime } from '../../src/http.ts';
 import { LookUps } from '../../src/gateway/look-ups.ts';
 import { startByteUpstream } from '../support/byte-upstream.ts';
 import { send } from '../support/client.ts';

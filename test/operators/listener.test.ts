@@ -215,6 +215,65 @@ describe('a request', () => {
   });
 });
 
+describe('what is not HTTP', () => {
+  const head = `POST /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\n`;
+
+  test.each([
+    ['a header with a space in its name', 'GET / HTTP/1.1\r\nHo st: x\r\n\r\n', 400, 'malformed_request'],
+    ['another version', 'GET / HTTP/3.0\r\n\r\n', 400, 'malformed_request'],
+    ['a chunk without a length', `${head}Transfer-Encoding: chunked\r\n\r\nx\r\n`, 400, 'malformed_request'],
+    ['a head of 20 KB', `GET / HTTP/1.1\r\nHost: x\r\nX: ${'a'.repeat(20_000)}\r\n\r\n`, 431, 'headers_too_large'],
+  ] as const)(
+    'such as %s gets a problem document, a log line, and the end of the connection',
+    async (_, request, status, code) => {
+      const api = await startApi();
+      const response = await exchange(api.sidecar.app.addresses.operators?.port ?? 0, request);
+      const [start, body = ''] = response.split('\r\n\r\n');
+      expect(start).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+      expect(start).toContain('\r\nContent-Type: application/problem+json\r\n');
+      expect(start).toContain('\r\nConnection: close');
+      const document = JSON.parse(body) as { request_id: string };
+      expect(document).toMatchObject({ type: `docs/accounts.md#${code}`, status, code });
+      expect(start).toContain(`\r\nX-Request-Id: ${document.request_id}\r\n`);
+      const { request_id } = document;
+      expect(api.sidecar.log).toContainEqual(
+        expect.objectContaining({ msg: 'operator request', request_id, status, code }),
+      );
+    },
+  );
+
+  test('behind a request that is being carried out gets no response of its own', async () => {
+    const begun = Promise.withResolvers<void>();
+    const { port } = await startListener({
+      show: () => {
+        begun.resolve();
+        return new Promise(() => {});
+      },
+    });
+    const client = await openConnection(port);
+    client.send(`GET /api/v1/accounts/acme HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\n\r\n`);
+    await begun.promise;
+    client.send('Ho st: x\r\n\r\n');
+    await client.untilEnded();
+    expect(client.received).toBe('');
+  });
+
+  test('a body that does not arrive gets a problem document', async () => {
+    const { listener, port } = await startListener({});
+    expect(listener.requestTimeout).toBe(10_000);
+    // The same deadline, but shorter.
+    listener.requestTimeout = 500;
+    const response = await exchange(port, `${head}Content-Length: 12\r\n\r\n{`);
+    expect(response).toMatch(/^HTTP\/1\.1 408 .*"code":"request_timeout"/s);
+  });
+
+  test('an expectation that HTTP does not define is ignored', async () => {
+    const { sidecar } = await startApi();
+    const request = `GET /api/v1/accounts HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nExpect: zz\r\nConnection: close\r\n\r\n`;
+    expect(await exchange(sidecar.app.addresses.operators?.port ?? 0, request)).toMatch(/^HTTP\/1\.1 200 /);
+  });
+});
+
 describe('a stalled connection', () => {
   const seconds = 8_000;
 

@@ -27,6 +27,8 @@ export const otherMutants: readonly Mutant[] = [
         "return new ApiProblem('internal_error', String(error));",
         "an internal message does not leave with the operators' 500",
       ],
+      ["server.on('checkExpectation', begin)", 'server', 'an expectation that HTTP does not define is ignored'],
+      ['      unparsed.begin(res);\n', '', 'a refusal is not taken for the response to another request'],
       ['  app.server.setTimeout(idleTimeout);\n', '', 'an operator who does not read the response is disconnected'],
     ],
   ),
