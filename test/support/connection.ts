@@ -1,6 +1,9 @@
 import { connect, type Socket } from 'node:net';
 import { onTestFinished } from 'vitest';
 
+/** How long a wait may take, in ms: less than a test, so that its message names what was awaited. */
+const patience = 25_000;
+
 /** A client that sends raw bytes, and shows the bytes it received and how the connection ended. */
 export class Connection {
   readonly socket: Socket;
@@ -9,6 +12,7 @@ export class Connection {
   /** How the other side has ended the connection: by FIN (`end`) or by a reset. */
   ending: 'open' | 'end' | 'reset' = 'open';
   #changed: () => void = () => {};
+  #deadline: NodeJS.Timeout | undefined;
 
   constructor(socket: Socket) {
     this.socket = socket;
@@ -30,30 +34,49 @@ export class Connection {
   }
 
   /** Resolves with all that was received as soon as it satisfies `test`; rejects if the connection ends before. */
-  until(test: (received: string) => boolean): Promise<string> {
-    return new Promise((resolve, reject) => {
-      this.#changed = () => {
-        if (test(this.received)) resolve(this.received);
-        else if (this.ending !== 'open')
-          reject(new Error(`the connection ended after ${JSON.stringify(this.received.slice(0, 500))}`));
-      };
-      this.#changed();
+  until(test: (received: string) => boolean, awaited = 'the other side sends more'): Promise<string> {
+    return this.#wait(awaited, () => {
+      if (test(this.received)) return this.received;
+      return this.ending === 'open' ? undefined : new Error(`the connection ended after ${this.#beginning()}`);
     });
   }
 
   /** Resolves with all that was received as soon as it contains `text`, this many times. */
   untilText(text: string, times = 1): Promise<string> {
-    return this.until((received) => received.split(text).length > times);
+    return this.until(
+      (received) => received.split(text).length > times,
+      `the other side sends ${JSON.stringify(text)}`,
+    );
   }
 
   /** Resolves with all that was received when the other side has ended the connection. */
   untilEnded(): Promise<string> {
-    return new Promise((resolve) => {
+    return this.#wait('the other side ends the connection', () => (this.ending === 'open' ? undefined : this.received));
+  }
+
+  /** Resolves with the received bytes that `outcome` returns, or rejects with its error. A wait ends the one before. */
+  #wait(awaited: string, outcome: () => string | Error | undefined): Promise<string> {
+    clearTimeout(this.#deadline);
+    const timedOut = new Error(`timed out after ${patience} ms: ${awaited}`);
+    return new Promise((resolve, reject) => {
       this.#changed = () => {
-        if (this.ending !== 'open') resolve(this.received);
+        const value = outcome();
+        if (value === undefined) return;
+        clearTimeout(this.#deadline);
+        if (typeof value === 'string') resolve(value);
+        else reject(value);
       };
+      this.#deadline = setTimeout(() => {
+        timedOut.message += `, after ${this.#beginning()}`;
+        reject(timedOut);
+      }, patience);
       this.#changed();
     });
+  }
+
+  /** The start of the received bytes, for a message. */
+  #beginning(): string {
+    return JSON.stringify(this.received.slice(0, 500));
   }
 
   #end(ending: 'end' | 'reset'): void {
