@@ -92,6 +92,35 @@ const retiredWords: readonly RetiredWord[] = [
     instead: 'if, or when',
     examples: ['made here where it cannot be pulled', 'checked where it is used'],
   },
+  {
+    pattern: /\bvi\.waitUntil\(/,
+    instead: 'eventually, whose message names what was awaited',
+    examples: ['await vi.waitUntil(() =>', 'await eventually('],
+  },
+  { pattern: /\bfor ever\b/i, instead: 'forever, or without end', examples: ['waits for ever', 'forever'] },
+  { pattern: /\bweakness(?:es)?\b/i, instead: 'vulnerability', examples: ['fix of a weakness', 'weak'] },
+  { pattern: /\btells? the bill\b/i, instead: 'adds to the budget', examples: ['Tells the bill', 'tells'] },
+  { pattern: /\bthe begin of\b|\bits begin\b/i, instead: 'the start of', examples: ['the begin of a drain', 'begins'] },
+  { pattern: /\bso many\b/i, instead: 'this many, or a name', examples: ['up to so many bytes', 'many'] },
+  { pattern: /\bat hand\b/i, instead: 'cached, or available', examples: ['kept at hand', 'by hand'] },
+  { pattern: /\bof all that\b/i, instead: 'a subject and a verb', examples: ['Of all that is ready, one', 'all that'] },
+  { pattern: /\bnow and then\b/i, instead: 'sometimes, or the interval', examples: ['written now and then', 'now'] },
+  { pattern: /\bmended?\b/i, instead: 'fixed, or corrected', examples: ['it is mended', 'recommended'] },
+  {
+    pattern: /\b(?:is|are|tells?|told) told of\b|\btells? of\b/i,
+    instead: 'reports',
+    examples: ['is told of', 'told'],
+  },
+  {
+    pattern: /\bwhat (?:came|comes|became|becomes) of\b/i,
+    instead: 'the result of',
+    examples: ['What came of a case', 'what comes next'],
+  },
+  {
+    pattern: /\bgo(?:es)? on (?:working|serving|living)\b/i,
+    instead: 'keeps working',
+    examples: ['known keys go on working', 'goes on'],
+  },
 ];
 
 const checked = [

@@ -13,7 +13,7 @@ test.each<[string, (client: Connection) => Promise<string>]>([
 
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
-  const failure = expect(wait(client)).rejects.toThrow(`timed out after 25000 ms: ${awaited}, after "begun"`);
+  const waited = wait(client);
   vi.advanceTimersByTime(25_000);
-  await failure;
+  await expect(waited).rejects.toThrow(`timed out after 25000 ms: ${awaited}, after "begun"`);
 });
