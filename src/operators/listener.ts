@@ -237,6 +237,7 @@ function problemOf(error: unknown): ApiProblem {
   return new ApiProblem('internal_error', 'The log has the cause, under the id of this request.');
 }
 
+/** Capitalizes a first word, but not a path or an id. */
 function sentence(text: string): string {
-  return `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  return `${text.replace(/^[a-z]+ /, (word) => word.charAt(0).toUpperCase() + word.slice(1))}.`;
 }

@@ -2,6 +2,7 @@ import type { Server } from 'node:http';
 import { connect, type Socket } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { describe, expect, test, vi } from 'vitest';
+import { AccountsError } from '../../src/accounts/accounts-error.ts';
 import { sha256Hex } from '../../src/accounts/api-key.ts';
 import type { Operations } from '../../src/accounts/operations.ts';
 import { isKnownHost } from '../../src/operators/origin.ts';
@@ -146,6 +147,16 @@ test('an internal error is logged and not in the response', async () => {
   expect(expectProblem(response, 500, 'internal_error')).toBe('The log has the cause, under the id of this request.');
   expect(JSON.stringify(response.body)).not.toMatch(/secret|TypeError|undefined|\.ts/);
   expect(log.join('')).toContain(String(response.body['request_id']));
+});
+
+test.each([
+  ['run/accounts.yaml was changed: try again', 'run/accounts.yaml was changed: try again.'],
+  ['accounts.yaml was changed', 'accounts.yaml was changed.'],
+  ['account acme is gone', 'Account acme is gone.'],
+])('the error "%s" has the detail "%s"', async (message, detail) => {
+  const { port } = await startListener({ show: () => Promise.reject(new AccountsError('store_changed', message)) });
+  const response = await ask(`http://127.0.0.1:${port}/api/v1`, 'GET /accounts/acme');
+  expect(expectProblem(response, 503, 'store_changed')).toBe(detail);
 });
 
 test('a client that does not read its response for a minute is disconnected', async () => {
