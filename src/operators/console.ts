@@ -111,6 +111,8 @@ export class Console {
       const token = findToken(`Bearer ${sent}`, this.#dependencies.state().tokens);
       if (token === undefined) throw new ApiProblem('unauthorized', 'This is not a token of this sidecar.');
       request.token = token;
+      // Its cookie is about to be replaced.
+      this.#sessions.end(this.#idOf(request));
       const { id, expiresAt } = this.#sessions.begin(token);
       this.#setCookie(request, reply, id, new Date(expiresAt));
       return this.#viewOf({ token, expiresAt });

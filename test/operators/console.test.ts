@@ -202,6 +202,17 @@ describe('a session', () => {
     expect([await status(cookie), await status(other)]).toEqual([401, 200]);
   });
 
+  test('ends when its browser signs in again, but not when that fails', async () => {
+    const { at, signIn } = await start();
+    const [cookie, other] = [await signIn(), await signIn()];
+    const status = async (cookie: string) =>
+      (await at('GET /api/v1/accounts', { headers: { ...ownPage, cookie } })).status;
+    await at(session, { headers: { ...ownPage, cookie }, body: { token: 'wrong' } });
+    expect(await status(cookie)).toBe(200);
+    const next = await signIn({ ...ownPage, cookie });
+    expect([await status(cookie), await status(next), await status(other)]).toEqual([401, 200, 200]);
+  });
+
   test('ends with its token, and follows the role of its token', async () => {
     const { api, at, signIn } = await start();
     const cookie = await signIn();
