@@ -3,6 +3,7 @@ import type { RequestTrace } from '../telemetry/tracing.ts';
 import type { ResponseHandler, UpstreamRequest } from '../upstream/call.ts';
 import type { Admitted } from './admitted.ts';
 import { peerOf } from './client-address.ts';
+import type { EarlyBytes } from './early-bytes.ts';
 import { PlainRelay } from './plain-relay.ts';
 import { Refusal } from './refusal.ts';
 import { readResponseHead } from './response-headers.ts';
@@ -39,9 +40,9 @@ export function forward(
 /**
  * Sends a WebSocket handshake to the upstream. A response other than 101 goes to the client like any other.
  *
- * @param firstBytes that the client has already sent after the head
+ * @param early released at a 101
  */
-export function forwardUpgrade(admitted: Admitted, firstBytes: Buffer): Refusal | undefined {
+export function forwardUpgrade(admitted: Admitted, early: EarlyBytes): Refusal | undefined {
   const { reply, head, environment } = admitted;
   const { raw, reservation } = reply.request;
   if (!reservation.takeSlot()) return new Refusal('overloaded');
@@ -49,9 +50,10 @@ export function forwardUpgrade(admitted: Admitted, firstBytes: Buffer): Refusal 
   reply.setDeadline('upstream_timeout', now);
   const headers = upstreamHeaders(admitted, now);
   headers.push(...head.plainHeaders);
-  const handshake = { req: raw, firstBytes, target: head.target, headers };
+  const handshake = { req: raw, target: head.target, headers };
   reply.call = environment.upstream.upgrade(handshake, new PlainRelay(reply), (switched) => {
     reply.upgrade();
+    early.release();
     const response = readResponseHead(101, switched).headers;
     reply.addHeaders(response);
     return response;

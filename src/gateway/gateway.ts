@@ -13,6 +13,7 @@ import { accessLine } from './access-line.ts';
 import { Admission } from './admission.ts';
 import type { Admitted, Served } from './admitted.ts';
 import { runCipherTest } from './cipher-test.ts';
+import { EarlyBytes } from './early-bytes.ts';
 import { explanationOf } from './explanation.ts';
 import { Exchange } from './exchange.ts';
 import { forwardUpgrade } from './forward.ts';
@@ -93,13 +94,13 @@ export class Gateway {
   /**
    * Handles one request; never throws and never rejects.
    *
-   * @param firstBytes for a handshake: the bytes that the client has already sent after the head
+   * @param early for a handshake: the bytes that the client sends before its end
    */
-  handle(req: IncomingMessage, res: ServerResponse, firstBytes?: Buffer): void {
+  handle(req: IncomingMessage, res: ServerResponse, early?: EarlyBytes): void {
     // After a response that ends the connection, further bytes are not a request (RFC 9112 §9.6).
     if (req.socket.writableEnded) return;
     if (this.#order.beginsNow(connectionOf(req.socket), res)) {
-      this.#begin(req, res, firstBytes);
+      this.#begin(req, res, early);
       return;
     }
     this.#order.add({
@@ -107,7 +108,7 @@ export class Gateway {
       res,
       maxWaitingBytes: this.#rules.limits.header,
       isMerchants: () => this.#admission.isMerchants(req, this.#rules),
-      begin: () => this.#begin(req, res, firstBytes),
+      begin: () => this.#begin(req, res, early),
     });
   }
 
@@ -125,8 +126,10 @@ export class Gateway {
     res.assignSocket(socket);
     res.shouldKeepAlive = false;
     res.once('finish', () => socket.destroySoon());
-    socket.on('error', () => {});
-    this.handle(req, res, firstBytes);
+    // Node has removed its own listeners.
+    socket.on('error', () => {}).on('drain', () => res.emit('drain'));
+    const early = new EarlyBytes(socket, firstBytes);
+    if (!socket.destroyed) this.handle(req, res, early);
   }
 
   /** Refuses bytes that Node's parser rejected, after the response that is in progress on the connection. */
@@ -155,7 +158,7 @@ export class Gateway {
     }
   }
 
-  #begin(raw: IncomingMessage, res: ServerResponse, firstBytes: Buffer | undefined): void {
+  #begin(raw: IncomingMessage, res: ServerResponse, early: EarlyBytes | undefined): void {
     const connection = connectionOf(raw.socket);
     const request = new Request(raw, this.#rules, new Reservation(this.#budgets, connection));
     const reply = new Reply(request, res);
@@ -168,17 +171,17 @@ export class Gateway {
       reply.close();
       this.#observe(reply);
     });
-    void this.#serve(request, reply, firstBytes);
+    void this.#serve(request, reply, early);
   }
 
   /** Runs the steps of a request; never rejects. The only place that sends a step's refusal. */
-  async #serve(request: Request, reply: Reply, firstBytes: Buffer | undefined): Promise<void> {
+  async #serve(request: Request, reply: Reply, early: EarlyBytes | undefined): Promise<void> {
     try {
       // Always awaited, because Node's parser must process the rest of its bytes to know whether the request is complete.
       const admission = await this.#admission.decide(request, reply);
       // Meanwhile the client may have left, or the parser may have rejected the bytes after the head.
       if (reply.over || reply.begun) return;
-      const served = admission instanceof Refusal ? admission : this.#respond(admission, firstBytes);
+      const served = admission instanceof Refusal ? admission : this.#respond(admission, early);
       const refusal = served instanceof Promise ? await served : served;
       if (refusal !== undefined) reply.refuse(refusal);
     } catch (error) {
@@ -186,9 +189,9 @@ export class Gateway {
     }
   }
 
-  #respond(admitted: Admitted, firstBytes: Buffer | undefined): Served {
+  #respond(admitted: Admitted, early: EarlyBytes | undefined): Served {
     if (admitted.test !== undefined) return runCipherTest(admitted, admitted.test, this.#cipherTests);
-    if (firstBytes !== undefined) return forwardUpgrade(admitted, firstBytes);
+    if (early !== undefined) return forwardUpgrade(admitted, early);
     // 6. The enveloped exchange, if the account encrypts here and the route has envelopes. All other requests pass through.
     if (isUnframed(admitted)) return new Refusal('ambiguous_request');
     const { encryption } = admitted.reply.request;

@@ -1,5 +1,3 @@
-import type { ResponseEvents } from './response-parser.ts';
-
 /** A request to the upstream. */
 export interface UpstreamRequest {
   readonly method: string;
@@ -31,6 +29,17 @@ export interface UpstreamFailure {
   readonly code: 'upstream_unavailable' | 'upstream_timeout';
   /** The error's own code, for the log: ECONNREFUSED, ECONNCLOSED, BAD_HEAD, … Never a message, which may name addresses. */
   readonly cause: string;
+}
+
+/** Receives the parts of a response as they are parsed. */
+export interface ResponseEvents {
+  /** An informational response (102–199) before the real one. */
+  onInformation(status: number, headers: readonly string[]): void;
+  /** The response's head: status 200–599, flat list of names and values as sent. */
+  onHead(status: number, headers: readonly string[]): void;
+  onData(chunk: Buffer): void;
+  /** Whether a 101 is expected, with which HTTP ends on the connection. Without this member it is a fault. */
+  acceptsSwitch?(headers: readonly string[]): boolean;
 }
 
 /** Receives the response of the upstream. After `onEnd`, `onFailure` or `onError` nothing more is called. */

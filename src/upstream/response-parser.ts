@@ -1,17 +1,10 @@
+import type { ResponseEvents } from './call.ts';
+
 /**
  * A strict parser of HTTP/1.1 responses (RFC 9112). A response whose length is not stated exactly once is refused: one that
  * ends with its connection cannot be told from a broken one, and the bytes behind a length that can be read in two ways could
  * be taken for the response to another request.
  */
-
-/** Receives the parts of a response as they are parsed. */
-export interface ResponseEvents {
-  /** An informational response (102–199) before the real one. */
-  onInformation(status: number, headers: readonly string[]): void;
-  /** The response's head: status 200–599, flat list of names and values as sent. */
-  onHead(status: number, headers: readonly string[]): void;
-  onData(chunk: Buffer): void;
-}
 
 /** Why bytes are not a response; for the log. */
 export type ResponseFault =
@@ -183,10 +176,14 @@ export class ResponseParser {
     this.#headRoom = Math.max(0, this.#headRoom - head.length - 4);
     if (!headForm.test(head)) return 'BAD_HEAD';
     const status = Number(head.slice(9, 12));
-    if (status < 100 || status === 101 || status > 599) return 'BAD_STATUS';
+    if (status < 100 || status > 599) return 'BAD_STATUS';
     const isHttp11 = head.charCodeAt(7) === 0x31;
     this.reusable = isHttp11;
     const headers = this.#readHeaders(head, isHttp11);
+    if (status === 101) {
+      this.#state = 'idle';
+      return isHttp11 && events.acceptsSwitch?.(headers) === true ? undefined : 'BAD_STATUS';
+    }
     if (status < 200) {
       // A bare 100 has no meaning here: the request's body is sent without waiting for it.
       if (status !== 100) events.onInformation(status, headers);

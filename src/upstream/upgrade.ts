@@ -4,10 +4,10 @@ import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
-import { maxHeadSize } from './response-parser.ts';
+import { maxHeadSize, ResponseParser } from './response-parser.ts';
 
 /**
- * Called if the upstream switches protocols; from now on the two sockets are coupled.
+ * Called if the upstream switches to WebSocket, just before the two sockets are coupled.
  *
  * @param headers of its 101, a flat list as sent
  * @returns the headers for the client, without those of the upgrade itself
@@ -17,8 +17,6 @@ export type SwitchHandler = (headers: readonly string[]) => readonly string[];
 /** A WebSocket handshake for the upstream. */
 export interface UpgradeRequest {
   readonly req: IncomingMessage;
-  /** The bytes that the client has already sent after the head. */
-  readonly firstBytes: Buffer;
   readonly target: string;
   /** Flat list of end-to-end headers, without those of the upgrade itself. */
   readonly headers: readonly string[];
@@ -30,8 +28,8 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 
 /**
  * Sends a WebSocket handshake to the upstream with http-proxy and couples the two connections. http-proxy gets only values
- * prepared here, and three of its faults are corrected: it rewrites paths, it writes a response other than 101 to the client
- * with headers that do not fit its body, and it leaves one side open when the other disappears.
+ * prepared here, and its faults are corrected: it rewrites paths, it writes a response other than 101 to the client with headers
+ * that do not fit its body, it couples the connections for any protocol, and it leaves one side open when the other disappears.
  *
  * @param connectTimeout  milliseconds for TCP and TLS together
  * @param responseHandler for a response other than 101, or a failure
@@ -39,7 +37,7 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
-  { req, firstBytes, target: path, headers }: UpgradeRequest,
+  { req, target: path, headers }: UpgradeRequest,
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
@@ -51,85 +49,104 @@ export function upgrade(
     // http-proxy rewrites paths: the upstream gets the path that was checked.
     proxyRequest.path = path;
     limitConnect(proxyRequest, connectTimeout);
-    limitInformation(proxyRequest);
-    call.follow(proxyRequest, req.socket);
+    call.outgoing = proxyRequest;
   });
   req.headers = { ...grouped(headers), ...upgradeHeaders };
-  proxy.ws(req, req.socket, firstBytes, targetOf(address), (error) => call.fail(error));
-  call.takeResponse();
+  proxy.ws(req, req.socket, undefined, targetOf(address), (error) => call.fail(error));
+  call.takeOver(req.socket);
   return call;
 }
 
-/** A handshake in progress. The first of a switch, a response, a failure and an abort settles it. */
+/** A handshake in progress. It is over after a switch, the end of a response, a failure or an abort. */
 class UpgradeCall implements UpstreamCall {
   readonly #handler: ResponseHandler;
   readonly #onSwitch: SwitchHandler;
-  #settled = false;
-  #outgoing: ClientRequest | undefined;
-  /** A response other than 101, once its head has arrived. */
+  readonly #parser = new ResponseParser();
+  #over = false;
+  /** The request of http-proxy. */
+  outgoing: ClientRequest | undefined;
+  /** Node's reading of a response other than 101; its content is ignored. */
   #response: IncomingMessage | undefined;
+  #paused = false;
 
   constructor(handler: ResponseHandler, onSwitch: SwitchHandler) {
     this.#handler = handler;
     this.#onSwitch = onSwitch;
   }
 
-  /** Called before http-proxy adds its own listeners. */
-  follow(proxyRequest: ClientRequest, client: Socket): void {
-    this.#outgoing = proxyRequest;
-    // http-proxy ignores a response that it takes for an upgrade; Node must not take it for one, or it would couple the client
-    // to an upstream that has refused it. This listener runs before http-proxy's, that of `takeResponse` after it.
-    proxyRequest.once('response', (response: MaybeUpgrade) => (response.upgrade = true));
-    proxyRequest.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
-      client.once('close', () => upstreamSocket.destroy());
-      upstreamSocket.once('close', () => client.destroySoon());
-      // http-proxy writes these to the client.
-      const passed = this.#settle() ? this.#onSwitch(response.rawHeaders) : [];
-      response.headers = { ...grouped(passed), ...upgradeHeaders };
+  /** Follows the request that http-proxy has begun. @param client whose connection is coupled */
+  takeOver(client: Socket): void {
+    const { outgoing } = this;
+    outgoing?.once('socket', (upstreamSocket: Socket) => {
+      // Node's client accepts responses without a stated length: the strict parser gets the bytes before it.
+      upstreamSocket.prependListener('data', this.#receive);
+      upstreamSocket.once('close', () => this.fail({ code: 'ECONNCLOSED' }));
+    });
+    // http-proxy would write a response to the client.
+    outgoing?.removeAllListeners('response').once('response', (response: IncomingMessage) => {
+      this.#response = response;
+      if (!this.#paused) response.resume();
+    });
+    // http-proxy couples the connections only if the parser accepts the switch.
+    const couplings = outgoing?.listeners('upgrade') ?? [];
+    outgoing?.removeAllListeners('upgrade');
+    this.#parser.begin('GET', {
+      onInformation: () => {},
+      onHead: (status, headers) => this.#handler.onHead(status, headers),
+      onData: (chunk) => this.#handler.onData(chunk),
+      acceptsSwitch: (headers) => {
+        if (!isWebSocketSwitch(headers)) return false;
+        const passed = this.#onSwitch(headers);
+        this.#over = true;
+        outgoing?.once('upgrade', (response: IncomingMessage, upstreamSocket: Socket) => {
+          upstreamSocket.off('data', this.#receive);
+          client.once('close', () => upstreamSocket.destroy());
+          upstreamSocket.once('close', () => client.destroySoon());
+          // http-proxy writes these to the client.
+          response.headers = { ...grouped(passed), ...upgradeHeaders };
+        });
+        for (const couple of couplings) outgoing?.once('upgrade', couple as () => void);
+        return true;
+      },
     });
   }
 
-  /** Called after http-proxy has added its own listeners. */
-  takeResponse(): void {
-    this.#outgoing?.once('response', (response: MaybeUpgrade) => {
-      response.upgrade = false;
-      if (this.#settle()) this.#pass(response);
-    });
-  }
-
-  fail({ code, name }: Error & { code?: string }): void {
+  fail({ code, name = 'Error' }: { readonly code?: string; readonly name?: string }): void {
+    if (this.#over) return;
+    this.abort();
     const failure = code === 'ETIMEDOUT' ? 'upstream_timeout' : 'upstream_unavailable';
-    if (this.#settle()) this.#run(() => this.#handler.onFailure({ code: failure, cause: code ?? name }));
+    this.#run(() => this.#handler.onFailure({ code: failure, cause: code ?? name }));
   }
 
   pause(): void {
+    this.#paused = true;
     this.#response?.pause();
   }
 
   resume(): void {
+    this.#paused = false;
     this.#response?.resume();
   }
 
   abort(): void {
-    this.#settled = true;
-    (this.#response ?? this.#outgoing)?.destroy();
+    this.#over = true;
+    this.#parser.stop();
+    this.outgoing?.destroy();
   }
 
-  #pass(response: IncomingMessage): void {
-    const handler = this.#handler;
-    const status = response.statusCode ?? 0;
-    if (status < 200 || status > 599) {
-      this.#outgoing?.destroy();
-      this.#run(() => handler.onFailure({ code: 'upstream_unavailable', cause: 'BAD_STATUS' }));
-      return;
-    }
-    this.#response = response;
-    this.#run(() => handler.onHead(status, response.rawHeaders));
-    response
-      .on('data', (chunk: Buffer) => this.#run(() => handler.onData(chunk)))
-      .on('end', () => this.#run(() => handler.onEnd()))
-      .on('error', () => this.#run(() => handler.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' })));
-  }
+  readonly #receive = (bytes: Buffer): void => {
+    this.#run(() => {
+      if (this.#over) return;
+      const outcome = this.#parser.push(bytes);
+      if (outcome === 'more' || this.#over) return;
+      if (outcome !== 'end') {
+        this.fail({ code: outcome });
+        return;
+      }
+      this.abort();
+      this.#handler.onEnd();
+    });
+  };
 
   /** An error thrown in an event of a socket would end the process. */
   #run(handle: () => void): void {
@@ -140,26 +157,23 @@ class UpgradeCall implements UpstreamCall {
       this.#handler.onError(error);
     }
   }
+}
 
-  /** @returns false if it was settled before */
-  #settle(): boolean {
-    const first = !this.#settled;
-    this.#settled = true;
-    return first;
-  }
+/** Whether a 101 switches to WebSocket (RFC 6455 §4.1). @param headers flat list */
+function isWebSocketSwitch(headers: readonly string[]): boolean {
+  const { upgrade: protocol, connection } = grouped(headers);
+  return /^websocket$/i.test(String(protocol)) && /(?:^|,)[\t ]*upgrade[\t ]*(?:,|$)/i.test(String(connection));
 }
 
 /** The upstream as http-proxy takes it. */
 function targetOf({ protocol, host, port, servername, socketPath, ca, cert, key }: UpstreamAddress): ServerOptions {
   return {
     target: { protocol, hostname: host, port: String(port), socketPath, ca, cert, key },
-    // The TLS server name comes from the configuration, not from the client's Host.
-    ssl: { servername },
+    // The TLS server name comes from the configuration, not from the client's Host. The size of heads is limited by the strict
+    // parser, for which Node's client must not be too strict: its own limit is 16 KiB.
+    ssl: { servername, maxHeaderSize: 2 * maxHeadSize },
   };
 }
-
-/** A response with Node's mark of a switch to another protocol. */
-type MaybeUpgrade = IncomingMessage & { upgrade?: boolean };
 
 function limitConnect(proxyRequest: ClientRequest, milliseconds: number): void {
   proxyRequest.once('socket', (socket: Socket) => {
@@ -167,19 +181,6 @@ function limitConnect(proxyRequest: ClientRequest, milliseconds: number): void {
     const timer = setTimeout(() => proxyRequest.destroy(timedOut), milliseconds);
     const stop = (): void => clearTimeout(timer);
     socket.once('encrypted' in socket ? 'secureConnect' : 'connect', stop).once('close', stop);
-  });
-}
-
-/** Ends a handshake whose informational responses take more bytes than the heads of any other response may. */
-function limitInformation(proxyRequest: ClientRequest): void {
-  let size = 0;
-  proxyRequest.on('information', ({ statusMessage, rawHeaders }) => {
-    // `HTTP/1.1 103 message`, then `name: value` lines, then an empty one.
-    size += 'HTTP/1.1 103 '.length + statusMessage.length + 2 + 2;
-    for (const part of rawHeaders) size += part.length + 2;
-    if (size > maxHeadSize) {
-      proxyRequest.destroy(Object.assign(new Error('endless informational responses'), { code: 'HEAD_TOO_LARGE' }));
-    }
   });
 }
 

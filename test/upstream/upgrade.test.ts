@@ -525,8 +525,8 @@ test.each([
     ({ socket }) => void (responds ? socket.write(response) : socket.destroy()),
   );
   const { promise: error, resolve: onError } = Promise.withResolvers<unknown>();
-  const server = createServer().on('upgrade', (req, _socket, firstBytes) => {
-    const request = { req, firstBytes, target: '/', headers: [] };
+  const server = createServer().on('upgrade', (req) => {
+    const request = { req, target: '/', headers: [] };
     upgrade(addressOf(targetOf(origin)), 2_000, request, { ...ignored, ...throwing, onError }, () => []);
   });
   const client = await openConnection(await listen(server));

@@ -106,7 +106,7 @@ export const connectionMutants: readonly Mutant[] = [
   ...mutantsOf(
     'src/gateway/gateway.ts',
     ['test/gateway/turns.test.ts'],
-    [['this.handle(req, res, firstBytes);', 'this.#begin(req, res, firstBytes);', 'a handshake waits for its turn']],
+    [['this.handle(req, res, early);', 'this.#begin(req, res, early);', 'a handshake waits for its turn']],
   ),
   ...mutantsOf(
     'src/gateway/turns.ts',
@@ -328,14 +328,39 @@ export const connectionMutants: readonly Mutant[] = [
     ],
   ),
   ...mutantsOf(
-    'src/upstream/upgrade.ts',
-    ['test/upstream/upgrade.test.ts'],
+    'src/gateway/gateway.ts',
+    ['test/upstream/upgrade-response.test.ts'],
     [
       [
-        ".on('error', () => this.#run(() => handler.onFailure({ code: 'upstream_unavailable', cause: 'ECONNRESET' })));",
-        ".on('error', () => {});",
-        'a response to an upgrade that breaks off is broken off',
+        ".on('drain', () => res.emit('drain'))",
+        '',
+        'a response to a handshake goes on when a slow client has read what was sent',
       ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/gateway.ts',
+    ['test/gateway/early-bytes.test.ts'],
+    [
+      [
+        'if (!socket.destroyed) this.handle(req, res, early);',
+        'this.handle(req, res, early);',
+        'a handshake with too many bytes behind it is not forwarded',
+      ],
+    ],
+  ),
+  ...mutantsOf(
+    'src/gateway/early-bytes.ts',
+    ['test/gateway/early-bytes.test.ts'],
+    [
+      [".on('end', this.#end);", ';', 'a client that leaves ends its handshake'],
+      [
+        'if (this.#bytes.length + bytes.length > maxEarlyBytes) this.#socket.destroy();\n    else ',
+        '',
+        'bytes before a 101 are bounded',
+      ],
+      ['if (this.#bytes.length > 0) this.#socket.unshift(this.#bytes);', '', 'bytes before a 101 are not lost'],
+      [".off('data', this.#keep)", '', 'bytes after a 101 are not kept'],
     ],
   ),
 ];

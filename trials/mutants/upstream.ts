@@ -232,15 +232,15 @@ export const upstreamMutants: readonly Mutant[] = [
       'http-proxy ends it too, when the connection ends or fails',
     ],
     ['    limitConnect(proxyRequest, connectTimeout);\n', '', 'connecting for an upgrade has a deadline'],
-    ['ssl: { servername },', '', 'an upgrade checks the configured name'],
+    ['ssl: { servername, maxHeaderSize', 'ssl: { maxHeaderSize', 'an upgrade checks the configured name'],
     [
-      '(response.upgrade = true)',
-      '(response.upgrade = false)',
+      "outgoing?.removeAllListeners('response').once('response'",
+      "outgoing?.once('response'",
       'http-proxy does not write a response to an upgrade by itself',
     ],
     [
-      '    this.#settled = true;\n    (this.#response ?? this.#outgoing)?.destroy();',
-      '    this.#settled = true;',
+      '    this.#parser.stop();\n    this.outgoing?.destroy();',
+      '    this.#parser.stop();',
       'an upgrade that is given up is ended',
     ],
     [
@@ -248,7 +248,6 @@ export const upstreamMutants: readonly Mutant[] = [
       '      throw error;',
       "what the handler of an upgrade's response throws does not end the process",
     ],
-    ['status < 200 || status > 599', 'false', 'an upgrade is answered with a status that can be'],
     [
       'req.headers = { ...grouped(headers), ...upgradeHeaders };',
       'req.headers = { ...req.headers, ...grouped(headers), ...upgradeHeaders };',
@@ -257,8 +256,29 @@ export const upstreamMutants: readonly Mutant[] = [
   ]),
   ...mutantsOf(
     'src/upstream/upgrade.ts',
-    ['test/gateway/informational-flood.test.ts'],
-    [['    limitInformation(proxyRequest);\n', '', 'an upgrade gets no endless informational responses']],
+    ['test/upstream/upgrade-response.test.ts'],
+    [
+      [
+        "      upstreamSocket.once('close', () => this.fail({ code: 'ECONNCLOSED' }));\n",
+        '',
+        'a response to an upgrade that breaks off is broken off',
+      ],
+      ["    outgoing?.removeAllListeners('upgrade');\n", '', 'no switch is coupled before it is accepted'],
+      ['        if (!isWebSocketSwitch(headers)) return false;\n', '', 'an upgrade switches to WebSocket only'],
+      ['/^websocket$/i.test(String(protocol))', "String(protocol) !== 'h2c'", 'an upgrade switches to one protocol'],
+      [
+        ' && /(?:^|,)[\\t ]*upgrade[\\t ]*(?:,|$)/i.test(String(connection))',
+        '',
+        'a switch is nominated by Connection',
+      ],
+      [', maxHeaderSize: 2 * maxHeadSize', '', 'the head of a response to an upgrade may be as large as any other'],
+      ['    this.#response?.pause();\n', '', 'a response to an upgrade waits for a slow client'],
+    ],
+  ),
+  ...mutantsOf(
+    'src/upstream/response-parser.ts',
+    ['test/upstream/upgrade-response.test.ts'],
+    [['return isHttp11 && events', 'return events', 'HTTP/1.0 switches no protocols']],
   ),
   ...mutantsOf(
     'src/upstream/upstream.ts',
