@@ -41,3 +41,21 @@ test('sidecar is one process, which a signal to its id stops cleanly', async () 
   expect(log).toContain('"stopping"');
   expect([child.exitCode ?? (await once(child, 'exit'))[0]]).toEqual([0]);
 });
+
+test('no signal opens a debugger in sidecar, which npm start runs too', async () => {
+  expect(manifest.scripts.start).toMatch(new RegExp(`^${manifest.bin.sidecar} `));
+  const folder = new Folder({ 'sidecar.yaml': sidecarFile('http://127.0.0.1:1'), 'accounts.yaml': 'accounts: []\n' });
+  const child = spawn(sidecar, ['serve', '--config', folder.file('sidecar.yaml')], { env });
+  const stderr = text(child.stderr);
+  let log = '';
+  for await (const chunk of child.stdout.setEncoding('utf8')) {
+    if (!log.includes('"merchants"') && (log + String(chunk)).includes('"merchants"')) {
+      child.kill('SIGUSR1');
+      // Node opens it on a thread of its own.
+      setTimeout(() => child.kill('SIGTERM'), 500);
+    }
+    log += chunk;
+  }
+  expect(log).toContain('"stopping"');
+  expect(await stderr).toBe('');
+});
