@@ -112,6 +112,7 @@ describe('bytes that a client sends before the 101', () => {
     await client.untilEnded();
     expect(client.received).toBe('');
     await vi.waitFor(async () => expect(await limitUsed(sidecar, 'in_flight')).toBe(0));
+    expect(sidecar.accessLines()).toMatchObject(later === '' ? [] : [{ status: 499 }]);
     expect(upstream.connections.map(({ received }) => received.split('\r\n\r\n')[1])).toEqual(later === '' ? [] : ['']);
   });
 });

@@ -4,6 +4,7 @@ import { openConnection, parseOnly } from '../support/connection.ts';
 import { inFlight } from '../support/metrics.ts';
 import { authorization, request } from '../support/refused.ts';
 import { configOf, route, startSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
 
 const routes = [route('/ws/*', { upgrade: true })];
 const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13'];
@@ -17,7 +18,7 @@ async function startSending(pieces: readonly string[], timeouts: { readonly idle
     socket.setNoDelay(true);
     const send = (at: number): void => {
       if (at === pieces.length) socket.end();
-      else socket.write(Buffer.from(pieces[at] ?? '', 'latin1'), () => setImmediate(send, at + 1));
+      else socket.write(Buffer.from(pieces[at] ?? '', 'latin1'), () => void settle().then(() => send(at + 1)));
     };
     send(0);
   });
