@@ -8,6 +8,9 @@ const reasons: Readonly<Record<string, string>> = {
   EACCES: 'permission denied',
 };
 
+/** The most bytes of a file: many times those of 10,000 accounts. */
+const maxSize = 256 * 1_048_576;
+
 /** Reads the files of one configuration and remembers their paths. */
 export class Files {
   /** Absolute paths of all files read or tried, for watching. */
@@ -28,24 +31,27 @@ export class Files {
 /**
  * The bytes of a regular file. Anything else is not read: a FIFO or a device could block forever.
  *
- * @throws WrongValue if it is not a regular file
+ * @throws WrongValue if it is not a regular file, or has more than 256 MiB
  * @throws the system's error if the file cannot be read
  */
 export function readRegularFile(path: string): Buffer {
   // Checked before it is opened: opening a device may have side effects.
-  expectRegular(statSync(path));
+  expectReadable(statSync(path));
   // A FIFO that has replaced it since must not block the call.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
   try {
-    expectRegular(fstatSync(file));
+    expectReadable(fstatSync(file));
     return readFileSync(file);
   } finally {
     closeSync(file);
   }
 }
 
-function expectRegular(stats: Stats): void {
-  if (stats.isFile()) return;
+function expectReadable(stats: Stats): void {
+  if (stats.isFile()) {
+    if (stats.size > maxSize) throw new WrongValue('cannot read the file: it has more than 256 MiB');
+    return;
+  }
   throw new WrongValue(`cannot read the file: it is ${stats.isDirectory() ? 'a directory' : 'not a regular file'}`);
 }
 

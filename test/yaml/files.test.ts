@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { symlinkSync, writeFileSync } from 'node:fs';
+import { symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { Files, readRegularFile } from '../../src/yaml/files.ts';
@@ -52,4 +52,13 @@ test('text that is not UTF-8 is refused', () => {
   const path = join(filesIn({}), 'latin1');
   writeFileSync(path, Buffer.from([0xe4]));
   expect(() => new Files().read(path)).toThrow(new WrongValue('cannot read the file: it is not UTF-8'));
+});
+
+test('a file has 256 MiB at most', () => {
+  const path = join(filesIn({ file: '' }), 'file');
+  // Sparse: the disk holds no block of it.
+  truncateSync(path, 268_435_457);
+  expect(() => readRegularFile(path)).toThrow(new WrongValue('cannot read the file: it has more than 256 MiB'));
+  truncateSync(path, 268_435_456);
+  expect(readRegularFile(path)).toHaveLength(268_435_456);
 });
