@@ -15,6 +15,7 @@ export const connectionMutants: readonly Mutant[] = [
         'req.socket.writableEnded || current',
         'current',
         'behind a response that ends the connection nothing is a WebSocket handshake',
+        'the gateway does not handle it either: a second guard, so that Node gets no response for an ended socket',
       ],
     ],
   ),
