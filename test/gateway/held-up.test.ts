@@ -36,14 +36,14 @@ async function startThreadedUpstream(counts: Int32Array): Promise<string> {
 
 test('a response that arrived while the process was suspended is sent, although its timeout has passed', async () => {
   const counts = new Int32Array(new SharedArrayBuffer(8));
-  const config = configOf(await startThreadedUpstream(counts), { timeouts: { upstream: 500 } });
+  const config = configOf(await startThreadedUpstream(counts), { timeouts: { upstream: 2_000 } });
   const sidecar = await startSidecar(config);
   const response = send(sidecar, 'POST /notes', { key: keys.globex, body: '{}' });
   await vi.waitFor(() => expect(Atomics.load(counts, 0)).toBe(1), { interval: 1 });
   // This turn has read its sockets, so that timers come next.
   await turn();
   Atomics.wait(counts, 1, 0, 20_000);
-  holdUp(1_000);
+  holdUp(2_500);
   expect((await response).status).toBe(200);
 });
 
