@@ -143,7 +143,12 @@ describe('beyond limits.connections', () => {
 
 test('a stop closes a connection whose TLS handshake is incomplete', async () => {
   const own = createAuthority().issue('IP:127.0.0.1');
-  const sidecar = await start({ listen: { host: '127.0.0.1', port: 0, tls: { ...own, clientCa: undefined } } });
+  // The deadline of the handshake is later than the end of the test.
+  const timeouts = { header: 60_000 };
+  const sidecar = await start({
+    timeouts,
+    listen: { host: '127.0.0.1', port: 0, tls: { ...own, clientCa: undefined } },
+  });
   const half = await openConnection(sidecar.port);
   await sidecar.app.stop();
   await half.untilEnded();
