@@ -1,5 +1,5 @@
-import { createServer, type Socket } from 'node:net';
-import { listen } from '../../src/http.ts';
+import { once } from 'node:events';
+import { createServer, type Socket, type AddressInfo } from 'node:net';
 import { securedByServer, type PeerTls } from '../load/tls-socket.ts';
 
 /** A server of raw bytes, as the sidecar's upstream. */
@@ -30,7 +30,10 @@ export async function startByteServer(
   };
   const servers = Array.from({ length: listeningSockets }, () => createServer(onConnection));
   let port = 0;
-  for (const server of servers) ({ port } = await listen(server, { host: '127.0.0.1', port, reusePort: true }));
+  for (const server of servers) {
+    await once(server.listen({ host: '127.0.0.1', port, backlog: 4_096, reusePort: true }), 'listening');
+    ({ port } = server.address() as AddressInfo);
+  }
   return {
     origin: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${port}`,
     close: async () => {

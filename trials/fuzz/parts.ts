@@ -1,8 +1,10 @@
 import { responsePart } from './response/response.ts';
 import { runPart, type PartReport } from './campaign.ts';
 import { envelopePart } from './envelope/envelope.ts';
+import { jsonPart } from './json/json.ts';
 import type { Part } from './part.ts';
 import { requestPart } from './request/request.ts';
+import { requestReaderPart } from './request-reader/request-reader.ts';
 
 /** A part that can be run. */
 export interface Runner {
@@ -17,4 +19,10 @@ function runner<Case>(part: Part<Case>): Runner {
 }
 
 /** All parts, in the order in which they run. */
-export const runners: readonly Runner[] = [runner(envelopePart), runner(requestPart), runner(responsePart)];
+export const runners: readonly Runner[] = [
+  runner(jsonPart),
+  runner(envelopePart),
+  runner(requestReaderPart),
+  runner(requestPart),
+  runner(responsePart),
+];

@@ -22,7 +22,7 @@ interface EnvelopeCase {
 /** Opens and seals in this process, and compares with one-shot ciphers and regular expressions. */
 export const envelopePart: Part<EnvelopeCase> = {
   name: 'envelope',
-  share: 80,
+  share: 30,
   lanes: 1,
   cases: fc.record({
     body: envelopes([...secrets, ...secrets, strange]),

@@ -121,10 +121,8 @@ const framings: readonly ((body: string, size: number) => Framed)[] = [
   (body) => [[`Content-Length: ${body.length}`], body],
   (body) => (body === '' ? [[], ''] : [[`Content-Length: ${body.length}`], body]),
   (body, size) => [['Transfer-Encoding: chunked'], chunked(body, size)],
-  (body, size) => [
-    ['Transfer-Encoding: chunked'],
-    chunked(body, size, ';ext="a"', 'X-Trailer: 1\r\nContent-Length: 3\r\n'),
-  ],
+  (body, size) => [['Transfer-Encoding: chunked'], chunked(body, size, ';ext="a"', 'X-Trailer: 1\r\nX-Length: 3\r\n')],
+  (body, size) => [['Transfer-Encoding: chunked'], chunked(body, size, '', 'X-Trailer: 1\r\nContent-Length: 3\r\n')],
   (body) => [[], body],
   (body) => [[`Content-Length: ${body.length + 1}`], body],
   (body) => [[`Content-Length: ${Math.max(0, body.length - 1)}`], body],

@@ -103,11 +103,11 @@ const responses: readonly [Response, ...Response[]] = [
   { status: 422, body: '{"error":"no"}', headers: ['Content-Type: application/problem+json'] },
   { status: 200, body: '{"chunked":true}', headers: ['Content-Type: application/json', 'Transfer-Encoding: chunked'] },
   { status: 200, body: '', headers: ['Content-Type: application/json'] },
-  { status: 500, body: 'upstream is ill', headers: ['Envelope: sealed', 'X-Request-Id: mine'] },
+  { status: 500, body: 'upstream is ill', headers: ['Envelope: sealed', 'X-Request-Id: of-the-core'] },
 ];
 
 const switching: Response = {
   status: 101,
   body: '',
-  headers: ['Upgrade: websocket', 'Connection: Upgrade', 'Envelope: sealed', 'X-Request-Id: mine'],
+  headers: ['Upgrade: websocket', 'Connection: Upgrade', 'Envelope: sealed', 'X-Request-Id: of-the-core'],
 };

@@ -1,0 +1,39 @@
+import type { ServerExchange } from './exchange.ts';
+import type { HeadLimits, RequestFault } from './request-reader.ts';
+
+/** Why a connection has closed. `completed`: after its last response. */
+export type CloseReason = 'completed' | 'client_left' | 'timeout' | 'aborted' | 'handshake_failed' | 'limit';
+
+/** The owner's side of one connection. An error that one of its methods throws goes to `onError` and closes the connection. */
+export interface ConnectionHandler {
+  /** On TLS: the handshake is complete, and the connection's `socket` is the TLS socket. */
+  onSecure?(): void;
+  onRequest(exchange: ServerExchange): void;
+  /**
+   * The bytes are no request, or a head is incomplete in the end of `headTimeout`. The owner sends a response on the exchange, which
+   * ends the connection, or aborts it. A fault in a body goes to its sink instead.
+   */
+  onFault(fault: RequestFault, exchange: ServerExchange): void;
+  /**
+   * The connection holds this many bytes more, or fewer if negative: of an incomplete head, a body that is not being read, or
+   * pipelined requests. It holds `maxHeadSize` bytes at most, or 16 KiB and one read of the socket.
+   *
+   * @returns false to close the connection instead
+   */
+  onHeld(change: number): boolean;
+  /** A pipelined request waits: `read` must be called in a later turn of the event loop, once. */
+  defer(read: () => void): void;
+  onError(error: unknown): void;
+  /** Called once, after `onOver` of the open exchange. @param error of the socket or the handshake, if there was one */
+  onClose(reason: CloseReason, error: Error | undefined): void;
+}
+
+/** Limits of connections, which may change while the listener runs. Times are in milliseconds. */
+export interface ConnectionLimits extends HeadLimits {
+  /** For the TLS handshake; for a connection's first head, from its opening; for a later one, from its first byte. */
+  readonly headTimeout: number;
+  /** From a response to the next request. */
+  readonly idleTimeout: number;
+  /** How long the rest of a request is read and discarded after its response. */
+  readonly lingerTimeout: number;
+}

@@ -1,0 +1,300 @@
+import type { Socket } from 'node:net';
+import type { Linked } from '../linked-list.ts';
+import type { CloseReason, ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
+import { ServerExchange, type ExchangeConnection, type ExchangeOutcome } from './exchange.ts';
+import { Incoming, type IncomingOwner } from './incoming.ts';
+import type { RequestFault, RequestHead } from './request-reader.ts';
+
+/** The part of the listener that its connections use. */
+export interface ConnectionOwner {
+  readonly limits: ConnectionLimits;
+  /** Whether each response ends its connection. */
+  readonly isClosing: boolean;
+  readonly dateLine: string;
+  /** It has closed. */
+  forget(connection: ServerConnection): void;
+  /** Its socket belongs to another reader from now on. */
+  release(connection: ServerConnection): void;
+}
+
+/** `rest`: the response is sent, and the rest of its request still arrives. `ending`: the last response is sent. */
+type State = 'handshake' | 'head' | 'exchange' | 'rest' | 'ending' | 'handed_over' | 'closed';
+
+/**
+ * One connection of a client, with one exchange at a time: no byte behind a request is parsed before its response is sent, and none
+ * after a fault. It has one deadline.
+ */
+export class ServerConnection implements ExchangeConnection, IncomingOwner, Linked<ServerConnection> {
+  /** Its neighbours in the listener's list. */
+  previous: ServerConnection | undefined;
+  next: ServerConnection | undefined;
+
+  socket: Socket;
+  readonly isSecure: boolean;
+  deadline: number;
+  handler: ConnectionHandler | undefined;
+  readonly #owner: ConnectionOwner;
+  readonly incoming = new Incoming(this);
+  #state: State;
+  #exchange: ServerExchange | undefined;
+  /** Whether no complete head has arrived. */
+  #isNew = true;
+  #reason: CloseReason = 'client_left';
+  #error: Error | undefined;
+
+  /** @param socket accepted; on TLS, before the handshake */
+  constructor(socket: Socket, isSecure: boolean, owner: ConnectionOwner) {
+    this.socket = socket;
+    this.isSecure = isSecure;
+    this.#owner = owner;
+    this.#state = isSecure ? 'handshake' : 'head';
+    this.deadline = performance.now() + owner.limits.headTimeout;
+  }
+
+  get limits(): ConnectionLimits {
+    return this.#owner.limits;
+  }
+
+  get dateLine(): string {
+    return this.#owner.dateLine;
+  }
+
+  /** Whether it waits for a request of which nothing has arrived. */
+  get isIdle(): boolean {
+    return this.#state === 'head' && this.incoming.isEmpty;
+  }
+
+  /** The TLS handshake is complete. */
+  secure(socket: Socket): void {
+    if (this.#state !== 'handshake') return;
+    this.socket = socket;
+    this.#state = 'head';
+    this.#wait(this.limits.headTimeout);
+    this.handler?.onSecure?.();
+  }
+
+  /** @param bytes may be overwritten after the call */
+  receive(bytes: Buffer): void {
+    this.incoming.receive(bytes);
+  }
+
+  onHeadBegins(): void {
+    if (!this.#isNew) this.#wait(this.limits.headTimeout);
+  }
+
+  onHead(head: RequestHead, whole: Buffer | undefined, fault: RequestFault | undefined): void {
+    const exchange = new ServerExchange(this, head, whole, fault);
+    if (this.#owner.isClosing) exchange.keepAlive = false;
+    this.#exchange = exchange;
+    this.#isNew = false;
+    this.#state = 'exchange';
+    this.deadline = Infinity;
+    this.handler?.onRequest(exchange);
+    if (exchange.received > 0) exchange.wholeBody = undefined;
+  }
+
+  onFault(fault: RequestFault): void {
+    const exchange = new ServerExchange(this, undefined, undefined, fault);
+    this.#exchange = exchange;
+    this.#state = 'exchange';
+    this.#wait(this.limits.lingerTimeout);
+    this.handler?.onFault(fault, exchange);
+  }
+
+  onBodyBytes(length: number): void {
+    if (this.#exchange !== undefined) this.#exchange.received += length;
+  }
+
+  onBodyEnd(): void {
+    if (this.#exchange !== undefined) this.#exchange.bodyComplete = true;
+    else if (this.#state === 'rest') this.#expectHead();
+  }
+
+  onBodyFault(): void {
+    if (this.#exchange !== undefined) this.#exchange.keepAlive = false;
+    else this.#end(true);
+  }
+
+  onHeld(change: number): boolean {
+    return this.handler?.onHeld(change) ?? true;
+  }
+
+  defer(read: () => void): void {
+    this.handler?.defer(read);
+  }
+
+  #guard(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  onExcess(): void {
+    this.destroy('limit');
+  }
+
+  endResponse(): void {
+    const exchange = this.#exchange;
+    if (exchange?.keepAlive === true || exchange?.bodyComplete === true) this.incoming.dropBody();
+    else this.incoming.discard();
+    if (this.isSecure) return;
+    if (this.socket.writableLength === 0) this.#onSent();
+    // Called when all that was written before is sent.
+    else this.socket.write('', 'latin1', this.onSent);
+  }
+
+  readonly onSent = (error?: Error | null): void => {
+    if (error === undefined || error === null) this.#guard(() => this.#onSent());
+  };
+
+  #onSent(): void {
+    const exchange = this.#exchange;
+    if (exchange === undefined || this.#state !== 'exchange' || this.socket.destroyed) return;
+    this.#endExchange(exchange, 'complete');
+    if (this.#state !== 'exchange') return;
+    if (!exchange.keepAlive) {
+      this.#end(!exchange.bodyComplete || !this.incoming.isEmpty);
+    } else if (exchange.bodyComplete) {
+      this.#expectHead();
+    } else {
+      this.#state = 'rest';
+      this.#wait(this.limits.lingerTimeout);
+    }
+  }
+
+  #endExchange(exchange: ServerExchange, outcome: ExchangeOutcome): void {
+    this.#exchange = undefined;
+    this.deadline = Infinity;
+    exchange.over = true;
+    exchange.handler.onOver(outcome);
+  }
+
+  #expectHead(): void {
+    if (this.#owner.isClosing) {
+      this.#end(false);
+      return;
+    }
+    this.#state = 'head';
+    this.#wait(this.limits.idleTimeout);
+    this.incoming.expectHead();
+  }
+
+  /**
+   * Closes the connection after its last response.
+   *
+   * @param lingers whether the client may still send: closing a socket with unread bytes resets the connection, and the reset can
+   * overtake the response (RFC 9112 §9.6). So only this side is closed, and the bytes are discarded for a while.
+   */
+  #end(lingers: boolean): void {
+    this.#state = 'ending';
+    this.#reason = 'completed';
+    this.#wait(this.limits.lingerTimeout);
+    this.incoming.discard();
+    if (lingers) this.socket.end();
+    else this.socket.destroySoon();
+  }
+
+  /** Shortens the wait for a handshake or a request to the timeouts as they are now. */
+  hasten(): void {
+    if (this.#state !== 'handshake' && this.#state !== 'head') return;
+    const { headTimeout, idleTimeout } = this.limits;
+    const timeout = this.isIdle && !this.#isNew ? idleTimeout : headTimeout;
+    this.deadline = Math.min(this.deadline, performance.now() + timeout);
+  }
+
+  #wait(milliseconds: number): void {
+    this.deadline = performance.now() + milliseconds;
+  }
+
+  /** Called by the sweep when the deadline has passed; never throws. */
+  expire(): void {
+    this.deadline = Infinity;
+    this.#guard(() => this.#expire());
+  }
+
+  #expire(): void {
+    const exchange = this.#exchange;
+    if (this.#state === 'head' && (this.#isNew || !this.incoming.isEmpty)) {
+      this.incoming.discard();
+      this.onFault('timeout');
+    } else if (this.#state === 'exchange' && exchange !== undefined) {
+      exchange.handler.onDeadline();
+      // Without a request there is nothing to wait for but its refusal.
+      if (exchange.head === undefined && !exchange.over) this.destroy('timeout');
+    } else {
+      this.destroy(this.#state === 'ending' ? 'completed' : 'timeout');
+    }
+  }
+
+  onDrain(): void {
+    if (this.#exchange?.ended === false) this.#exchange.handler.onDrain();
+  }
+
+  /** The client has closed its side. */
+  onClientEnd(): void {
+    const exchange = this.#exchange;
+    // A response that is not sent completely may still arrive.
+    if (exchange?.ended === true) exchange.keepAlive = false;
+    else if (this.#state !== 'handed_over') this.destroy(this.#reason);
+  }
+
+  onSocketError(error: Error): void {
+    this.#error ??= error;
+    // Node reports a client that renegotiates too often, but leaves its connection open.
+    this.socket.destroy();
+  }
+
+  onHandshakeError(error: Error): void {
+    if (this.#state === 'handshake') this.#reason = 'handshake_failed';
+    this.#error ??= error;
+  }
+
+  onSocketClose(): void {
+    if (this.#state === 'closed') return;
+    const outcome =
+      this.#state === 'handed_over' ? 'complete' : this.#reason === 'client_left' ? 'client_left' : 'aborted';
+    this.#state = 'closed';
+    this.#owner.forget(this);
+    this.incoming.discard();
+    const exchange = this.#exchange;
+    if (exchange !== undefined) this.#guard(() => this.#endExchange(exchange, outcome));
+    this.#guard(() => this.handler?.onClose(this.#reason, this.#error));
+  }
+
+  abort(reset: boolean): void {
+    if (reset && !this.isSecure) this.socket.resetAndDestroy();
+    this.destroy('aborted');
+  }
+
+  /** Closes the connection with the response in progress, or at once, but so that its last response arrives. */
+  retire(): void {
+    if (this.#state === 'exchange' && this.#exchange !== undefined) this.#exchange.keepAlive = false;
+    else if (this.#state === 'rest') this.#end(true);
+    else if (this.#state !== 'ending') this.destroy('completed');
+  }
+
+  /** Closes the connection at once. */
+  destroy(reason: CloseReason): void {
+    if (this.#state === 'closed') return;
+    this.#reason = reason;
+    this.incoming.discard();
+    this.socket.destroy();
+  }
+
+  /** One of the owner's methods has thrown. */
+  fail(error: unknown): void {
+    this.destroy('aborted');
+    this.handler?.onError(error);
+  }
+
+  handOver(): Buffer {
+    this.#state = 'handed_over';
+    this.deadline = Infinity;
+    const held = this.incoming.take();
+    this.#owner.release(this);
+    this.socket.pause();
+    return held;
+  }
+}

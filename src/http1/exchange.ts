@@ -1,0 +1,300 @@
+import type { Socket } from 'node:net';
+import { lengthForm, mayHaveBody, responseHead } from './grammar.ts';
+import type { BodySink, Incoming } from './incoming.ts';
+import type { RequestFault, RequestHead } from './request-reader.ts';
+
+/**
+ * How an exchange ended. `complete`: the kernel has the whole response. `client_left`: the client closed or reset the connection
+ * before. `aborted`: this side did.
+ */
+export type ExchangeOutcome = 'complete' | 'client_left' | 'aborted';
+
+/** The owner of an exchange. None of its methods is called after `onOver`. */
+export interface ExchangeHandler {
+  /** After `write` has returned false, there is room again. */
+  onDrain(): void;
+  /** The deadline has passed; it is unset. */
+  onDeadline(): void;
+  /**
+   * Called exactly once: if `complete`, possibly within `end` or `send`; otherwise in a later turn. After `handOver`, when the
+   * socket has closed.
+   */
+  onOver(outcome: ExchangeOutcome): void;
+}
+
+/** The part of a connection that its exchange uses. */
+export interface ExchangeConnection {
+  /** The TLS socket on a TLS connection. Only `handOver` gives it away; until then it is for addresses and certificates. */
+  readonly socket: Socket;
+  readonly isSecure: boolean;
+  /** On `performance.now()`'s scale. */
+  deadline: number;
+  /** The `Date` field with CRLF before it. */
+  readonly dateLine: string;
+  readonly incoming: Pick<Incoming, 'readBody' | 'pause' | 'resume'>;
+  /** On TLS, to be called when the last bytes of a response are sent. */
+  readonly onSent: (error?: Error | null) => void;
+  /** All of the response is written to the socket. */
+  endResponse(): void;
+  abort(reset: boolean): void;
+  handOver(): Buffer;
+}
+
+/** Bodies up to this size go out in one write with their head, as one string, which costs less than a buffer. */
+const maxSingleWrite = 16_384;
+
+const withoutOwner: ExchangeHandler = { onDrain() {}, onDeadline() {}, onOver() {} };
+
+/** One request and its response. */
+export class ServerExchange {
+  /** Undefined if the bytes are no request. */
+  readonly head: RequestHead | undefined;
+  readonly connection: ExchangeConnection;
+  /** To be set in `onRequest` or `onFault`. */
+  handler: ExchangeHandler = withoutOwner;
+  /**
+   * The whole body, if it came in one read with the head; empty if there is none. A view that is valid during `onRequest` only,
+   * and then removed: whatever outlives it must be copied.
+   */
+  wholeBody: Buffer | undefined;
+  /** Why the bytes are no request, or those of the body that came with the head no body: then it need not begin. */
+  readonly fault: RequestFault | undefined;
+  /** Whether the request has arrived in whole. */
+  bodyComplete: boolean;
+  /** Bytes of the body that have arrived, without their framing. */
+  received: number;
+  /**
+   * Whether the connection carries further requests after this response. May be cleared before the response begins. If the
+   * response ends before the request, the rest of the body is read and discarded, or if cleared, the connection is closed.
+   */
+  keepAlive: boolean;
+  /** The status, as soon as the response has begun. */
+  status: number | undefined;
+  /** Whether the response has ended, so that nothing more can be written. */
+  ended = false;
+  over = false;
+  /** The head of the response until it goes out with what comes next. */
+  #pending = '';
+  /** How the end of the body is found. */
+  #framing: 'none' | 'sized' | 'chunked' | 'closing' = 'none';
+  /** Bytes of a sized body that are not written. */
+  #unwritten = 0;
+
+  constructor(connection: ExchangeConnection, head?: RequestHead, wholeBody?: Buffer, fault?: RequestFault) {
+    this.connection = connection;
+    this.head = head;
+    this.fault = fault;
+    this.keepAlive = head?.keepAlive === true;
+    this.wholeBody = wholeBody;
+    this.bodyComplete = wholeBody !== undefined;
+    this.received = wholeBody?.length ?? 0;
+  }
+
+  /** When `onDeadline` is called, on `performance.now()`'s scale, a sweep later at most; infinite for never. */
+  get deadline(): number {
+    return this.connection.deadline;
+  }
+
+  set deadline(deadline: number) {
+    if (!this.over) this.connection.deadline = deadline;
+  }
+
+  /**
+   * Has the body read into `sink`, which is not called before this returns. If all of it came with the head, this must be called
+   * within `onRequest`.
+   *
+   * @throws if the body is gone
+   */
+  readBody(sink: BodySink): void {
+    if (!this.over) this.connection.incoming.readBody(sink);
+  }
+
+  /** Reads no more of the body for now. */
+  pause(): void {
+    if (!this.over) this.connection.incoming.pause();
+  }
+
+  resume(): void {
+    if (!this.over) this.connection.incoming.resume();
+  }
+
+  /** Asks the client for the body (RFC 9110 §10.1.1). Without effect on HTTP/1.0, and after the response has begun. */
+  sendContinue(): void {
+    this.#inform('HTTP/1.1 100 Continue\r\n\r\n');
+  }
+
+  /**
+   * Sends an informational response, other than 101. Without effect on HTTP/1.0, and after the response has begun.
+   *
+   * @throws if a field is not valid
+   */
+  sendInformation(status: number, fields: readonly string[]): void {
+    this.#inform(responseHead(status, fields, ''));
+  }
+
+  #inform(head: string): void {
+    if (!this.over && this.status === undefined && this.head?.minor === 1) this.connection.socket.write(head, 'latin1');
+  }
+
+  /**
+   * Begins the response. With `Content-Length` among the fields that is its length; without, it goes out in chunks, or on HTTP/1.0
+   * until the end of the connection. `Date` is added if it is missing. The head goes out with the first piece, or in the next tick.
+   *
+   * @param fields flat list of names and values; characters are bytes. Not `Connection` and `Transfer-Encoding`
+   * @throws before anything is written if a name or value is not valid
+   */
+  sendHead(status: number, fields: readonly string[]): void {
+    if (this.over) return;
+    this.#prepare(status, fields);
+    process.nextTick(flush, this);
+  }
+
+  /**
+   * Sends a whole response in one write, if it is small. `Content-Length` is added if it is missing.
+   *
+   * @param body characters of a string are bytes; without effect if the response has no body
+   * @throws as `sendHead`
+   */
+  send(status: number, fields: string[], body: string | Buffer): void {
+    if (this.over) return;
+    if (mayHaveBody(this.head?.method ?? '', status)) fields.push('Content-Length', String(body.length));
+    this.#prepare(status, fields);
+    this.end(this.#framing === 'none' ? undefined : body);
+  }
+
+  #prepare(status: number, fields: readonly string[]): void {
+    if (this.status !== undefined) throw new Error('the response has begun');
+    let isDated = false;
+    let length: number | undefined;
+    for (let i = 0; i + 1 < fields.length; i += 2) {
+      const name = fields[i] as string;
+      switch (
+        name.length === 4 || name.length === 14 || name.length === 10 || name.length === 17 ? name.toLowerCase() : ''
+      ) {
+        case 'date':
+          isDated = true;
+          break;
+        case 'content-length':
+          if (length !== undefined || !lengthForm.test(fields[i + 1] as string))
+            throw new Error('faulty Content-Length');
+          length = Number(fields[i + 1]);
+          break;
+        case 'connection':
+        case 'transfer-encoding':
+          throw new Error(`${name} is not for the caller`);
+        default:
+      }
+    }
+    this.#frame(status, length);
+    this.#pending = responseHead(status, fields, this.#lines(isDated));
+    this.status = status;
+  }
+
+  #frame(status: number, length: number | undefined): void {
+    if (!mayHaveBody(this.head?.method ?? '', status)) {
+      this.#framing = 'none';
+    } else if (length !== undefined) {
+      this.#framing = 'sized';
+      this.#unwritten = length;
+    } else if (this.head?.minor === 1) {
+      this.#framing = 'chunked';
+    } else {
+      this.#framing = 'closing';
+      this.keepAlive = false;
+    }
+  }
+
+  #lines(isDated: boolean): string {
+    let lines = isDated ? '' : this.connection.dateLine;
+    if (!this.keepAlive) lines += '\r\nConnection: close';
+    else if (this.head?.minor === 0) lines += '\r\nConnection: keep-alive';
+    return this.#framing === 'chunked' ? `${lines}\r\nTransfer-Encoding: chunked` : lines;
+  }
+
+  /**
+   * Writes a part of the body. Without effect if the response has none, has ended, or the client has left.
+   *
+   * @param piece characters of a string are bytes; a buffer must not be overwritten afterwards
+   * @returns false if no more should be written before `onDrain`
+   * @throws if it is longer than the stated length
+   */
+  write(piece: string | Buffer): boolean {
+    if (this.over || this.ended || piece.length === 0 || this.#framing === 'none') return true;
+    this.#count(piece.length);
+    if (this.#framing !== 'chunked') return this.#put('', piece, '');
+    return this.#put(`${piece.length.toString(16)}\r\n`, piece, '\r\n');
+  }
+
+  /**
+   * Ends the response. If the stated length is not reached, the exchange is aborted.
+   *
+   * @param last as for `write`
+   */
+  end(last?: string | Buffer): void {
+    if (this.over || this.ended) return;
+    if (this.status === undefined) throw new Error('the response has not begun');
+    const piece = last === undefined || last.length === 0 || this.#framing === 'none' ? undefined : last;
+    if (piece !== undefined) this.#count(piece.length);
+    if (this.#unwritten > 0) {
+      this.abort();
+      return;
+    }
+    this.ended = true;
+    const { isSecure, onSent } = this.connection;
+    const isChunked = this.#framing === 'chunked';
+    const size = isChunked && piece !== undefined ? `${piece.length.toString(16)}\r\n` : '';
+    const end = isChunked ? `${size === '' ? '' : '\r\n'}0\r\n\r\n` : '';
+    this.#put(size, piece ?? '', end, isSecure ? onSent : undefined);
+    this.connection.endResponse();
+  }
+
+  #count(length: number): void {
+    if (this.#framing !== 'sized') return;
+    if (length > this.#unwritten) throw new Error('the body is longer than its stated length');
+    this.#unwritten -= length;
+  }
+
+  #put(before: string, piece: string | Buffer, after: string, onSent?: () => void): boolean {
+    const { socket } = this.connection;
+    const start = this.#pending + before;
+    this.#pending = '';
+    if (typeof piece === 'string' || piece.length <= maxSingleWrite) {
+      const text = typeof piece === 'string' ? piece : piece.toString('latin1');
+      return socket.write(start + text + after, 'latin1', onSent);
+    }
+    if (start === '' && after === '') return socket.write(piece, onSent);
+    socket.cork();
+    socket.write(start, 'latin1');
+    socket.write(piece);
+    const hasRoom = socket.write(after, 'latin1', onSent);
+    socket.uncork();
+    return hasRoom;
+  }
+
+  /** Called in the tick after `sendHead`. */
+  flush(): void {
+    if (this.#pending !== '' && !this.over) this.#put('', '', '');
+  }
+
+  /**
+   * Closes the connection so that a broken response cannot be taken for a whole one: on HTTP/1.0, where the end of a connection
+   * may frame a response, by a reset.
+   */
+  abort(): void {
+    if (!this.over) this.connection.abort(this.head?.minor === 0);
+  }
+
+  /**
+   * Ends HTTP on the connection: its socket, paused and half open, belongs to the caller from now on. The listener still counts it
+   * and closes it with all others.
+   *
+   * @returns the socket, and the bytes that have arrived behind the request
+   */
+  handOver(): { readonly socket: Socket; readonly firstBytes: Buffer } {
+    return { firstBytes: this.connection.handOver(), socket: this.connection.socket };
+  }
+}
+
+function flush(exchange: ServerExchange): void {
+  exchange.flush();
+}

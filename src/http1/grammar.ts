@@ -1,0 +1,147 @@
+import { http } from '../http.ts';
+
+/**
+ * The forms of HTTP/1.1 (RFC 9112), for both directions. Each takes linear time: no two alternatives at one place begin with the
+ * same character. Only CRLF ends a line, nothing is folded, and no space stands before a colon. Characters are bytes (latin1).
+ */
+
+const token = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
+const text = '[\\t\\x20-\\x7e\\x80-\\xff]';
+const quoted = `"(?:[\\t\\x20\\x21\\x23-\\x5b\\x5d-\\x7e\\x80-\\xff]|\\\\${text})*"`;
+const field = `${token}:${text}*`;
+
+/** The head of a response, without the empty line at its end. */
+export const responseHeadForm = new RegExp(`^HTTP/1\\.[01] \\d{3}(?: ${text}*)?(?:\\r\\n${field})*$`);
+
+// Origin form, the asterisk, or absolute form with a plain host (RFC 9112 §3.2). Authority form belongs to CONNECT.
+const target = '(?:/[!-~]*|\\*|[A-Za-z]+://[A-Za-z0-9.:-]+(?:[/?][!-~]*)?)';
+
+/** The head of a request, without the empty line at its end. */
+export const requestHeadForm = new RegExp(`^[A-Z-]+ ${target} HTTP/1\\.[01](?:\\r\\n${field})*$`);
+
+/** The first line of a request in the form that {@link requestHeadForm} asks for. */
+export const requestLineForm = new RegExp(`^[A-Z-]+ ${target} HTTP/1\\.[01]$`);
+
+/** A first line that other recipients may take for a request's: other targets, other versions, or none as in HTTP/0.9. */
+export const looseRequestLineForm = new RegExp(`^${token} [!-~\\x80-\\xff]+(?: HTTP/\\d\\.\\d)?$`);
+
+/** The head of a chunk; the first group is its size. */
+export const chunkHeadForm = new RegExp(`^([0-9A-Fa-f]{1,12})(?:;${token}(?:=(?:${token}|${quoted}))?)*$`);
+
+/** One field of a trailer section. */
+export const trailerForm = new RegExp(`^${field}$`);
+
+const framingNames = 'content-length|transfer-encoding|connection|proxy-connection|upgrade|host';
+
+/** One field of a request's trailer section: none that other recipients could take for framing (RFC 9110 §6.5.1). */
+export const requestTrailerForm = new RegExp(`^(?!(?:${framingNames}):)${field}$`, 'i');
+
+/** A length in digits that is a safe integer. */
+export const lengthForm = /^\d{1,15}$/;
+
+/**
+ * The fields of a head that has its form, as a flat list of names and values as sent.
+ *
+ * @param line position of the first line end; -1 if there are no fields
+ */
+export function readFields(head: string, line: number): string[] {
+  const fields: string[] = [];
+  for (let end = line; end !== -1;) {
+    const colon = head.indexOf(':', end);
+    const next = head.indexOf('\r\n', colon);
+    fields.push(nameAt(head, end + 2, colon), trimmed(head, colon + 1, next === -1 ? head.length : next));
+    end = next;
+  }
+  return fields;
+}
+
+/** A field's value without surrounding spaces. `trim` would also remove U+00A0, which may be a byte of UTF-8. */
+function trimmed(head: string, start: number, end: number): string {
+  let from = start;
+  let to = end;
+  while (from < to && isSpace(head.charCodeAt(from))) from += 1;
+  while (to > from && isSpace(head.charCodeAt(to - 1))) to -= 1;
+  return head.slice(from, to);
+}
+
+function isSpace(code: number): boolean {
+  return code === 0x20 || code === 0x09;
+}
+
+/** Whether a response has a body at all (RFC 9110 §6.4.1). */
+export function mayHaveBody(method: string, status: number): boolean {
+  return method !== 'HEAD' && status !== 204 && status !== 304;
+}
+
+/** Names that are shared strings: substrings of each head would be allocated, and hashed at each look-up, once a request. */
+const usualNames =
+  `Host User-Agent Accept Accept-Encoding Accept-Language Authorization Connection Content-Type Content-Length
+  Content-Encoding Transfer-Encoding Expect Upgrade Origin Referer Cookie Cache-Control Pragma Date Server Vary ETag Via
+  Keep-Alive Last-Modified Location Set-Cookie Retry-After Idempotency-Key Traceparent Tracestate Forwarded X-Forwarded-For
+  X-Forwarded-Proto X-Forwarded-Host X-Real-IP X-Request-Id Envelope Envelope-Credentials Envelope-Content-Type`.split(
+    /\s+/,
+  );
+
+/** Shared strings by their length and first character. */
+class SharedNames {
+  readonly #byStart: (string[] | undefined)[] = [];
+
+  constructor(names: readonly string[]) {
+    for (const name of names) (this.#byStart[startOf(name.length, name.charCodeAt(0))] ??= []).push(name);
+  }
+
+  /** The shared string that equals this part of `head`, which is ASCII and not empty. */
+  at(head: string, from: number, to: number): string | undefined {
+    const candidates = this.#byStart[startOf(to - from, head.charCodeAt(from))];
+    if (candidates === undefined) return undefined;
+    for (const name of candidates) if (head.startsWith(name, from)) return name;
+    return undefined;
+  }
+}
+
+function startOf(length: number, first: number): number {
+  return length * 128 + first;
+}
+
+const fieldNames = new SharedNames(usualNames.flatMap((name) => [name, name.toLowerCase()]));
+const methods = new SharedNames(http.METHODS);
+
+/** The field name in this part of a head. */
+function nameAt(head: string, from: number, to: number): string {
+  return fieldNames.at(head, from, to) ?? head.slice(from, to);
+}
+
+/** The method at the beginning of a head; undefined if there is no such method. */
+export function methodAt(head: string, to: number): string | undefined {
+  return methods.at(head, 0, to);
+}
+
+/** By status. */
+const statusLines = Array.from(
+  { length: 600 },
+  (_, status) => `HTTP/1.1 ${status} ${http.STATUS_CODES[status] ?? 'Other'}`,
+);
+
+/**
+ * The head of a response, its last empty line included. It goes through the grammar that responses are read with, so that no
+ * value can add a field or a response.
+ *
+ * @param fields flat list of names and values; characters are bytes
+ * @param more   further lines, each with CRLF before it
+ * @throws if a name or value is not valid
+ */
+export function responseHead(status: number, fields: readonly string[], more: string): string {
+  let head = statusLines[status] ?? '';
+  for (let i = 0; i + 1 < fields.length; i += 2) head += `\r\n${fields[i] as string}: ${fields[i + 1] as string}`;
+  // With a line end in a value the head may have the right form, but it has another line then.
+  if (!responseHeadForm.test(head) || linesOf(head) !== 1 + fields.length / 2) {
+    throw new Error(`the head of a response with status ${status} is not valid`);
+  }
+  return `${head}${more}\r\n\r\n`;
+}
+
+function linesOf(head: string): number {
+  let lines = 1;
+  for (let at = head.indexOf('\r\n'); at !== -1; at = head.indexOf('\r\n', at + 2)) lines += 1;
+  return lines;
+}

@@ -1,0 +1,67 @@
+const nothing = Buffer.alloc(0);
+
+/** The beginning of a text whose end has not arrived. Each byte is copied and searched once, however the text is split. */
+export class HeldText {
+  #held = nothing;
+  #length = 0;
+  /** The position behind the bytes that the last call has taken. */
+  next = 0;
+
+  /** Bytes that are held. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The bytes that are held, as a view. */
+  get bytes(): Buffer {
+    return this.#held.subarray(0, this.#length);
+  }
+
+  /**
+   * Takes the text before `end`, and `end` itself; what may be its beginning is copied.
+   *
+   * @param limit bytes of the text at most
+   * @returns undefined while it is incomplete, false if it is too long
+   */
+  take(bytes: Buffer, at: number, end: string, limit: number): string | false | undefined {
+    if (this.#length === 0) {
+      const found = bytes.indexOf(end, at, 'latin1');
+      if (found !== -1) {
+        if (found - at > limit) return false;
+        this.next = found + end.length;
+        return bytes.toString('latin1', at, found);
+      }
+    }
+    const before = this.#length;
+    this.#hold(bytes, at, limit + end.length);
+    const held = this.bytes;
+    const found = held.indexOf(end, Math.max(0, before - end.length + 1), 'latin1');
+    if (found === -1) {
+      // Beyond the limit only the beginning of `end` is allowed.
+      if (this.#length > limit && !end.startsWith(held.toString('latin1', limit))) return false;
+      return undefined;
+    }
+    // The bytes behind `end` were copied too, but are not taken.
+    this.next -= this.#length - found - end.length;
+    this.clear();
+    return held.toString('latin1', 0, found);
+  }
+
+  /** Holds nothing any more, so that idle connections take no memory. */
+  clear(): void {
+    this.#held = nothing;
+    this.#length = 0;
+  }
+
+  /** Copies the rest of `bytes`, up to `maxLength` bytes in total. */
+  #hold(bytes: Buffer, at: number, maxLength: number): void {
+    const length = Math.min(maxLength, this.#length + bytes.length - at);
+    if (length > this.#held.length) {
+      const larger = Buffer.allocUnsafe(Math.min(maxLength, Math.max(256, 2 * length)));
+      this.#held.copy(larger, 0, 0, this.#length);
+      this.#held = larger;
+    }
+    this.next = at + bytes.copy(this.#held, this.#length, at, at + length - this.#length);
+    this.#length = length;
+  }
+}

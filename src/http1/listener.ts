@@ -1,0 +1,240 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import type { SecureContextOptions, Server as TlsServer, TlsOptions, TLSSocket } from 'node:tls';
+import { LinkedList } from '../linked-list.ts';
+import { tls } from '../tls.ts';
+import type { ConnectionHandler, ConnectionLimits } from './connection-handler.ts';
+import { ServerConnection, type ConnectionOwner } from './connection.ts';
+
+export interface ListenerOptions {
+  readonly limits: ConnectionLimits;
+  /** Certificates and what is demanded of clients; undefined without TLS. */
+  readonly tls: TlsOptions | undefined;
+  /** Epoch milliseconds, for `Date`. */
+  readonly clock: () => number;
+  /** For tests: read buffers are overwritten after each callback, so that views that outlive it are found. */
+  readonly scribble?: boolean;
+}
+
+/**
+ * Called for each TCP connection, on TLS before the handshake. Nothing of it is held yet.
+ *
+ * @returns undefined to refuse it
+ */
+export type AcceptConnection = (connection: ServerConnection) => ConnectionHandler | undefined;
+
+/** The state is on the socket: a map with an entry for each connection would promote them all (see `LinkedList`). */
+const connectionKey = Symbol('connection');
+
+type ConnectedSocket = Socket & { [connectionKey]?: ServerConnection };
+
+/** Milliseconds between two looks at the deadlines, for the shortest timeout. */
+function sweepInterval({ headTimeout, idleTimeout, lingerTimeout }: ConnectionLimits): number {
+  return Math.min(250, Math.max(25, Math.min(headTimeout, idleTimeout, lingerTimeout) / 4));
+}
+
+/** The `Date` field of responses: one string for all responses of a second. */
+class DateField {
+  readonly #clock: () => number;
+  #second = NaN;
+  #text = '';
+
+  /** @param clock epoch milliseconds */
+  constructor(clock: () => number) {
+    this.#clock = clock;
+  }
+
+  get text(): string {
+    const second = Math.floor(this.#clock() / 1_000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#text = `\r\nDate: ${new Date(second * 1_000).toUTCString()}`;
+    }
+    return this.#text;
+  }
+}
+
+/** Accepts connections, on TCP or TLS, and watches their deadlines. */
+export class Listener implements ConnectionOwner {
+  /** To be opened with `listen`. */
+  readonly server: Server;
+  limits: ConnectionLimits;
+  isClosing = false;
+  readonly #accept: AcceptConnection;
+  readonly #onData: typeof onData;
+  readonly #date: DateField;
+  readonly #tlsServer: TlsServer | undefined;
+  readonly #connections = new LinkedList<ServerConnection>();
+  /** Connections whose TLS handshake is not complete, by the client's address and port. */
+  readonly #handshaking = new Map<string, ServerConnection>();
+  #sweep: NodeJS.Timeout;
+
+  constructor(options: ListenerOptions, accept: AcceptConnection) {
+    this.limits = options.limits;
+    this.#onData = options.scribble === true ? onDataOnce : onData;
+    this.#accept = accept;
+    this.#date = new DateField(options.clock);
+    this.#tlsServer = options.tls === undefined ? undefined : this.#createTlsServer(options.tls);
+    this.server = this.#tlsServer ?? createServer(socketOptions);
+    this.server.on('connection', (socket) => this.#open(socket));
+    this.#sweep = this.#startSweep();
+    this.server.once('close', () => clearInterval(this.#sweep));
+  }
+
+  #createTlsServer(options: TlsOptions): TlsServer {
+    // The sweep limits the time of handshakes.
+    const handshakeTimeout = 2 ** 31 - 1;
+    const server = tls().createServer({ ...options, ...socketOptions, ALPNProtocols: ['http/1.1'], handshakeTimeout });
+    server.on('secureConnection', (socket) => this.#secure(socket));
+    server.on('tlsClientError', (error, socket) => this.#handshaking.get(addressOf(socket))?.onHandshakeError(error));
+    return server;
+  }
+
+  /** The open connections. */
+  get size(): number {
+    return this.#connections.size;
+  }
+
+  get dateLine(): string {
+    return this.#date.text;
+  }
+
+  /** Applies limits to what begins from now on; shorter timeouts also to clients that are awaited. */
+  configure(limits: ConnectionLimits): void {
+    this.limits = limits;
+    for (const connection of this.#connections) connection.hasten();
+    clearInterval(this.#sweep);
+    this.#sweep = this.#startSweep();
+  }
+
+  /** Uses another certificate in handshakes that begin from now on. Without effect without TLS. */
+  setSecureContext(context: SecureContextOptions): void {
+    this.#tlsServer?.setSecureContext(context);
+  }
+
+  /** Accepts no more connections, and closes each with its response, if there is one, or at once. */
+  close(): void {
+    this.isClosing = true;
+    this.server.close();
+    this.closeIdle();
+  }
+
+  /** Closes each connection with the response in progress, or at once: one whose handshake is not complete, too. */
+  retireConnections(): void {
+    for (const connection of this.#connections) connection.retire();
+  }
+
+  /** Closes connections that wait for a request. */
+  closeIdle(): void {
+    for (const connection of this.#connections) if (connection.isIdle) connection.destroy('completed');
+  }
+
+  /** Closes all connections, also those that were handed over. */
+  closeAll(): void {
+    for (const connection of this.#connections) connection.destroy('aborted');
+  }
+
+  forget(connection: ServerConnection): void {
+    this.#connections.remove(connection);
+  }
+
+  release({ socket }: ServerConnection): void {
+    socket.off('data', this.#onData).off('end', onEnd).off('drain', onDrain);
+  }
+
+  #open(socket: Socket): void {
+    const connection = new ServerConnection(socket, this.#tlsServer !== undefined, this);
+    const handler = this.#accept(connection);
+    if (handler === undefined) {
+      socket.destroy();
+      return;
+    }
+    connection.handler = handler;
+    this.#connections.add(connection);
+    if (this.#tlsServer !== undefined) this.#awaitHandshake(socket, connection);
+    else this.#attach(socket, connection);
+  }
+
+  #awaitHandshake(socket: Socket, connection: ServerConnection): void {
+    const address = addressOf(socket);
+    this.#handshaking.set(address, connection);
+    socket.on('error', (error) => connection.onSocketError(error));
+    socket.once('close', () => {
+      if (this.#handshaking.get(address) === connection) this.#handshaking.delete(address);
+      connection.onSocketClose();
+    });
+  }
+
+  #secure(socket: TLSSocket): void {
+    const address = addressOf(socket);
+    const connection = this.#handshaking.get(address);
+    this.#handshaking.delete(address);
+    if (connection === undefined) {
+      socket.destroy();
+      return;
+    }
+    this.#attach(socket, connection);
+    connection.secure(socket);
+  }
+
+  #attach(socket: Socket, connection: ServerConnection): void {
+    (socket as ConnectedSocket)[connectionKey] = connection;
+    socket.on('data', this.#onData).on('end', onEnd).on('drain', onDrain).on('error', onError).on('close', onClose);
+  }
+
+  #startSweep(): NodeJS.Timeout {
+    // After a suspension of the process, timers come first: what has arrived meanwhile is read before deadlines are checked.
+    return setInterval(() => setImmediate(() => this.#expire()), sweepInterval(this.limits)).unref();
+  }
+
+  #expire(): void {
+    const now = performance.now();
+    for (const connection of this.#connections) {
+      if (connection.deadline <= now) connection.expire();
+    }
+  }
+}
+
+/** Half open, so that a response can be sent to its end after the client has closed its side. */
+const socketOptions = { allowHalfOpen: true, noDelay: true } as const;
+
+// One function for all connections: five closures for each would take memory.
+
+function onData(this: ConnectedSocket, bytes: Buffer): void {
+  const connection = this[connectionKey];
+  try {
+    connection?.receive(bytes);
+  } catch (error) {
+    connection?.fail(error);
+  }
+}
+
+/** For tests: whatever still refers to the bytes after the callback is then wrong. */
+function onDataOnce(this: ConnectedSocket, bytes: Buffer): void {
+  onData.call(this, bytes);
+  bytes.fill(0xdb);
+}
+
+function onEnd(this: ConnectedSocket): void {
+  this[connectionKey]?.onClientEnd();
+}
+
+function onDrain(this: ConnectedSocket): void {
+  const connection = this[connectionKey];
+  try {
+    connection?.onDrain();
+  } catch (error) {
+    connection?.fail(error);
+  }
+}
+
+function onError(this: ConnectedSocket, error: Error): void {
+  this[connectionKey]?.onSocketError(error);
+}
+
+function onClose(this: ConnectedSocket): void {
+  this[connectionKey]?.onSocketClose();
+}
+
+function addressOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`;
+}

@@ -1,0 +1,195 @@
+import { BodyReader, type BodyFault } from './body-reader.ts';
+import { lengthForm, mayHaveBody, readFields, responseHeadForm, trailerForm } from './grammar.ts';
+import { HeldText } from './held-text.ts';
+
+/**
+ * A strict reader of HTTP/1.1 responses (RFC 9112). A response whose length is not stated exactly once is refused: one that
+ * ends with its connection cannot be told from a broken one, and the bytes behind a length that can be read in two ways could
+ * be taken for the response to another request.
+ */
+
+/** Why bytes are not a response; for the log. */
+export type ResponseFault =
+  BodyFault | 'UNEXPECTED_DATA' | 'BAD_HEAD' | 'BAD_LENGTH' | 'NO_LENGTH' | 'BAD_STATUS' | 'EARLIER_RESPONSE';
+
+/** Receives the parts of a response as they are read. */
+export interface ResponseEvents {
+  /** An informational response (102–199) before the real one. */
+  onInformation(status: number, headers: readonly string[]): void;
+  /** The response's head: status 200–599, flat list of names and values as sent. */
+  onHead(status: number, headers: readonly string[]): void;
+  onData(chunk: Buffer): void;
+  /** Called on a 101; true hands the connection over. If absent, a 101 is a fault. */
+  acceptsSwitch?(headers: readonly string[]): boolean;
+}
+
+/** Bytes that the heads of a response may have in total, informational ones and trailers included. */
+export const maxHeadSize = 32_768;
+type State = 'idle' | 'head' | 'body';
+
+/** Reads the responses of one connection, one after the other. */
+export class ResponseReader {
+  readonly #isEarlier: (requestId: string) => boolean;
+  #events: ResponseEvents | undefined;
+  #method = '';
+  #state: State = 'idle';
+  readonly #text = new HeldText();
+  readonly #body = new BodyReader(this.#text);
+  /** Bytes that the heads and trailers of the response may still have. */
+  #headRoom = maxHeadSize;
+  /** The length of the body as the head states it: infinite if it is chunked, NaN if it is invalid or stated twice. */
+  #length: number | undefined;
+  #answersEarlier = false;
+
+  /** Whether a byte of the response has arrived. */
+  begun = false;
+  /** Whether the connection may carry another request once the response is complete. */
+  reusable = true;
+  /** The time in seconds for which the upstream keeps an idle connection (`Keep-Alive: timeout=N`). */
+  keepAlive: number | undefined;
+  /** Whether bytes followed the response in one piece with it, which nobody has asked for. */
+  excess = false;
+
+  /** @param isEarlier whether a request id belongs to an earlier request of the connection: its response is a fault */
+  constructor(isEarlier: (requestId: string) => boolean = () => false) {
+    this.#isEarlier = isEarlier;
+  }
+
+  /** Expects the response to a request. @param method of the request: a response to HEAD has no body, whatever it says */
+  begin(method: string, events: ResponseEvents): void {
+    this.#events = events;
+    this.#method = method;
+    this.#state = 'head';
+    this.#headRoom = maxHeadSize;
+    this.begun = false;
+    this.reusable = true;
+    this.keepAlive = undefined;
+  }
+
+  /** Reports nothing more of this response. */
+  stop(): void {
+    this.#events = undefined;
+  }
+
+  /**
+   * Reads the bytes that have arrived.
+   *
+   * @param chunk may be overwritten after the call: all that is kept is copied
+   * @returns `end` at the end of the response, `more` before it, or the fault, after which the connection is unusable
+   */
+  push(chunk: Buffer): 'more' | 'end' | ResponseFault {
+    if (this.#state === 'idle') return 'UNEXPECTED_DATA';
+    this.begun = true;
+    let at = 0;
+    while (at < chunk.length && this.#events !== undefined) {
+      const isHead = this.#state === 'head';
+      const fault = isHead ? this.#readHead(chunk, at, this.#events) : this.#readBody(chunk, at, this.#events);
+      if (fault !== undefined) return fault;
+      at = isHead ? this.#text.next : this.#body.next;
+      if (this.#isComplete()) {
+        // Further bytes belong to no request.
+        if (at < chunk.length) {
+          this.reusable = false;
+          this.excess = true;
+        }
+        return 'end';
+      }
+    }
+    return 'more';
+  }
+
+  #isComplete(): boolean {
+    return this.#state === 'idle';
+  }
+
+  #readHead(chunk: Buffer, at: number, events: ResponseEvents): ResponseFault | undefined {
+    const head = this.#text.take(chunk, at, '\r\n\r\n', this.#headRoom);
+    if (head === false) return 'HEAD_TOO_LARGE';
+    if (head !== undefined) return this.#onHead(head, events);
+    return mayBecomeHead(this.#text.bytes) ? undefined : 'BAD_HEAD';
+  }
+
+  #readBody(chunk: Buffer, at: number, events: ResponseEvents): ResponseFault | undefined {
+    const outcome = this.#body.read(chunk, at);
+    if (outcome === 'end') this.#state = 'idle';
+    if (this.#body.piece !== undefined) events.onData(Buffer.from(this.#body.piece));
+    return outcome === 'end' || outcome === 'more' ? undefined : outcome;
+  }
+
+  #onHead(head: string, events: ResponseEvents): ResponseFault | undefined {
+    this.#headRoom = Math.max(0, this.#headRoom - head.length - 4);
+    if (!responseHeadForm.test(head)) return 'BAD_HEAD';
+    const status = Number(head.slice(9, 12));
+    if (status < 100 || status > 599) return 'BAD_STATUS';
+    const isHttp11 = head.charCodeAt(7) === 0x31;
+    this.reusable = isHttp11;
+    const headers = this.#readHeaders(head, isHttp11);
+    if (this.#answersEarlier) return 'EARLIER_RESPONSE';
+    if (status === 101) {
+      this.#state = 'idle';
+      return isHttp11 && events.acceptsSwitch?.(headers) === true ? undefined : 'BAD_STATUS';
+    }
+    if (status < 200) {
+      // A bare 100 has no meaning here: the request's body is sent without waiting for it.
+      if (status !== 100) events.onInformation(status, headers);
+      return undefined;
+    }
+    const fault = this.#expectBody(status);
+    if (fault === undefined) events.onHead(status, headers);
+    return fault;
+  }
+
+  /** @returns a flat list of names and values */
+  #readHeaders(head: string, isHttp11: boolean): readonly string[] {
+    const headers = readFields(head, head.indexOf('\r\n'));
+    let length: number | undefined;
+    for (let i = 0; i + 1 < headers.length; i += 2) {
+      const value = headers[i + 1] as string;
+      switch ((headers[i] as string).toLowerCase()) {
+        case 'content-length':
+          length = length === undefined && lengthForm.test(value) ? Number(value) : NaN;
+          break;
+        case 'transfer-encoding':
+          length = length === undefined && isHttp11 && value.toLowerCase() === 'chunked' ? Infinity : NaN;
+          break;
+        case 'connection':
+          if (/\bclose\b/i.test(value)) this.reusable = false;
+          break;
+        case 'x-request-id':
+          if (this.#isEarlier(value)) this.#answersEarlier = true;
+          break;
+        case 'keep-alive': {
+          const seconds = /\btimeout=(\d{1,9})/i.exec(value)?.[1];
+          if (seconds !== undefined) this.keepAlive = Number(seconds);
+          break;
+        }
+        default:
+      }
+    }
+    this.#length = length;
+    return headers;
+  }
+
+  /** Prepares for the body of a response with this status. */
+  #expectBody(status: number): ResponseFault | undefined {
+    if (Number.isNaN(this.#length)) return 'BAD_LENGTH';
+    if (!mayHaveBody(this.#method, status)) {
+      // If the upstream sends a body after all, it would be taken for the next response on the connection.
+      this.reusable = false;
+      this.#state = 'idle';
+    } else if (this.#length === undefined) {
+      return 'NO_LENGTH';
+    } else {
+      this.#body.begin(this.#length, this.#headRoom, trailerForm);
+      this.#state = this.#length === 0 ? 'idle' : 'body';
+    }
+    return undefined;
+  }
+}
+
+/** Whether an incomplete head may become valid: not if it is not HTTP, or if its first line ends in a bare line feed. */
+function mayBecomeHead(held: Buffer): boolean {
+  if (!'HTTP/1.'.startsWith(held.toString('latin1', 0, Math.min(7, held.length)))) return false;
+  const firstLineFeed = held.indexOf(0x0a);
+  return firstLineFeed === -1 || held[firstLineFeed - 1] === 0x0d;
+}

@@ -1,0 +1,47 @@
+/** The links of a member. Both are undefined outside a list. */
+export interface Linked<T> {
+  previous: T | undefined;
+  next: T | undefined;
+}
+
+/**
+ * A list in order of insertion whose members hold the links. Not a Set: when V8 rehashes a Set in the old generation, the new
+ * table is allocated there too and the dead one points to it, so that every member is promoted to the old generation. Links
+ * are cleared on removal, because the links of a dead member would have the same effect.
+ */
+export class LinkedList<T extends Linked<T>> {
+  first: T | undefined;
+  size = 0;
+  #last: T | undefined;
+
+  /** Appends a member that is in no list. */
+  add(member: T): void {
+    member.previous = this.#last;
+    if (this.#last === undefined) this.first = member;
+    else this.#last.next = member;
+    this.#last = member;
+    this.size += 1;
+  }
+
+  /** Removes a member; without effect if it is not in this list. */
+  remove(member: T): void {
+    if (member.previous !== undefined) member.previous.next = member.next;
+    else if (this.first === member) this.first = member.next;
+    else return;
+    if (member.next === undefined) this.#last = member.previous;
+    else member.next.previous = member.previous;
+    member.previous = undefined;
+    member.next = undefined;
+    this.size -= 1;
+  }
+
+  /** From first to last. The current member may be removed meanwhile. */
+  *[Symbol.iterator](): Iterator<T> {
+    let member = this.first;
+    while (member !== undefined) {
+      const { next } = member;
+      yield member;
+      member = next;
+    }
+  }
+}

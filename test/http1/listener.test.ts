@@ -1,0 +1,571 @@
+import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls';
+import { connect } from 'node:net';
+import { once } from 'node:events';
+import { describe, expect, onTestFinished, test } from 'vitest';
+import type { ServerExchange } from '../../src/http1/exchange.ts';
+import { createAuthority } from '../support/certificates.ts';
+import { Connection, openConnection, parseOnly, parseResponses } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
+import { echo, startServer } from '../support/http1.ts';
+import { settle } from '../support/turns.ts';
+
+const get = 'GET / HTTP/1.1\r\nHost: x\r\n\r\n';
+const long = 20_000;
+const short = 50;
+
+describe('a timeout', () => {
+  test('that is made shorter applies to clients that are awaited already, and to no request in progress', async () => {
+    const open: ServerExchange[] = [];
+    const server = await startServer({
+      serve: (exchange, own) => (exchange.head?.target === '/' ? echo(exchange, own) : open.push(exchange)),
+    });
+    const silent = await openConnection(server.port);
+    const idle = await openConnection(server.port);
+    const busy = await openConnection(server.port);
+    await idle.send(get).untilText('GET / ');
+    busy.send('GET /slow HTTP/1.1\r\n\r\n');
+    const exchange = await eventually('the request arrives', () => open[0]);
+    server.listener.configure({ ...server.listener.limits, headTimeout: short, idleTimeout: short });
+    expect(parseOnly(await silent.untilEnded()).body).toBe('timeout');
+    await idle.untilEnded();
+    expect(busy.ending).toBe('open');
+    exchange.send(200, [], 'late');
+    await busy.untilText('late');
+  });
+
+  test.each([
+    ['before the first byte', ''],
+    ['within the first head', 'GET / HT'],
+  ])('%s is a fault', async (_name, bytes) => {
+    const server = await startServer({ headTimeout: short });
+    const client = await openConnection(server.port);
+    client.send(bytes);
+    expect(parseOnly(await client.untilEnded()).body).toBe('timeout');
+    expect(server.events).toEqual(['timeout', 'complete']);
+  });
+
+  test('within a later head is a fault, counted from its first byte', async () => {
+    const server = await startServer({ headTimeout: short, idleTimeout: long });
+    const client = await openConnection(server.port);
+    await client.send(get).untilText('GET / ');
+    await new Promise((resolve) => setTimeout(resolve, 4 * short));
+    expect(client.ending).toBe('open');
+    client.send('G');
+    expect(parseResponses(await client.untilEnded()).map(({ status }) => status)).toEqual([200, 400]);
+    expect(server.events.slice(2)).toEqual(['timeout', 'complete']);
+  });
+
+  test('between two requests closes the connection in silence, even after an empty line', async () => {
+    const server = await startServer({ headTimeout: long, idleTimeout: short });
+    const client = await openConnection(server.port);
+    client.send(`${get}\r\n`);
+    expect(parseOnly(await client.untilEnded()).body).toBe('GET / ');
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect([server.events, server.closings]).toEqual([['GET /', 'complete'], [['timeout', undefined]]]);
+  });
+
+  test('does not end a request that is served', async () => {
+    const open: ServerExchange[] = [];
+    const server = await startServer({
+      headTimeout: short,
+      idleTimeout: short,
+      serve: (exchange) => open.push(exchange),
+    });
+    const client = await openConnection(server.port);
+    client.send(get);
+    await eventually('the request arrives', () => open[0]);
+    await new Promise((resolve) => setTimeout(resolve, 4 * short));
+    open[0]?.send(200, [], 'late');
+    expect(parseOnly(await client.untilText('late')).body).toBe('late');
+  });
+
+  test('of an exchange is set by its owner, and reported once', async () => {
+    const server = await startServer({
+      serve: (exchange, server) => {
+        exchange.handler = server.outcomes({ onDeadline: () => exchange.send(504, [], 'too late') });
+        exchange.deadline = performance.now() + 10;
+      },
+    });
+    const client = await openConnection(server.port);
+    expect(parseOnly(await client.send(get).untilText('too late')).status).toBe(504);
+    expect(server.events).toEqual(['GET /', 'complete']);
+  });
+
+  test('can be changed while the listener runs', async () => {
+    const server = await startServer({ idleTimeout: long });
+    server.listener.configure({ ...server.listener.limits, idleTimeout: short });
+    const client = await openConnection(server.port);
+    client.send(get);
+    await client.untilEnded();
+  });
+
+  test.each([
+    ['a first head', '', 'headTimeout'],
+    ['a later head', `${get}GET`, 'headTimeout'],
+    ['a request', get, 'idleTimeout'],
+  ])('can be shortened for a connection that waits for %s', async (_name, bytes, timeout) => {
+    const server = await startServer();
+    const client = await openConnection(server.port);
+    client.send(bytes);
+    if (bytes !== '') await client.untilText('GET / ');
+    await eventually('it is accepted', () => server.listener.size === 1);
+    await settle();
+    server.listener.configure({ ...server.listener.limits, [timeout]: short });
+    await client.untilEnded();
+  });
+
+  test('ends a connection whose client goes on sending after its last response', async () => {
+    const server = await startServer({ lingerTimeout: short });
+    const client = await openConnection(server.port);
+    client.send('garbage\r\n');
+    await client.untilEnded();
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect(server.closings).toEqual([['completed', undefined]]);
+  });
+
+  test('is not needed for a client that sends more than 64 MiB after its last response', async () => {
+    const server = await startServer({ lingerTimeout: long });
+    const client = await openConnection(server.port);
+    client.send('garbage\r\n');
+    await client.untilEnded();
+    const piece = Buffer.alloc(1 << 20);
+    for (let sent = 0; sent < 63; sent += 1) {
+      if (!client.socket.write(piece)) await once(client.socket, 'drain');
+    }
+    await settle();
+    expect(server.closings).toEqual([]);
+    client.send(piece).send(piece);
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect(server.closings.map(([reason]) => reason)).toEqual(['limit']);
+  });
+
+  test('ends a connection whose client does not send the rest of a refused body', async () => {
+    const server = await startServer({
+      lingerTimeout: short,
+      serve: (exchange) => exchange.send(413, [], 'too large'),
+    });
+    const client = await openConnection(server.port);
+    client.send('PUT / HTTP/1.1\r\nContent-Length: 9\r\n\r\n');
+    expect(parseOnly(await client.untilEnded()).body).toBe('too large');
+  });
+});
+
+describe('a client that leaves', () => {
+  test.each([
+    ['closes its side', (socket: { end(): void; resetAndDestroy(): void }) => socket.end()],
+    ['resets the connection', (socket: { end(): void; resetAndDestroy(): void }) => socket.resetAndDestroy()],
+  ])('and %s ends its exchange once', async (_name, leave) => {
+    const open: ServerExchange[] = [];
+    const server = await startServer({
+      serve: (exchange, server) => {
+        exchange.handler = server.outcomes();
+        open.push(exchange);
+      },
+    });
+    const client = await openConnection(server.port);
+    client.send(get);
+    await eventually('the request arrives', () => open[0]);
+    leave(client.socket);
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect([server.events, server.closings[0]?.[0], server.listener.size]).toEqual([
+      ['GET /', 'client_left'],
+      'client_left',
+      0,
+    ]);
+    open[0]?.send(200, [], 'late');
+    expect(open[0]?.write('late')).toBe(true);
+    expect(server.events).toHaveLength(2);
+  });
+
+  test('without a request ends its connection', async () => {
+    const server = await startServer();
+    const client = await openConnection(server.port);
+    await client.send(get).untilText('GET / ');
+    client.socket.end();
+    await client.untilEnded();
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect(server.closings).toEqual([['client_left', undefined]]);
+  });
+
+  test('within its head or body is never served', async () => {
+    const server = await startServer();
+    for (const part of ['GET / HT', 'PUT / HTTP/1.1\r\nContent-Length: 3\r\n\r\nab']) {
+      const client = await openConnection(server.port);
+      client.send(part);
+      client.socket.end();
+      expect(await client.untilEnded()).toBe('');
+    }
+    expect(server.events).toEqual(['PUT /', 'client_left']);
+  });
+
+  test('after a long response was begun still gets all of it', async () => {
+    const body = 'x'.repeat(10_000_000);
+    const server = await startServer({
+      serve: (exchange, server) => {
+        exchange.handler = server.outcomes();
+        exchange.send(200, [], Buffer.from(body));
+      },
+    });
+    const client = await openConnection(server.port);
+    client.socket.pause();
+    client.send(get);
+    await eventually('the request arrives', () => server.events.length > 0);
+    client.socket.end();
+    await settle();
+    client.socket.resume();
+    expect(parseOnly(await client.untilEnded()).body).toHaveLength(body.length);
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect(server.events).toEqual(['GET /', 'complete']);
+  });
+});
+
+describe('an aborted response', () => {
+  test.each([
+    ['that only the end of the connection frames is reset', '1.0', [], 'reset'],
+    ['on HTTP/1.0 is reset even if its length is stated', '1.0', ['Content-Length', '9'], 'reset'],
+    ['in chunks is not reset', '1.1', [], 'end'],
+    ['on HTTP/1.1 with a stated length is not reset', '1.1', ['Content-Length', '9'], 'end'],
+  ])('%s', async (_name, version, fields, ending) => {
+    const server = await startServer({
+      serve: (exchange, server) => {
+        exchange.handler = server.outcomes();
+        exchange.sendHead(200, fields);
+        exchange.write('part');
+        setImmediate(() => exchange.abort());
+      },
+    });
+    const client = await openConnection(server.port);
+    client.send(`GET / HTTP/${version}\r\n\r\n`);
+    await client.untilEnded();
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect([client.ending, server.events]).toEqual([ending, ['GET /', 'aborted']]);
+    expect(server.closings.map(([reason]) => reason)).toEqual(['aborted']);
+  });
+
+  test('ends the connection before the end of its chunks', async () => {
+    const server = await startServer({
+      serve: (exchange, server) => {
+        exchange.handler = server.outcomes();
+        exchange.sendHead(200, []);
+        exchange.write('part');
+        exchange.abort();
+        exchange.end();
+      },
+    });
+    const client = await openConnection(server.port);
+    client.send(get + get);
+    expect(await client.untilEnded()).not.toContain('\r\n0\r\n');
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect([server.events, server.closings]).toEqual([['GET /', 'aborted'], [['aborted', undefined]]]);
+  });
+
+  test('is the end of a request whose owner throws', async () => {
+    const server = await startServer({
+      serve: (exchange, server) => {
+        exchange.handler = server.outcomes();
+        throw new Error('a fault of the owner');
+      },
+    });
+    const client = await openConnection(server.port);
+    client.send(get);
+    await client.untilEnded();
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect(server.errors).toEqual([new Error('a fault of the owner')]);
+    expect(server.events).toEqual(['GET /', 'aborted']);
+  });
+});
+
+test.each([
+  ['the read of held bytes of a body', 'PUT / HTTP/1.1\r\nContent-Length: 6\r\n\r\nabc', ''],
+  ['a pipelined request', get, get],
+])('an error that the owner throws in %s closes its connection only', async (_name, first, second) => {
+  const open: ServerExchange[] = [];
+  const server = await startServer({
+    serve: (exchange) => {
+      if (open.push(exchange) > 1) throw new Error('a fault of the owner');
+    },
+  });
+  const client = await openConnection(server.port);
+  client.send(first + second);
+  const exchange = await eventually('the request arrives', () => open[0]);
+  await settle();
+  const onData = (): void => {
+    throw new Error('a fault of the owner');
+  };
+  if (exchange.bodyComplete) exchange.send(200, [], 'ok');
+  else exchange.readBody({ onData, onEnd: () => {}, onFault: () => {} });
+  await client.untilEnded();
+  await eventually('it is closed', () => server.closings.length > 0);
+  expect(server.errors).toEqual([new Error('a fault of the owner')]);
+  expect(server.closings).toEqual([['aborted', undefined]]);
+});
+
+describe('a body that is not read', () => {
+  const refuse = (exchange: ServerExchange): void => exchange.send(413, [], 'refused');
+
+  test('is discarded, and the connection carries the next request', async () => {
+    const server = await startServer({
+      serve: (exchange, server) => (exchange.head?.method === 'PUT' ? refuse : echo)(exchange, server),
+    });
+    const client = await openConnection(server.port);
+    await client.send('PUT / HTTP/1.1\r\nContent-Length: 6\r\n\r\nabc').untilText('refused');
+    client.send(`def${get}`);
+    expect(parseResponses(await client.untilText('GET / ')).map(({ body }) => body)).toEqual(['refused', 'GET / ']);
+    expect(server.events).toEqual(['PUT /', 'GET /', 'complete']);
+  });
+
+  test('does not keep a connection that is to be closed', async () => {
+    const server = await startServer({
+      serve: (exchange) => {
+        exchange.keepAlive = false;
+        refuse(exchange);
+      },
+    });
+    const client = await openConnection(server.port);
+    client.send('PUT / HTTP/1.1\r\nContent-Length: 6\r\n\r\nabc');
+    client.send(`def${get}`);
+    expect(parseOnly(await client.untilEnded()).headers['connection']).toBe('close');
+    expect(server.events).toEqual(['PUT /']);
+  });
+
+  test('holds its client up, and is bounded', async () => {
+    const open: ServerExchange[] = [];
+    const server = await startServer({ serve: (exchange) => open.push(exchange) });
+    const client = await openConnection(server.port);
+    client.send(`PUT / HTTP/1.1\r\nContent-Length: 30000000\r\n\r\n`);
+    for (let i = 0; i < 300; i += 1) client.send(Buffer.alloc(100_000));
+    await eventually('the request arrives', () => open[0]);
+    await settle();
+    expect(client.socket.writableLength).toBeGreaterThan(0);
+    expect(server.mostHeld).toBeLessThanOrEqual(16_384 + 65_536);
+    let received = 0;
+    open[0]?.readBody({
+      onData: (piece) => (received += piece.length),
+      onEnd: () => open[0]?.send(200, [], String(received)),
+      onFault: () => {},
+    });
+    expect(parseOnly(await client.untilText('30000000')).status).toBe(200);
+    expect([open[0]?.received, server.held]).toEqual([30_000_000, 0]);
+  });
+
+  test('is paused and resumed by its reader', async () => {
+    const pieces: number[] = [];
+    let paused: ServerExchange | undefined;
+    const server = await startServer({
+      serve: (exchange) =>
+        exchange.readBody({
+          onData: (piece) => {
+            pieces.push(piece.length);
+            paused = exchange;
+            exchange.pause();
+          },
+          onEnd: () => exchange.send(200, [], 'ok'),
+          onFault: () => {},
+        }),
+    });
+    const client = await openConnection(server.port);
+    client.send('PUT / HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n').send(Buffer.alloc(3_000_000));
+    await eventually('a piece arrives', () => pieces.length === 1);
+    await settle();
+    expect(pieces).toHaveLength(1);
+    while (pieces.reduce((sum, length) => sum + length, 0) < 3_000_000) {
+      const before = pieces.length;
+      paused?.resume();
+      await eventually('another piece arrives', () => pieces.length > before);
+    }
+    await client.untilText('ok');
+  });
+});
+
+test('a length of more than 4 GiB is read as it is stated', async () => {
+  const open: ServerExchange[] = [];
+  const server = await startServer({ serve: (exchange) => open.push(exchange) });
+  const client = await openConnection(server.port);
+  client.send('PUT / HTTP/1.1\r\nContent-Length: 999999999999999\r\n\r\nx');
+  const exchange = await eventually('the request arrives', () => open[0]);
+  expect(exchange.head?.framing).toEqual({ type: 'sized', length: 999_999_999_999_999 });
+  expect(exchange.bodyComplete).toBe(false);
+});
+
+describe('a connection that is handed over', () => {
+  test('is read by HTTP no more, and its exchange is over when it closes', async () => {
+    const server = await startServer({
+      serve: (exchange, server) => {
+        exchange.handler = server.outcomes();
+        setImmediate(() => {
+          const { socket, firstBytes } = exchange.handOver();
+          socket.on('data', (bytes: Buffer) => socket.write(bytes)).on('end', () => socket.end());
+          socket.unshift(firstBytes);
+          socket.resume();
+        });
+      },
+    });
+    const client = await openConnection(server.port);
+    client.send(`${get}early`);
+    await client.untilText('early');
+    await client.send(get).untilText(get);
+    expect(server.events).toEqual(['GET /']);
+    expect(server.listener.size).toBe(1);
+    client.socket.destroy();
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect(server.events).toEqual(['GET /', 'complete']);
+  });
+
+  test('is closed with all others', async () => {
+    const server = await startServer({ serve: (exchange) => void exchange.handOver() });
+    const client = await openConnection(server.port);
+    client.send(get);
+    await eventually('the request arrives', () => server.events.length > 0);
+    server.listener.closeAll();
+    await client.untilEnded();
+    await eventually('it is closed', () => server.listener.size === 0);
+  });
+});
+
+describe('a listener', () => {
+  test('refuses a connection before it reads it', async () => {
+    const server = await startServer({ accepts: false });
+    const client = await openConnection(server.port);
+    client.send(get);
+    expect(await client.untilEnded()).toBe('');
+    expect([server.listener.size, server.events]).toEqual([0, []]);
+  });
+
+  test('that closes ends idle connections at once, and others with their response', async () => {
+    const open: ServerExchange[] = [];
+    const server = await startServer({
+      serve: (exchange, server) => (exchange.head?.target === '/' ? echo(exchange, server) : open.push(exchange)),
+    });
+    const [idle, busy] = [await openConnection(server.port), await openConnection(server.port)];
+    await idle.send(get).untilText('GET / ');
+    busy.send('GET /slow HTTP/1.1\r\n\r\n');
+    const exchange = await eventually('the request arrives', () => open[0]);
+    const closed = once(server.listener.server, 'close');
+    server.listener.close();
+    await idle.untilEnded();
+    expect(busy.ending).toBe('open');
+    exchange.keepAlive = false;
+    exchange.send(200, [], 'ok');
+    expect(parseOnly(await busy.untilEnded()).headers['connection']).toBe('close');
+    await closed;
+    expect(server.listener.size).toBe(0);
+  });
+
+  test('switches Nagle off', async () => {
+    const server = await startServer();
+    const client = await openConnection(server.port);
+    await client.send(get).untilText('GET / ');
+    // Node sets it on each socket, where it cannot be read.
+    expect(server.listener.server).toMatchObject({ noDelay: true });
+  });
+});
+
+describe('on TLS', () => {
+  const authority = createAuthority();
+  const certificate = authority.issue('DNS:localhost');
+
+  const openTls = async (
+    port: number,
+    options: ConnectionOptions = {},
+  ): Promise<Connection & { readonly tls: TLSSocket }> => {
+    const tls = connectTls({
+      port,
+      host: '127.0.0.1',
+      servername: 'localhost',
+      ca: authority.cert,
+      ALPNProtocols: ['http/1.1'],
+      ...options,
+    });
+    await once(tls, 'secureConnect');
+    return Object.assign(new Connection(tls), { tls });
+  };
+
+  test('a client that renegotiates again and again is cut off', async () => {
+    const server = await startServer({ tls: certificate });
+    const { tls } = await openTls(server.port, { maxVersion: 'TLSv1.2' });
+    const renegotiate = (): void => void tls.renegotiate({}, (error) => error === null && renegotiate());
+    renegotiate();
+    await eventually('it is cut off', () => server.closings.length > 0);
+    expect(server.closings).toEqual([['client_left', 'ERR_TLS_SESSION_ATTACK']]);
+  });
+
+  test('requests are served one after the other', async () => {
+    const server = await startServer({ tls: certificate });
+    const client = await openTls(server.port);
+    expect(client.tls.alpnProtocol).toBe('http/1.1');
+    client.send(get + get);
+    await client.untilText('GET / ', 2);
+    await eventually('the second is over', () => server.events.length === 5);
+    expect(server.events).toEqual(['secure', 'GET /', 'complete', 'GET /', 'complete']);
+    client.socket.end();
+    await client.untilEnded();
+    await eventually('it is closed', () => server.listener.size === 0);
+    expect(server.closings).toEqual([['client_left', undefined]]);
+  });
+
+  test('large bodies go through in both directions', async () => {
+    const server = await startServer({ tls: certificate });
+    const client = await openTls(server.port);
+    const body = 'x'.repeat(3_000_000);
+    client.send(`PUT / HTTP/1.1\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`);
+    expect(parseOnly(await client.untilEnded()).body).toHaveLength(body.length + 6);
+  });
+
+  test('a refusal reaches a client that goes on sending', async () => {
+    const server = await startServer({ tls: certificate });
+    const client = await openTls(server.port);
+    client.send('garbage\r\n').send(Buffer.alloc(2_000_000));
+    expect(parseOnly(await client.untilEnded()).body).toBe('malformed');
+  });
+
+  test('a handshake that takes too long is ended', async () => {
+    const server = await startServer({ tls: certificate, headTimeout: short });
+    const client = await openConnection(server.port);
+    expect(await client.untilEnded()).toBe('');
+    await eventually('it is closed', () => server.listener.size === 0);
+    expect([server.events, server.closings[0]?.[0]]).toEqual([[], 'timeout']);
+  });
+
+  test('a failed handshake has its reason', async () => {
+    const server = await startServer({ tls: certificate });
+    const client = await openConnection(server.port);
+    client.send(get);
+    await client.untilEnded();
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect(server.closings).toEqual([['handshake_failed', 'ERR_SSL_HTTP_REQUEST']]);
+  });
+
+  test('handshakes in progress are closed with all connections', async () => {
+    const server = await startServer({ tls: certificate });
+    const socket = connect(server.port, '127.0.0.1');
+    onTestFinished(() => void socket.destroy());
+    await eventually('it is accepted', () => server.listener.size === 1);
+    server.listener.closeAll();
+    await once(socket, 'close');
+    await eventually('it is closed', () => server.listener.size === 0);
+  });
+
+  test('a new certificate is used in handshakes that begin later', async () => {
+    const server = await startServer({ tls: certificate });
+    const before = await openTls(server.port);
+    const renewed = authority.issue('DNS:localhost');
+    server.listener.setSecureContext(renewed);
+    const after = await openTls(server.port);
+    expect(before.tls.getPeerCertificate().serialNumber).not.toBe(after.tls.getPeerCertificate().serialNumber);
+    await before.send(get).untilText('GET / ');
+    await after.send(get).untilText('GET / ');
+  });
+
+  test('clients without a certificate are refused if one is demanded', async () => {
+    const demands = { requestCert: true, rejectUnauthorized: true, ca: authority.cert };
+    const server = await startServer({ tls: { ...certificate, ...demands } });
+    const admitted = await openTls(server.port, authority.issue('DNS:client'));
+    await admitted.send(get).untilText('GET / ');
+    const refused = await openTls(server.port);
+    refused.send(get);
+    expect(await refused.untilEnded()).toBe('');
+    await eventually('it is closed', () => server.closings.length > 0);
+    expect(server.events).toEqual(['secure', 'GET /', 'complete']);
+    expect(server.closings[0]?.[0]).toBe('handshake_failed');
+  });
+});

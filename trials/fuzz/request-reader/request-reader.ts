@@ -1,0 +1,125 @@
+import type { Socket } from 'node:net';
+import { Incoming, type IncomingOwner } from '../../../src/http1/incoming.ts';
+import type { RequestFault, RequestHead } from '../../../src/http1/request-reader.ts';
+import { pieces } from '../mutation.ts';
+import { ensure, type Part } from '../part.ts';
+import { readerCases, type ReaderCase } from './arbitrary.ts';
+import { Llhttp, type ReadRequest } from './llhttp.ts';
+
+/** Requests that the sidecar's reader accepts are those that llhttp reads, too. */
+export const requestReaderPart: Part<ReaderCase> = {
+  name: 'request-reader',
+  share: 20,
+  lanes: 1,
+  cases: readerCases,
+  open: (tally) => {
+    const llhttp = new Llhttp();
+    return Promise.resolve({
+      check: (one) => {
+        const bytes = withoutUpgrade(one.bytes);
+        const whole = read([bytes]);
+        const theirs = llhttp.read(Buffer.from(bytes, 'latin1'));
+        compare(whole, theirs.requests, theirs.fault);
+        const split = read(one.cuts.length === 0 ? bytes.split('') : pieces(bytes, one.cuts));
+        ensure(JSON.stringify(split) === JSON.stringify(whole), 'any split gives the same events', split, whole);
+        tally.count(kindOf(whole, theirs.requests.length));
+      },
+      close: () => Promise.resolve(),
+    });
+  },
+};
+
+function kindOf({ requests, ending }: Understood, theirs: number): string {
+  if (requests.length === theirs) return theirs === 0 ? 'refused by both' : 'the same requests in both';
+  return ending === 'closed' ? 'closed here only' : `${ending} here only`;
+}
+
+/** Where an upgrade is asked for, llhttp ends the message in its own way: these fields get names without a meaning. */
+function withoutUpgrade(bytes: string): string {
+  return bytes.replaceAll(/(?<=\r\n)(?:upgrade|proxy-connection)(?=:)/gi, (name) => `X${name.slice(1)}`);
+}
+
+/** A connection as the sidecar understands it. */
+interface Understood {
+  readonly requests: readonly ReadRequest[];
+  /** Why reading has ended. `waiting`: for more bytes. */
+  readonly ending: RequestFault | 'waiting' | 'closed';
+}
+
+const withoutBackpressure = { isPaused: () => false, pause: () => {}, resume: () => {} } as unknown as Socket;
+
+/** Reads the pieces of a connection whose requests are all served at once. */
+function read(parts: readonly string[]): Understood {
+  const requests: ReadRequest[] = [];
+  const later: (() => void)[] = [];
+  let ending: Understood['ending'] = 'waiting';
+  const end = (request: ReadRequest): void => {
+    request.complete = true;
+    if (request.keepAlive) {
+      incoming.expectHead();
+      return;
+    }
+    ending = 'closed';
+    incoming.discard();
+  };
+  const owner: IncomingOwner = {
+    socket: withoutBackpressure,
+    limits: { maxHeadSize: 4_096, maxFields: 100 },
+    onHeadBegins: () => {},
+    onHead: (head: RequestHead, whole: Buffer | undefined) => {
+      const { method, target, minor, fields, keepAlive } = head;
+      const request = { method, target, minor, fields, keepAlive, body: '', complete: false };
+      requests.push(request);
+      if (whole !== undefined) {
+        request.body = whole.toString('latin1');
+        end(request);
+        return;
+      }
+      incoming.readBody({
+        onData: (piece) => (request.body += piece.toString('latin1')),
+        onEnd: () => end(request),
+        onFault: (fault) => (ending = fault),
+      });
+    },
+    onFault: (fault) => (ending = fault),
+    onBodyBytes: () => {},
+    onBodyEnd: () => {},
+    onBodyFault: () => {},
+    onHeld: () => true,
+    defer: (work) => void later.push(work),
+    onExcess: () => {},
+    fail: (error) => {
+      throw error;
+    },
+  };
+  const incoming = new Incoming(owner);
+  for (const part of parts) {
+    const bytes = Buffer.from(part, 'latin1');
+    incoming.receive(bytes);
+    bytes.fill(0xdb);
+    for (let work = later.shift(); work !== undefined; work = later.shift()) work();
+  }
+  return { requests, ending };
+}
+
+function compare({ requests, ending }: Understood, theirs: readonly ReadRequest[], fault: string | undefined): void {
+  for (const [i, ours] of requests.entries()) {
+    const other = theirs[i];
+    ensure(other !== undefined, 'llhttp accepts the head, too', fault, ours);
+    const { method, target, minor, fields, keepAlive, body, complete } = ours;
+    ensure(
+      method === other.method && target === other.target && minor === other.minor,
+      'the line is the same',
+      ours,
+      other,
+    );
+    ensure(JSON.stringify(fields) === JSON.stringify(other.fields), 'the fields are the same', ours, other);
+    ensure(!keepAlive || other.keepAlive, 'a connection that goes on does so for llhttp', ours, other);
+    if (complete) ensure(other.complete && body === other.body, 'the body is the same', fault, ours, other);
+    else ensure(other.body.startsWith(body), 'the body begins alike', ours, other);
+  }
+  const last = requests.at(-1);
+  if (last?.complete === false && ending === 'waiting') {
+    ensure(theirs.length === requests.length && !theirs.at(-1)?.complete, 'llhttp waits, too', fault, last, theirs);
+  }
+}
