@@ -1,3 +1,5 @@
+import type { ResponseEvents } from '../http1/response-reader.ts';
+
 /** A request to the upstream. */
 export interface UpstreamRequest {
   readonly method: string;
@@ -31,17 +33,6 @@ export interface UpstreamFailure {
   readonly cause: string;
 }
 
-/** Receives the parts of a response as they are parsed. */
-export interface ResponseEvents {
-  /** An informational response (102–199) before the real one. */
-  onInformation(status: number, headers: readonly string[]): void;
-  /** The response's head: status 200–599, flat list of names and values as sent. */
-  onHead(status: number, headers: readonly string[]): void;
-  onData(chunk: Buffer): void;
-  /** Whether a 101 is expected, with which HTTP ends on the connection. Without this member it is a fault. */
-  acceptsSwitch?(headers: readonly string[]): boolean;
-}
-
 /** Receives the response of the upstream. After `onEnd`, `onFailure` or `onError` nothing more is called. */
 export interface ResponseHandler extends ResponseEvents {
   /** The response is complete. */
@@ -62,6 +53,8 @@ export interface UpstreamCall {
 /** One request, the connection it is sent on, and the handler of its response. */
 export class Call implements UpstreamCall {
   readonly method: string;
+  /** The request's `X-Request-Id`; empty if it has none. */
+  readonly id: string;
   /** Request line, all headers and the empty line. */
   readonly head: string;
   readonly body: UpstreamRequest['body'];
@@ -82,12 +75,15 @@ export class Call implements UpstreamCall {
     let head = `${method} ${target} HTTP/1.1\r\n`;
     let sized = false;
     let hosted = false;
+    let id = '';
     for (let i = 0; i + 1 < headers.length; i += 2) {
       const name = headers[i] as string;
       if (name === 'Content-Length') sized = true;
       else if (name === 'Host') hosted = true;
+      else if (name === 'X-Request-Id') id = headers[i + 1] as string;
       head += `${name}: ${headers[i + 1] as string}\r\n`;
     }
+    this.id = id;
     // A request over HTTP/1.0 may lack it, but is sent on over HTTP/1.1.
     if (!hosted) head += `Host: ${authority}\r\n`;
     this.chunked = body !== undefined && !sized;

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { isStreamed, type BodySink, type Call, type UpstreamCall } from './call.ts';
-import { ResponseParser } from './response-parser.ts';
+import { ResponseReader } from '../http1/response-reader.ts';
 
 /** The pool that connections belong to. */
 export interface ConnectionOwner {
@@ -13,7 +13,12 @@ export interface ConnectionOwner {
   onClosed(connection: Connection): void;
   /** A reused connection has closed before the first byte of the response to a retryable request. */
   onRetryable(call: Call): void;
+  /** The upstream has sent bytes that nobody asked for. */
+  onUnasked(): void;
 }
+
+/** How many earlier requests of a connection are remembered: a response that is out of step answers one of the last. */
+const remembered = 32;
 
 /** Bodies up to this size go out in one write with their head, as one string. */
 const maxSingleWrite = 16_384;
@@ -25,7 +30,10 @@ export class Connection implements UpstreamCall, BodySink {
   idleSince: number | undefined;
   idleUntil = Infinity;
   readonly #owner: ConnectionOwner;
-  readonly #parser = new ResponseParser();
+  readonly #reader = new ResponseReader((id) => id !== this.#call?.id && this.#earlier.includes(id));
+  /** The ids of the last requests before the current one, in any order. */
+  readonly #earlier: string[] = [];
+  #sent = 0;
   #call: Call | undefined;
   #bodySent = true;
   #cause = 'ECONNCLOSED';
@@ -45,15 +53,16 @@ export class Connection implements UpstreamCall, BodySink {
   /** @param bytes may be overwritten after the call */
   receive(bytes: Buffer): void {
     const call = this.#call;
-    let outcome: ReturnType<ResponseParser['push']>;
+    let outcome: ReturnType<ResponseReader['push']>;
     try {
-      outcome = this.#parser.push(bytes);
+      outcome = this.#reader.push(bytes);
     } catch (error) {
       // If a handler's error reached the socket's event, it would end the process.
       this.abort();
       call?.onError(error);
       return;
     }
+    if (outcome === 'UNEXPECTED_DATA' || outcome === 'EARLIER_RESPONSE' || this.#reader.excess) this.#owner.onUnasked();
     if (outcome === 'end') {
       if (this.#call !== undefined) this.#onEnd(this.#call);
     } else if (outcome !== 'more') {
@@ -68,7 +77,7 @@ export class Connection implements UpstreamCall, BodySink {
     call.connection = this;
     const { socket } = this;
     const { head, body } = call;
-    this.#parser.begin(call.method, call.handler);
+    this.#reader.begin(call.method, call.handler);
     if (body === undefined) {
       socket.write(head, 'latin1');
     } else if (isStreamed(body)) {
@@ -96,7 +105,7 @@ export class Connection implements UpstreamCall, BodySink {
   /** Closes the connection; the handler is not called any more. */
   abort(): void {
     this.#call = undefined;
-    this.#parser.stop();
+    this.#reader.stop();
     this.socket.destroy();
   }
 
@@ -128,7 +137,7 @@ export class Connection implements UpstreamCall, BodySink {
     this.#call = undefined;
     if (call === undefined) return;
     const isReused = this.idleSince !== undefined;
-    if (isReused && !this.#parser.begun && call.isRetryable) this.#owner.onRetryable(call);
+    if (isReused && !this.#reader.begun && call.isRetryable) this.#owner.onRetryable(call);
     else call.onFailure({ code: 'upstream_unavailable', cause: this.#cause });
   }
 
@@ -136,9 +145,10 @@ export class Connection implements UpstreamCall, BodySink {
     // If the request is not sent completely, the upstream would read the next one as its rest.
     const isSent = this.#bodySent && this.socket.writableLength === 0;
     this.#call = undefined;
+    if (call.id !== '') this.#earlier[this.#sent++ % remembered] = call.id;
     // It may be paused, because the client reads slowly.
     this.socket.resume();
-    const { reusable, keepAlive } = this.#parser;
+    const { reusable, keepAlive } = this.#reader;
     if (reusable && isSent && !this.socket.destroyed) this.#owner.onIdle(this, keepAlive);
     else this.socket.destroy();
     call.onEnd();

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import type { ServerOptions } from 'http-proxy';
 import type { ResponseHandler, UpstreamCall } from './call.ts';
 import type { UpstreamAddress } from './connect.ts';
-import { maxHeadSize, ResponseParser } from './response-parser.ts';
+import { maxHeadSize, ResponseReader } from '../http1/response-reader.ts';
 
 /**
  * Called if the upstream switches to WebSocket, just before the two sockets are coupled.
@@ -16,7 +16,8 @@ export type SwitchHandler = (headers: readonly string[]) => readonly string[];
 
 /** A WebSocket handshake for the upstream. */
 export interface UpgradeRequest {
-  readonly req: IncomingMessage;
+  /** The client's connection. */
+  readonly socket: Socket;
   readonly target: string;
   /** Flat list of end-to-end headers, without those of the upgrade itself. */
   readonly headers: readonly string[];
@@ -37,7 +38,7 @@ const upgradeHeaders = { connection: 'Upgrade', upgrade: 'websocket' };
 export function upgrade(
   address: UpstreamAddress,
   connectTimeout: number,
-  { req, target: path, headers }: UpgradeRequest,
+  { socket, target: path, headers }: UpgradeRequest,
   responseHandler: ResponseHandler,
   onSwitch: SwitchHandler,
 ): UpstreamCall {
@@ -51,9 +52,10 @@ export function upgrade(
     limitConnect(proxyRequest, connectTimeout);
     call.outgoing = proxyRequest;
   });
-  req.headers = { ...grouped(headers), ...upgradeHeaders };
-  proxy.ws(req, req.socket, undefined, targetOf(address), (error) => call.fail(error));
-  call.takeOver(req.socket);
+  // Of a request it reads only these members.
+  const req = { method: 'GET', url: path, headers: { ...grouped(headers), ...upgradeHeaders }, socket };
+  proxy.ws(req as IncomingMessage, socket, undefined, targetOf(address), (error) => call.fail(error));
+  call.takeOver(socket);
   return call;
 }
 
@@ -61,7 +63,7 @@ export function upgrade(
 class UpgradeCall implements UpstreamCall {
   readonly #handler: ResponseHandler;
   readonly #onSwitch: SwitchHandler;
-  readonly #parser = new ResponseParser();
+  readonly #reader = new ResponseReader();
   #over = false;
   /** The request of http-proxy. */
   outgoing: ClientRequest | undefined;
@@ -90,7 +92,7 @@ class UpgradeCall implements UpstreamCall {
     // http-proxy couples the connections only if the parser accepts the switch.
     const couplings = outgoing?.listeners('upgrade') ?? [];
     outgoing?.removeAllListeners('upgrade');
-    this.#parser.begin('GET', {
+    this.#reader.begin('GET', {
       onInformation: () => {},
       onHead: (status, headers) => this.#handler.onHead(status, headers),
       onData: (chunk) => this.#handler.onData(chunk),
@@ -130,14 +132,14 @@ class UpgradeCall implements UpstreamCall {
 
   abort(): void {
     this.#over = true;
-    this.#parser.stop();
+    this.#reader.stop();
     this.outgoing?.destroy();
   }
 
   readonly #receive = (bytes: Buffer): void => {
     this.#run(() => {
       if (this.#over) return;
-      const outcome = this.#parser.push(bytes);
+      const outcome = this.#reader.push(bytes);
       if (outcome === 'more' || this.#over) return;
       if (outcome !== 'end') {
         this.fail({ code: outcome });

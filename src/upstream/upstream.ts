@@ -15,18 +15,34 @@ const maxIdleTime = 60_000;
 /** After this idle time the upstream may have closed a connection unnoticed. Milliseconds. */
 const doubtfulAfter = 500;
 
+/** How long connections are not reused after the upstream has sent bytes that nobody asked for. Milliseconds. */
+const distrustTime = 60_000;
+
+/** Called when an upstream has sent bytes that nobody asked for. @param isNew whether it was trusted before */
+type OnUnasked = (isNew: boolean) => void;
+
 /** The payment core of one environment, over HTTP/1.1 on keep-alive connections, one request at a time on each. */
 export class Upstream implements ConnectionOwner {
   readonly #address: UpstreamAddress;
   readonly #connectTimeout: number;
+  readonly #onUnasked: OnUnasked;
   readonly #idle: Connection[] = [];
+  /** Connections that became idle in this turn of the event loop, and those before them, which have rested for a part of one. */
+  #resting: Connection[] = [];
+  #rested: Connection[] = [];
+  /** Requests that wait for one of them. */
+  #waiting: Call[] = [];
+  #turns = false;
+  /** On `performance.now()`'s scale. */
+  #distrustedUntil = -Infinity;
   /** Shared by all connections: bytes are parsed, and copied if they are kept, before the next read. */
   readonly #readBuffer = Buffer.allocUnsafeSlow(65_536);
   readonly #sweep: NodeJS.Timeout;
   #closed = false;
 
   /** @param connectTimeout milliseconds for TCP and TLS together */
-  constructor(target: UpstreamTarget, connectTimeout: number) {
+  constructor(target: UpstreamTarget, connectTimeout: number, onUnasked: OnUnasked) {
+    this.#onUnasked = onUnasked;
     this.#address = addressOf(target);
     this.#connectTimeout = connectTimeout;
     this.#sweep = setInterval(() => this.#closeIdle(performance.now()), 1_000).unref();
@@ -55,7 +71,19 @@ export class Upstream implements ConnectionOwner {
     const time = keepAlive === undefined ? defaultIdleTime : Math.min(keepAlive * 1_000 - 1_000, maxIdleTime);
     connection.idleSince = performance.now();
     connection.idleUntil = connection.idleSince + time;
-    this.#keep(connection);
+    if (connection.idleSince < this.#distrustedUntil) {
+      connection.socket.destroy();
+      return;
+    }
+    this.#resting.push(connection);
+    this.#turn();
+  }
+
+  onUnasked(): void {
+    const now = performance.now();
+    this.#onUnasked(now >= this.#distrustedUntil);
+    this.#distrustedUntil = now + distrustTime;
+    for (const connection of [...this.#idle, ...this.#resting, ...this.#rested]) connection.socket.destroy();
   }
 
   onClosed(connection: Connection): void {
@@ -72,7 +100,9 @@ export class Upstream implements ConnectionOwner {
     const now = performance.now();
     const connection = this.#takeIdle(now);
     if (connection === undefined) {
-      this.#connect(call, true);
+      const willBeFree = this.#waiting.length < this.#resting.length + this.#rested.length;
+      if (willBeFree) this.#waiting.push(call);
+      else this.#connect(call, true);
     } else if (now - (connection.idleSince ?? 0) < doubtfulAfter) {
       connection.send(call);
     } else {
@@ -84,6 +114,27 @@ export class Upstream implements ConnectionOwner {
       });
     }
   }
+
+  #turn(): void {
+    if (this.#turns) return;
+    this.#turns = true;
+    setImmediate(this.#endTurn);
+  }
+
+  /**
+   * A connection is reused only after one poll for events, which would bring the bytes of a response too many. The first end of
+   * a turn may come before it, the second does not.
+   */
+  readonly #endTurn = (): void => {
+    for (const connection of this.#rested) this.#keep(connection);
+    this.#rested = this.#resting;
+    this.#resting = [];
+    this.#turns = false;
+    if (this.#rested.length > 0) this.#turn();
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const call of waiting) if (!call.over) this.#send(call);
+  };
 
   #connect(call: Call, mayConnectAgain: boolean): void {
     const abort = connect(this.#address, this.#connectTimeout, this.#readBuffer, {
@@ -127,7 +178,12 @@ export class Upstream implements ConnectionOwner {
 
 /** The upstreams in use. One with unchanged settings keeps its connections. */
 export class Upstreams {
+  readonly #onUnasked: (environment: EnvironmentName, isNew: boolean) => void;
   #inUse: ReadonlyMap<EnvironmentName, { readonly settings: string; readonly upstream: Upstream }> = new Map();
+
+  constructor(onUnasked: (environment: EnvironmentName, isNew: boolean) => void) {
+    this.#onUnasked = onUnasked;
+  }
 
   /** Uses the upstreams of a configuration. The previous ones are not closed, because requests in flight may still use them. */
   configure({ environments, timeouts }: Settings): ReadonlyMap<EnvironmentName, Upstream> {
@@ -136,7 +192,9 @@ export class Upstreams {
         const settings = JSON.stringify([target, timeouts.connect]);
         const before = this.#inUse.get(name);
         const isSame = before?.settings === settings;
-        return [name, isSame ? before : { settings, upstream: new Upstream(target, timeouts.connect) }];
+        if (isSame) return [name, before];
+        const onUnasked: OnUnasked = (isNew) => this.#onUnasked(name, isNew);
+        return [name, { settings, upstream: new Upstream(target, timeouts.connect, onUnasked) }];
       }),
     );
     return new Map([...this.#inUse].map(([name, { upstream }]) => [name, upstream]));

@@ -17,7 +17,7 @@ test.each<['kept' | 'replaced', string, Config]>([
     }),
   ],
 ])('an upstream client is %s by a reload with %s', (outcome, _change, second) => {
-  const upstreams = new Upstreams();
+  const upstreams = new Upstreams(() => {});
   const before = upstreams.configure(first).get('test');
   onTestFinished(() => before?.close());
   const after = upstreams.configure(second).get('test');

@@ -1,0 +1,220 @@
+import { randomUUID } from 'node:crypto';
+import { environmentOf, kindOf } from '../../accounts/api-key.ts';
+import type { KeyHolder as Principal, LookupResult } from '../../accounts/key-directory.ts';
+import type { ReportableCode, Route } from '../../config/config.ts';
+import { Refusal } from '../../errors.ts';
+import type { RequestHead as HttpHead } from '../../http1/request-reader.ts';
+import { rfc3339 } from '../../input/value-types.ts';
+import { ownText } from '../../own-text.ts';
+import { continueWith } from '../../promises.ts';
+import type { ClosingReason } from '../../telemetry/metrics.ts';
+import type { RequestTrace } from '../../telemetry/tracing.ts';
+import { FailureLimiter } from '../capacity/attempts.ts';
+import { LookUps } from '../capacity/look-ups.ts';
+import { authenticate, keyFault, readApiKey, type PresentedKey } from './api-key.ts';
+import { clientAddress } from './client-address.ts';
+import { hintForHead } from './ambiguity.ts';
+import { cipherTestAt } from './cipher-paths.ts';
+import { refused, type Admitted, type Exchange } from './exchange.ts';
+import { withoutNominated } from './fields.ts';
+import { asksForWebSocket, readHead, type RequestHead } from './head.ts';
+import type { RouteMatch } from './router.ts';
+import { encryptionAt, sealingByHead, type ActiveEncryption } from './sealing.ts';
+import type { GatewaySnapshot } from './snapshot.ts';
+
+/** The client's end of a connection, as admission sees it. */
+export interface Client {
+  /** The address of the peer. */
+  readonly peer: string;
+  /** Why the sidecar has closed the connection. */
+  readonly closedFor: ClosingReason | undefined;
+  /** Counts that the sidecar closes the connection with the next response. */
+  count(reason: ClosingReason): void;
+  /** Records why the end of the connection, which follows, is not the client's. */
+  endsFor(reason: ClosingReason): void;
+  /** The last `Authorization` and its key: most clients send the same one in each request, and hashing it costs microseconds. */
+  lastKey: { readonly authorization: string; readonly key: PresentedKey | undefined } | undefined;
+}
+
+/** Begins the trace of a request, if traces are configured. @param isTrusted whether it comes from a trusted proxy */
+type BeginTrace = (
+  head: { readonly traceparent: string | undefined },
+  isTrusted: () => boolean,
+  startedAt: number,
+) => RequestTrace | undefined;
+
+/** Decides whether a request is admitted. */
+export class Admission {
+  readonly #beginTrace: BeginTrace;
+  readonly #clock: () => number;
+  /** Unknown API keys, by client. */
+  readonly #failedKeys = new FailureLimiter();
+  readonly #lookUps: LookUps;
+
+  /** @param clock epoch milliseconds, for the expiry of keys and the end of graces */
+  constructor(inFlight: number, beginTrace: BeginTrace, clock: () => number) {
+    this.#beginTrace = beginTrace;
+    this.#clock = clock;
+    this.#lookUps = new LookUps(inFlight);
+  }
+
+  resize(inFlight: number): void {
+    this.#lookUps.resize(inFlight);
+  }
+
+  /**
+   * What the head alone decides: steps 1 to 3.
+   *
+   * @param startedAt on `performance.now()`'s scale, here and below
+   */
+  route(http: HttpHead, { peer }: Client, snapshot: GatewaySnapshot, startedAt: number): Exchange {
+    // 1. A head with two readings is refused before any decision relies on one of them.
+    const head = readHead(http);
+    if (head === undefined) return refused(ambiguous(http, snapshot), randomUUID());
+    const id = ownText(head.requestId || randomUUID());
+
+    // 2. The host selects the environment; keys, credentials and the upstream depend on it.
+    const environment = snapshot.environmentOf(head.host);
+    if (environment === undefined) return refused(new Refusal('unknown_host'), id, head);
+
+    // 3. The two test endpoints take precedence over the routes. The route is looked up before the key, because it decides
+    // who may read a refusal, and whether it is sealed.
+    const match = snapshot.router.match(head.path, head.method);
+    const { routes } = match;
+    const testPath = cipherTestAt(head.path);
+    const test = environment.cipherTest ? testPath : undefined;
+    // Where these paths are ordinary ones, merchants still send their credentials there.
+    if (testPath !== undefined) head.fields = withoutNominated(head.fields, 'key, iv');
+    const exchange: Admitted = {
+      id,
+      head,
+      environment,
+      route: test === undefined ? (routes[0]?.path ?? 'unlisted') : 'none',
+      allowsCors: snapshot.report.has('key_not_permitted') || routes.some((route) => route.keys.includes('public')),
+      test,
+      enveloped: test === undefined && routes.some((route) => route.envelope),
+      principal: undefined,
+      tier: 'anonymous',
+      encryption: undefined,
+      opened: false,
+      sealing: undefined,
+      match,
+      reported: [],
+      trace: this.#beginTrace(head, () => snapshot.trusts(peer), startedAt),
+      refusal: undefined,
+    };
+    // The bytes after the head would be a body to one reader and the first frame of the WebSocket to another.
+    if (asksForWebSocket(head) && head.framing.type !== 'none' && routes.some((route) => route.upgrade)) {
+      return { ...exchange, refusal: new Refusal('ambiguous_request') };
+    }
+    return exchange;
+  }
+
+  /** Whose request it is, and whether the key permits it: steps 4 and 5. */
+  identify(
+    exchange: Admitted,
+    client: Client,
+    snapshot: GatewaySnapshot,
+    startedAt: number,
+  ): Exchange | Promise<Exchange> {
+    const { head, environment } = exchange;
+    const needsNoKey = exchange.test === undefined ? isOpenPreflight(head, snapshot) : head.authorization === undefined;
+    if (needsNoKey) return exchange;
+
+    // 4. The API key identifies the account. Before the route's permission, because an unknown client has none.
+    const key = presentedKey(head.authorization, client);
+    const fault = keyFault(head.authorization, key, environment.name);
+    if (fault !== undefined || key === undefined) {
+      return { ...exchange, refusal: fault ?? new Refusal('malformed_api_key') };
+    }
+    const { attempts, window } = snapshot.limits.failedKeys;
+    const address = (): string => clientAddress(client.peer, head.forwarded.for, snapshot);
+    const retryAfter = (): number | undefined => this.#failedKeys.limited(address(), attempts, startedAt);
+    const isThrottled = (): boolean => retryAfter() !== undefined;
+    return continueWith(this.#lookUps.find(snapshot.directory, key.hash, isThrottled), (found) => {
+      const now = this.#clock();
+      const principal = authenticate(key, found, now);
+      if (!(principal instanceof Refusal)) return permitted(exchange, principal, snapshot, now);
+      if (principal.code !== 'invalid_api_key') return { ...exchange, refusal: principal };
+      // A client with too many guesses does not learn whether the next one is right. A valid key from the same address is
+      // never limited, because other clients may share the address.
+      const seconds = retryAfter();
+      if (seconds === undefined) this.#failedKeys.failed(address(), window, startedAt);
+      const refusal = seconds === undefined ? principal : new Refusal('too_many_attempts', { retryAfter: seconds });
+      return { ...exchange, principal: knownPrincipal(found), refusal };
+    });
+  }
+}
+
+/** With a hint in test, as far as the first `Host` tells the environment. */
+function ambiguous(http: HttpHead, snapshot: GatewaySnapshot): Refusal {
+  const at = http.fields.findIndex((name, i) => i % 2 === 0 && name.toLowerCase() === 'host');
+  const environment = snapshot.environmentOf(http.fields[at + 1] ?? '');
+  return new Refusal('ambiguous_request', environment?.name === 'test' ? { hint: hintForHead(http) } : {});
+}
+
+/** The API key of `Authorization`. On a connection it is read and hashed again only if the text has changed. */
+function presentedKey(authorization: string | undefined, client: Client): PresentedKey | undefined {
+  if (authorization === undefined) return undefined;
+  if (client.lastKey?.authorization !== authorization) {
+    client.lastKey = { authorization: ownText(authorization), key: readApiKey(authorization) };
+  }
+  return client.lastKey.key;
+}
+
+/** The owner of a revoked or expired key, whom the log names. */
+function knownPrincipal(found: LookupResult): Principal | undefined {
+  return found === 'unavailable' ? undefined : found;
+}
+
+/** 5. The route's permission for this account and this kind of key. @param now epoch milliseconds */
+function permitted(exchange: Admitted, principal: Principal, snapshot: GatewaySnapshot, now: number): Exchange {
+  const { head, environment, match, enveloped, test } = exchange;
+  const encryption = encryptionAt(principal.account.encryption[environmentOf(principal.key.prefix)], now);
+  const sealing = enveloped && encryption !== undefined ? sealingByHead(head, encryption) : undefined;
+  const identified: Admitted = { ...exchange, principal, tier: kindOf(principal.key.prefix), encryption, sealing };
+  if (enveloped && encryption !== undefined && sealing === undefined) {
+    const hint = environment.name === 'test' ? fingerprintHint(encryption) : undefined;
+    return { ...identified, refusal: new Refusal('decryption_failed', { hint, reason: 'fingerprint' }) };
+  }
+  if (!principal.account.active) return { ...identified, refusal: new Refusal('account_inactive') };
+  if (test !== undefined) return identified;
+  const forbidden = forbiddenBy(match, principal);
+  if (forbidden.length === 0) return identified;
+  const enforced = forbidden.find((code) => !snapshot.report.has(code));
+  if (enforced === undefined) return { ...identified, reported: forbidden };
+  const details = enforced === 'method_not_allowed' ? { allow: allowedMethods(match.routes) } : {};
+  const reported = forbidden.slice(0, forbidden.indexOf(enforced));
+  return { ...identified, reported, refusal: new Refusal(enforced, details) };
+}
+
+function fingerprintHint({ createdAt }: ActiveEncryption): string {
+  const since = createdAt === undefined ? '' : `, made at ${rfc3339(createdAt)}`;
+  return `Envelope-Credentials has the fingerprint of other credentials than the account's${since}: compare the fingerprints`;
+}
+
+/** Why a principal may not use a route; empty if it may. */
+function forbiddenBy(match: RouteMatch, { key }: Principal): readonly ReportableCode[] {
+  // A secret key may use every route, a public one those that list it.
+  const kind = kindOf(key.prefix);
+  const isPermitted = kind === 'secret' || (match.outcome === 'matched' && match.route.keys.includes(kind));
+  if (isPermitted && match.outcome !== 'method_not_allowed') return [];
+  const wrongMethod: readonly ReportableCode[] = match.outcome === 'method_not_allowed' ? ['method_not_allowed'] : [];
+  return isPermitted ? wrongMethod : [...wrongMethod, 'key_not_permitted'];
+}
+
+/** The value of `Allow` for a path. */
+function allowedMethods(routes: readonly Route[]): string {
+  const methods = new Set(routes.flatMap((route) => route.methods));
+  if (methods.has('GET')) methods.add('HEAD');
+  return [...methods].join(', ');
+}
+
+/** Whether a request is a CORS preflight (Fetch §4.8) for what a public key may do. A browser cannot send a key with it. */
+function isOpenPreflight(head: RequestHead, { router, report }: GatewaySnapshot): boolean {
+  if (head.method !== 'OPTIONS' || head.origin === undefined || head.requestedMethod === undefined) return false;
+  if (head.framing.type !== 'none') return false;
+  const match = router.match(head.path, head.requestedMethod);
+  if (match.outcome === 'method_not_allowed' && !report.has('method_not_allowed')) return false;
+  return report.has('key_not_permitted') || (match.outcome === 'matched' && match.route.keys.includes('public'));
+}

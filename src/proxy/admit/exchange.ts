@@ -1,0 +1,83 @@
+import type { KeyHolder as Principal } from '../../accounts/key-directory.ts';
+import type { ReportableCode } from '../../config/config.ts';
+import type { Refusal } from '../../errors.ts';
+import type { RequestTrace } from '../../telemetry/tracing.ts';
+import type { Tier } from '../capacity/budgets.ts';
+import type { RequestHead } from './head.ts';
+import type { RouteMatch } from './router.ts';
+import type { ActiveEncryption, Sealing } from './sealing.ts';
+import type { ServedEnvironment } from './snapshot.ts';
+
+/** The two endpoints with which merchants test their code. */
+export type CipherTest = 'encrypt' | 'decrypt';
+
+/** What is known of a request. Each step returns a new value that knows more; nothing in one changes. */
+interface Facts {
+  /** The client's own id if it is acceptable, otherwise a new one. */
+  readonly id: string;
+  /** The label of metrics: a configured pattern, `unlisted`, or `none` before routing. */
+  readonly route: string;
+  /** Whether a browser may read a refusal: the route is open to public keys. */
+  readonly allowsCors: boolean;
+  /** The test endpoint that serves it; without one it goes to the upstream. */
+  readonly test: CipherTest | undefined;
+  /** Whether its route has envelopes. A test endpoint has none. */
+  readonly enveloped: boolean;
+  /** The key and its account. On a refused request also those of a revoked or expired key, for the log. */
+  readonly principal: Principal | undefined;
+  /** As what it is billed: a refused key proves nothing. */
+  readonly tier: Tier;
+  /** How the account encrypts here, decided at the head, so that a grace does not end within a request. */
+  readonly encryption: ActiveEncryption | undefined;
+  /** Whether its body was an envelope that opened. */
+  readonly opened: boolean;
+  /** How the response is sealed; undefined if the exchange is not enveloped. */
+  readonly sealing: Sealing | undefined;
+  /** The routes of its path and method; undefined before routing. */
+  readonly match: RouteMatch | undefined;
+  /** Refusals that are only reported. The request is forwarded as if the rule did not exist. */
+  readonly reported: readonly ReportableCode[];
+  /** Present if traces are configured. */
+  readonly trace: RequestTrace | undefined;
+}
+
+/** A request that every check so far has let through. */
+export interface Admitted extends Facts {
+  readonly head: RequestHead;
+  readonly environment: ServedEnvironment;
+  readonly match: RouteMatch;
+  readonly refusal: undefined;
+}
+
+/** A request that a check refused, with what was known by then. */
+export interface Refused extends Facts {
+  /** Undefined if the head itself is invalid. */
+  readonly head: RequestHead | undefined;
+  /** Undefined if no environment has the host. */
+  readonly environment: ServedEnvironment | undefined;
+  readonly refusal: Refusal;
+}
+
+export type Exchange = Admitted | Refused;
+
+/** The exchange of a request whose head is not known, or refused. */
+export function refused(refusal: Refusal, id: string, head?: RequestHead): Refused {
+  return {
+    id,
+    head,
+    environment: undefined,
+    route: 'none',
+    allowsCors: false,
+    test: undefined,
+    enveloped: false,
+    principal: undefined,
+    tier: 'anonymous',
+    encryption: undefined,
+    opened: false,
+    sealing: undefined,
+    match: undefined,
+    reported: [],
+    trace: undefined,
+    refusal,
+  };
+}

@@ -1,0 +1,133 @@
+/** Hop-by-hop headers (RFC 9110 §7.6.1) that are dropped in both directions. */
+const hopByHop = 'keep-alive proxy-connection proxy-authenticate proxy-authorization te trailer';
+
+/** Headers that describe the bytes of a plain body, which an envelope replaces. */
+const byteHeaders = 'etag digest content-digest repr-digest content-md5 accept-ranges';
+
+/** A client's header is `read` here, `dropped`, or forwarded with `plain` traffic only, or from a trusted proxy only (`client`). */
+type RequestRole = 'read' | 'dropped' | 'plain' | 'client';
+
+const requestRoles = rolesOf<RequestRole>({
+  // Read by the sidecar itself; some are forwarded in another form.
+  read:
+    'host authorization connection content-length transfer-encoding expect upgrade x-request-id content-encoding origin ' +
+    'access-control-request-method traceparent envelope-credentials',
+  // Headers that only the sidecar sends to the upstream, hop-by-hop headers, and those by which some frameworks replace the
+  // method or path that was checked here. Programs take `Proxy` for the proxy of their own requests (httpoxy).
+  dropped:
+    `x-account-id x-api-key-id x-api-key-kind x-environment http2-settings ${hopByHop} ` +
+    'proxy x-http-method-override x-http-method x-method-override x-original-url x-rewrite-url',
+  plain: `content-type accept-encoding range ${byteHeaders}`,
+  // Upstreams take the client's address from these headers, and from all that begin with `x-forwarded-`.
+  client:
+    'x-forwarded-for x-forwarded-proto x-forwarded-host x-forwarded forwarded forwarded-for x-original-forwarded-for ' +
+    'x-real-ip true-client-ip cf-connecting-ip cf-connecting-ipv6 client-ip x-client-ip x-cluster-client-ip ' +
+    'fastly-client-ip',
+});
+
+/** An upstream's header is `dropped`, or forwarded with a plain `body` only. */
+type ResponseRole = 'dropped' | 'body';
+
+const responseRoles = rolesOf<ResponseRole>({
+  dropped: `connection transfer-encoding upgrade x-request-id ${hopByHop}`,
+  // Includes the headers that control caching of the body.
+  body:
+    `content-length content-type content-encoding content-range ${byteHeaders} ` +
+    'cache-control expires last-modified age pragma surrogate-control cdn-cache-control',
+});
+
+/** A header's name in lower case, and its role; without a role it is forwarded. */
+interface NamedRole<Role extends string> {
+  readonly lower: string;
+  readonly role: Role | undefined;
+}
+
+/** Headers that most requests and responses have, besides those with a role. */
+const forwarded = 'accept accept-language user-agent date server vary';
+
+/** The role of a client's header. @param name as sent */
+export function roleInRequest(name: string): NamedRole<RequestRole> {
+  return usualInRequest.get(name) ?? named(name.toLowerCase(), requestRole);
+}
+
+/** The role of an upstream's header. @param name as sent */
+export function roleInResponse(name: string): NamedRole<ResponseRole> {
+  return usualInResponse.get(name) ?? named(name.toLowerCase(), responseRole);
+}
+
+function named<Role extends string>(lower: string, roleOf: (lower: string) => Role | undefined): NamedRole<Role> {
+  return { lower, role: roleOf(lower) };
+}
+
+function requestRole(lower: string): RequestRole | undefined {
+  const role = lower.startsWith('if-') ? 'plain' : requestRoles.get(lower);
+  if (role !== undefined) return role;
+  if (isOwn(lower) || isDisguised(lower)) return 'dropped';
+  return lower.startsWith('x-forwarded-') ? 'client' : undefined;
+}
+
+function responseRole(lower: string): ResponseRole | undefined {
+  return isOwn(lower) ? 'dropped' : responseRoles.get(lower);
+}
+
+const usualInRequest = byUsualSpelling([...requestRoles.keys(), ...forwarded.split(' ')], requestRole);
+const usualInResponse = byUsualSpelling([...responseRoles.keys(), ...forwarded.split(' ')], responseRole);
+
+/** Names as they are usually spelt, in lower case and `Like-This`, so that few have to be examined. */
+function byUsualSpelling<Role extends string>(
+  names: readonly string[],
+  roleOf: (lower: string) => Role | undefined,
+): ReadonlyMap<string, NamedRole<Role>> {
+  const usual = new Map<string, NamedRole<Role>>();
+  for (const lower of names) {
+    const capitalised = lower.replaceAll(/(?<=^|-)[a-z]/g, (initial) => initial.toUpperCase());
+    const role = named(lower, roleOf);
+    usual.set(lower, role).set(capitalised, role);
+  }
+  return usual;
+}
+
+/** `Connection` values that nominate no header. */
+const nominatesNothing = /^(?:keep-alive|close)$/i;
+
+/**
+ * A flat list of headers without those that `Connection` nominates: they are hop-by-hop (RFC 9110 §7.6.1).
+ *
+ * @param connection the values of all `Connection` headers, joined by commas
+ */
+export function withoutNominated(headers: string[], connection: string): string[] {
+  if (nominatesNothing.test(connection)) return headers;
+  const nominated = new Set(connection.split(',').map((token) => token.trim().toLowerCase()));
+  const others: string[] = [];
+  for (let i = 0; i + 1 < headers.length; i += 2) {
+    const name = headers[i] as string;
+    if (!nominated.has(name.toLowerCase())) others.push(name, headers[i + 1] as string);
+  }
+  return others;
+}
+
+/** The value of a header that was sent in several fields. */
+export function joined(before: string | undefined, value: string): string {
+  return before === undefined ? value : `${before}, ${value}`;
+}
+
+function rolesOf<Role extends string>(names: Readonly<Record<Role, string>>): ReadonlyMap<string, Role> {
+  const roles = new Map<string, Role>();
+  for (const role in names) for (const name of names[role].split(' ')) roles.set(name, role);
+  return roles;
+}
+
+/**
+ * Whether a name could be read as another that has a role. CGI-like upstreams turn every odd character of a name into `_`, so
+ * they would take `X_Account_Id` for `X-Account-Id`. No honest client sends such a name.
+ */
+function isDisguised(lower: string): boolean {
+  if (!/[^a-z0-9-]/.test(lower)) return false;
+  const dashed = lower.replaceAll(/[^a-z0-9-]/g, '-');
+  return requestRoles.has(dashed) || isOwn(dashed) || dashed.startsWith('if-') || dashed.startsWith('x-forwarded-');
+}
+
+/** Whether only the sidecar may send a header, in either direction. */
+function isOwn(lower: string): boolean {
+  return lower === 'envelope' || lower.startsWith('envelope-');
+}

@@ -1,0 +1,185 @@
+import type { BodyFraming, RequestHead as HttpHead } from '../../http1/request-reader.ts';
+import { joined, roleInRequest, withoutNominated } from './fields.ts';
+import { pathOf } from './target.ts';
+
+/** The client's address and origin according to earlier proxies. */
+interface ForwardedFields {
+  for: string | undefined;
+  proto: string | undefined;
+  host: string | undefined;
+  /** Flat list: `Forwarded`, the `X-Forwarded-*` the sidecar does not continue, `X-Real-IP` and the like. */
+  others: string[];
+}
+
+/** An unambiguous request head, sorted in one pass. */
+export class RequestHead {
+  readonly method: string;
+  /** Path and query, as received. */
+  readonly target: string;
+  readonly path: string;
+  readonly framing: BodyFraming;
+  /** As received, port included; empty only on HTTP/1.0. */
+  host = '';
+  authorization: string | undefined;
+  /** The client's own request id; empty if it is not acceptable. */
+  requestId: string | undefined;
+  contentEncoding: string | undefined;
+  expectation: string | undefined;
+  /** All `Connection` fields, joined by commas. */
+  connection = '';
+  /** The protocol the client asks to change to; never forwarded. */
+  upgrade: string | undefined;
+  origin: string | undefined;
+  requestedMethod: string | undefined;
+  requestedCredentials: string | undefined;
+  traceparent: string | undefined;
+  readonly forwarded: ForwardedFields = { for: undefined, proto: undefined, host: undefined, others: [] };
+  /** Flat list: end-to-end fields that do not depend on the body. */
+  fields: string[] = [];
+  /** Flat list: end-to-end fields that are valid for plain traffic only, because they describe the envelope. */
+  plainFields: string[] = [];
+
+  constructor({ method, target, framing }: HttpHead, path: string) {
+    this.method = method;
+    this.target = target;
+    this.path = path;
+    this.framing = framing;
+  }
+
+  /** Whether the client waits for a 100 before it sends the body. */
+  get expectsContinue(): boolean {
+    return this.expectation?.toLowerCase() === '100-continue';
+  }
+}
+
+const acceptableRequestId = /^[A-Za-z0-9._-]{1,128}$/;
+const acceptableHost = /^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?$/;
+const traceparentForm = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-|$)/;
+
+/** Whether a head asks for a WebSocket. */
+export function asksForWebSocket({ method, upgrade }: RequestHead): boolean {
+  return method === 'GET' && upgrade?.toLowerCase() === 'websocket';
+}
+
+/** Sorts the fields of a head; undefined if it can be read in two ways (RFC 9112 §3.2, §11). */
+export function readHead(http: HttpHead): RequestHead | undefined {
+  const path = pathOf(http.target);
+  if (path === undefined) return undefined;
+  const head = new RequestHead(http, path);
+  const { fields } = http;
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    if (!addField(head, fields[i] as string, fields[i + 1] as string)) return undefined;
+  }
+  if (http.minor === 0) {
+    // RFC 9110 §7.8, §10.1.1: HTTP/1.0 has neither.
+    head.expectation = undefined;
+    head.upgrade = undefined;
+  } else if (head.host === '') {
+    return undefined;
+  }
+  // RFC 9110 §7.8: if Connection does not nominate it, it was meant for an earlier recipient.
+  if (head.upgrade !== undefined && !/upgrade/i.test(head.connection)) head.upgrade = undefined;
+  if (head.connection !== '') dropNominated(head);
+  return head;
+}
+
+/** @returns false if it makes the head ambiguous */
+function addField(head: RequestHead, name: string, value: string): boolean {
+  const { lower, role } = roleInRequest(name);
+  switch (role) {
+    case 'read':
+      return readField(head, name, lower, value);
+    case 'dropped':
+      return true;
+    case 'plain':
+      head.plainFields.push(name, value);
+      return true;
+    case 'client':
+      addForwarded(head.forwarded, name, lower, value);
+      return true;
+    default:
+      head.fields.push(name, value);
+      return true;
+  }
+}
+
+/** Takes a field that the sidecar itself reads. @returns false if it makes the head ambiguous */
+function readField(head: RequestHead, name: string, lower: string, value: string): boolean {
+  switch (lower) {
+    case 'host':
+      if (head.host !== '' || !acceptableHost.test(value)) return false;
+      head.host = value;
+      break;
+    case 'authorization':
+      if (head.authorization !== undefined) return false;
+      head.authorization = value;
+      break;
+    case 'connection':
+      head.connection += head.connection === '' ? value : `,${value}`;
+      break;
+    case 'expect':
+      if (head.expectation !== undefined) return false;
+      head.expectation = value;
+      break;
+    case 'upgrade':
+      if (head.upgrade !== undefined) return false;
+      head.upgrade = value;
+      break;
+    case 'x-request-id':
+      // Some proxies add theirs to the client's: neither counts then.
+      head.requestId = head.requestId === undefined && acceptableRequestId.test(value) ? value : '';
+      break;
+    case 'content-encoding':
+      if (head.contentEncoding !== undefined) return false;
+      head.contentEncoding = value;
+      head.plainFields.push(name, value);
+      break;
+    case 'origin':
+      if (head.origin !== undefined) return false;
+      head.origin = value;
+      head.fields.push(name, value);
+      break;
+    case 'access-control-request-method':
+      if (head.requestedMethod !== undefined) return false;
+      head.requestedMethod = value;
+      head.fields.push(name, value);
+      break;
+    case 'envelope-credentials':
+      if (head.requestedCredentials !== undefined) return false;
+      head.requestedCredentials = value;
+      break;
+    case 'traceparent':
+      head.traceparent = value;
+      head.fields.push(name, value);
+      break;
+    // Content-Length and Transfer-Encoding are read as the framing.
+    default:
+  }
+  return true;
+}
+
+function addForwarded(forwarded: ForwardedFields, name: string, lower: string, value: string): void {
+  if (lower === 'x-forwarded-for') forwarded.for = joined(forwarded.for, value);
+  else if (lower === 'x-forwarded-proto') forwarded.proto ??= value;
+  else if (lower === 'x-forwarded-host') forwarded.host ??= value;
+  else forwarded.others.push(name, value);
+}
+
+/** Drops the fields that `Connection` nominates. The sidecar's own are not among them, so no client can drop its identity. */
+function dropNominated(head: RequestHead): void {
+  const { connection } = head;
+  const nominated = connection.toLowerCase();
+  if (nominated.includes('origin') || nominated.includes('access-control-request-method')) {
+    // A preflight whose fields are dropped would reach the upstream as an ordinary OPTIONS.
+    head.origin = undefined;
+    head.requestedMethod = undefined;
+  }
+  head.fields = withoutNominated(head.fields, connection);
+  head.plainFields = withoutNominated(head.plainFields, connection);
+  head.forwarded.others = withoutNominated(head.forwarded.others, connection);
+}
+
+/** The trace id (W3C Trace Context §3.2) of a well-formed `traceparent`. */
+export function traceIdOf(traceparent: string | undefined): string | undefined {
+  return traceparent === undefined ? undefined : traceparentForm.exec(traceparent)?.[1];
+}

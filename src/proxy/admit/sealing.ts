@@ -1,0 +1,80 @@
+import type { Encryption, Grace } from '../../accounts/account.ts';
+import type { EnvelopeCodec, EnvelopeSealer } from '../../envelope/codec.ts';
+import type { RequestHead } from './head.ts';
+
+/**
+ * How an account encrypts at one point in time. An undefined codec means plaintext. During a grace, the previous codec
+ * is accepted until a time in epoch milliseconds.
+ */
+export type ActiveEncryption =
+  | {
+      readonly current: EnvelopeCodec;
+      readonly grace: Grace | undefined;
+      /** When the current credentials were made, epoch milliseconds; undefined if that is not known. */
+      readonly createdAt: number | undefined;
+    }
+  | {
+      readonly current: undefined;
+      readonly grace: Grace & { readonly previous: EnvelopeCodec };
+      readonly createdAt?: undefined;
+    };
+
+/** How a response is sealed. During a grace, `Envelope-Credentials` names the credentials. */
+export interface Sealing {
+  /** Undefined for a plain response. */
+  readonly sealer: EnvelopeSealer | undefined;
+  /** Whether the request was admitted during a grace of its account. */
+  readonly inGrace: boolean;
+  /** The credentials of `sealer`. */
+  readonly credentials: 'current' | 'previous' | 'none';
+}
+
+/** How an account encrypts now; undefined if it does not, or no longer. @param now epoch milliseconds */
+export function encryptionAt(encryption: Encryption | undefined, now: number): ActiveEncryption | undefined {
+  if (encryption === undefined) return undefined;
+  if (encryption.type === 'ending') {
+    // Plaintext is current.
+    return now < encryption.until ? { current: undefined, grace: encryption } : undefined;
+  }
+  const { current, createdAt, grace } = encryption;
+  return { current, createdAt, grace: grace !== undefined && now < grace.until ? grace : undefined };
+}
+
+/** The codecs that may open an envelope, the current one first. */
+export function openersOf({ current, grace }: ActiveEncryption): readonly [EnvelopeCodec, ...EnvelopeCodec[]] {
+  if (current === undefined) return [grace.previous];
+  return grace?.previous === undefined ? [current] : [current, grace.previous];
+}
+
+/** Whether plaintext is accepted besides envelopes. */
+export function takesPlaintext({ current, grace }: ActiveEncryption): boolean {
+  return grace !== undefined && (current === undefined || grace.previous === undefined);
+}
+
+const fingerprintForm = /^[0-9a-f]{16}$/;
+
+/**
+ * How a response is sealed unless the request's body decides: with the credentials that `Envelope-Credentials` names by their
+ * fingerprint or as `current`; without it, during a grace with the previous ones.
+ *
+ * @returns undefined for a fingerprint of neither pair: no response could be read by a client that has other credentials
+ */
+export function sealingByHead(
+  { requestedCredentials = '' }: RequestHead,
+  encryption: ActiveEncryption,
+): Sealing | undefined {
+  const { current, grace } = encryption;
+  const named = requestedCredentials.toLowerCase();
+  if (fingerprintForm.test(named)) {
+    // Not secret: it is shown wherever credentials are.
+    const codec = [current, grace?.previous].find((each) => each?.fingerprint === named);
+    return codec && sealingWith(codec, encryption);
+  }
+  return sealingWith(grace === undefined || named === 'current' ? current : grace.previous, encryption);
+}
+
+/** How a response is sealed if the request's body was opened by a codec. @param codec undefined if the body was plaintext */
+export function sealingWith(codec: EnvelopeCodec | undefined, { current, grace }: ActiveEncryption): Sealing {
+  const credentials = codec === undefined ? 'none' : codec === current ? 'current' : 'previous';
+  return { sealer: codec, inGrace: grace !== undefined, credentials };
+}

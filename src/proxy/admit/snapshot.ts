@@ -1,0 +1,83 @@
+import { BlockList, isIPv6 } from 'node:net';
+import type { EnvironmentName } from '../../accounts/api-key.ts';
+import type { KeyDirectory } from '../../accounts/key-directory.ts';
+import type { Config, Limits, Timeouts } from '../../config/config.ts';
+import type { RefusalCode } from '../../errors.ts';
+import { Upstream } from '../../upstream/upstream.ts';
+import { Router } from './router.ts';
+
+/** An environment as the gateway serves it. */
+export interface ServedEnvironment {
+  readonly name: EnvironmentName;
+  readonly upstream: Upstream;
+  /** Whether the upstream gets `Authorization`, because it checks keys itself. */
+  readonly forwardsAuthorization: boolean;
+  /** Whether this environment has the two test endpoints. */
+  readonly cipherTest: boolean;
+}
+
+/** The path of the page of refusals in the repository. */
+export const shippedErrorsPage = 'docs/errors.md';
+
+/** The configuration that requests are served by. It is replaced as a whole, so that no request sees half of a change. */
+export class GatewaySnapshot {
+  readonly directory: KeyDirectory;
+  readonly router: Router;
+  readonly limits: Limits;
+  readonly timeouts: Timeouts;
+  readonly report: ReadonlySet<RefusalCode>;
+  /** The address of the page that explains the refusals. */
+  readonly errorsPage: string;
+  /** Whether both environments are served: then neither may use up what they share. */
+  readonly servesBoth: boolean;
+  readonly #upstreams: ReadonlySet<Upstream>;
+  readonly #byHost = new Map<string, ServedEnvironment>();
+  readonly #forEveryHost: ServedEnvironment | undefined;
+  readonly #trustedProxies: BlockList | undefined;
+
+  constructor(config: Config, directory: KeyDirectory, upstreams: ReadonlyMap<EnvironmentName, Upstream>) {
+    this.directory = directory;
+    this.router = new Router(config.routes);
+    this.limits = config.limits;
+    this.timeouts = config.timeouts;
+    this.report = new Set(config.report);
+    this.errorsPage = config.documentation ?? shippedErrorsPage;
+    this.servesBoth = config.environments.length > 1;
+    this.#upstreams = new Set(upstreams.values());
+    for (const { name, hosts, upstream: target } of config.environments) {
+      const upstream = upstreams.get(name);
+      if (upstream === undefined) throw new Error(`no upstream for the environment ${name}`);
+      const cipherTest = config.cipherTest.environments.includes(name);
+      const served = { name, upstream, forwardsAuthorization: target.forwardsAuthorization, cipherTest };
+      if (hosts.length === 0) this.#forEveryHost = served;
+      for (const host of hosts) this.#byHost.set(host, served);
+    }
+    if (config.trustedProxies.length > 0) this.#trustedProxies = blockList(config.trustedProxies);
+  }
+
+  /** The environment of a `Host`, ignoring its port and letter case; undefined if no environment has this host. */
+  environmentOf(host: string): ServedEnvironment | undefined {
+    return this.#forEveryHost ?? this.#byHost.get(host.toLowerCase().replace(/:\d+$/, ''));
+  }
+
+  /** Whether it uses a part, which a newer snapshot may have replaced. */
+  has(part: Upstream | KeyDirectory): boolean {
+    return part === this.directory || (part instanceof Upstream && this.#upstreams.has(part));
+  }
+
+  /** Whether a peer is a trusted proxy. */
+  trusts(address: string): boolean {
+    return this.#trustedProxies?.check(address, isIPv6(address) ? 'ipv6' : 'ipv4') ?? false;
+  }
+}
+
+function blockList(networks: readonly string[]): BlockList {
+  const list = new BlockList();
+  for (const network of networks) {
+    const [address = '', prefix] = network.split('/');
+    const family = isIPv6(address) ? 'ipv6' : 'ipv4';
+    if (prefix === undefined) list.addAddress(address, family);
+    else list.addSubnet(address, Number(prefix), family);
+  }
+  return list;
+}

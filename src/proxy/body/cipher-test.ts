@@ -1,0 +1,70 @@
+import { codecOf, parseCredentials } from '../../envelope/formats.ts';
+import { hintForHeaders } from '../../envelope/hints.ts';
+import { isJson, minifyJson } from '../../envelope/json.ts';
+import { stringMember } from '../../envelope/members.ts';
+import { tryToDecrypt, type Trial } from '../../envelope/diagnosis.ts';
+import { Refusal } from '../../errors.ts';
+import type { ServerExchange } from '../../http1/exchange.ts';
+import type { Admitted, CipherTest } from '../admit/exchange.ts';
+import { anonymous } from '../capacity/budgets.ts';
+import type { TickQueue } from '../capacity/scheduler.ts';
+import type { Responder } from '../respond/responder.ts';
+import { isEncoded, readBody } from './read.ts';
+
+/**
+ * The most bytes of a body. A body is processed in one turn of the event loop. A MiB would block live requests for 50
+ * milliseconds; 64 KiB take less than 5. Each body waits for its turn.
+ */
+const maxBytes = 65_536;
+
+/** Serves a test endpoint with the caller's own key, IV and data; nothing is looked up or forwarded. */
+export async function runCipherTest(
+  responder: Responder,
+  { head, environment }: Admitted,
+  test: CipherTest,
+  queue: TickQueue,
+): Promise<Refusal | undefined> {
+  const { http, reservation, snapshot } = responder;
+  if (head.method !== 'POST') return new Refusal('method_not_allowed', { allow: 'POST' });
+  const [key, iv] = [fieldText(http, 'key'), fieldText(http, 'iv')];
+  if (key === undefined || iv === undefined) return new Refusal('ambiguous_request');
+  const credentials = parseCredentials(key, iv, 'text');
+  if (Array.isArray(credentials)) {
+    const rules = credentials.map(({ member, message }) => `the ${member} header ${message}`).join('; ');
+    return new Refusal('invalid_cipher_test', { hint: hintForHeaders(key, iv) ?? rules });
+  }
+  if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
+  const read = await readBody(responder, head, Math.min(maxBytes, snapshot.limits.requestBody), true);
+  if (read instanceof Refusal) return read;
+  // Always billed as anonymous, because no key is needed here.
+  if (!reservation.takeSlot(anonymous[environment.name])) return new Refusal('overloaded');
+  await queue.next();
+  if (responder.settled) return undefined;
+  if (!isJson(read)) return new Refusal('invalid_cipher_test', { hint: 'the body is not JSON' });
+  const result =
+    test === 'encrypt'
+      ? codecOf(credentials, 'hex').seal(minifyJson(read))
+      : decrypt(read, (data) => tryToDecrypt(data, credentials, key, iv));
+  if (result instanceof Refusal) return result;
+  responder.send(200, ['Content-Type', 'application/json', 'Cache-Control', 'no-store'], result);
+  return undefined;
+}
+
+function decrypt(body: Buffer, attempt: (data: string) => Trial): Buffer | Refusal {
+  const data = stringMember(body, 'encrypted_data');
+  if (data === undefined) {
+    return new Refusal('invalid_cipher_test', { hint: 'the body has no "encrypted_data" string' });
+  }
+  const trial = attempt(data);
+  return 'plaintext' in trial ? trial.plaintext : new Refusal('decryption_failed', { hint: trial.cause });
+}
+
+/**
+ * The value of a field, empty without one; undefined if there are several. The bytes of a head are read as ISO 8859-1; the text
+ * format counts UTF-8.
+ */
+function fieldText({ head }: ServerExchange, name: string): string | undefined {
+  const { fields = [] } = head ?? {};
+  const values = fields.filter((_, index) => index % 2 === 1 && fields[index - 1]?.toLowerCase() === name);
+  return values.length > 1 ? undefined : Buffer.from(values[0] ?? '', 'latin1').toString();
+}

@@ -1,0 +1,68 @@
+import { beginsLikeEnvelope, isEnvelope } from '../../envelope/envelope.ts';
+import { isWhiteSpace } from '../../envelope/json.ts';
+import { Refusal } from '../../errors.ts';
+import { continueWith } from '../../promises.ts';
+import type { UpstreamRequest } from '../../upstream/call.ts';
+import type { Admitted } from '../admit/exchange.ts';
+import type { Responder } from '../respond/responder.ts';
+import type { Outgoing } from './open.ts';
+import { collect, isEncoded } from './read.ts';
+import { PassingBody } from './stream.ts';
+
+type Inspected = Outgoing | Refusal | Promise<Outgoing | Refusal>;
+
+/**
+ * The body of a request that is forwarded unchanged; bodies of any size are streamed. JSON of an encrypting account is inspected
+ * first, because the upstream could not read an envelope. Envelopes of other accounts are forwarded, and counted.
+ */
+export function inspect(responder: Responder, exchange: Admitted): Inspected {
+  const { head, encryption, enveloped } = exchange;
+  const { http, reservation, snapshot } = responder;
+  const pass = (body: UpstreamRequest['body'], passed = exchange): Outgoing => ({
+    exchange: passed,
+    body,
+    bodyFields: head.plainFields,
+  });
+  if (head.framing.type === 'none') return pass(undefined);
+
+  const { requestBody } = snapshot.limits;
+  const isOpaque = isEncoded(head) || (head.framing.length ?? 0) > requestBody;
+  const note = (first: Buffer): void => void (responder.unexpectedEnvelope = beginsLikeEnvelope(first));
+  const watch = enveloped && encryption === undefined && !isEncoded(head) ? note : undefined;
+  const inspected = (body: Buffer): Inspected => {
+    if (encryption === undefined || isOpaque || body.length > requestBody) return pass(body);
+    return continueWith(isEnvelope(body), (isOne) => {
+      if (!isOne) return pass(body);
+      if (!snapshot.report.has('encryption_not_supported')) return new Refusal('encryption_not_supported');
+      return pass(body, { ...exchange, reported: [...exchange.reported, 'encryption_not_supported'] });
+    });
+  };
+  if (responder.hasWholeBody) {
+    const body = responder.takeWholeBody(true);
+    if (body instanceof Refusal) return body;
+    watch?.(body);
+    return inspected(body);
+  }
+  const isStreamed = encryption === undefined || isOpaque;
+  // The client is not asked for a body that is then refused.
+  if (isStreamed && !reservation.takeSlot()) return new Refusal('overloaded');
+  if (head.expectsContinue) http.sendContinue();
+  if (isStreamed) return pass(new PassingBody(responder, undefined, watch));
+  responder.setDeadline('request_timeout');
+  const collected = collect(responder, requestBody, (bytes) => {
+    responder.setDeadline('request_timeout');
+    return mayBeJsonObject(bytes);
+  });
+  return continueWith(collected, (read) => {
+    if (read instanceof Refusal) return read;
+    return read.whole ? inspected(read.bytes) : pass(new PassingBody(responder, read.bytes));
+  });
+}
+
+/** Whether the first bytes of a body may begin a JSON object. */
+function mayBeJsonObject(first: Buffer): boolean {
+  for (const byte of first) {
+    if (!isWhiteSpace(byte)) return byte === 0x7b;
+  }
+  return true;
+}

@@ -1,0 +1,107 @@
+import { hasEnvelopeShape, openEnvelope } from '../../envelope/envelope.ts';
+import { hintForBody } from '../../envelope/hints.ts';
+import { sliceLength } from '../../envelope/slices.ts';
+import { Refusal } from '../../errors.ts';
+import { continueWith } from '../../promises.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import type { UpstreamRequest } from '../../upstream/call.ts';
+import type { Admitted } from '../admit/exchange.ts';
+import { openersOf, sealingWith, takesPlaintext, type ActiveEncryption } from '../admit/sealing.ts';
+import { FailureLimiter } from '../capacity/attempts.ts';
+import type { Responder } from '../respond/responder.ts';
+import { isEncoded, readBody } from './read.ts';
+
+/** What goes to the upstream. */
+export interface Outgoing {
+  readonly exchange: Admitted;
+  readonly body: UpstreamRequest['body'];
+  /** Flat list of the fields that describe the body, without its length. */
+  readonly bodyFields: readonly string[];
+}
+
+const plaintextFields = ['Accept-Encoding', 'identity', 'Content-Type', 'application/json'];
+const noBodyFields = ['Accept-Encoding', 'identity'];
+
+/** What goes to the upstream, or why the request is refused; a promise for a body that is not here yet, or long. */
+type Opening = Outgoing | Refusal | Promise<Outgoing | Refusal>;
+
+/** Opens the envelopes of requests. What cannot be opened is not forwarded. */
+export class EnvelopeOpener {
+  readonly #metrics: Metrics;
+  /** Envelopes that did not open, by API key. */
+  readonly #failures = new FailureLimiter();
+  /** Settles when no long envelope is being opened. */
+  #openings: Promise<unknown> = Promise.resolve();
+
+  constructor(metrics: Metrics) {
+    this.#metrics = metrics;
+  }
+
+  /** Reads the body and opens it. A request without a body is forwarded as it is. */
+  open(responder: Responder, exchange: Admitted, encryption: ActiveEncryption): Opening {
+    const { head } = exchange;
+    const empty: Outgoing = {
+      exchange,
+      body: undefined,
+      bodyFields: exchange.sealing?.sealer === undefined ? head.plainFields : noBodyFields,
+    };
+    if (head.framing.type === 'none') return empty;
+    if (isEncoded(head)) return new Refusal('unsupported_content_encoding');
+    return continueWith(readBody(responder, head, responder.snapshot.limits.requestBody), (sent) => {
+      if (sent instanceof Refusal) return sent;
+      if (sent.length === 0) return empty;
+      if (sent.length <= sliceLength) return this.#open(responder, exchange, encryption, sent);
+      // Long ones one after another, so that only one at a time takes memory beside its body.
+      const opening = this.#openings.then(() => this.#open(responder, exchange, encryption, sent));
+      this.#openings = opening.catch(() => undefined);
+      return opening;
+    });
+  }
+
+  #open(responder: Responder, exchange: Admitted, encryption: ActiveEncryption, sent: Buffer): Opening {
+    if (!takesPlaintext(encryption)) return this.#openEnvelope(responder, exchange, encryption, sent);
+    return continueWith(hasEnvelopeShape(sent), (isEnvelope) => {
+      if (isEnvelope) return this.#openEnvelope(responder, exchange, encryption, sent);
+      const sealing = sealingWith(undefined, encryption);
+      return { exchange: { ...exchange, sealing }, body: Buffer.from(sent), bodyFields: exchange.head.plainFields };
+    });
+  }
+
+  #openEnvelope(responder: Responder, exchange: Admitted, encryption: ActiveEncryption, sent: Buffer): Opening {
+    const { head, principal } = exchange;
+    const environment = exchange.environment.name;
+    // Counted in live only: in test, hints reveal more anyway. In live, very many attempts learn even from equal responses.
+    const { failedKeys } = responder.snapshot.limits;
+    const subject = environment === 'live' ? principal?.key : undefined;
+    const before = performance.now();
+    const retryAfter =
+      subject === undefined ? undefined : this.#failures.limited(subject.id, failedKeys.attempts, before);
+    const tooMany = retryAfter === undefined ? undefined : new Refusal('too_many_attempts', { retryAfter });
+    // A public key is in everybody's page: the failures of some must not keep out the envelopes of others.
+    if (tooMany !== undefined && exchange.tier === 'secret') return tooMany;
+
+    const openers = openersOf(encryption);
+    return continueWith(openEnvelope(sent, openers), (opened) => {
+      const duration = performance.now() - before;
+      responder.timing.envelope += duration;
+      if (!('code' in opened)) {
+        this.#metrics.envelope(environment, 'open', 'ok', duration / 1_000);
+        const sealing = sealingWith(opened.openedBy, encryption);
+        return {
+          exchange: { ...exchange, opened: true, sealing },
+          body: opened.plaintext,
+          bodyFields: sealing.sealer === undefined ? head.plainFields : plaintextFields,
+        };
+      }
+      // A body that is not an envelope is refused, but does not count as a failed decryption.
+      if (opened.code === 'decryption_failed') {
+        this.#metrics.envelope(environment, 'open', 'failed', duration / 1_000);
+        if (subject !== undefined) this.#failures.failed(subject.id, failedKeys.window, before);
+        if (tooMany !== undefined) return tooMany;
+      }
+      // In live every fault of a ciphertext gets the same response: differences would be a padding oracle.
+      const hint = environment === 'test' ? hintForBody(sent, opened.code, openers[0]) : undefined;
+      return new Refusal(opened.code, { hint, reason: opened.reason });
+    });
+  }
+}

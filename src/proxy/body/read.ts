@@ -1,0 +1,130 @@
+import { Refusal } from '../../errors.ts';
+import type { BodySink } from '../../http1/incoming.ts';
+import type { RequestFault } from '../../http1/request-reader.ts';
+import type { RequestHead } from '../admit/head.ts';
+import { refusalCodes } from '../respond/faults.ts';
+import type { Responder } from '../respond/responder.ts';
+
+/** Whether the body has a content coding. */
+export function isEncoded({ contentEncoding }: RequestHead): boolean {
+  return contentEncoding !== undefined && contentEncoding.toLowerCase() !== 'identity';
+}
+
+/** Bytes that are reserved for a body at first. */
+const minCapacity = 1_024;
+
+/** The first bytes of a body, or all of it. */
+export interface Collected {
+  readonly bytes: Buffer;
+  /** Whether they are the whole body; otherwise the rest is to come. */
+  readonly whole: boolean;
+}
+
+/**
+ * Collects a body, within the budget of all requests, until it ends, exceeds `limit` bytes, or `goOn` returns false. Unless the
+ * body is whole, reading is paused afterwards.
+ *
+ * The promise never settles if the client leaves, the time is over, or the body's bytes are invalid: then the request is over.
+ */
+class Collector implements BodySink {
+  readonly #responder: Responder;
+  readonly #limit: number;
+  readonly #goOn: (bytes: Buffer) => boolean;
+  readonly #settle: (result: Collected | Refusal) => void;
+  #bytes = Buffer.alloc(0);
+  #length = 0;
+
+  constructor(
+    responder: Responder,
+    limit: number,
+    goOn: (bytes: Buffer) => boolean,
+    settle: (result: Collected | Refusal) => void,
+  ) {
+    this.#responder = responder;
+    this.#limit = limit;
+    this.#goOn = goOn;
+    this.#settle = settle;
+  }
+
+  onData(piece: Buffer): void {
+    const length = this.#length + piece.length;
+    if (length > this.#bytes.length && !this.#grow(length)) {
+      this.#stop(new Refusal('overloaded'));
+      return;
+    }
+    piece.copy(this.#bytes, this.#length);
+    this.#length = length;
+    if (length > this.#limit || !this.#goOn(this.#whole)) this.#stop({ bytes: this.#whole, whole: false });
+  }
+
+  onEnd(): void {
+    this.#finish({ bytes: this.#whole, whole: true });
+  }
+
+  onFault(fault: RequestFault): void {
+    this.#responder.bodyFails(refusalCodes[fault]);
+  }
+
+  get #whole(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  /** Reserves room for at least `length` bytes before it is allocated. */
+  #grow(length: number): boolean {
+    const stated = this.#responder.exchange.head?.framing.length ?? Infinity;
+    const doubled = Math.max(minCapacity, length, 2 * this.#bytes.length);
+    const capacity = Math.max(length, Math.min(doubled, stated));
+    if (!this.#responder.reservation.hold(capacity - this.#bytes.length)) return false;
+    const larger = Buffer.allocUnsafe(capacity);
+    this.#bytes.copy(larger, 0, 0, this.#length);
+    this.#bytes = larger;
+    return true;
+  }
+
+  #stop(result: Collected | Refusal): void {
+    this.#responder.http.pause();
+    this.#finish(result);
+  }
+
+  #finish(result: Collected | Refusal): void {
+    this.#responder.timing.resume();
+    if (!this.#responder.settled) this.#settle(result);
+  }
+}
+
+/** See `Collector`. @param goOn called with all bytes so far, after each read */
+export function collect(
+  responder: Responder,
+  limit: number,
+  goOn: (bytes: Buffer) => boolean = () => true,
+): Promise<Collected | Refusal> {
+  return new Promise((resolve) => responder.http.readBody(new Collector(responder, limit, goOn, resolve)));
+}
+
+/**
+ * Reads a body of up to `limit` bytes into memory, within the budget of all requests and within `timeouts.request`. Empty if
+ * there is none.
+ *
+ * @param outlives whether the body is used after the caller returns to the event loop. A body that arrived with the head is a
+ *   view of what was read from the socket, which the next read overwrites.
+ */
+export function readBody(
+  responder: Responder,
+  head: RequestHead,
+  limit: number,
+  outlives = false,
+): Buffer | Refusal | Promise<Buffer | Refusal> {
+  const { http } = responder;
+  if (head.framing.type === 'none') return Buffer.alloc(0);
+  if ((head.framing.length ?? 0) > limit) return new Refusal('body_too_large');
+  if (responder.hasWholeBody) {
+    const body = responder.takeWholeBody(outlives);
+    return body instanceof Refusal || body.length <= limit ? body : new Refusal('body_too_large');
+  }
+  if (head.expectsContinue) http.sendContinue();
+  responder.setDeadline('request_timeout');
+  return collect(responder, limit).then((read) => {
+    if (read instanceof Refusal) return read;
+    return read.whole ? read.bytes : new Refusal('body_too_large');
+  });
+}

@@ -1,0 +1,51 @@
+import { kindOf } from '../accounts/api-key.ts';
+import type { RequestTrace } from '../telemetry/tracing.ts';
+import type { Admitted } from './admit/exchange.ts';
+import type { Responder } from './respond/responder.ts';
+
+/**
+ * The fields of a request to the upstream, a new flat list: the client's end-to-end fields that do not depend on the body,
+ * and the sidecar's own. Begins the span of the request to the upstream.
+ *
+ * @param peer the address of the client's end of the connection
+ * @param now  on `performance.now()`'s scale
+ */
+export function upstreamFields(exchange: Admitted, { http, snapshot }: Responder, peer: string, now: number): string[] {
+  const { id, head, environment, principal, trace } = exchange;
+  const fields = trace === undefined ? [...head.fields] : traced(head.fields, trace, now);
+  if (head.host !== '') fields.push('Host', head.host);
+  fields.push('X-Request-Id', id);
+  // A preflight has no identity and no key.
+  if (principal !== undefined) {
+    const { account, key } = principal;
+    fields.push('X-Account-Id', account.id, 'X-Api-Key-Id', key.id, 'X-Api-Key-Kind', kindOf(key.prefix));
+    fields.push('X-Environment', environment.name);
+    // It is a valid API key, because there is a principal.
+    if (environment.forwardsAuthorization && head.authorization !== undefined)
+      fields.push('Authorization', head.authorization);
+  }
+  const { forwarded } = head;
+  const proto = http.connection.isSecure ? 'https' : 'http';
+  // Continued from a trusted proxy, replaced from others.
+  if (snapshot.trusts(peer)) {
+    fields.push('X-Forwarded-For', forwarded.for === undefined ? peer : `${forwarded.for}, ${peer}`);
+    fields.push('X-Forwarded-Proto', forwarded.proto ?? proto, 'X-Forwarded-Host', forwarded.host ?? head.host);
+    fields.push(...forwarded.others);
+  } else {
+    fields.push('X-Forwarded-For', peer, 'X-Forwarded-Proto', proto, 'X-Forwarded-Host', head.host);
+  }
+  return fields;
+}
+
+/** Puts the sidecar's span between the client's and the upstream's (W3C Trace Context §3). */
+function traced(fields: readonly string[], trace: RequestTrace, now: number): string[] {
+  const continued = ['traceparent', trace.forward(now)];
+  for (let i = 0; i + 1 < fields.length; i += 2) {
+    const name = fields[i] as string;
+    const lower = name.toLowerCase();
+    // A `tracestate` belongs to the trace that it came with.
+    if (lower === 'traceparent' || (lower === 'tracestate' && !trace.continues)) continue;
+    continued.push(name, fields[i + 1] as string);
+  }
+  return continued;
+}

@@ -1,0 +1,42 @@
+import type { Config } from '../config/config.ts';
+import { lingerTime } from '../http.ts';
+import type { ConnectionLimits } from '../http1/connection-handler.ts';
+import { Listener, type AcceptConnection } from '../http1/listener.ts';
+import { listenerOptions, secureContext } from '../tls.ts';
+
+/** The listener of merchants, as the configuration has it. */
+export class MerchantsListener extends Listener {
+  /** The CA of merchants' certificates; undefined if none are demanded. */
+  #clientCa: string | undefined;
+
+  /** @param clock epoch milliseconds */
+  constructor(config: Config, clock: () => number, accept: AcceptConnection) {
+    const { tls } = config.listen;
+    super({ limits: limitsFrom(config), tls: tls && listenerOptions(tls), clock }, accept);
+    this.#clientCa = tls?.clientCa;
+  }
+
+  /** Applies a new configuration to what begins from now on: limits, timeouts, the certificate and the CA of clients. */
+  apply(config: Config): void {
+    this.configure(limitsFrom(config));
+    const { tls } = config.listen;
+    if (tls === undefined) return;
+    const before = this.#clientCa;
+    // Whether certificates are demanded does not change. Without `ca` Node would accept clients of any public CA: one that was
+    // removed stays until the restart that the log asks for.
+    if (before !== undefined) this.#clientCa = tls.clientCa ?? before;
+    this.setSecureContext(secureContext({ ...tls, clientCa: this.#clientCa }));
+    // Connections that the previous CA admitted, or still could, end: with the response in progress, or at once.
+    if (this.#clientCa !== before) this.retireConnections();
+  }
+}
+
+function limitsFrom({ limits, timeouts }: Config): ConnectionLimits {
+  return {
+    maxHeadSize: limits.header,
+    maxFields: limits.headers,
+    headTimeout: timeouts.header,
+    idleTimeout: timeouts.idle,
+    lingerTimeout: lingerTime,
+  };
+}

@@ -1,0 +1,135 @@
+import { kindOf } from '../accounts/api-key.ts';
+import type { Logger } from '../telemetry/logger.ts';
+import type { AccessLine } from '../telemetry/access-log.ts';
+import type { LimitUse } from '../telemetry/sidecar-metrics.ts';
+import type { TrafficRecorder } from '../telemetry/traffic-recorder.ts';
+import { traceIdOf } from './admit/head.ts';
+import type { Responder } from './respond/responder.ts';
+
+/** The status of a request whose client left before its response was complete. */
+const clientLeft = 499;
+
+/** The status of a request whose connection the sidecar closed before the response began. */
+const closedBySidecar = 444;
+
+/** The one place where requests are logged, counted, traced and noted as uses, each once, when its outcome is known. */
+export class Observer {
+  readonly #log: Logger;
+  readonly #recorder: TrafficRecorder;
+  readonly #clock: () => number;
+  readonly #used: () => LimitUse['used'];
+
+  /**
+   * @param clock epoch milliseconds
+   * @param used  the use of the limits, for explanations
+   */
+  constructor(log: Logger, recorder: TrafficRecorder, clock: () => number, used: () => LimitUse['used']) {
+    this.#log = log;
+    this.#recorder = recorder;
+    this.#clock = clock;
+    this.#used = used;
+  }
+
+  observe(responder: Responder): void {
+    const { error, exchange } = responder;
+    if (error !== undefined) this.#log.error({ err: error, request_id: exchange.id }, 'request failed');
+    this.#recorder.record(accessLine(responder), {
+      opened: exchange.opened,
+      overhead: responder.timing.overhead,
+      unexpectedEnvelope: responder.unexpectedEnvelope,
+      trace: exchange.trace,
+    });
+    if (this.#log.isLevelEnabled('debug')) this.#log.debug(explanation(responder, this.#used()), 'decision');
+    if (exchange.environment !== undefined) {
+      for (const code of exchange.reported) this.#recorder.metrics.reported(exchange.environment.name, code);
+    }
+    this.#noteUse(responder);
+  }
+
+  /** Records the use of the API key and of a grace, and unexpected envelopes, which the directory may store. */
+  #noteUse({ exchange, refusal, snapshot, unexpectedEnvelope }: Responder): void {
+    const { environment, encryption, principal, sealing, tier } = exchange;
+    if (tier === 'anonymous' || principal?.account.active !== true || environment === undefined) return;
+    const { uses } = snapshot.directory;
+    const { account, key } = principal;
+    const now = this.#clock();
+    if (unexpectedEnvelope) uses?.unexpected(account.id, environment.name, now);
+    uses?.key(key.id, now);
+    if (encryption?.grace === undefined || sealing === undefined || refusal !== undefined) return;
+    this.#recorder.metrics.graceRequest(environment.name, sealing.credentials);
+    if (sealing.sealer === encryption.current) return;
+    uses?.previous(account.id, environment.name, encryption.grace.until, now);
+    this.#recorder.recent.graceUses.add(account.id, environment.name, key.id, now);
+  }
+}
+
+/** The access line of a completed request. Durations in milliseconds, to the microsecond. */
+export function accessLine(responder: Responder): AccessLine {
+  const { exchange, http, refusal, reservation, timing } = responder;
+  const { principal, reported, sealing } = exchange;
+  const { closedFor } = responder.client;
+  return {
+    request_id: exchange.id,
+    trace_id: exchange.trace?.traceId ?? traceIdOf(exchange.head?.traceparent),
+    environment: exchange.environment?.name,
+    route: exchange.route,
+    method: http.head?.method,
+    status: responder.status ?? (closedFor === undefined ? clientLeft : closedBySidecar),
+    code: refusal?.code,
+    closed: closedFor,
+    reported: reported.length === 0 ? undefined : reported.join(),
+    account: principal?.account.id,
+    api_key: principal?.key.id,
+    credentials: refusal === undefined && sealing?.inGrace === true ? sealing.credentials : undefined,
+    reason: refusal?.code === 'overloaded' ? reservation.exceeded?.shortage : refusal?.details.reason,
+    upstream_error: responder.upstreamError,
+    bytes_in: http.received,
+    bytes_out: responder.bytesOut,
+    duration_ms: rounded(performance.now() - timing.startedAt),
+    upstream_ms: timing.upstream === undefined ? undefined : rounded(timing.upstream),
+    envelope_ms: timing.envelope === 0 ? undefined : rounded(timing.envelope),
+  };
+}
+
+function rounded(milliseconds: number): number {
+  return Math.round(milliseconds * 1_000) / 1_000;
+}
+
+/**
+ * Explains the decision about a request for the log's level `debug`: its routes, its kind of key, and the limit that refused it.
+ * Like the access line it has no path, query, header, body or address.
+ *
+ * @param used the use at the end of the request
+ */
+function explanation(responder: Responder, used: LimitUse['used']): object {
+  const { id, environment, encryption, match, principal } = responder.exchange;
+  return {
+    request_id: id,
+    match: match?.outcome,
+    routes: match?.routes,
+    key_kind: principal === undefined ? undefined : kindOf(principal.key.prefix),
+    encrypts: environment === undefined ? undefined : encryption !== undefined,
+    limit: exceededLimit(responder, used),
+  };
+}
+
+/** The configured limit that refused the request. */
+function exceededLimit({ refusal, reservation, snapshot }: Responder, used: LimitUse['used']): object | undefined {
+  const { limits, timeouts } = snapshot;
+  switch (refusal?.code) {
+    case 'overloaded': {
+      const { limit, shortage } = reservation.exceeded ?? {};
+      return limit === undefined ? undefined : { name: limit, limit: limits[limit], used: used[limit], shortage };
+    }
+    case 'too_many_attempts':
+      return { name: 'failedKeys', limit: limits.failedKeys.attempts, window_ms: limits.failedKeys.window };
+    case 'body_too_large':
+      return { name: 'requestBody', limit: limits.requestBody };
+    case 'request_timeout':
+      return { name: 'timeouts.request', limit_ms: timeouts.request };
+    case 'upstream_timeout':
+      return { name: 'timeouts.upstream', limit_ms: timeouts.upstream };
+    default:
+      return undefined;
+  }
+}

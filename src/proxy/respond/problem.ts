@@ -1,0 +1,46 @@
+import { refusalOf, type Refusal } from '../../errors.ts';
+
+/** What a problem document says besides its refusal. */
+interface Occurrence {
+  readonly requestId: string;
+  /** The address of the page that explains the codes, for `type`. */
+  readonly errorsPage: string;
+  /** Whether anything of the request may have been sent to the upstream. */
+  readonly begun?: boolean;
+  /** Whether it is for a path of the test endpoints where these are not served. */
+  readonly testElsewhere?: boolean;
+}
+
+const elsewhere = 'The endpoints aes-encrypt and aes-decrypt are in the test environment only.';
+
+/** The body of a refusal (RFC 9457), in UTF-8. */
+export function problemDocument({ code, details }: Refusal, occurrence: Occurrence): Buffer {
+  const { status, title, detail, forwarded } = refusalOf(code);
+  return Buffer.from(
+    JSON.stringify({
+      type: `${occurrence.errorsPage}#${code}`,
+      title,
+      status,
+      detail: status === 401 && occurrence.testElsewhere === true ? `${detail} ${elsewhere}` : detail,
+      code,
+      request_id: occurrence.requestId,
+      forwarded: forwarded ?? (occurrence.begun === true ? 'maybe' : 'no'),
+      hint: details.hint,
+    }),
+  );
+}
+
+/** The fields of a refusal that a browser shows to a script only if they are named (Fetch §3.3.3). */
+const exposed = 'Retry-After, X-Request-Id, Envelope';
+
+/** A new flat list of the fields of a refusal that do not depend on whether it is sealed. */
+export function refusalFields({ code, details }: Refusal, allowsCors: boolean): string[] {
+  const row = refusalOf(code);
+  const fields = ['Cache-Control', 'no-store'];
+  if (row.status === 401) fields.push('WWW-Authenticate', 'Bearer');
+  const retryAfter = details.retryAfter ?? row.retryAfter;
+  if (retryAfter !== undefined) fields.push('Retry-After', String(retryAfter));
+  if (details.allow !== undefined) fields.push('Allow', details.allow);
+  if (allowsCors) fields.push('Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', exposed);
+  return fields;
+}

@@ -1,0 +1,297 @@
+import type { Timeouts } from '../../config/config.ts';
+import { Refusal, refusalOf, type RefusalCode } from '../../errors.ts';
+import type { ExchangeHandler, ExchangeOutcome, ServerExchange } from '../../http1/exchange.ts';
+import { mayHaveBody } from '../../http1/grammar.ts';
+import type { Linked } from '../../linked-list.ts';
+import type { UpstreamCall, UpstreamFailure } from '../../upstream/call.ts';
+import type { ClosingReason } from '../../telemetry/metrics.ts';
+import type { Client } from '../admit/admit.ts';
+import { cipherTestAt } from '../admit/cipher-paths.ts';
+import type { Exchange } from '../admit/exchange.ts';
+import type { Sealing } from '../admit/sealing.ts';
+import type { GatewaySnapshot } from '../admit/snapshot.ts';
+import type { Reservation } from '../capacity/budgets.ts';
+import { problemDocument, refusalFields } from './problem.ts';
+import { Timing } from './timing.ts';
+
+/** A refused body of up to this many bytes is read to its end, so that the connection can be reused. */
+const maxDiscardedBody = 65_536;
+
+/** The configured timeout for each kind of wait. */
+const timeoutNames = {
+  request_timeout: 'request',
+  upstream_timeout: 'upstream',
+  client_stalled: 'idle',
+  // The wait of a preflight for a place in flight.
+  overloaded: 'upstream',
+} as const satisfies Readonly<Record<string, keyof Timeouts>>;
+
+/** What an expired deadline means. */
+type Wait = keyof typeof timeoutNames;
+
+/** The parts that a responder is given. */
+interface ResponderParts {
+  readonly http: ServerExchange;
+  readonly client: Client;
+  /** The configuration at the time the request began. */
+  readonly snapshot: GatewaySnapshot;
+  readonly reservation: Reservation;
+  readonly timing: Timing;
+  readonly exchange: Exchange;
+  /** Called once, when the response is complete, the client has left, or the connection was closed. */
+  readonly onOver: (responder: Responder) => void;
+}
+
+/** The one writer of the response to a request. It also has the deadline of what the request waits for. */
+export class Responder implements ExchangeHandler, Linked<Responder> {
+  /** Its neighbours among the requests in progress. */
+  previous: Responder | undefined;
+  next: Responder | undefined;
+
+  readonly http: ServerExchange;
+  readonly client: Client;
+  readonly snapshot: GatewaySnapshot;
+  readonly reservation: Reservation;
+  readonly timing: Timing;
+  /** What is known of the request. Only the steps in ../exchange.ts replace it, by one that knows more. */
+  exchange: Exchange;
+  /** The request to the upstream, if there is one. */
+  call: UpstreamCall | undefined;
+  /** The refusal that was sent. */
+  refusal: Refusal | undefined;
+  /** Why there is no complete response of the upstream: an error's code, for the log. */
+  upstreamError: string | undefined;
+  /** An unexpected error; logged at the end. */
+  error: unknown;
+  /** Whether its body begins like an envelope although the account does not encrypt. */
+  unexpectedEnvelope = false;
+  /** Bytes of the response's body. */
+  bytesOut = 0;
+  /** Whether the connection has become a WebSocket. */
+  upgraded = false;
+  /** How the exchange ended; undefined while it is in progress. */
+  outcome: ExchangeOutcome | undefined;
+  /** Called once when the client has read what was written, if `write` returned false. */
+  whenDrained: (() => void) | undefined;
+  /** Ends a wait for a place in flight. */
+  endWait: (() => void) | undefined;
+  /** Called at the end of the exchange. */
+  whenOver: (() => void) | undefined;
+  readonly #onOver: (responder: Responder) => void;
+  #keptBody: Buffer | undefined;
+  #bodyTaken = false;
+  #wait: Wait = 'request_timeout';
+
+  constructor({ http, client, snapshot, reservation, timing, exchange, onOver }: ResponderParts) {
+    this.http = http;
+    this.client = client;
+    this.snapshot = snapshot;
+    this.reservation = reservation;
+    this.timing = timing;
+    this.exchange = exchange;
+    this.#onOver = onOver;
+    http.handler = this;
+  }
+
+  /** Whether nothing more can be done for the request: a response has begun, or the client has left. */
+  get settled(): boolean {
+    return this.http.status !== undefined || this.http.over;
+  }
+
+  /** The status that the client got; undefined if there was no complete response, or none that was broken off here. */
+  get status(): number | undefined {
+    if (this.upgraded) return 101;
+    return this.outcome === 'client_left' ? undefined : this.http.status;
+  }
+
+  /** Whether the whole body has arrived, and was not taken yet. */
+  get hasWholeBody(): boolean {
+    return this.#keptBody !== undefined || this.http.wholeBody !== undefined;
+  }
+
+  /**
+   * Takes a body that has arrived, and reserves its memory.
+   *
+   * @param outlives whether it is used after the caller returns to the event loop: otherwise it may be a view of what was read
+   *   from the socket, which the next read overwrites
+   */
+  takeWholeBody(outlives: boolean): Buffer | Refusal {
+    const kept = this.#keptBody;
+    this.#bodyTaken = true;
+    if (kept !== undefined) return kept;
+    const { wholeBody = Buffer.alloc(0) } = this.http;
+    if (!this.reservation.hold(wholeBody.length)) return new Refusal('overloaded');
+    return outlives ? Buffer.from(wholeBody) : wholeBody;
+  }
+
+  /** Keeps a body that has arrived, because the request has to wait. */
+  keepBody(): void {
+    const isDone = this.#bodyTaken || this.settled || this.exchange.refusal !== undefined;
+    if (isDone || this.http.wholeBody === undefined) return;
+    const body = this.takeWholeBody(true);
+    if (body instanceof Refusal) this.refuse(body);
+    else this.#keptBody = body;
+  }
+
+  /** Whether a response with this status has a body. */
+  mayHaveBody(status: number): boolean {
+    return mayHaveBody(this.http.head?.method ?? '', status);
+  }
+
+  /** Sets the deadline of the wait that begins now. @param now on `performance.now()`'s scale, here and below */
+  setDeadline(wait: Wait, now = performance.now()): void {
+    this.timing.wait(now);
+    this.http.deadline = now + this.snapshot.timeouts[timeoutNames[wait]];
+    this.#wait = wait;
+  }
+
+  onDrain(): void {
+    const { whenDrained } = this;
+    this.whenDrained = undefined;
+    whenDrained?.();
+  }
+
+  onDeadline(): void {
+    if (this.#wait === 'upstream_timeout') this.timing.endUpstream();
+    this.call?.abort();
+    if (this.#wait === 'request_timeout') this.client.count('timeout');
+    if (this.#wait === 'client_stalled') this.abort('timeout');
+    else this.refuseOrAbort(new Refusal(this.#wait), 'timeout');
+  }
+
+  onOver(outcome: ExchangeOutcome): void {
+    this.outcome = outcome;
+    this.endWait?.();
+    this.reservation.release();
+    this.reservation.leaveSlot();
+    // After a complete response the upstream is done: its last bytes may be in the middle of being read.
+    if (outcome !== 'complete') this.call?.abort();
+    this.whenOver?.();
+    this.#onOver(this);
+  }
+
+  upstreamFails({ code, cause }: UpstreamFailure): void {
+    this.timing.endUpstream();
+    this.upstreamError = cause;
+    this.refuseOrAbort(new Refusal(code), 'upstream');
+  }
+
+  /** The bytes that should be the request's body are not valid. */
+  bodyFails(code: RefusalCode): void {
+    if (this.refusal !== undefined) return;
+    this.call?.abort();
+    this.client.count('malformed');
+    this.refuseOrAbort(new Refusal(code), 'malformed');
+  }
+
+  /** Ends the request after an unexpected error. */
+  fail(error: unknown): void {
+    this.error = error;
+    this.call?.abort();
+    try {
+      this.refuseOrAbort(new Refusal('internal_error'), 'error');
+    } catch {
+      // The refusal may fail for the same reason.
+      this.abort('error');
+    }
+  }
+
+  /** Refuses the request, or breaks a response that has begun. */
+  refuseOrAbort(refusal: Refusal, reason: ClosingReason): void {
+    this.timing.resume();
+    if (this.http.status === undefined) this.refuse(refusal);
+    else this.abort(reason);
+  }
+
+  /** Closes the connection so that an incomplete response cannot be taken for a whole one. */
+  abort(reason: ClosingReason): void {
+    if (this.http.over) return;
+    this.client.endsFor(reason);
+    this.http.abort();
+  }
+
+  /** Sends a refusal, sealed if its row and this request ask for it. */
+  refuse(refusal: Refusal): void {
+    if (this.settled) return;
+    const { exchange, http } = this;
+    this.refusal = refusal;
+    this.endWait?.();
+    this.reservation.release();
+    const row = refusalOf(refusal.code);
+    const fields = refusalFields(refusal, exchange.allowsCors);
+    const body = problemDocument(refusal, {
+      requestId: exchange.id,
+      errorsPage: this.snapshot.errorsPage,
+      begun: this.call !== undefined,
+      testElsewhere: exchange.environment?.name === 'live' && cipherTestAt(exchange.head?.path ?? '') !== undefined,
+    });
+    // A response to HEAD has no body to seal.
+    const sealer = row.sealed === true && http.head?.method !== 'HEAD' ? exchange.sealing?.sealer : undefined;
+    if (row.closes === true || this.#restUnwanted) http.keepAlive = false;
+    if (sealer !== undefined) {
+      fields.push('Content-Type', 'application/json', 'Envelope', 'sealed');
+      fields.push('Envelope-Content-Type', 'application/problem+json');
+      this.send(row.status, fields, sealer.seal(body));
+    } else {
+      fields.push('Content-Type', 'application/problem+json');
+      this.send(row.status, fields, body, exchange.sealing && { ...exchange.sealing, credentials: 'none' });
+    }
+  }
+
+  /** Sends a whole response; a string's characters are ASCII. */
+  send(status: number, fields: string[], body: string | Buffer, sealing = this.exchange.sealing): void {
+    const now = performance.now();
+    this.#complete(fields, now, sealing);
+    if (this.mayHaveBody(status)) this.bytesOut += body.length;
+    this.#finish(now);
+    this.http.send(status, fields, body);
+  }
+
+  /**
+   * Begins the response. If the request is incomplete, the response closes the connection, because the rest may never
+   * arrive.
+   *
+   * @param fields flat list, to which the fields of each response are added
+   */
+  sendHead(status: number, fields: string[], now: number): void {
+    if (!this.http.bodyComplete) this.http.keepAlive = false;
+    this.#complete(fields, now, this.exchange.sealing);
+    this.http.sendHead(status, fields);
+  }
+
+  /** Adds the fields that each response carries. */
+  #complete(fields: string[], now: number, sealing: Sealing | undefined): void {
+    fields.push('X-Request-Id', this.exchange.id);
+    if (sealing?.inGrace === true) fields.push('Envelope-Credentials', sealing.credentials);
+    this.timing.respond(now);
+  }
+
+  /** @returns false if the client must read first; then `whenDrained` is called */
+  write(piece: Buffer | string): boolean {
+    this.bytesOut += piece.length;
+    return this.http.write(piece);
+  }
+
+  end(last: Buffer | string | undefined, now: number): void {
+    this.bytesOut += last?.length ?? 0;
+    this.#finish(now);
+    this.http.end(last);
+  }
+
+  /**
+   * The client has `timeouts.idle` to read the rest of the response. A request that is still arriving gives up its place in
+   * flight: a client that sends heads without bodies must not occupy resources.
+   */
+  #finish(now: number): void {
+    if (!this.http.bodyComplete) this.reservation.leaveSlot();
+    this.setDeadline('client_stalled', now);
+  }
+
+  /** Whether the rest of the request is not worth reading, so that its connection is better closed. */
+  get #restUnwanted(): boolean {
+    const { http, exchange } = this;
+    if (http.bodyComplete) return false;
+    const length = exchange.head?.framing.length;
+    return length === undefined || length > maxDiscardedBody || exchange.head?.expectsContinue === true;
+  }
+}

@@ -1,0 +1,214 @@
+import type { Transform } from 'node:stream';
+import { createGunzip, createInflate } from 'node:zlib';
+import type { EnvelopeSealer, SealStream } from '../../envelope/codec.ts';
+import type { Metrics } from '../../telemetry/metrics.ts';
+import type { ResponseHandler, UpstreamFailure } from '../../upstream/call.ts';
+import type { EnvironmentName } from '../../accounts/api-key.ts';
+import { Refusal } from '../../errors.ts';
+import { Relay } from './relay.ts';
+import type { Responder } from './responder.ts';
+import { readResponseHead, type ResponseHead } from './response-head.ts';
+
+/** Responses up to this size are sealed in one piece. */
+const maxSealedAtOnce = 65_536;
+
+/**
+ * Decoders for upstreams that compress a response although they were asked not to. Their window is 32 KiB. Those of br and zstd
+ * is up to 16 MiB or more, as the response says, so that they are not decoded.
+ */
+const decoders = new Map<string, () => Transform>([
+  ['gzip', createGunzip],
+  ['x-gzip', createGunzip],
+  ['deflate', createInflate],
+]);
+
+/** Bytes charged for a decoder: its window, its state and what waits before and behind it. */
+const decoderMemory = 262_144;
+
+/**
+ * Seals a response for the client. Short responses of known length are sealed in one piece, others are streamed through the
+ * cipher. Once a byte has been sent, a failure can only be shown by breaking the connection.
+ */
+export class SealingRelay extends Relay implements ResponseHandler {
+  readonly #sealer: EnvelopeSealer;
+  readonly #environment: EnvironmentName;
+  readonly #metrics: Metrics;
+  #head: ResponseHead | undefined;
+  /** The coding of a body whose first byte has not come. */
+  #coding: string | undefined;
+  #decoder: Transform | undefined;
+  #decoderFull = false;
+  /** Whether the coded data has ended; later bytes of the upstream are ignored. */
+  #decoded = false;
+  #upstreamEnded = false;
+  /** Whether a short response is collected, and its bytes so far. */
+  #collects = false;
+  #collected: Buffer | undefined;
+  #collectedLength = 0;
+  #stream: SealStream | undefined;
+  #sealTime = 0;
+
+  constructor(responder: Responder, environment: EnvironmentName, sealer: EnvelopeSealer, metrics: Metrics) {
+    super(responder);
+    this.#sealer = sealer;
+    this.#environment = environment;
+    this.#metrics = metrics;
+  }
+
+  // Informational responses describe a body that the client does not get unchanged.
+  onInformation(): void {}
+
+  onHead(status: number, raw: readonly string[]): void {
+    const { reservation } = this.responder;
+    const head = readResponseHead(status, raw);
+    this.#head = head;
+    this.waitForUpstream(performance.now());
+    if (!this.responder.mayHaveBody(status) || head.contentLength === 0) return;
+    const coding = head.contentEncoding?.toLowerCase() ?? 'identity';
+    if (coding !== 'identity') {
+      this.#coding = coding;
+      return;
+    }
+    const { contentLength } = head;
+    this.#collects = contentLength !== undefined && contentLength <= maxSealedAtOnce && reservation.hold(contentLength);
+  }
+
+  onData(chunk: Buffer): void {
+    // The only piece of a short response is followed by its end.
+    if (chunk.length !== this.#head?.contentLength) this.waitForUpstream(performance.now());
+    if (this.#coding !== undefined && !this.#startDecoder(this.#coding)) {
+      this.#fail();
+    } else if (this.#decoder === undefined) {
+      this.#onPlain(chunk);
+    } else if (!this.#decoded && !this.#decoder.write(chunk) && !this.#decoderFull) {
+      this.#decoderFull = true;
+      this.responder.call?.pause();
+      this.#decoder.once('drain', () => {
+        this.#decoderFull = false;
+        this.responder.call?.resume();
+      });
+    }
+  }
+
+  onEnd(): void {
+    const now = performance.now();
+    this.responder.timing.endUpstream(now);
+    this.#upstreamEnded = true;
+    if (this.#decoder === undefined || this.#decoded) this.#onPlainEnd(now);
+    else this.#decoder.end();
+  }
+
+  override onFailure(failure: UpstreamFailure): void {
+    // Otherwise bytes in the decoder would follow the refusal.
+    this.#decoder?.destroy();
+    super.onFailure(failure);
+  }
+
+  /** @returns false if the coding is not known, or the budget does not have the memory */
+  #startDecoder(coding: string): boolean {
+    this.#coding = undefined;
+    const create = decoders.get(coding);
+    if (create === undefined || !this.responder.reservation.hold(decoderMemory)) return false;
+    this.#decoder = create()
+      .on('data', (chunk: Buffer) => this.#unlessRefused(() => this.#onPlain(chunk)))
+      .on('end', () => this.#unlessRefused(() => this.#onDecoded()))
+      .on('error', () => this.#unlessRefused(() => this.#fail()));
+    this.responder.whenOver = () => this.#decoder?.destroy();
+    return true;
+  }
+
+  /** The coded data may end before the response, which may still fail. */
+  #onDecoded(): void {
+    this.#decoded = true;
+    if (this.#upstreamEnded) this.#onPlainEnd(performance.now());
+    else this.responder.call?.resume();
+  }
+
+  /** The decoder may emit bytes after a refusal. An error thrown in its events would end the process. */
+  #unlessRefused(work: () => void): void {
+    if (this.responder.refusal !== undefined || this.responder.http.over) return;
+    try {
+      work();
+    } catch (error) {
+      this.onError(error);
+    }
+  }
+
+  #onPlain(chunk: Buffer): void {
+    if (this.#collects) {
+      this.#collect(chunk, this.#head?.contentLength ?? 0);
+      return;
+    }
+    const source = this.#decoder ?? this.responder.call;
+    const before = performance.now();
+    const sealed = this.#startedStream(before).update(chunk);
+    this.#sealTime += performance.now() - before;
+    if (sealed !== '') this.write(sealed, source);
+  }
+
+  /** Copies the pieces into one buffer, whose memory is reserved. */
+  #collect(chunk: Buffer, length: number): void {
+    if (chunk.length === length) this.#collected = chunk;
+    else {
+      this.#collected ??= Buffer.allocUnsafe(length);
+      this.#collectedLength += chunk.copy(this.#collected, this.#collectedLength);
+    }
+  }
+
+  #onPlainEnd(now: number): void {
+    if (this.#collected === undefined && this.#stream === undefined) {
+      // An empty body is not sealed.
+      this.#writeHead(undefined, now);
+      this.end(undefined, now);
+      return;
+    }
+    const sealed = this.#collected === undefined ? this.#stream?.end() : this.#sealer.seal(this.#collected);
+    const sealedAt = performance.now();
+    this.#sealTime += sealedAt - now;
+    if (this.#stream === undefined) this.#writeHead(sealed?.length, sealedAt);
+    this.end(sealed, sealedAt);
+    this.#observe('ok');
+  }
+
+  /** Sends the head with the first byte of the body: only that byte shows that there is a body to seal. */
+  #startedStream(now: number): SealStream {
+    if (this.#stream !== undefined) return this.#stream;
+    this.#stream = this.#sealer.stream();
+    const length = this.#decoder === undefined ? this.#head?.contentLength : undefined;
+    this.#writeHead(length === undefined ? 'unknown' : this.#sealer.sealedLength(length), now);
+    return this.#stream;
+  }
+
+  /** @param length of the sealed body; undefined if there is none */
+  #writeHead(length: number | 'unknown' | undefined, now: number): void {
+    const { responder } = this;
+    const { status = 200, fields = [], contentType } = this.#head ?? {};
+    fields.push('Cache-Control', 'no-store');
+    if (length === undefined) {
+      if (contentType !== undefined) fields.push('Content-Type', contentType);
+      if (responder.mayHaveBody(status)) fields.push('Content-Length', '0');
+    } else {
+      fields.push('Content-Type', 'application/json', 'Envelope', 'sealed');
+      if (contentType !== undefined && !isJsonType(contentType)) fields.push('Envelope-Content-Type', contentType);
+      if (length !== 'unknown') fields.push('Content-Length', String(length));
+    }
+    responder.sendHead(status, fields, now);
+  }
+
+  /** A response that cannot be sealed is not sent. */
+  #fail(): void {
+    this.#observe('failed');
+    this.responder.call?.abort();
+    this.responder.refuseOrAbort(new Refusal('sealing_failed'), 'upstream');
+  }
+
+  #observe(outcome: 'ok' | 'failed'): void {
+    this.responder.timing.envelope += this.#sealTime;
+    this.#metrics.envelope(this.#environment, 'seal', outcome, this.#sealTime / 1_000);
+  }
+}
+
+/** `application/json` with any parameters: the type that clients expect in an envelope. */
+function isJsonType(contentType: string): boolean {
+  return /^application\/json\s*(?:;|$)/i.test(contentType);
+}

@@ -1,0 +1,343 @@
+import { gzipSync } from 'node:zlib';
+import { describe, expect, test, vi } from 'vitest';
+import type { RefusalCode } from '../../src/errors.ts';
+import {
+  decrypted,
+  encrypted,
+  envelopeOf,
+  expectPlainRefusal,
+  opened,
+  send,
+  type Response,
+  type Sent,
+} from '../support/client.ts';
+import { openConnection } from '../support/connection.ts';
+import { startGateway } from '../support/gateway.ts';
+import { request } from '../support/refused.ts';
+import { acme, acmeLive, acmeTest, globex, keys, route } from '../support/sidecar.ts';
+import { turnsOfResponses } from '../support/turns.ts';
+
+const encrypt = '/api/s2s/aes-encrypt';
+const decrypt = '/api/s2s/aes-decrypt';
+
+/** Routes that cover the test endpoints and require envelopes and secret keys, which those do not. */
+const routes = [route('/api/s2s/*', { envelope: true }), route(encrypt, { methods: ['GET'], envelope: true })];
+
+async function responseTo(
+  path: string,
+  sent: Sent,
+  setting: Parameters<typeof startGateway>[0] = {},
+): Promise<Response> {
+  const { sidecar, upstream } = await startGateway({ routes, ...setting });
+  const response = await send(sidecar, `POST ${path}`, sent);
+  expect(upstream.heads()).toBe(0);
+  return response;
+}
+
+const nothingReadable =
+  'nothing readable comes out, whatever is usually made of this key and IV by mistake: are they the pair of this environment? ' +
+  'Encrypt with AES-256-CBC and PKCS#7';
+
+function hexOf(bytes: Buffer): string {
+  return JSON.stringify({ encrypted_data: bytes.toString('hex') });
+}
+
+test.each(['key', 'iv'])('two %s headers are refused, even if either would do', async (name) => {
+  const value = acmeTest[name as 'key' | 'iv'];
+  for (const path of [encrypt, decrypt]) {
+    const response = await responseTo(path, { headers: { ...acmeTest, [name]: [value, value] }, body: '{}' });
+    expectPlainRefusal(response, 'ambiguous_request');
+  }
+});
+
+describe('aes-encrypt', () => {
+  test.each([
+    [
+      'white space between tokens is removed',
+      ' { "amount" :\t1000 ,\r\n "items" : [ 1 , 2 ] }\n',
+      '{"amount":1000,"items":[1,2]}',
+    ],
+    ['white space in strings is kept', '{"note": " a \\" b\\\\" }', '{"note":" a \\" b\\\\"}'],
+    ['every digit is kept', '[12345678901234567890.10, 1.0, 1e2, -0]', '[12345678901234567890.10,1.0,1e2,-0]'],
+    ['the order of members is kept', '{"b":1,"a":2,"10":3,"9":4}', '{"b":1,"a":2,"10":3,"9":4}'],
+    ['duplicate members are kept', '{"a":1,"a":2}', '{"a":1,"a":2}'],
+    ['escapes are kept', '["caf\\u00e9","\\/","é"]', '["caf\\u00e9","\\/","é"]'],
+    ['any JSON value is accepted', ' "x" ', '"x"'],
+    ['an envelope is accepted', '{ "data": "00" }', '{"data":"00"}'],
+  ])('encrypts the minified document: %s', async (_, document, minified) => {
+    const response = await responseTo(encrypt, { headers: acmeTest, body: document });
+    expect([response.status, response.headers['content-type']]).toEqual([200, 'application/json']);
+    const data = /^\{"data":"([0-9a-f]+)"\}$/.exec(response.body)?.[1] ?? '';
+    expect(decrypted(acmeTest, Buffer.from(data, 'hex')).toString()).toBe(minified);
+    expect(data).toBe(encrypted(acmeTest, minified).toString('hex'));
+  });
+});
+
+describe('aes-decrypt', () => {
+  test.each([
+    ['an object with its white space', '{ "amount": 1000.00 }\n'],
+    ['a number of many digits', '12345678901234567890.10'],
+    ['letters outside ASCII', '{"note":"é €"}'],
+    ['an envelope', '{"data":"00"}'],
+  ])('returns the document byte for byte: %s', async (_, document) => {
+    const body = hexOf(encrypted(acmeTest, document));
+    const response = await responseTo(decrypt, { headers: acmeTest, body });
+    expect([response.status, response.headers['content-type'], response.body]).toEqual([
+      200,
+      'application/json',
+      document,
+    ]);
+  });
+
+  test('accepts upper-case hex, white space and other members', async () => {
+    const data = encrypted(acmeTest, '{}').toString('hex').toUpperCase();
+    const response = await responseTo(decrypt, { headers: acmeTest, body: `{ "x": 1, "encrypted_data": "${data}" }` });
+    expect(response.body).toBe('{}');
+  });
+
+  test.each([
+    ['an odd number of digits', '{"encrypted_data":"abc"}', 'odd number of hex digits'],
+    ['neither hex nor base64', '{"encrypted_data":"!"}', 'neither hex nor base64'],
+    ['an empty string', '{"encrypted_data":""}', 'the string is empty: your encryption failed'],
+    [
+      'an incomplete block',
+      hexOf(Buffer.alloc(17)),
+      'the ciphertext is not a multiple of 16 bytes: it was cut, or the mode is not CBC but GCM, CTR or CFB',
+    ],
+    [
+      'the wrong padding',
+      hexOf(encrypted(acmeTest, 'x'.repeat(16), '-nopad')),
+      'text comes out, "xxxxxxxxxxxxxxxx", but no PKCS#7 padding behind it: was it not padded, or cut?',
+    ],
+    [
+      'JSON in whole blocks without padding',
+      hexOf(encrypted(acmeTest, '{"amount":10000}', '-nopad')),
+      'the padding is missing: use PKCS#7',
+    ],
+    ['other credentials', hexOf(encrypted(acmeLive, '{}')), nothingReadable],
+    [
+      'a plaintext that is not JSON',
+      hexOf(encrypted(acmeTest, 'amount=1')),
+      'what comes out is not JSON at byte 0, it looks like a form: "amount=1"',
+    ],
+    [
+      'an empty plaintext',
+      hexOf(encrypted(acmeTest, '')),
+      'the plaintext is empty: send a JSON value, or no body at all',
+    ],
+  ])('explains a failure, because the caller has the key anyway: %s', async (_, body, hint) => {
+    expectPlainRefusal(await responseTo(decrypt, { headers: acmeTest, body }), 'decryption_failed', hint);
+  });
+
+  test.each([
+    '{}',
+    '[]',
+    '"encrypted_data"',
+    'null',
+    '{"encrypted_data":1}',
+    '{"encrypted_data":null}',
+    '{"data":"00"}',
+  ])('refuses a body without a string in encrypted_data: %s', async (body) => {
+    const response = await responseTo(decrypt, { headers: acmeTest, body });
+    expectPlainRefusal(response, 'invalid_cipher_test', 'the body has no "encrypted_data" string');
+  });
+
+  test('reverses aes-encrypt', async () => {
+    const response = await responseTo(encrypt, { headers: acmeTest, body: '{"amount":1}' });
+    const { data } = JSON.parse(response.body) as { data: string };
+    const undone = await responseTo(decrypt, { headers: acmeTest, body: JSON.stringify({ encrypted_data: data }) });
+    expect(undone.body).toBe('{"amount":1}');
+  });
+});
+
+describe('the key and iv headers', () => {
+  const keyHint = 'the key header must be 32 bytes of UTF-8';
+  const ivHint = 'the iv header must be 16 bytes of UTF-8 in its first 16 characters';
+  const { key, iv } = acmeTest;
+
+  test.each<[string, Record<string, string>, string]>([
+    ['no key', { iv }, 'the key header is missing'],
+    ['no IV', { key }, 'the iv header is missing'],
+    ['neither', {}, 'the key header and the iv header are missing'],
+    ['both too short', { key: key.slice(1), iv: iv.slice(1) }, `${keyHint}; ${ivHint}`],
+    ['an empty key', { key: '', iv }, 'the key header is missing'],
+    ['a key of 31 bytes', { key: key.slice(1), iv }, keyHint],
+    ['a key of 33 bytes', { key: `${key}x`, iv }, keyHint],
+    [
+      'a key of 32 characters that are 33 bytes',
+      { key: Buffer.from(`${key.slice(1)}é`).toString('latin1'), iv },
+      keyHint,
+    ],
+    ['an IV of 15 bytes', { key, iv: iv.slice(1) }, ivHint],
+    [
+      'an IV of 16 characters that are 17 bytes',
+      { key, iv: Buffer.from(`${iv.slice(1)}é`).toString('latin1') },
+      ivHint,
+    ],
+  ])('are refused with a hint that does not repeat them: %s', async (_, headers, hint) => {
+    for (const path of [encrypt, decrypt]) {
+      expectPlainRefusal(await responseTo(path, { headers, body: '{}' }), 'invalid_cipher_test', hint);
+    }
+  });
+
+  test.each([
+    ['an IV of 17 characters', { key, iv: `${iv}x` }, acmeTest],
+    ['an IV of 24 characters in base64', { key, iv: 'Zx9Qw3Er7Ty1Ui5OAAAAAA==' }, acmeTest],
+    [
+      'a key of fewer characters in UTF-8',
+      { key: Buffer.from(`${key.slice(2)}é`).toString('latin1'), iv },
+      { key: `${key.slice(2)}é`, iv },
+    ],
+  ])('are read the way merchants’ code reads them: %s', async (_, headers, credentials) => {
+    const response = await responseTo(encrypt, { headers, body: '{}' });
+    expect(response.body).toBe(envelopeOf(credentials, '{}'));
+  });
+
+  test('appear neither in the log nor in a refusal', async () => {
+    const { sidecar } = await startGateway({ routes });
+    const responses = [
+      await send(sidecar, `POST ${encrypt}`, { headers: { key: key.slice(1), iv: iv.slice(1) }, body: '{}' }),
+      await send(sidecar, `POST ${encrypt}`, { headers: acmeTest, body: '{' }),
+      await send(sidecar, `POST ${decrypt}`, { headers: acmeLive, body: hexOf(encrypted(acmeTest, '{"pan":1}')) }),
+    ];
+    const told = JSON.stringify([sidecar.log, responses.map(({ headers, body }) => [headers, body])]);
+    for (const secret of [key, acmeLive.key]) expect(told).not.toContain(secret.slice(1));
+    for (const secret of [iv, acmeLive.iv]) expect(told).not.toContain(secret.slice(1));
+    expect(told).not.toContain('pan');
+  });
+
+  test('nor does a plaintext that a hint quotes appear in the log', async () => {
+    const { sidecar } = await startGateway({ routes });
+    const body = hexOf(encrypted(acmeTest, 'card=4111111111111111'));
+    const { body: refusal } = await send(sidecar, `POST ${decrypt}`, { headers: acmeTest, body });
+    expect(refusal).toContain('card=4111111111111111');
+    expect(JSON.stringify(sidecar.log)).not.toContain('4111');
+  });
+});
+
+describe('both endpoints', () => {
+  test.each<[string, string | Buffer, Sent['headers'], RefusalCode, string | undefined]>([
+    ['no body', '', {}, 'invalid_cipher_test', 'the body is not JSON'],
+    ['a body that is not JSON', '{', {}, 'invalid_cipher_test', 'the body is not JSON'],
+    ['a byte order mark', '\ufeff{}', {}, 'invalid_cipher_test', 'the body is not JSON'],
+    ['bytes that are not UTF-8', Buffer.from([0x22, 0xe9, 0x22]), {}, 'invalid_cipher_test', 'the body is not JSON'],
+    ['a compressed body', gzipSync('{}'), { 'content-encoding': 'gzip' }, 'unsupported_content_encoding', undefined],
+    ['a body beyond the limit', '"'.padEnd(101, 'x'), {}, 'body_too_large', undefined],
+  ])('refuse %s', async (_, body, headers, code, hint) => {
+    for (const path of [encrypt, decrypt]) {
+      const sent = { headers: { ...acmeTest, ...headers }, body };
+      expectPlainRefusal(await responseTo(path, sent, { limits: { requestBody: 100 } }), code, hint);
+    }
+  });
+
+  test('accept 64 KiB and not a byte more, however large `requestBody` is, because they need no API key', async () => {
+    for (const path of [encrypt, decrypt]) {
+      const most = await responseTo(path, { headers: acmeTest, body: `"${'x'.repeat(65_534)}"` });
+      expect(most.status).toBe(path === encrypt ? 200 : 400);
+      const beyond = await responseTo(path, { headers: acmeTest, body: `"${'x'.repeat(65_535)}"` });
+      expectPlainRefusal(beyond, 'body_too_large');
+    }
+  });
+
+  test('accept a body as long as a smaller `requestBody`', async () => {
+    const body = `"${'x'.repeat(98)}"`;
+    const response = await responseTo(encrypt, { headers: acmeTest, body }, { limits: { requestBody: 100 } });
+    expect(response.body).toBe(envelopeOf(acmeTest, body));
+  });
+
+  test.each(['GET', 'HEAD', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'PROPFIND'])('refuse %s with 405', async (method) => {
+    const { sidecar, upstream } = await startGateway({ routes });
+    for (const path of [encrypt, decrypt]) {
+      const response = await send(sidecar, `${method} ${path}`, { key: keys.acme });
+      expect([response.status, response.headers.allow]).toEqual([405, 'POST']);
+      if (method !== 'HEAD') expectPlainRefusal(response, 'method_not_allowed');
+    }
+    expect(upstream.heads()).toBe(0);
+  });
+
+  test('refuse a preflight, whatever the routes say', async () => {
+    const { sidecar } = await startGateway({ routes: [route(encrypt, { keys: ['public'] })] });
+    const headers = { origin: 'https://shop.example', 'access-control-request-method': 'POST' };
+    expectPlainRefusal(await send(sidecar, `OPTIONS ${encrypt}`, { headers }), 'method_not_allowed');
+  });
+
+  test.each(['/API/S2S/AES-Encrypt', `${encrypt}/`, `${encrypt}?x=1`])('are matched like routes: %s', async (path) => {
+    expect((await responseTo(path, { headers: acmeTest, body: '{}' })).body).toBe(envelopeOf(acmeTest, '{}'));
+  });
+
+  test.each<[string, string | undefined]>([
+    ['no API key', undefined],
+    ['a secret key', keys.globex],
+    ['a public key', keys.globexPublic],
+    ['the key of an account that encrypts', keys.acme],
+    ['the public key of an account that encrypts', keys.acmePublic],
+  ])('send a plain response to a request with %s', async (_, key) => {
+    const sent = { headers: acmeTest, body: '{}' };
+    const response = await responseTo(encrypt, key === undefined ? sent : { ...sent, key });
+    expect([response.status, response.body]).toEqual([200, envelopeOf(acmeTest, '{}')]);
+    expect(response.headers).not.toHaveProperty('envelope');
+    expect(response.headers['cache-control']).toBe('no-store');
+  });
+
+  test.each<[RefusalCode, string]>([
+    ['malformed_api_key', 'x'],
+    ['invalid_api_key', `sk_test_${'x'.repeat(20)}`],
+    ['environment_mismatch', keys.acmeLive],
+    ['account_inactive', keys.acme],
+  ])('check an API key that is sent, and refuse it in plain: %s', async (code, key) => {
+    const accounts = [{ ...acme, active: false }, globex];
+    for (const path of [encrypt, decrypt]) {
+      expectPlainRefusal(await responseTo(path, { key, headers: acmeTest, body: '{}' }, { accounts }), code);
+    }
+  });
+});
+
+describe('the test endpoints', () => {
+  test.each([
+    ['live, by default', { serves: 'live' as const }, keys.acmeLive, acmeLive],
+    ['test, if it is removed', { cipherTest: { environments: [] } }, keys.acme, acmeTest],
+  ])('are ordinary routes in an environment without them: %s', async (_, setting, key, credentials) => {
+    const { sidecar, upstream } = await startGateway({ routes: [route('/api/s2s/*', { envelope: true })], ...setting });
+    for (const path of [encrypt, decrypt]) {
+      const keyless = await send(sidecar, `POST ${path}`, { headers: acmeTest, body: '{}' });
+      const problem = JSON.parse(keyless.body) as { code: string; detail: string };
+      expect(problem.code).toBe('missing_api_key');
+      expect(/aes-encrypt and aes-decrypt are in the test environment only/.test(problem.detail)).toBe(
+        'serves' in setting,
+      );
+      const body = envelopeOf(credentials, '{"a": 1}');
+      const response = await send(sidecar, `POST ${path}`, {
+        key,
+        headers: { KEY: acmeTest.key, iv: acmeTest.iv },
+        body,
+      });
+      expect(opened(credentials, response)).toBe('{"ok":true}');
+    }
+    expect(upstream.seen.map(({ url, body }) => [url, body])).toEqual([
+      [encrypt, '{"a": 1}'],
+      [decrypt, '{"a": 1}'],
+    ]);
+    for (const { headers } of upstream.seen) {
+      expect(headers).not.toHaveProperty('key');
+      expect(headers).not.toHaveProperty('iv');
+    }
+  });
+
+  test('exist in live if `cipherTest` lists it', async () => {
+    const setting = { serves: 'live', cipherTest: { environments: ['test', 'live'] } } as const;
+    const response = await responseTo(encrypt, { headers: acmeTest, body: '{}' }, setting);
+    expect(response.body).toBe(envelopeOf(acmeTest, '{}'));
+  });
+});
+
+test('each request to a test endpoint gets its own turn of the event loop, so that other requests are served in between', async () => {
+  const { sidecar } = await startGateway();
+  const turns = turnsOfResponses();
+  const headers = ['Host: localhost', `key: ${'k'.repeat(32)}`, `iv: ${'i'.repeat(16)}`, 'Content-Length: 2'];
+  const work = `${request('POST /api/s2s/aes-encrypt HTTP/1.1', ...headers)}{}`;
+  const clients = await Promise.all(Array.from({ length: 8 }, () => openConnection(sidecar.port)));
+  for (const client of clients) client.send(work.repeat(5));
+  await Promise.all(clients.map((client) => client.untilText('"data"', 5)));
+  await vi.waitFor(() => expect(turns).toHaveLength(40));
+  expect(new Set(turns).size).toBe(40);
+});

@@ -1,0 +1,108 @@
+import { describe, expect, test } from 'vitest';
+import { memoryDirectory } from '../../src/accounts/file/directory.ts';
+import { clientAddress, peerAddress } from '../../src/proxy/admit/client-address.ts';
+import { GatewaySnapshot } from '../../src/proxy/admit/snapshot.ts';
+import { configOf } from '../support/sidecar.ts';
+
+/** The client of a request from this peer, with this `X-Forwarded-For`, to a sidecar that trusts these proxies. */
+function client(
+  remoteAddress: string | undefined,
+  trustedProxies: readonly string[] = [],
+  forwardedFor?: string,
+): string {
+  const config = configOf('http://127.0.0.1:1', { environments: [], trustedProxies });
+  const snapshot = new GatewaySnapshot(config, memoryDirectory([]), new Map());
+  return clientAddress(peerAddress(remoteAddress ?? ''), forwardedFor, snapshot);
+}
+
+describe('without a proxy', () => {
+  test.each([
+    ['203.0.113.7', '203.0.113.7'],
+    ['::ffff:203.0.113.7', '203.0.113.7'],
+    ['2001:db8:1:2:3:4:5:6', '2001:db8:1:2::/64'],
+    ['2001:db8:1:2::6', '2001:db8:1:2::/64'],
+    ['2001:db8:1::6', '2001:db8:1:0::/64'],
+    ['2001:db8::', '2001:db8:0:0::/64'],
+    ['2001::2:3:4:5', '2001:0:0:0::/64'],
+    ['::1', '0:0:0:0::/64'],
+    ['::', '0:0:0:0::/64'],
+    ['1:2:3:4:5:6:203.0.113.7', '1:2:3:4::/64'],
+    ['fe80::1%eth0', 'fe80:0:0:0::/64'],
+  ])('the peer %s counts as %s', (peer, subject) => {
+    expect(client(peer)).toBe(subject);
+  });
+
+  test.each([
+    ['2001:db8::1', '2001:db8::ffff:ffff:ffff:ffff'],
+    ['2001:db8::1', '2001:DB8::2'],
+    ['2001:db8::1', '2001:0db8:0000:0000::2'],
+    ['2001:db8::1', '2001:db8:0:0:1:2:3:4'],
+    ['203.0.113.7', '::FFFF:203.0.113.7'],
+    ['203.0.113.7', '::ffff:cb00:7107'],
+    ['fe80::1%eth0', 'fe80::2%eth1'],
+  ])('the peers %s and %s are the same client', (one, other) => {
+    expect(client(one)).toBe(client(other));
+  });
+
+  test.each([
+    ['2001:db8:0:1::1', '2001:db8:0:2::1'],
+    ['203.0.113.7', '203.0.113.8'],
+    ['::ffff:203.0.113.7', '::ffff:203.0.113.8'],
+  ])('the peers %s and %s are two clients', (one, other) => {
+    expect(client(one)).not.toBe(client(other));
+  });
+
+  test('a peer that has already disconnected has the empty address', () => {
+    expect(client(undefined)).toBe('');
+  });
+});
+
+test('a peer that is not a trusted proxy is the client, whatever its X-Forwarded-For says', () => {
+  expect(client('192.0.2.1', [], '203.0.113.7')).toBe('192.0.2.1');
+  expect(client('192.0.2.1', ['192.0.2.2'], '203.0.113.7')).toBe('192.0.2.1');
+});
+
+describe('behind trusted proxies', () => {
+  const trusted = ['10.0.0.0/8', 'fd00::/8', '192.0.2.1'];
+
+  test.each([
+    ['the only hop', '203.0.113.7', '203.0.113.7'],
+    ['the last hop, not a hop that the client claims before it', '198.51.100.1, 203.0.113.7', '203.0.113.7'],
+    ['the last hop that is not a trusted proxy', '198.51.100.1, 203.0.113.7, 10.1.2.3, fd00::5', '203.0.113.7'],
+    ['the last hop, however it is spaced', ' 198.51.100.1 ,203.0.113.7 , 10.1.2.3', '203.0.113.7'],
+    ['a hop that is an IPv6 network', '2001:DB8::7', '2001:db8:0:0::/64'],
+    ['a hop with a port', '203.0.113.7:51234', '203.0.113.7'],
+    ['a hop with brackets', '[2001:db8::7]', '2001:db8:0:0::/64'],
+    ['a hop with brackets and a port', '[2001:db8::7]:443', '2001:db8:0:0::/64'],
+    ['a hop before a trusted proxy with a port', '203.0.113.7, 10.1.2.3:4567, [fd00::5]:89', '203.0.113.7'],
+    ['a hop before a trusted proxy in mapped form', '203.0.113.7, ::ffff:10.1.2.3', '203.0.113.7'],
+  ])('the client is %s', (_, hops, subject) => {
+    expect(client('10.9.9.9', trusted, hops)).toBe(subject);
+  });
+
+  test.each(['192.0.2.1', '::ffff:10.0.0.1', 'fd00::1', 'fd00::1%eth0'])('the peer %s is trusted', (peer) => {
+    expect(client(peer, trusted, '203.0.113.7')).toBe('203.0.113.7');
+  });
+
+  test.each([
+    ['no hop is listed', undefined],
+    ['all hops are trusted proxies', '10.1.2.3, 10.2.3.4'],
+  ])('the peer is the client if %s', (_, forwarded) => {
+    expect(client('10.9.9.9', trusted, forwarded)).toBe('10.9.9.9');
+  });
+
+  test.each(['unknown', '_hidden', '', '203.0.113', '203.0.113.7:51234:5', 'x'.repeat(10_000)])(
+    'the peer is the client if the last hop is %.20j, which is not an address',
+    (hop) => {
+      expect(client('10.9.9.9', trusted, `203.0.113.7, ${hop}`)).toBe('10.9.9.9');
+    },
+  );
+});
+
+test.each([
+  ['203.0.113.7', '203.0.113.7'],
+  ['::ffff:203.0.113.7', '203.0.113.7'],
+  ['2001:db8::7', '2001:db8::7'],
+])('the peer %s is logged as %s', (remoteAddress, peer) => {
+  expect(peerAddress(remoteAddress)).toBe(peer);
+});

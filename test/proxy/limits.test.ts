@@ -1,0 +1,193 @@
+import { describe, expect, test } from 'vitest';
+import type { KeyDirectory, LookupResult } from '../../src/accounts/key-directory.ts';
+import { anonymous, Budgets, Reservation, type Claim } from '../../src/proxy/capacity/budgets.ts';
+import { LookUps } from '../../src/proxy/capacity/look-ups.ts';
+import { configOf } from '../support/sidecar.ts';
+
+const { limits } = configOf('http://127.0.0.1:1');
+
+/** Budgets of 16 requests in flight, 8,000 bytes and 8 connections, of which an account may use half. */
+function newBudgets(more: Partial<typeof limits> = {}, servesBoth = true): Budgets {
+  const small = { connections: 8, inFlight: 16, buffered: 8_000, requestBody: 500, account: 0.5 };
+  return new Budgets({ ...limits, ...small, ...more }, servesBoth);
+}
+
+describe('a budget', () => {
+  const [acme, globex] = ['acme', 'globex'];
+  const secret = (budgets: Budgets, account = acme): Claim => budgets.claim('live', account, 'secret');
+
+  test.each([
+    ['anonymous requests', 2, 'anonymous', () => anonymous.live],
+    ['public keys', 8, 'public', (budgets: Budgets) => budgets.claim('live', acme, 'public')],
+    ['one account', 8, 'account', (budgets: Budgets) => secret(budgets)],
+  ] as const)('has a part for %s, and leaves the rest to others', (_, size, shortage, claim) => {
+    const budgets = newBudgets({ account: shortage === 'account' ? 0.5 : 1 });
+    expect(budgets.inFlight.take(size + 1, claim(budgets))).toBe(shortage);
+    expect(budgets.inFlight.take(size, claim(budgets))).toBeUndefined();
+    expect(budgets.inFlight.take(1, claim(budgets))).toBe(shortage);
+    expect(budgets.inFlight.take(16 - size > 8 ? 8 : 16 - size, secret(budgets, globex))).toBeUndefined();
+  });
+
+  test('is never exceeded by its parts together', () => {
+    const claims = newBudgets({ account: 1 });
+    const { inFlight } = claims;
+    expect(inFlight.take(16, secret(claims))).toBeUndefined();
+    for (const claim of [anonymous.live, claims.claim('live', globex, 'public'), secret(claims, globex)]) {
+      expect(inFlight.take(1, claim)).toBe('total');
+    }
+    inFlight.give(1, secret(claims));
+    expect(inFlight.take(2, secret(claims))).toBe('total');
+    expect(inFlight.take(1, anonymous.live)).toBeUndefined();
+  });
+
+  test('gives half to the test environment at most, whichever its accounts, if live is served too', () => {
+    const budgets = newBudgets();
+    const inTest = (account: string): Claim => budgets.claim('test', account, 'secret');
+    expect(budgets.inFlight.take(4, inTest('one'))).toBeUndefined();
+    expect(budgets.inFlight.take(4, inTest('two'))).toBeUndefined();
+    expect(budgets.inFlight.take(1, inTest('three'))).toBe('test');
+    expect(budgets.inFlight.take(1, anonymous.test)).toBe('test');
+    expect(budgets.inFlight.take(8, secret(budgets))).toBeUndefined();
+  });
+
+  test('gives all of it to the test environment if it is the only one', () => {
+    const budgets = newBudgets({ account: 1 }, false);
+    expect(budgets.inFlight.take(16, budgets.claim('test', acme, 'secret'))).toBeUndefined();
+  });
+
+  test('counts an account by environment', () => {
+    const budgets = newBudgets();
+    expect(budgets.inFlight.take(8, secret(budgets))).toBeUndefined();
+    expect(budgets.inFlight.take(8, budgets.claim('test', acme, 'secret'))).toBeUndefined();
+  });
+
+  test('is never exceeded after it was reduced and enlarged again', () => {
+    const budgets = newBudgets({ account: 1 });
+    const claim = secret(budgets);
+    expect(budgets.inFlight.take(16, claim)).toBeUndefined();
+    budgets.resize({ ...limits, inFlight: 8, account: 1 }, true);
+    budgets.inFlight.give(8, claim);
+    expect(budgets.inFlight.take(1, claim)).toBe('total');
+    budgets.resize({ ...limits, inFlight: 16, account: 1 }, true);
+    expect(budgets.inFlight.take(8, claim)).toBeUndefined();
+    expect(budgets.inFlight.take(1, claim)).toBe('total');
+  });
+
+  test('has room for one request and one body of each party, however small it is', () => {
+    const budgets = newBudgets({ inFlight: 1, buffered: 1_000, requestBody: 900 });
+    for (const claim of [anonymous.live, budgets.claim('live', acme, 'public'), secret(budgets)]) {
+      expect(budgets.inFlight.take(1, claim)).toBeUndefined();
+      expect(budgets.inFlight.take(1, claim)).toBe('total');
+      budgets.inFlight.give(1, claim);
+      expect(budgets.buffered.take(900, claim)).toBeUndefined();
+      budgets.buffered.give(900, claim);
+    }
+    expect(budgets.buffered.take(901, anonymous.live)).toBe('anonymous');
+  });
+});
+
+describe('a reservation', () => {
+  test('returns its bytes to the part of the budget that they came from', () => {
+    const budgets = newBudgets({ requestBody: 1_000 });
+    const reservation = new Reservation(budgets, anonymous.live);
+    expect(reservation.hold(600)).toBe(true);
+    reservation.identify(budgets.claim('live', 'acme', 'secret'));
+    expect(reservation.hold(400)).toBe(true);
+    expect(budgets.buffered.take(1, anonymous.live)).toBe('anonymous');
+    reservation.release();
+    reservation.release();
+    expect(budgets.buffered.used).toBe(0);
+    expect(budgets.buffered.take(1_000, anonymous.live)).toBeUndefined();
+    expect(budgets.buffered.take(1, anonymous.live)).toBe('anonymous');
+  });
+
+  test('returns its place once, and names what it exceeded', () => {
+    const budgets = newBudgets({ inFlight: 1 });
+    const reservation = new Reservation(budgets, anonymous.live);
+    expect([reservation.takeSlot(), reservation.takeSlot()]).toEqual([true, true]);
+    expect(budgets.inFlight.used).toBe(1);
+    const other = new Reservation(budgets, budgets.claim('live', 'acme', 'secret'));
+    expect(other.takeSlot()).toBe(false);
+    expect(other.exceeded).toEqual({ limit: 'inFlight', shortage: 'total' });
+    reservation.leaveSlot();
+    reservation.leaveSlot();
+    expect(budgets.inFlight.used).toBe(0);
+  });
+});
+
+test('a bounded number of guesses wait for their look-up', async () => {
+  const lookUps = new LookUps(8);
+  const { promise, resolve } = Promise.withResolvers<LookupResult>();
+  const directory: KeyDirectory = { find: () => promise, holds: () => false, serves: () => false };
+  // One is looked up, and two wait.
+  const waiting = [1, 2, 3].map(async () => lookUps.find(directory, 'guess', () => true));
+  expect(await lookUps.find(directory, 'guess', () => true)).toBe('unavailable');
+  resolve(undefined);
+  expect(await Promise.all(waiting)).toEqual([undefined, undefined, undefined]);
+});
+
+describe('look-ups of keys that are not cached', () => {
+  /** A directory that answers when told, and counts the look-ups that are open. */
+  function startDirectory() {
+    const open: (() => void)[] = [];
+    let most = 0;
+    const find = (): Promise<LookupResult> =>
+      new Promise((resolve) => {
+        open.push(() => resolve(undefined));
+        most = Math.max(most, open.length);
+      });
+    const directory: KeyDirectory = { find, holds: () => false, serves: () => false };
+    const answerOne = async (): Promise<void> => {
+      open.shift()?.();
+      for (let i = 0; i < 10; i += 1) await Promise.resolve();
+    };
+    return { directory, open, answerOne, most: () => most };
+  }
+
+  test('of suspects are open one at a time, and each end lets the next one begin', async () => {
+    const { directory, open, answerOne, most } = startDirectory();
+    const lookUps = new LookUps(32);
+    const found = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => true));
+    expect(await lookUps.find(directory, 'guess', () => true)).toBe('unavailable');
+    for (let i = 0; i < 9; i += 1) {
+      expect(open).toHaveLength(1);
+      await answerOne();
+    }
+    expect(await Promise.all(found)).toEqual(Array(9).fill(undefined));
+    expect(most()).toBe(1);
+    // All places are free again.
+    const again = Array.from({ length: 9 }, async () => lookUps.find(directory, 'guess', () => true));
+    for (let i = 0; i < 9; i += 1) await answerOne();
+    expect(await Promise.all(again)).toEqual(Array(9).fill(undefined));
+  });
+
+  test('are never more than a quarter of inFlight, those of suspects that have waited among them', async () => {
+    const { directory, open, answerOne, most } = startDirectory();
+    const lookUps = new LookUps(16);
+    const suspects = Array.from({ length: 5 }, async () => lookUps.find(directory, 'guess', () => true));
+    const others = Array.from({ length: 3 }, async () => lookUps.find(directory, 'key', () => false));
+    expect(open).toHaveLength(4);
+    expect(await lookUps.find(directory, 'key', () => false)).toBe('unavailable');
+    // The place that the first suspect leaves is taken before the next suspect may have it, or after: never both.
+    await answerOne();
+    void lookUps.find(directory, 'key', () => false);
+    expect(open.length).toBeLessThanOrEqual(4);
+    while (open.length > 0) await answerOne();
+    await Promise.all([...suspects, ...others]);
+    expect(most()).toBe(4);
+  });
+
+  test('give their places back if the store fails', async () => {
+    const failing: KeyDirectory = {
+      find: () => Promise.reject(new Error('gone')),
+      holds: () => false,
+      serves: () => false,
+    };
+    const lookUps = new LookUps(8);
+    for (let i = 0; i < 10; i += 1) {
+      for (const isSuspect of [true, false]) {
+        await expect(async () => lookUps.find(failing, 'key', () => isSuspect)).rejects.toThrow('gone');
+      }
+    }
+  });
+});

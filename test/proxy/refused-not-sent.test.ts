@@ -1,0 +1,62 @@
+import { expect, test, vi } from 'vitest';
+import { openConnection } from '../support/connection.ts';
+import { authorization, expectRefusedOnceRead, post, request, start, valid } from '../support/refused.ts';
+import { configOf, route, startSidecar } from '../support/sidecar.ts';
+import { startUpstream } from '../support/upstream.ts';
+
+test.each([
+  ['a broken chunk', post('Transfer-Encoding: chunked'), 'zz\r\n', 'malformed_request'],
+  [
+    'a part of a body, then a broken chunk',
+    post('Transfer-Encoding: chunked'),
+    '2\r\nab\r\nzz\r\n',
+    'malformed_request',
+  ],
+  [
+    'a trailer that names a framing',
+    post('Transfer-Encoding: chunked'),
+    '0\r\nContent-Length: 1\r\n\r\n',
+    'malformed_request',
+  ],
+  ['a coding that not all readers recognise', post('Transfer-Encoding: chunked\t'), '', 'ambiguous_request'],
+] as const)(
+  'a request that is refused because of bytes that arrived with its head is not forwarded: %s',
+  async (_name, head, rest, code) => {
+    const { upstream, sidecar } = await start();
+    await expectRefusedOnceRead(sidecar, upstream, head + rest, code);
+    expect(upstream.heads()).toBe(0);
+  },
+);
+
+const handshake = request(
+  'GET /ws HTTP/1.1',
+  'Host: localhost',
+  authorization,
+  'Connection: Upgrade',
+  'Upgrade: websocket',
+  'Sec-WebSocket-Version: 13',
+);
+
+test.each([
+  ['a request', valid],
+  ['a WebSocket handshake', handshake],
+])('%s that follows a refused request on a closing connection is not forwarded', async (_name, next) => {
+  const upstream = await startUpstream();
+  const routes = [route('/ws', { upgrade: true }), route('/*')];
+  const sidecar = await startSidecar(configOf(upstream.origin, { routes }));
+  const client = await openConnection(sidecar.port);
+  const body = 'x'.repeat(65_000);
+  // The kernel's buffer grows with what is sent, until it has room for more than Node reads at once.
+  for (let i = 1; i <= 4; i += 1) {
+    await client.send(post(`Content-Length: ${body.length}`) + body).untilText('{"ok":true}', i);
+  }
+  // The refused request fills one read of 64 KiB; Node reads again before the connection is closed.
+  const refused = (padding: string): string =>
+    request('POST /a/../b HTTP/1.1', 'Host: localhost', `Content-Length: ${body.length}`, `X: ${padding}`) + body;
+  client.send(refused('x'.repeat(65_536 - refused('').length)) + next);
+  await client.untilEnded();
+  await (await openConnection(sidecar.port)).send(valid).untilText('{"ok":true}');
+  expect(upstream.heads()).toBe(4 + 1);
+  const statuses = [200, 200, 200, 200, 400, 200];
+  await vi.waitFor(() => expect(sidecar.accessLines().map(({ status }) => status)).toEqual(statuses));
+});

@@ -1,0 +1,95 @@
+import { describe, expect, test, vi } from 'vitest';
+import type { Account } from '../../src/accounts/account.ts';
+import { openConnection, type Connection } from '../support/connection.ts';
+import { scrape } from '../support/metrics.ts';
+import { request } from '../support/refused.ts';
+import { acme, apiKey, configOf, globex, keys, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { startRawUpstream } from '../support/upstream.ts';
+
+/** A sidecar before a core that sends an event every 100 ms, without an end, and its configuration with other accounts. */
+async function startEvents(): Promise<{
+  sidecar: TestSidecar;
+  heads: () => number;
+  change: (...accounts: Account[]) => void;
+}> {
+  const upstream = await startRawUpstream((req, res) => {
+    req.resume();
+    if (req.url === '/never') return;
+    res.writeHead(200, { 'Content-Type': 'text/event-stream' });
+    const events = setInterval(() => res.write('data: x\n\n'), 100);
+    res.on('close', () => clearInterval(events));
+  });
+  const sidecar = await startSidecar(configOf(upstream.origin));
+  return {
+    sidecar,
+    heads: upstream.heads,
+    change: (...accounts) => sidecar.app.apply(configOf(upstream.origin, { accounts })),
+  };
+}
+
+async function open(sidecar: TestSidecar, key: string, line = 'GET /events HTTP/1.1', ...fields: string[]) {
+  const client = await openConnection(sidecar.port);
+  return client.send(request(line, 'Host: localhost', `Authorization: Bearer ${key}`, ...fields));
+}
+
+/** The milliseconds until the sidecar has ended the connection. */
+async function timeToEnd(client: Connection): Promise<number> {
+  const from = performance.now();
+  await client.untilEnded();
+  return performance.now() - from;
+}
+
+const revoked = apiKey(keys.globex, { revokedAt: 1 });
+
+describe('a response in progress', () => {
+  test.each<[string, Account[]]>([
+    ['whose key is revoked', [acme, { ...globex, keys: [revoked, apiKey(keys.globexPublic)] }]],
+    ['whose key is removed', [acme, { ...globex, keys: [apiKey(keys.globexPublic)] }]],
+    ['whose account is deactivated', [acme, { ...globex, active: false }]],
+    ['whose account is removed', [acme]],
+  ])('%s is broken off within 5 s, sealed or plain, and no other', async (_name, accounts) => {
+    const { sidecar, change } = await startEvents();
+    const client = await open(sidecar, keys.globex);
+    const other = await open(sidecar, keys.acme, 'GET /api/s2s/events HTTP/1.1');
+    await Promise.all([client.untilText('data: x'), other.untilText('"data":"')]);
+    change(...accounts);
+    expect(await timeToEnd(client)).toBeLessThan(5_000);
+    // Without the last chunk it cannot be taken for a whole one.
+    expect(client.received).not.toContain('0\r\n\r\n');
+    expect(other.ending).toBe('open');
+    await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ status: 200, closed: 'revoked' }]));
+    expect(await scrape(sidecar)).toContain('envelope_sidecar_connections_closed_total{reason="revoked"} 1');
+  });
+
+  test('that is sealed is broken off, too', async () => {
+    const { sidecar, change } = await startEvents();
+    const client = await open(sidecar, keys.acme, 'GET /api/s2s/events HTTP/1.1');
+    await client.untilText('"data":"');
+    change({ ...acme, active: false }, globex);
+    expect(await timeToEnd(client)).toBeLessThan(5_000);
+    expect(client.received).not.toContain('"}');
+  });
+});
+
+test('an upload whose key is revoked is broken off within 5 s, although it never pauses', async () => {
+  const { sidecar, heads, change } = await startEvents();
+  const client = await open(sidecar, keys.globex, 'POST /never HTTP/1.1', 'Content-Length: 1000000000');
+  const drip = setInterval(() => client.send('x'.repeat(100)), 50);
+  await vi.waitFor(() => expect(heads()).toBe(1));
+  change(acme, { ...globex, keys: [revoked] });
+  const time = await timeToEnd(client);
+  clearInterval(drip);
+  expect(time).toBeLessThan(5_000);
+  await vi.waitFor(() => expect(sidecar.accessLines()).toMatchObject([{ status: 444, closed: 'revoked' }]));
+});
+
+test('a request that awaits its response is not broken off: it may be a payment', async () => {
+  const { sidecar, heads, change } = await startEvents();
+  const waiting = await open(sidecar, keys.globex, 'POST /never HTTP/1.1', 'Content-Length: 0');
+  await vi.waitFor(() => expect(heads()).toBe(1));
+  const stream = await open(sidecar, keys.globex);
+  await stream.untilText('data: x');
+  change(acme, { ...globex, keys: [revoked] });
+  await stream.untilEnded();
+  expect(waiting.ending).toBe('open');
+});

@@ -1,0 +1,262 @@
+import { describe, expect, test, vi } from 'vitest';
+import { openConnection, type Connection } from '../support/connection.ts';
+import { eventually } from '../support/eventually.ts';
+import { startGateway } from '../support/gateway.ts';
+import { inFlight, limitUsed } from '../support/metrics.ts';
+import { request } from '../support/refused.ts';
+import { acme, apiKey, globex, keys, type TestSidecar } from '../support/sidecar.ts';
+import { settle } from '../support/turns.ts';
+import type { TestUpstream } from '../support/upstream.ts';
+
+const globexLive = 'sk_live_globexglobexglobexglobex';
+const accounts = [acme, { ...globex, keys: [...globex.keys, apiKey(globexLive)] }];
+const hosts = { test: 'sandbox.pay.example', live: 'api.pay.example' };
+
+type Limits = NonNullable<NonNullable<Parameters<typeof startGateway>[0]>['limits']>;
+
+/** A sidecar, for test or for both environments, whose upstream responds to all but `/never`. */
+function start(limits: Limits, serves: 'test' | 'both' = 'test') {
+  const respond = (seen: { url: string }, res: { end: (body: string) => unknown }): void => {
+    if (seen.url !== '/never') res.end('{"ok":true}');
+  };
+  return startGateway({ accounts, limits, serves, respond });
+}
+
+function bytes(path: string, key: string, body?: string): string {
+  const host = key.includes('_live_') ? hosts.live : hosts.test;
+  const lines = [`Host: ${host}`, `Authorization: Bearer ${key}`];
+  if (body === undefined) return request(`GET ${path} HTTP/1.1`, ...lines);
+  return request(`POST ${path} HTTP/1.1`, ...lines, `Content-Length: ${body.length}`) + body;
+}
+
+async function open({ port }: TestSidecar, path: string, key: string, body?: string): Promise<Connection> {
+  return (await openConnection(port)).send(bytes(path, key, body));
+}
+
+/** Requests that never get a response, one after another. */
+async function openBusy(
+  sidecar: TestSidecar,
+  upstream: TestUpstream,
+  count: number,
+  key: string,
+): Promise<readonly Connection[]> {
+  const before = upstream.heads();
+  const clients = [];
+  for (let i = 0; i < count; i += 1) clients.push(await open(sidecar, '/never', key));
+  await vi.waitFor(() => expect(upstream.heads()).toBe(before + count));
+  return clients;
+}
+
+/** Expects that a request is refused for this share, which only the log names, and that the upstream sees nothing of it. */
+async function expectRefused(
+  { sidecar, upstream }: Awaited<ReturnType<typeof start>>,
+  client: Connection,
+  reason: string,
+): Promise<void> {
+  const before = upstream.heads();
+  const response = await client.untilText('}');
+  expect(response).toContain('HTTP/1.1 503 ');
+  expect(response).toContain('"code":"overloaded"');
+  expect(response).not.toMatch(/account|reason/);
+  await vi.waitFor(() => expect(sidecar.accessLines().filter(({ code }) => code === 'overloaded')).toHaveLength(1));
+  expect(sidecar.accessLines().at(-1)).toMatchObject({ status: 503, code: 'overloaded', reason });
+  await settle();
+  expect(upstream.heads()).toBe(before);
+}
+
+async function expectServed(sidecar: TestSidecar, key: string): Promise<void> {
+  expect(await (await open(sidecar, '/now', key)).untilText('}')).toContain('{"ok":true}');
+}
+
+describe('an account has', () => {
+  test('its share of the requests in flight, and leaves the rest to others', async () => {
+    const gateway = await start({ inFlight: 8, account: 0.5 });
+    const { sidecar, upstream } = gateway;
+    await openBusy(sidecar, upstream, 3, keys.globex);
+    await expectServed(sidecar, keys.globex);
+    await openBusy(sidecar, upstream, 1, keys.globex);
+    await expectRefused(gateway, await open(sidecar, '/now', keys.globex), 'account');
+    await expectServed(sidecar, keys.acme);
+  });
+
+  test('its share whichever of its keys is used', async () => {
+    const gateway = await start({ inFlight: 8, account: 0.5 });
+    const { sidecar, upstream } = gateway;
+    await openBusy(sidecar, upstream, 4, keys.globex);
+    const visit = bytes('/api/v1/transactions/initialize', keys.globexPublic, '{}');
+    await expectRefused(gateway, (await openConnection(sidecar.port)).send(visit), 'account');
+  });
+
+  test('its share in each environment', async () => {
+    const gateway = await start({ inFlight: 16, account: 0.25 }, 'both');
+    const { sidecar, upstream } = gateway;
+    await openBusy(sidecar, upstream, 4, keys.globex);
+    await expectRefused(gateway, await open(sidecar, '/now', keys.globex), 'account');
+    await expectServed(sidecar, globexLive);
+  });
+
+  test('its share of the bytes of bodies, to the byte', async () => {
+    const gateway = await start({ buffered: 8_000, requestBody: 4_000, account: 0.5 });
+    const { sidecar, upstream } = gateway;
+    await open(sidecar, '/never', keys.globex, 'x'.repeat(3_000));
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    const fits = await open(sidecar, '/now', keys.globex, 'x'.repeat(1_000));
+    await fits.untilText('{"ok":true}');
+    await expectRefused(gateway, await open(sidecar, '/now', keys.globex, 'x'.repeat(1_001)), 'account');
+    const other = await open(sidecar, '/now', keys.acme, JSON.stringify('x'.repeat(3_000)));
+    await other.untilText('{"ok":true}');
+  });
+
+  test('its share of the connections; one more is closed with its refusal', async () => {
+    const gateway = await start({ connections: 8, account: 0.25 });
+    const { sidecar } = gateway;
+    const own = [await open(sidecar, '/now', keys.globex), await open(sidecar, '/now', keys.globex)];
+    for (const client of own) await client.untilText('{"ok":true}');
+    const third = await open(sidecar, '/now', keys.globex);
+    await expectRefused(gateway, third, 'account');
+    expect(await third.untilEnded()).toMatch(/^Connection: close\r$/m);
+    await expectServed(sidecar, keys.acme);
+    own[0]?.socket.destroy();
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'connections')).toBe(2));
+    await expectServed(sidecar, keys.globex);
+  });
+
+  test('a connection as long as its latest request was its own', async () => {
+    const { sidecar } = await start({ connections: 8, account: 0.125 });
+    const shared = await open(sidecar, '/now', keys.globex);
+    await shared.untilText('{"ok":true}');
+    // Now it is the other account's, so that the first may have another.
+    await shared.send(bytes('/now', keys.acme)).untilText('{"ok":true}', 2);
+    const next = await open(sidecar, '/now', keys.globex);
+    await next.untilText('{"ok":true}');
+    shared.send(bytes('/now', keys.globex));
+    expect(await shared.untilEnded()).toContain('"code":"overloaded"');
+    await vi.waitFor(() =>
+      expect(sidecar.accessLines().at(-1)).toMatchObject({ code: 'overloaded', reason: 'account', account: 'globex' }),
+    );
+    await vi.waitFor(async () => expect(await limitUsed(sidecar, 'connections')).toBe(1));
+    await expectServed(sidecar, keys.acme);
+  });
+});
+
+describe('beside live, the test environment has', () => {
+  test('half of the requests in flight', async () => {
+    const gateway = await start({ inFlight: 8 }, 'both');
+    const { sidecar, upstream } = gateway;
+    await openBusy(sidecar, upstream, 2, keys.globex);
+    await openBusy(sidecar, upstream, 2, keys.acme);
+    await expectRefused(gateway, await open(sidecar, '/now', keys.globex), 'test');
+    await openBusy(sidecar, upstream, 3, globexLive);
+    await expectServed(sidecar, keys.acmeLive);
+  });
+
+  test('half of the bytes of bodies', async () => {
+    const gateway = await start({ buffered: 8_000, requestBody: 4_000 }, 'both');
+    const { sidecar, upstream } = gateway;
+    await open(sidecar, '/never', keys.globex, 'x'.repeat(4_000));
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    await expectRefused(gateway, await open(sidecar, '/now', keys.globex, 'x'), 'test');
+    const live = await open(sidecar, '/now', globexLive, 'x'.repeat(4_000));
+    await live.untilText('{"ok":true}');
+  });
+
+  test('half of the connections', async () => {
+    const gateway = await start({ connections: 4 }, 'both');
+    const { sidecar } = gateway;
+    await expectServed(sidecar, keys.globex);
+    await expectServed(sidecar, keys.acme);
+    const third = await open(sidecar, '/now', keys.globex);
+    await expectRefused(gateway, third, 'test');
+    await third.untilEnded();
+    await expectServed(sidecar, globexLive);
+    await expectServed(sidecar, globexLive);
+  });
+
+  test('no say in when live preflights get a place in flight', async () => {
+    const { sidecar, upstream } = await start({ inFlight: 16 }, 'both');
+    const preflight = (host: string, path: string): string =>
+      request(
+        `OPTIONS ${path} HTTP/1.1`,
+        `Host: ${host}`,
+        'Origin: https://shop.example',
+        'Access-Control-Request-Method: POST',
+      );
+    const path = '/api/v1/transactions/initialize';
+    const inTest = await openBusy(sidecar, upstream, 8, keys.globex);
+    const inLive = await openBusy(sidecar, upstream, 8, globexLive);
+    const waiting = (await openConnection(sidecar.port)).send(preflight(hosts.test, path));
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(17));
+    const next = (await openConnection(sidecar.port)).send(preflight(hosts.live, path));
+    await vi.waitFor(async () => expect(await inFlight(sidecar)).toBe(18));
+    // Test still has its half, so that the place is not for the preflight that came first.
+    inLive[0]?.socket.destroy();
+    await next.untilText('{"ok":true}');
+    await settle();
+    expect(waiting.received).toBe('');
+    inTest[0]?.socket.destroy();
+    await waiting.untilText('{"ok":true}');
+  });
+});
+
+describe('incomplete heads', () => {
+  const header = 4_000;
+  const incomplete = (size: number): string => 'GET / HTTP/1.1\r\nX: '.padEnd(size, 'x');
+
+  /** Clients without a key may hold 4,000 bytes together. */
+  async function startSmall() {
+    return start({ buffered: 32_000, requestBody: 1_000, header, connections: 64 });
+  }
+
+  async function openIncomplete(sidecar: TestSidecar, size: number): Promise<Connection> {
+    return (await openConnection(sidecar.port)).send(incomplete(size));
+  }
+
+  const held = (sidecar: TestSidecar): Promise<number> => limitUsed(sidecar, 'buffered');
+
+  test('are charged, and the one that holds most gives way', async () => {
+    const { sidecar } = await startSmall();
+    const small = await openIncomplete(sidecar, 1_000);
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(1_000));
+    const large = await openIncomplete(sidecar, 2_500);
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(3_500));
+    const next = await openIncomplete(sidecar, 1_000);
+    await large.untilEnded();
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(2_000));
+    await settle();
+    expect([small.ending, next.ending]).toEqual(['open', 'open']);
+    for (const client of [small, next]) expect(await client.send('\r\n\r\n').untilText('}')).toContain('HTTP/1.1 400 ');
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(0));
+    const closings = (): unknown[] => sidecar.log.filter(({ msg }) => msg === 'connections closed');
+    await eventually('the closing is logged', () => closings().length > 0);
+    expect(closings()).toContainEqual(expect.objectContaining({ reason: 'limit', connections: 1 }));
+  });
+
+  test('do not keep a merchant out whose head comes in two pieces', async () => {
+    const { sidecar } = await startSmall();
+    const strangers: Connection[] = [];
+    for (let i = 0; i < 8; i += 1) strangers.push(await openIncomplete(sidecar, 500));
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(4_000));
+    const head = bytes('/now', keys.globex);
+    const merchant = (await openConnection(sidecar.port)).send(head.slice(0, 100));
+    await vi.waitFor(() => expect(strangers.filter(({ ending }) => ending !== 'open')).toHaveLength(1));
+    merchant.send(head.slice(100));
+    await merchant.untilText('{"ok":true}');
+    await vi.waitFor(async () => expect(await held(sidecar)).toBe(3_500));
+    for (const { socket } of strangers) socket.destroy();
+    await vi.waitFor(async () =>
+      expect([await held(sidecar), await limitUsed(sidecar, 'connections')]).toEqual([0, 1]),
+    );
+  });
+
+  test('of one client do not cost another its connection if no room would come of it', async () => {
+    const { sidecar, upstream } = await start({ buffered: 32_000, requestBody: 1_000, account: 0.25, header });
+    const stranger = await openIncomplete(sidecar, 500);
+    const client = await open(sidecar, '/never', keys.globex);
+    await vi.waitFor(() => expect(upstream.heads()).toBe(1));
+    client.send('x'.repeat(9_000));
+    await client.untilEnded();
+    await settle();
+    expect(stranger.ending).toBe('open');
+    expect(await held(sidecar)).toBe(500);
+  });
+});

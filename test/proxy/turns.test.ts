@@ -1,0 +1,120 @@
+import { expect, test, vi } from 'vitest';
+import type { ServerExchange } from '../../src/http1/exchange.ts';
+import { TickQueue } from '../../src/proxy/capacity/scheduler.ts';
+import { openConnection, type Connection } from '../support/connection.ts';
+import { limitUsed } from '../support/metrics.ts';
+import { authorization, request, start } from '../support/refused.ts';
+import { configOf, globex, route, startSidecar, type TestSidecar } from '../support/sidecar.ts';
+import { onEachResponse, turnsOfResponses } from '../support/turns.ts';
+
+const keyless = request('GET / HTTP/1.1', 'Host: localhost');
+
+/** Connections that the sidecar has accepted: it accepts one in a turn. */
+async function openConnections(sidecar: TestSidecar, count: number): Promise<Connection[]> {
+  const before = await limitUsed(sidecar, 'connections');
+  const connections = await Promise.all(Array.from({ length: count }, () => openConnection(sidecar.port)));
+  await vi.waitFor(async () => expect(await limitUsed(sidecar, 'connections')).toBe(before + count));
+  return connections;
+}
+
+/** The `X-Client` of each request, in the order in which the responses end. */
+function orderOfResponses(): readonly string[] {
+  const order: string[] = [];
+  onEachResponse(({ head }: ServerExchange) => {
+    const { fields = [] } = head ?? {};
+    order.push(String(fields[fields.indexOf('X-Client') + 1]));
+  });
+  return order;
+}
+
+test('few requests of strangers begin in a turn of the event loop, however many connections they have', async () => {
+  const { sidecar } = await start();
+  const clients = await openConnections(sidecar, 160);
+  const turns = turnsOfResponses();
+  for (const client of clients) client.send(keyless);
+  await Promise.all(clients.map((client) => client.untilText('missing_api_key')));
+  expect(turns).toHaveLength(160);
+  // In each turn, eight that were just read begin, and eight that wait.
+  expect(new Set(turns).size).toBeGreaterThanOrEqual(160 / 16);
+});
+
+test('new work does not overtake waiting work', async () => {
+  const turns = new TickQueue(8);
+  const waiting = turns.next();
+  expect(turns.tryStart()).toBe(false);
+  await waiting;
+  expect(turns.tryStart()).toBe(true);
+});
+
+test.each([
+  ['a new connection', false],
+  ['a connection that has carried its key before', true],
+])('a merchant does not wait behind strangers, on %s', async (_name, isKnown) => {
+  const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });
+  const sidecar = await startSidecar(config);
+  const strangers = await openConnections(sidecar, 160);
+  const [merchant] = await openConnections(sidecar, 1);
+  // Refused at once, so that responses end in the order in which requests begin.
+  const refused = (client: string, ...more: string[]): string =>
+    request('PUT /read HTTP/1.1', 'Host: localhost', `X-Client: ${client}`, ...more);
+  if (isKnown) await merchant?.send(refused('known', authorization)).untilText('method_not_allowed');
+  const order = orderOfResponses();
+  for (const stranger of strangers) stranger.send(refused('stranger'));
+  merchant?.send(refused('merchant', authorization));
+  await Promise.all(strangers.map((client) => client.untilText('missing_api_key')));
+  expect(order).toHaveLength(161);
+  expect(order.indexOf('merchant')).toBeLessThan(80);
+});
+
+test.each([
+  ['of a stranger waits behind requests of strangers', [], 'missing_api_key', true],
+  ['of a merchant does not', [authorization], 'account_inactive', false],
+])('a WebSocket handshake %s', async (_name, sent, code, waits) => {
+  const settings = { routes: [route('/ws', { upgrade: true })], accounts: [{ ...globex, active: false }] };
+  const sidecar = await startSidecar(configOf('http://127.0.0.1:9', settings));
+  const strangers = await openConnections(sidecar, 160);
+  const [client] = await openConnections(sidecar, 1);
+  for (const stranger of strangers) stranger.send(keyless);
+  client?.send(request('GET /ws HTTP/1.1', 'Host: localhost', 'Connection: Upgrade', 'Upgrade: websocket', ...sent));
+  await Promise.all([client?.untilText(code), ...strangers.map((each) => each.untilText('missing_api_key'))]);
+  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(161));
+  const before = sidecar.accessLines().findIndex(({ route }) => route === '/ws');
+  expect(before > 80).toBe(waits);
+});
+
+test('a stranger who would have to wait, but whom the budget has no room for, is refused at once', async () => {
+  const sidecar = await startSidecar(
+    configOf('http://127.0.0.1:9', { limits: { buffered: 8 * 2_000, requestBody: 1_000 } }),
+  );
+  const clients = await openConnections(sidecar, 160);
+  const turns = turnsOfResponses();
+  const body = 'x'.repeat(1_000);
+  const post = request('POST / HTTP/1.1', 'Host: localhost', `Content-Length: ${body.length}`) + body;
+  for (const client of clients) client.send(post);
+  await Promise.all(clients.map((client) => client.untilText('"code":"')));
+  expect(turns).toHaveLength(160);
+  expect(new Set(turns).size).toBeLessThan(160 / 16);
+  await vi.waitFor(() => expect(sidecar.accessLines()).toHaveLength(160));
+  const refused = sidecar.accessLines().filter(({ code }) => code === 'overloaded');
+  expect(refused.length).toBeGreaterThan(80);
+  expect(new Set(refused.map(({ reason }) => reason))).toEqual(new Set(['anonymous']));
+  expect(await limitUsed(sidecar, 'buffered')).toBe(0);
+});
+
+test('a merchant who pipelines does not wait behind strangers who pipeline', async () => {
+  const config = configOf('http://127.0.0.1:9', { routes: [route('/read', { methods: ['GET'] })] });
+  const sidecar = await startSidecar(config);
+  const strangers = await openConnections(sidecar, 40);
+  const [merchant] = await openConnections(sidecar, 1);
+  const refused = (client: string, ...more: string[]): string =>
+    request('PUT /read HTTP/1.1', 'Host: localhost', `X-Client: ${client}`, ...more);
+  const order = orderOfResponses();
+  for (const stranger of strangers) stranger.send(refused('stranger').repeat(10));
+  merchant?.send(refused('merchant', authorization).repeat(10));
+  await Promise.all([
+    merchant?.untilText('method_not_allowed', 2 * 10),
+    ...strangers.map((client) => client.untilText('missing_api_key', 2 * 10)),
+  ]);
+  expect(order).toHaveLength(410);
+  expect(order.lastIndexOf('merchant')).toBeLessThan(300);
+});
