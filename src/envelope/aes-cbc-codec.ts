@@ -1,17 +1,20 @@
 import type { Cipheriv } from 'node:crypto';
-import { AesCbc, encryptedLength, isWholeBlocks } from './aes-cbc.ts';
+import { continueWith } from '../promises.ts';
+import { AesCbc, blockLength, encryptedLength, isWholeBlocks, paddingLength } from './aes-cbc.ts';
 import { hintForCiphertext } from './ciphertext-hints.ts';
 import { envelopeHead, envelopeTail } from './codec.ts';
 import type { EnvelopeCodec, OpenReason, PackedCodec, SealStream } from './codec.ts';
 import type { Credentials } from './credentials.ts';
-import { decodeCiphertext, type Encoding } from './encoding.ts';
-import { isJson } from './json.ts';
+import { decodeInSlices, type Encoding } from './encoding.ts';
+import { JsonReader } from './json-reader.ts';
+import { inSlices } from './slices.ts';
 
 /** AES-256-CBC with PKCS#7 and one IV for all messages, in hex or base64: the format of merchants' systems. */
 export class AesCbcCodec implements EnvelopeCodec {
   readonly #credentials: Credentials;
   readonly #encoding: Encoding;
   #lazyAes: AesCbc | undefined;
+  #lazyFingerprint: string | undefined;
 
   /** @param encoding of sealed envelopes; either is accepted when opening */
   constructor(credentials: Credentials, encoding: Encoding) {
@@ -20,9 +23,12 @@ export class AesCbcCodec implements EnvelopeCodec {
   }
 
   /** Whether a string decodes to whole blocks in either encoding. */
-  static looksLikeCiphertext(data: string): boolean {
-    const ciphertext = decodeCiphertext(data);
-    return ciphertext !== undefined && isWholeBlocks(ciphertext);
+  static looksLikeCiphertext(data: Buffer): boolean | Promise<boolean> {
+    return continueWith(decodeInSlices(data), (ciphertext) => ciphertext !== undefined && isWholeBlocks(ciphertext));
+  }
+
+  get fingerprint(): string {
+    return (this.#lazyFingerprint ??= this.#credentials.fingerprint);
   }
 
   pack(): PackedCodec {
@@ -30,15 +36,12 @@ export class AesCbcCodec implements EnvelopeCodec {
     return { format, key, iv, encoding: this.#encoding };
   }
 
-  open(data: string): Buffer | OpenReason {
-    const ciphertext = decodeCiphertext(data);
-    if (ciphertext === undefined) return 'encoding';
-    const decrypted = this.#aes.decrypt(ciphertext);
-    if (decrypted === 'length') return 'length';
-    // Bad padding must not take less time than bad JSON, so the plaintext is parsed in either case.
-    const json = isJson(decrypted.plaintext);
-    if (!decrypted.paddingOk) return 'padding';
-    return json ? decrypted.plaintext : 'not_json';
+  open(data: Buffer): Buffer | OpenReason | Promise<Buffer | OpenReason> {
+    return continueWith(decodeInSlices(data), (ciphertext): Buffer | OpenReason | Promise<Buffer | OpenReason> => {
+      if (ciphertext === undefined) return 'encoding';
+      if (!isWholeBlocks(ciphertext)) return 'length';
+      return continueWith(this.#aes.decryptInSlices(ciphertext), jsonWithoutPadding);
+    });
   }
 
   seal(plaintext: Buffer): string {
@@ -63,6 +66,31 @@ export class AesCbcCodec implements EnvelopeCodec {
   get #aes(): AesCbc {
     return (this.#lazyAes ??= new AesCbc(this.#credentials));
   }
+}
+
+/**
+ * The document in decrypted blocks. All of them are read, whatever the padding says and wherever the first fault is: a response
+ * must not take longer for a good padding, or for a later fault.
+ */
+function jsonWithoutPadding(padded: Buffer): Buffer | OpenReason | Promise<Buffer | OpenReason> {
+  const reader = new JsonReader();
+  const lastBlock = padded.length - blockLength;
+  const work = inSlices(lastBlock, (from, to) => reader.read(padded, from, to));
+  return continueWith(work, () => {
+    const padding = paddingLength(padded);
+    let isJson = 0;
+    for (let length = blockLength; length > 0; length -= 1) {
+      isJson |= reader.accepts & isEqual(length, padding);
+      reader.read(padded, padded.length - length, padded.length - length + 1);
+    }
+    if (padding === 0) return 'padding';
+    return isJson === 1 ? padded.subarray(0, padded.length - padding) : 'not_json';
+  });
+}
+
+/** 1 or 0, without a branch. */
+function isEqual(a: number, b: number): number {
+  return ((a ^ b) - 1) >>> 31;
 }
 
 class AesCbcSealStream implements SealStream {

@@ -1,5 +1,8 @@
 import { createCipheriv, createDecipheriv, type Cipheriv, type Decipheriv, type KeyObject } from 'node:crypto';
 
+import { continueWith } from '../promises.ts';
+import { inSlices, sliceLength } from './slices.ts';
+
 const algorithm = 'aes-256-cbc';
 
 /** Bytes in a block of AES. */
@@ -68,12 +71,29 @@ export class AesCbc {
    */
   decrypt(ciphertext: Buffer): Decrypted | 'length' {
     if (!isWholeBlocks(ciphertext)) return 'length';
+    const padded = this.#decryptAtOnce(ciphertext);
+    const padding = paddingLength(padded);
+    return { plaintext: padded.subarray(0, padded.length - padding), paddingOk: padding !== 0 };
+  }
+
+  /** The plaintext with its padding, in slices. @param ciphertext whole blocks */
+  decryptInSlices(ciphertext: Buffer): Buffer | Promise<Buffer> {
+    if (ciphertext.length <= sliceLength) return this.#decryptAtOnce(ciphertext);
+    const decipher = createDecipheriv(algorithm, this.#key, this.#iv).setAutoPadding(false);
+    const padded = Buffer.allocUnsafe(ciphertext.length);
+    const work = inSlices(ciphertext.length, (from, to) => {
+      decipher.update(ciphertext.subarray(from, to)).copy(padded, from);
+    });
+    return continueWith(work, () => padded);
+  }
+
+  /** The plaintext with its padding. */
+  #decryptAtOnce(ciphertext: Buffer): Buffer {
     const decipher = this.#decrypting ?? createDecipheriv(algorithm, this.#key, this.#iv).setAutoPadding(false);
     this.#decrypting = undefined;
     const padded = decipher.update(Buffer.concat([this.#iv, ciphertext])).subarray(blockLength);
     this.#decrypting = decipher;
-    const padding = paddingLength(padded);
-    return { plaintext: padded.subarray(0, padded.length - padding), paddingOk: padding !== 0 };
+    return padded;
   }
 
   /** Encrypts piece by piece. The joined pieces equal the result of `encrypt` for the whole. */
@@ -87,7 +107,7 @@ export class AesCbc {
   }
 }
 
-/** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Always reads the whole last block. @param padded not empty */
+/** The length of the PKCS#7 padding, 1–16, or 0 if it is bad. Without a branch on what it reads. @param padded not empty */
 export function paddingLength(padded: Buffer): number {
   const length = padded[padded.length - 1] as number;
   // A negative difference has its sign bit set: these are comparisons without a branch.
@@ -96,5 +116,5 @@ export function paddingLength(padded: Buffer): number {
     const isPadding = (fromEnd - 1 - length) >> 31;
     bad |= isPadding & ((padded[padded.length - fromEnd] as number) ^ length);
   }
-  return bad === 0 ? length : 0;
+  return length & ~((bad | -bad) >> 31);
 }

@@ -1,9 +1,11 @@
+import { isUtf8 } from 'node:buffer';
 import { blockLength, isWholeBlocks } from './aes-cbc.ts';
 import { decodeBase64, decodeCiphertext } from './encoding.ts';
+import { isJson } from './json.ts';
 
 export const wrongCredentials =
-  'wrong key or IV, or the plaintext is not JSON; check that the key and IV are used as text, not decoded from base64, that ' +
-  'the padding is PKCS#7, that the plaintext is UTF-8 without a byte order mark, and try the string on /api/s2s/aes-decrypt';
+  'wrong key or IV, or the plaintext is not JSON; check that both are used as text, the padding is PKCS#7 and ' +
+  'there is no byte order mark; /api/s2s/aes-decrypt names the cause';
 
 export const hexDigits = /^[0-9A-Fa-f]+$/;
 
@@ -12,37 +14,149 @@ export function hintForCiphertext(data: string): string {
   return slipOfCiphertext(data) ?? wrongCredentials;
 }
 
-/** The mistake in the form of the string; undefined if it may be a ciphertext. */
+/** The mistake in the form of the string; undefined if it may be a ciphertext. At most 200 characters. */
 export function slipOfCiphertext(data: string): string | undefined {
+  if (data === '') return 'the string is empty: your encryption failed';
+  const word = words.find(([form]) => form.test(data));
+  if (word !== undefined) return word[1];
   const ciphertext = decodeCiphertext(data);
   if (ciphertext === undefined) return encodingHint(data);
-  if (ciphertext.length === 0) return 'the string is empty: your encryption failed';
-  const outer = hexDigits.test(data) ? 'hex' : 'base64';
-  const inner = ciphertext.toString('latin1');
-  // OpenSSL's format for passphrases, which CryptoJS uses if the key is a string.
-  if (inner.startsWith('Salted__')) return 'looks like passphrase encryption: pass the key as bytes, not as a string';
-  if (hexDigits.test(inner)) return `looks like ${outer} of hex`;
-  if (decodeBase64(inner) !== undefined) return `looks like ${outer} of base64`;
-  if (!isWholeBlocks(ciphertext)) return `the ciphertext is not a multiple of ${blockLength} bytes`;
-  return undefined;
+  return slipOfBytes(ciphertext, hexDigits.test(data) ? 'hex' : 'base64');
 }
 
-/** Texts that languages print for bytes, each with the remedy. In the order in which they are tried. */
+/** Texts that stand for a value that is missing. Some of them are base64 too. */
+const words: readonly (readonly [RegExp, string])[] = [
+  [/^(?:undefined|null|None|nil|NULL|NaN|false|true|False|True)$/, 'a word for "no value": your encryption failed'],
+  [
+    /^(?:\[object [A-Za-z]+\]|\[B@[0-9a-f]+|System\.Byte\[\]|Array|<Buffer .*|<?memory at .*|#<.*)$/s,
+    'the name of an object, not its bytes: write the bytes in hex or base64',
+  ],
+];
+
+/** Formats of other libraries, by how their bytes begin. A ciphertext begins so with a probability of 2^-32 or less. */
+const foreign: readonly (readonly [beginning: string, hint: string])[] = [
+  // OpenSSL's format for passphrases, which CryptoJS uses if the key is a string.
+  ['Salted__', 'looks like passphrase encryption: pass the key as bytes, not as a string'],
+  ['\x80\0\0\0\0', 'a Fernet token: use AES-256-CBC with your key and IV'],
+  ['\xde\xf5\x02\0', "a ciphertext of PHP's defuse/php-encryption: use AES-256-CBC with your key and IV"],
+  ['\x1f\x8b\x08\0', 'compressed with gzip: send the ciphertext uncompressed'],
+  ['-----BEGIN ', 'PEM: write the ciphertext alone in hex or base64'],
+];
+
+function slipOfBytes(ciphertext: Buffer, outer: 'hex' | 'base64'): string | undefined {
+  const inner = ciphertext.toString('latin1');
+  const format = foreign.find(([beginning]) => inner.startsWith(beginning));
+  if (format !== undefined) return format[1];
+  const again = decodeCiphertext(inner.trim());
+  if (again !== undefined && isWholeBlocks(again)) {
+    return `looks like ${outer} of ${hexDigits.test(inner.trim()) ? 'hex' : 'base64'}`;
+  }
+  const text = textHint(ciphertext.toString(), outer);
+  if (text !== undefined) return text;
+  if (isUtf8(ciphertext) && ciphertext.includes('\ufffd')) return charsetHint;
+  const asLatin1 = isUtf8(ciphertext) ? Buffer.from(ciphertext.toString(), 'latin1') : ciphertext;
+  if (
+    asLatin1.length < ciphertext.length &&
+    asLatin1.toString('latin1') === ciphertext.toString() &&
+    isWholeBlocks(asLatin1)
+  )
+    return 'the bytes were encoded as UTF-8 text before: encode the bytes of the ciphertext themselves';
+  if (isWholeBlocks(ciphertext)) return undefined;
+  return `the ciphertext is not a multiple of ${blockLength} bytes: it was cut, or the mode is not CBC but GCM, CTR or CFB`;
+}
+
+const charsetHint =
+  'the bytes of the ciphertext went through a character set, which destroyed some (U+FFFD): write them in hex or base64';
+
+/** The mistake if the string, or what it encodes, is a text. */
+function textHint(text: string, encoded?: 'hex' | 'base64'): string | undefined {
+  const trimmed = text.trim();
+  if (!/^[[{"]/.test(trimmed) || !isJson(Buffer.from(trimmed))) return undefined;
+  if (/^\[\s*-?\d+\s*(?:,\s*-?\d+\s*)*\]$/.test(trimmed)) return byteList;
+  const value: unknown = JSON.parse(trimmed);
+  if (typeof value === 'string') {
+    return 'the string is in quotes: it was serialised twice';
+  }
+  const names = typeof value === 'object' && value !== null ? Object.keys(value) : [];
+  if (names.join() === 'type,data') return byteList;
+  if (names.join() === 'data') return 'an envelope within the envelope: "data" must be the ciphertext alone';
+  if (names.includes('iv') && names.includes('value')) {
+    return "the output of Laravel's encrypter: use openssl_encrypt() with your key and IV";
+  }
+  if (names.includes('iv') || names.includes('ct') || names.includes('ciphertext')) {
+    return 'a JSON object with the ciphertext in it: send the ciphertext alone in hex or base64';
+  }
+  return encoded === undefined
+    ? 'plain JSON, not encrypted: whoever sees it can read it'
+    : `JSON in ${encoded}, which is not encrypted: whoever sees it can read it`;
+}
+
+const byteList = 'a list of the numbers of the bytes: write them in hex or base64';
+
+/** Texts that languages and libraries write for bytes, each with the remedy. In the order in which they are tried. */
 const printed: readonly (readonly [RegExp, string])[] = [
   [/^[0-9A-Fa-f]{2}(?:-[0-9A-Fa-f]{2})+$/, 'dashes between the bytes, as BitConverter writes them: remove them'],
   [/^[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2})+$/, 'colons between the bytes: remove them'],
+  [/^[0-9A-Fa-f]{2}(?: [0-9A-Fa-f]{2})+ ?$/, 'spaces between the bytes: remove them'],
   [/^0[xX][0-9A-Fa-f]+$/, '"0x" before the hex digits: remove it'],
+  [/^(?:0x[0-9A-Fa-f]{1,2},? ?)+$/, '"0x" before the bytes: write hex digits alone'],
   [/^(?:\\x[0-9A-Fa-f]{2})+$/, '"\\x" before the bytes: write hex digits alone'],
   [/^\\x[0-9A-Fa-f]+$/, '"\\x" before the hex digits: remove it'],
+  [/^[Xx]'[0-9A-Fa-f]*'$/, "X'…' of SQL: write hex digits alone"],
   [/^b(['"]).*\1$/s, "printed as Python's b'…': decode the bytes to a string first"],
+  [/^(["'`]).*\1$/s, 'the string is in quotes: it was serialised twice'],
+  [/^\[?-?\d{1,3}(?:,\s*-?\d{1,3})+\]?$/, byteList],
+  [/^eyJ[\w-]*\.[\w.-]*$/, 'a JWT or a JWE: use AES-256-CBC with your key and IV'],
+  [/^gAAAAA[\w-]*=*$/, 'a Fernet token: use AES-256-CBC with your key and IV'],
+  [/^[\w+/=]+(?:--[\w+/=]+){1,2}$/, "the output of Rails' MessageEncryptor: use OpenSSL::Cipher with your key and IV"],
+  [/^-----BEGIN /, 'PEM: write the ciphertext alone in hex or base64'],
+  [/^data:[^,]*,/, 'a "data:" URL: send what follows its comma'],
+  [/^(?:base64|hex):/i, 'the name of the encoding stands before the ciphertext: remove it'],
+  [/^vault:v\d+:/, "a ciphertext of Vault's transit engine: use AES-256-CBC with your key and IV"],
+  [/^ENC\(.*\)$/s, 'ENC(…) of Jasypt: use AES-256-CBC with your key and IV'],
+  [/^\$[\w-]+\$/, 'the hash of a password, not a ciphertext'],
   [/%[0-9A-Fa-f]{2}/, 'percent-encoded: send the string as it is'],
+  [/&(?:#\w+|amp|quot);/, 'escaped for HTML: send the string as it is'],
+  [/\\\//, 'the slashes were escaped twice: remove the backslashes'],
+  [/\\[rn]/, 'line breaks were escaped into the string: encode without line breaks'],
+  [/\ufffd/, charsetHint],
 ];
+
+/** Characters that join an IV, and a tag or MAC, with a ciphertext. */
+const joint = /^([0-9A-Za-z+/=]+)[:.,;|$]([0-9A-Za-z+/=]+)(?:[:.,;|$][0-9A-Za-z+/=]+)?$/;
 
 function encodingHint(data: string): string {
   if (hexDigits.test(data)) return 'odd number of hex digits';
   for (const [form, hint] of printed) if (form.test(data)) return hint;
-  if (/\s/.test(data)) return 'the string contains white space or a line break';
-  if (/^[\w-]+=*$/.test(data) && /[_-]/.test(data)) return 'looks like url-safe base64: use the standard alphabet';
-  if (/^[A-Za-z0-9+/]+$/.test(data) && data.length % 4 !== 1) return 'looks like base64 without its padding';
+  const text = textHint(data);
+  if (text !== undefined) return text;
+  const [, first = '', second = ''] = joint.exec(data) ?? [];
+  if (decodeCiphertext(first) !== undefined && decodeCiphertext(second) !== undefined && second !== '') {
+    return 'parts joined by a separator, such as an IV and a ciphertext: send the ciphertext alone, with the IV you were given';
+  }
+  if (/[^\s!-~]/.test(data)) return 'not ASCII, perhaps the bytes themselves: write them in hex or base64';
+  if (/\s/.test(data)) return whiteSpaceHint(data);
+  return alphabetHint(data);
+}
+
+function whiteSpaceHint(data: string): string {
+  const plus = data.includes(' ') && decodeBase64(data.replaceAll(' ', '+')) !== undefined;
+  if (plus && decodeBase64(data.replaceAll(' ', '')) === undefined) {
+    return 'a space stands where base64 has "+": it was decoded as a form; percent-encode "+", or send JSON';
+  }
+  return 'the string contains white space or a line break';
+}
+
+function alphabetHint(data: string): string {
+  if (/^[A-Z2-7]{8,}={3,6}$/.test(data)) return 'looks like base32: use hex or base64';
+  const standard = data.replaceAll('-', '+').replaceAll('_', '/').replace(/=+$/, '');
+  const bytes = Buffer.from(standard, 'base64');
+  const isBase64 = bytes.toString('base64').replace(/=+$/, '') === standard;
+  if (isBase64 && isWholeBlocks(bytes)) {
+    if (/[-_]/.test(data)) return 'looks like url-safe base64: use the standard alphabet';
+    return data.endsWith('=')
+      ? 'base64 with wrong padding: end it as RFC 4648 says'
+      : 'looks like base64 without its padding';
+  }
   return 'neither hex nor base64';
 }

@@ -29,11 +29,11 @@ export interface SealStream {
 /** Opens what one account seals in one environment. */
 export interface EnvelopeOpener {
   /**
-   * @param data the string of an envelope
-   * @returns the plaintext, valid JSON in UTF-8, byte for byte; or why it did not open. Never throws, and takes the same
-   *   time for every fault of the plaintext.
+   * @param data the string of an envelope, as bytes
+   * @returns the plaintext, valid JSON in UTF-8, byte for byte; or why it did not open. A promise if it works in slices.
+   *   Never throws, and takes the same time for every fault of the plaintext, wherever it is.
    */
-  open(data: string): Buffer | OpenReason;
+  open(data: Buffer): Buffer | OpenReason | Promise<Buffer | OpenReason>;
   /**
    * The likely mistake in a string that did not open, for merchants in test. Depends only on the string, never on its
    * plaintext.
@@ -43,6 +43,8 @@ export interface EnvelopeOpener {
 
 /** Both directions under the same credentials. */
 export interface EnvelopeCodec extends EnvelopeSealer, EnvelopeOpener {
+  /** The first 16 hex digits of SHA-256 over the bytes of the key and the IV. It reveals neither. */
+  readonly fingerprint: string;
   /** A plain form for sending a codec to another thread and for comparing codecs. */
   pack(): PackedCodec;
 }

@@ -1,4 +1,4 @@
-import { createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
+import { createHash, createSecretKey, randomBytes, timingSafeEqual, type KeyObject } from 'node:crypto';
 
 /** The names of the formats as stored with credentials; `formats.ts` defines them. */
 export const formatNames = ['text', 'base64'] as const;
@@ -25,6 +25,11 @@ export class Credentials {
 
   get iv(): Buffer {
     return this.#iv;
+  }
+
+  /** The first 16 hex digits of SHA-256 over the bytes of the key and the IV, by which both sides name credentials. */
+  get fingerprint(): string {
+    return createHash('sha256').update(this.#key.export()).update(this.#iv).digest('hex').slice(0, 16);
   }
 }
 

@@ -1,3 +1,5 @@
+import { inSlices, sliceLength } from './slices.ts';
+
 /** How ciphertext is written in an envelope. `hex` is lower case when written, either case when read. */
 export const encodings = ['hex', 'base64'] as const;
 export type Encoding = (typeof encodings)[number];
@@ -8,6 +10,34 @@ export type Encoding = (typeof encodings)[number];
  */
 export function decodeCiphertext(text: string): Buffer | undefined {
   return decodeHex(text) ?? decodeBase64(text);
+}
+
+/** As `decodeCiphertext`, for the bytes of the string, in slices. */
+export function decodeInSlices(text: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
+  return text.length <= sliceLength ? decodeCiphertext(text.toString('latin1')) : decodeLong(text);
+}
+
+async function decodeLong(text: Buffer): Promise<Buffer | undefined> {
+  return (await decodeSlices(text, decodeHex, 2, 1)) ?? decodeSlices(text, decodeBase64, 4, 3);
+}
+
+/** @param digits of an encoding that are a number of `bytes` */
+async function decodeSlices(
+  text: Buffer,
+  decode: (text: string) => Buffer | undefined,
+  digits: number,
+  bytes: number,
+): Promise<Buffer | undefined> {
+  const decoded = Buffer.allocUnsafe(Math.ceil(text.length / digits) * bytes);
+  let length = 0;
+  const isWhole = await inSlices(text.length, (from, to) => {
+    const slice = decode(text.toString('latin1', from, to));
+    if (slice === undefined) return false;
+    length += slice.copy(decoded, length);
+    // Padding is at the end only.
+    return to === text.length || length * digits === to * bytes;
+  });
+  return isWhole ? decoded.subarray(0, length) : undefined;
 }
 
 /** Strict base64 (RFC 4648 §4): standard alphabet, padded, no line breaks, unused bits zero. Otherwise undefined. */

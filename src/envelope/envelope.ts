@@ -1,6 +1,9 @@
+import { continueWith } from '../promises.ts';
 import type { EnvelopeOpener, OpenReason } from './codec.ts';
 import { looksLikeCiphertext } from './formats.ts';
-import { isJson } from './json.ts';
+import { isJsonInSlices } from './json.ts';
+import { MemberReader } from './members.ts';
+import { inSlices } from './slices.ts';
 import { soleData } from './sole-member.ts';
 
 /** The plaintext byte for byte, and the opener that opened it. */
@@ -20,45 +23,62 @@ const reasons: readonly OpenReason[] = ['encoding', 'length', 'padding', 'not_js
 
 /**
  * Opens the envelope in `body` with the first of `openers` that fits: the current credentials, then those that a grace
- * accepts. If none fits, `reason` is the latest check that one of them failed.
+ * accepts. If none fits, `reason` is the latest check that one of them failed. A promise for a long body, which is worked on in
+ * slices; see `inSlices`.
  */
 export function openEnvelope<Opener extends EnvelopeOpener>(
   body: Buffer,
   openers: readonly Opener[],
-): Opened<Opener> | OpenFailure {
-  // Latin-1 is the cheapest decoding. Wrong characters outside ASCII do not matter: a string that decodes to a ciphertext has
-  // none, and `whyNoCiphertext` decodes all others correctly.
-  const data = soleData(body.toString('latin1'));
-  if (data === undefined) return whyNoCiphertext(body);
-  let furthest = 0;
-  for (const openedBy of openers) {
-    const opened = openedBy.open(data);
-    if (typeof opened !== 'string') return { plaintext: opened, openedBy };
-    furthest = Math.max(furthest, reasons.indexOf(opened));
+): Opened<Opener> | OpenFailure | Promise<Opened<Opener> | OpenFailure> {
+  const data = soleData(body);
+  return continueWith(data, (found) => (found === undefined ? whyNoData(body) : openData(found, openers, body)));
+}
+
+/** Tries the openers one after another. @param furthest index in `reasons` of the latest failed check so far */
+function openData<Opener extends EnvelopeOpener>(
+  data: Buffer,
+  [openedBy, ...others]: readonly Opener[],
+  body: Buffer,
+  furthest = 0,
+): Opened<Opener> | OpenFailure | Promise<Opened<Opener> | OpenFailure> {
+  const reason = reasons[furthest] ?? 'encoding';
+  if (openedBy === undefined) {
+    // A wrong encoding may be due to bytes that no JSON has.
+    return reason === 'encoding' ? whyNoCiphertext(body) : { code: 'decryption_failed', reason };
   }
-  const reason = reasons[furthest];
-  return reason === undefined || reason === 'encoding' ? whyNoCiphertext(body) : { code: 'decryption_failed', reason };
+  return continueWith(openedBy.open(data), (opened) =>
+    typeof opened === 'string'
+      ? openData(data, others, body, Math.max(furthest, reasons.indexOf(opened)))
+      : { plaintext: opened, openedBy },
+  );
 }
 
 /** Whether `body` is an object with the sole member `data`, a string of any content: its sender meant an envelope. */
-export function hasEnvelopeShape(body: Buffer): boolean {
-  return isJson(body) && soleData(body.toString()) !== undefined;
+export function hasEnvelopeShape(body: Buffer): boolean | Promise<boolean> {
+  return continueWith(soleData(body), (data) => data !== undefined && isJsonInSlices(body));
 }
 
 /** Whether `body` looks like an envelope of any format. Credentials are not needed. */
-export function isEnvelope(body: Buffer): boolean {
-  const data = soleData(body.toString('latin1'));
-  return data !== undefined && looksLikeCiphertext(data);
+export function isEnvelope(body: Buffer): boolean | Promise<boolean> {
+  return continueWith(soleData(body), (data) => data !== undefined && looksLikeCiphertext(data));
 }
 
-function whyNoCiphertext(body: Buffer): OpenFailure {
-  if (!isJson(body)) return { code: 'envelope_malformed' };
-  const text = body.toString();
-  const value: unknown = JSON.parse(text);
-  const hasData = typeof value === 'object' && value !== null && Object.hasOwn(value, 'data');
-  if (!hasData) return { code: 'envelope_required' };
-  const data = soleData(text);
-  return data === undefined ? { code: 'envelope_malformed' } : { code: 'decryption_failed', reason: 'encoding' };
+function whyNoCiphertext(body: Buffer): OpenFailure | Promise<OpenFailure> {
+  return continueWith(isJsonInSlices(body), (isJson) =>
+    isJson ? { code: 'decryption_failed', reason: 'encoding' } : { code: 'envelope_malformed' },
+  );
+}
+
+function whyNoData(body: Buffer): OpenFailure | Promise<OpenFailure> {
+  return continueWith(isJsonInSlices(body), (isJson): OpenFailure | Promise<OpenFailure> => {
+    if (!isJson) return { code: 'envelope_malformed' };
+    let hasData = false;
+    const members = new MemberReader((name) => {
+      hasData ||= name === 'data';
+    });
+    const read = inSlices(body.length, (from, to) => members.read(body, from, to));
+    return continueWith(read, () => ({ code: hasData ? 'envelope_malformed' : 'envelope_required' }));
+  });
 }
 
 /** The bytes of a body that `beginsLikeEnvelope` checks. */

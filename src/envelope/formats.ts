@@ -1,3 +1,4 @@
+import { continueWith } from '../promises.ts';
 import { AesCbcCodec } from './aes-cbc-codec.ts';
 import type { EnvelopeCodec, PackedCodec } from './codec.ts';
 import { Credentials, type FormatName } from './credentials.ts';
@@ -23,7 +24,7 @@ interface CredentialText {
 interface CodecClass {
   new (credentials: Credentials, encoding: Encoding): EnvelopeCodec;
   /** Whether the string of an envelope has the form of a ciphertext. */
-  looksLikeCiphertext(data: string): boolean;
+  looksLikeCiphertext(data: Buffer): boolean | Promise<boolean>;
 }
 
 /** Merchants' code truncates the IV, so its text may be longer. */
@@ -73,8 +74,11 @@ export function unpackCodec({ format, key, iv, encoding }: PackedCodec): Envelop
 const codecs = [...new Set(Object.values(formats).map(({ codec }) => codec))];
 
 /** Whether the string of an envelope has the form of a ciphertext of any format. */
-export function looksLikeCiphertext(data: string): boolean {
-  return codecs.some((codec) => codec.looksLikeCiphertext(data));
+export function looksLikeCiphertext(data: Buffer): boolean | Promise<boolean> {
+  return codecs.reduce<boolean | Promise<boolean>>(
+    (looks, codec) => continueWith(looks, (does) => does || codec.looksLikeCiphertext(data)),
+    false,
+  );
 }
 
 function ofLength(length: number, bytes: Buffer | undefined): Buffer | undefined {

@@ -2,8 +2,13 @@ import { hexDigits } from './ciphertext-hints.ts';
 import type { EnvelopeOpener } from './codec.ts';
 import { decodeBase64, decodeCiphertext } from './encoding.ts';
 import type { OpenFailure } from './envelope.ts';
-import { isJson } from './json.ts';
+import { isJson, jsonFaultAt, quote } from './json.ts';
+import { MemberReader, memberAt, skipWhiteSpace, stringAt } from './members.ts';
+import { faultInJson } from './plaintext-hints.ts';
 import { soleData } from './sole-member.ts';
+
+/** Bytes of the longest body that is examined: hints are for those who try things out. */
+const longest = 65_536;
 
 /**
  * The likely mistake in a body that did not open, for merchants in the test environment. It depends on the body as sent only:
@@ -12,10 +17,16 @@ import { soleData } from './sole-member.ts';
  * @param opener of the current credentials
  */
 export function hintForBody(body: Buffer, code: OpenFailure['code'], opener: EnvelopeOpener): string {
-  const text = body.toString();
-  if (code === 'envelope_required') return requiredHint(JSON.parse(text));
-  if (code === 'envelope_malformed') return isJson(body) ? shapeHint(text) : notJsonHint(body);
-  return opener.hint(soleData(text) ?? '');
+  if (body.length > longest) return 'no hint for a body above 64 KiB: try a shorter one';
+  if (code === 'envelope_required') return requiredHint(body);
+  if (code === 'envelope_malformed') return isJson(body) ? shapeHint(body) : notJsonHint(body);
+  return opener.hint(dataOf(body)?.toString() ?? '');
+}
+
+/** As `soleData`, for a body that is not worked on in slices. */
+function dataOf(body: Buffer): Buffer | undefined {
+  const data = soleData(body);
+  return data instanceof Promise ? undefined : data;
 }
 
 const asEnvelope = 'send {"data":"<ciphertext>"}';
@@ -25,31 +36,59 @@ function notJsonHint(body: Buffer): string {
   if (text.startsWith('\xef\xbb\xbf')) return 'the body begins with a byte order mark: send UTF-8 without one';
   if (/^(?:\xff\xfe|\xfe\xff)/.test(text) || /^\{\0|^\0\{/.test(text)) return 'the body is UTF-16: send UTF-8';
   if (/^\s*data=/.test(text)) return `the body is a form: ${asEnvelope} as JSON`;
+  if (/^--.*\r?\ncontent-disposition:/i.test(text)) return `the body is a multipart form: ${asEnvelope} as JSON`;
+  if (/^\s*<[?!\w]/.test(text)) return `the body looks like XML: ${asEnvelope} as JSON`;
   if (/\S/.test(text) && decodeCiphertext(text.trim()) !== undefined)
     return `the body is the bare ciphertext: ${asEnvelope}`;
   if (/^\s*\{[^{}]*\}\s*$/.test(text) && isJson(Buffer.from(text.replace(/[\r\n\t]/g, ''), 'latin1')))
     return 'a string contains a line break or a tab: encode the ciphertext without line breaks';
-  return `the body is not JSON: ${asEnvelope}`;
+  const at = jsonFaultAt(body);
+  const fault = faultInJson(body, at);
+  return `the body is not JSON at byte ${at}${fault === undefined ? '' : `, ${fault}`}: ${asEnvelope}`;
 }
 
-/** @param value a JSON value without a member `data` */
-function requiredHint(value: unknown): string {
-  if (typeof value === 'string') {
-    if (soleData(value) !== undefined) return 'the envelope was serialised twice: send the object itself';
+/** @param body JSON without a member `data` */
+function requiredHint(body: Buffer): string {
+  const from = skipWhiteSpace(body, 0);
+  if (/^(?:\{\s*\}|\[\s*\]|null|"")\s*$/.test(body.toString('latin1', from, from + longestEmpty)))
+    return 'the body is empty JSON: send no body if there is nothing to send, as with GET and DELETE';
+  if (body[from] === quote) {
+    if (dataOf(Buffer.from(stringAt(body, from))) !== undefined)
+      return 'the envelope was serialised twice: send the object itself';
     return `the body is a JSON string: ${asEnvelope}`;
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return `not a JSON object: ${asEnvelope}`;
-  const names = Object.keys(value);
-  if (names.some((name) => name.toLowerCase() === 'data')) return 'the member must be named "data", in lower case';
+  if (body[from] !== 0x7b) {
+    const isInList = body[from] === 0x5b && /^\[\s*\{\s*"data"\s*:\s*"/.test(body.toString('latin1', from));
+    return isInList ? 'the envelope is in a list: send the object itself' : `not a JSON object: ${asEnvelope}`;
+  }
+  const names: (string | undefined)[] = [];
+  const members = new MemberReader((name) => names.push(name));
+  members.read(body, 0, body.length);
+  if (names.some((name) => name?.toLowerCase() === 'data')) return 'the member must be named "data", in lower case';
   if (names.includes('encrypted_data')) return 'the member must be named "data"; "encrypted_data" is for aes-decrypt';
+  const [name] = names;
+  if (names.length === 1 && name !== undefined) {
+    const sole = body.subarray(memberAt(body, name));
+    if (/^\{\s*"data"\s*:\s*"/.test(sole.toString('latin1')))
+      return 'the envelope is within another object: send it alone';
+    if (/^"(?:[0-9a-f]{32,}|[A-Za-z0-9+/]{22,}={0,2})"/i.test(sole.toString('latin1')))
+      return 'the member with the ciphertext must be named "data"';
+  }
   return `this account has encryption on: ${asEnvelope}`;
 }
 
-/** @param text a JSON object with a member `data` that is not its only one, or not a string */
-function shapeHint(text: string): string {
-  const { data } = JSON.parse(text) as { readonly data: unknown };
-  if (data === null || data === false || data === '') return '"data" is empty: your encryption failed';
-  if (typeof data !== 'string') return '"data" must be a string: the ciphertext in hex or base64';
+/** Bytes of empty JSON with some white space. */
+const longestEmpty = 64;
+
+/** @param body a JSON object with a member `data` that is not its only one, or not a string */
+function shapeHint(body: Buffer): string {
+  const value = body.toString('latin1', memberAt(body, 'data'));
+  if (/^(?:null|false|"")/.test(value)) return '"data" is empty: your encryption failed';
+  if (/^(?:\[\s*\d|\{\s*"type"\s*:\s*"Buffer")/.test(value))
+    return '"data" is the list of its bytes: write them in hex or base64';
+  if (/^[{[]/.test(value))
+    return '"data" is not encrypted: whoever sees it can read it; send the ciphertext in hex or base64';
+  if (!value.startsWith('"')) return '"data" must be a string: the ciphertext in hex or base64';
   return '"data" must be the only member and appear once: put other members into the plaintext';
 }
 
@@ -62,9 +101,11 @@ export function hintForHeaders(key: string, iv: string): string | undefined {
   const quoted = headers.find(([, value]) => /^(["']).*\1$/.test(value));
   if (quoted !== undefined) return `the ${quoted[0]} header is in quotes: remove the quotes`;
   const [keyBytes, ivBytes] = [Buffer.byteLength(key), Buffer.byteLength(iv)];
+  if (/\b[ps]k_(?:test|live)_/.test(key)) return 'the key header is an API key: send the encryption key';
   if (keyBytes < 32 && keyBytes >= 16 && ivBytes === 32) return 'key and iv seem to be swapped';
   if (keyBytes === 44 && decodeBase64(key)?.length === 32) return notDecoded('base64');
   if (keyBytes === 64 && hexDigits.test(key)) return notDecoded('hex');
+  if (keyBytes !== 32 && /%[0-9A-F]{2}/i.test(key)) return 'the key header is percent-encoded: send it as it is';
   return undefined;
 }
 

@@ -1,16 +1,29 @@
-import { isUtf8 } from 'node:buffer';
+import { continueWith } from '../promises.ts';
+import { JsonReader } from './json-reader.ts';
+import { inSlices } from './slices.ts';
 
-/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark. */
+/** Whether `bytes` are one JSON value (RFC 8259) in valid UTF-8 without a byte order mark; in one go, however many they are. */
 export function isJson(bytes: Buffer): boolean {
-  // Latin-1 suffices: the parser accepts any character outside ASCII in a string and nowhere else. Invalid UTF-8 is parsed too,
-  // and made to fail: an immediate refusal would show in the time of a response.
-  const text = bytes.toString('latin1');
-  try {
-    JSON.parse(isUtf8(bytes) ? text : `${text}\0`);
-    return true;
-  } catch {
-    return false;
+  const reader = new JsonReader();
+  reader.read(bytes, 0, bytes.length);
+  return reader.accepts === 1;
+}
+
+/** The offset of the first byte that no JSON document has there; the length if `bytes` end too early, or are one. */
+export function jsonFaultAt(bytes: Buffer): number {
+  const reader = new JsonReader();
+  for (let at = 0; at < bytes.length; at += 1) {
+    reader.read(bytes, at, at + 1);
+    if (reader.failed) return at;
   }
+  return bytes.length;
+}
+
+/** As `isJson`, in slices. */
+export function isJsonInSlices(bytes: Buffer): boolean | Promise<boolean> {
+  const reader = new JsonReader();
+  const read = inSlices(bytes.length, (from, to) => reader.read(bytes, from, to));
+  return continueWith(read, () => reader.accepts === 1);
 }
 
 /** Removes the white space outside strings and changes nothing else. `json` must satisfy `isJson`. */
@@ -19,7 +32,8 @@ export function minifyJson(json: Buffer): Buffer {
   let length = 0;
   let inString = false;
   let escaped = false;
-  for (const byte of json) {
+  for (let at = 0; at < json.length; at += 1) {
+    const byte = json[at] as number;
     if (inString) {
       inString = byte !== quote || escaped;
       escaped = byte === backslash && !escaped;
@@ -34,8 +48,8 @@ export function minifyJson(json: Buffer): Buffer {
   return minified.subarray(0, length);
 }
 
-const quote = 0x22;
-const backslash = 0x5c;
+export const quote = 0x22;
+export const backslash = 0x5c;
 
 /** The white space of JSON, which is less than that of JavaScript. */
 export function isWhiteSpace(code: number): boolean {

@@ -1,59 +1,100 @@
-import { isWhiteSpace } from './json.ts';
+import { continueWith } from '../promises.ts';
+import { backslash, isWhiteSpace, quote } from './json.ts';
+import { inSlices } from './slices.ts';
+import { unescaped, unescapedName } from './unescape.ts';
 
 /**
- * The value of `data` if `text` is a JSON object with exactly that member, a string; otherwise undefined. A duplicate member
- * cannot hide as it does with JSON.parse.
+ * The content of the string `data` if `body` is a JSON object with exactly that member, a string; otherwise undefined. A
+ * duplicate member cannot hide as it does with JSON.parse. Escapes are resolved, as far as a ciphertext may have them.
  *
- * Only the shape is checked: there may be a value for a text that is not JSON because of the string's content (a raw control
- * character, bytes that were not UTF-8).
+ * Only the shape is checked: there may be a value for a body that is not JSON because of the string's content (a raw control
+ * character, bytes that are not UTF-8).
  */
-export function soleData(text: string): string | undefined {
-  const nameStart = expect(text, 0, '{');
-  const nameEnd = endOfString(text, nameStart);
-  const valueStart = expect(text, nameEnd, ':');
-  const valueEnd = endOfString(text, valueStart);
-  const end = expect(text, valueEnd, '}');
-  if (end !== text.length || unquote(text.slice(nameStart, nameEnd)) !== 'data') return undefined;
-  return unquote(text.slice(valueStart, valueEnd));
+export function soleData(body: Buffer): Buffer | undefined | Promise<Buffer | undefined> {
+  const reader = new SoleMemberReader();
+  const read = inSlices(body.length, (from, to) => reader.read(body, from, to));
+  return continueWith(read, (): Buffer | undefined | Promise<Buffer | undefined> => {
+    const { name, value } = reader;
+    if (!reader.isWhole || unescapedName(body.subarray(name.from, name.to)) !== 'data') return undefined;
+    const content = body.subarray(value.from, value.to);
+    return value.hasEscapes ? unescaped(content) : content;
+  });
 }
 
-/** The position of a failed scan, which every step returns unchanged. */
-const nowhere = -1;
-
-/** The position of the next token after `character`, with white space on both sides skipped. */
-function expect(text: string, from: number, character: string): number {
-  const at = skipWhiteSpace(text, from);
-  return at !== nowhere && text[at] === character ? skipWhiteSpace(text, at + 1) : nowhere;
+/** A string between its quotes. */
+interface Quoted {
+  from: number;
+  to: number;
+  hasEscapes: boolean;
 }
 
-function skipWhiteSpace(text: string, from: number): number {
-  if (from === nowhere) return nowhere;
-  let at = from;
-  while (isWhiteSpace(text.charCodeAt(at))) at += 1;
-  return at;
-}
+/** The tokens of an object with one member, in their order. */
+const order = ['{', 'name', ':', 'value', '}', 'end'] as const;
 
-/** The position after the closing quote of the string that begins at `from`. */
-function endOfString(text: string, from: number): number {
-  if (from === nowhere || text[from] !== '"') return nowhere;
-  let quote = text.indexOf('"', from + 1);
-  while (quote !== -1 && isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
-  return quote === -1 ? nowhere : quote + 1;
-}
+/** Finds the name and the value in an object with one member, a string. */
+class SoleMemberReader {
+  readonly name: Quoted = { from: 0, to: 0, hasEscapes: false };
+  readonly value: Quoted = { from: 0, to: 0, hasEscapes: false };
+  /** The tokens so far. */
+  #tokens = 0;
+  #string: Quoted | undefined;
+  #escaped = false;
 
-/** Whether an odd number of backslashes precedes `at`. */
-function isEscaped(text: string, at: number): boolean {
-  let before = at - 1;
-  while (text[before] === '\\') before -= 1;
-  return (at - before) % 2 === 0;
-}
+  get isWhole(): boolean {
+    return order[this.#tokens] === 'end';
+  }
 
-/** The value of a JSON string with its quotes; undefined if an escape is wrong. */
-function unquote(literal: string): string | undefined {
-  if (!literal.includes('\\')) return literal.slice(1, -1);
-  try {
-    return JSON.parse(literal) as string;
-  } catch {
-    return undefined;
+  /** Reads the next bytes. @returns false if it is another value, or none */
+  read(bytes: Buffer, from: number, to: number): boolean {
+    let at = from;
+    while (at < to) {
+      if (this.#string !== undefined) {
+        at = this.#inString(bytes, at, to, this.#string);
+      } else {
+        const byte = bytes[at] as number;
+        if (!isWhiteSpace(byte) && !this.#token(byte, at)) return false;
+        at += 1;
+      }
+    }
+    return true;
+  }
+
+  #token(byte: number, at: number): boolean {
+    const expected = order[this.#tokens];
+    if (expected === 'name' || expected === 'value') {
+      if (byte !== quote) return this.#isOther();
+      this.#string = this[expected];
+      this.#string.from = at + 1;
+      return true;
+    }
+    if (byte !== expected?.charCodeAt(0) || expected === 'end') return this.#isOther();
+    this.#tokens += 1;
+    return true;
+  }
+
+  #isOther(): false {
+    this.#tokens = 0;
+    return false;
+  }
+
+  /** @returns the position after the closing quote, or `to` */
+  #inString(bytes: Buffer, from: number, to: number, string: Quoted): number {
+    let escaped = this.#escaped;
+    for (let at = from; at < to; at += 1) {
+      const byte = bytes[at];
+      if (escaped) {
+        escaped = false;
+      } else if (byte === backslash) {
+        escaped = true;
+        string.hasEscapes = true;
+      } else if (byte === quote) {
+        string.to = at;
+        this.#string = undefined;
+        this.#tokens += 1;
+        return at + 1;
+      }
+    }
+    this.#escaped = escaped;
+    return to;
   }
 }

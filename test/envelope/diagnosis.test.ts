@@ -17,14 +17,28 @@ describe('the diagnosis names', () => {
     expect(diagnose(encrypt(json, decodedIv), hexKey, random.toString('hex'))).toContain('the IV was decoded from hex');
   });
 
-  test('neither the key, the IV nor the plaintext', () => {
+  test('neither the key nor the IV, and quotes at most 24 characters of the plaintext', () => {
     for (const ciphertext of [
       encrypt(Buffer.from(json, 'latin1')),
-      encrypt('amount=1'),
+      encrypt(`x${json}x${'y'.repeat(100)}`),
+      encrypt('\u{1f600}'.repeat(40)),
       encrypt(json, { usedIv: random }),
     ]) {
       const hint = diagnose(ciphertext, key, iv);
-      for (const secret of [key, iv, 'amount', '1000']) expect(hint).not.toContain(secret);
+      for (const secret of [key, iv]) expect(hint).not.toContain(secret);
+      const [quoted = '""'] = /"(?:[^"\\]|\\.)*"/.exec(hint) ?? [];
+      expect(Array.from(JSON.parse(quoted) as string).length).toBeLessThanOrEqual(24);
     }
+  });
+
+  test('a long ciphertext in about the time of a short one', () => {
+    const other = { usedKey: Buffer.alloc(32, 'k') };
+    const spent = (ciphertext: Buffer): number => {
+      const from = process.cpuUsage();
+      for (let i = 0; i < 5; i += 1) diagnose(ciphertext, key, iv);
+      return process.cpuUsage(from).user;
+    };
+    spent(encrypt(json, other));
+    expect(spent(encrypt('x'.repeat(32_000), other))).toBeLessThan(10 * spent(encrypt(json, other)));
   });
 });

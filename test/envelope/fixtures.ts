@@ -16,6 +16,12 @@ export const credentials = credentialsOf(key, iv);
 export const cipher = new AesCbc(credentials);
 export const otherCredentials = credentialsOf(Buffer.from('another key of exactly 32 bytes!'), iv);
 
+/** A result that was not waited for. */
+export function now<T>(result: T | Promise<T>): T {
+  if (result instanceof Promise) throw new Error('the result is a promise');
+  return result;
+}
+
 /** Runs `openssl enc -aes-256-cbc` with these bytes; extra arguments such as `-d`, `-nopad`. */
 export function openssl(key: Uint8Array, iv: Uint8Array, input: Uint8Array, ...args: readonly string[]): Buffer {
   const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');

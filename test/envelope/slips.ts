@@ -76,9 +76,9 @@ export const slips: readonly (readonly [name: string, ciphertext: Buffer, cause:
     encrypt(json, { algorithm: 'aes-128-cbc', usedKey: Buffer.from(key.slice(0, 16)) }),
     'AES-128 was used with the first 16 characters',
   ],
-  ['a wrong IV alone', encrypt(json, { usedIv: random }), 'the IV is wrong: the key is right'],
-  ['text', encrypt('amount=1'), 'the plaintext is not JSON'],
-  ['a key that is another', encrypt(json, { usedKey: Buffer.alloc(32, 'k') }), 'the padding is wrong'],
+  ['a wrong IV alone', encrypt(json, { usedIv: random }), 'the IV is wrong: the first 16 bytes alone'],
+  ['text', encrypt('amount=1'), 'not JSON at byte 0, it looks like a form'],
+  ['a key that is another', encrypt(json, { usedKey: Buffer.alloc(32, 'k') }), 'nothing readable comes out'],
 ];
 
 const good = encrypt(json);

@@ -1,7 +1,11 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { soleData } from '../../src/envelope/sole-member.ts';
+import { sliceLength } from '../../src/envelope/slices.ts';
+import { soleData as soleDataOf } from '../../src/envelope/sole-member.ts';
+import { now } from './fixtures.ts';
 import { runs } from '../support/property.ts';
+
+const soleData = (text: string): string | undefined => now(soleDataOf(Buffer.from(text)))?.toString();
 
 describe('soleData', () => {
   test.each([
@@ -14,7 +18,7 @@ describe('soleData', () => {
     ['{"data":"a\\\\"}', 'a\\'],
     ['{"data":"\\\\\\""}', '\\"'],
     ['{"data":"}"}', '}'],
-    ['{"data":"\\u0000é😀"}', '\u0000é😀'],
+    ['{"data":"\\u0000\\n\\b\\u007fé😀"}', '\u0000\n\b\u007fé😀'],
   ])('reads %j', (text, data) => {
     expect(JSON.parse(text)).toEqual({ data });
     expect(soleData(text)).toBe(data);
@@ -91,9 +95,21 @@ describe('soleData', () => {
     expect(found.none).toBeGreaterThan(runs(100));
   });
 
-  test('reads a long string of escapes in one pass', () => {
+  test('reads a long string of escapes in slices, and in one pass', async () => {
     const text = `{"data":"${'\\/'.repeat(500_000)}"}`;
-    expect(soleData(text)).toBe('/'.repeat(500_000));
-    expect(soleData(`{"data":"${'\\"'.repeat(500_000)}`)).toBeUndefined();
+    const data = soleDataOf(Buffer.from(text));
+    expect(data).toBeInstanceOf(Promise);
+    expect((await data)?.toString()).toBe('/'.repeat(500_000));
+    expect(await soleDataOf(Buffer.from(`{"data":"${'\\"'.repeat(500_000)}`))).toBeUndefined();
+  });
+
+  test.each([-2, -1, 0, 1, 2])('finds the same if a slice ends %d bytes after any of its tokens', async (offset) => {
+    const body = ' {  "d\\u0061ta"  :  "a\\"\\u0062\\\\"  } ';
+    for (let at = 0; at < body.length; at += 1) {
+      // White space before it moves each byte to the end of the first slice.
+      const spaces = ' '.repeat(sliceLength + offset - at);
+      expect((await soleDataOf(Buffer.from(spaces + body)))?.toString()).toBe('a"b\\');
+      expect(await soleDataOf(Buffer.from(`${spaces}${body},`))).toBeUndefined();
+    }
   });
 });

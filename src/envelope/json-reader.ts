@@ -1,0 +1,96 @@
+import { jsonTable } from './json-grammar.ts';
+import { LevelStack } from './level-stack.ts';
+
+const { columns, next, effects, mayEnd, start } = jsonTable();
+
+/** From this value of `#levels` on, and below this one if levels were put aside, two bytes more would not fit in its bits. */
+const full = 2 ** 29;
+const nearlyEmpty = 4;
+
+/**
+ * Checks a JSON document (RFC 8259) in UTF-8 without a byte order mark, in pieces of any length, and builds nothing: it holds
+ * one bit for each level of nesting.
+ *
+ * Every byte takes the same steps without a branch, in a string or between tokens, before a fault or behind it: the time of a
+ * response would tell how far a decrypted text is JSON.
+ */
+export class JsonReader {
+  #state = start;
+  /** A 1, then a bit for each level of nesting, the innermost last: 1 for an array. */
+  #levels = 1;
+  /** The outer levels, if there are too many for `#levels`. */
+  #outer: LevelStack | undefined;
+  /** Not 0 if an assertion about the innermost container failed. */
+  #mismatch = 0;
+  /** Below 0 if a container was missing. */
+  #missing = 0;
+
+  /** Reads the bytes from `from` to before `to`. */
+  read(bytes: Uint8Array, from: number, to: number): void {
+    let state = this.#state;
+    let levels = this.#levels;
+    let mismatch = this.#mismatch;
+    let missing = this.#missing;
+    let floor = this.#outer === undefined ? 0 : nearlyEmpty;
+    let at = from;
+    // Two bytes in a turn take a fifth less time.
+    for (; at + 1 < to; at += 2) {
+      const first = state + (columns[bytes[at] as number] as number);
+      const second = (next[first] as number) + (columns[bytes[at + 1] as number] as number);
+      state = next[second] as number;
+      const one = effects[first] as number;
+      mismatch |= mismatchOf(levels, one);
+      missing |= levels - (one & 2);
+      levels = levelsAfter(levels, one);
+      const two = effects[second] as number;
+      mismatch |= mismatchOf(levels, two);
+      missing |= levels - (two & 2);
+      levels = levelsAfter(levels, two);
+      if (levels >= full || levels < floor) {
+        levels = this.#shift(levels);
+        floor = nearlyEmpty;
+      }
+    }
+    if (at < to) {
+      const last = state + (columns[bytes[at] as number] as number);
+      state = next[last] as number;
+      const one = effects[last] as number;
+      mismatch |= mismatchOf(levels, one);
+      missing |= levels - (one & 2);
+      levels = levelsAfter(levels, one);
+      if (levels >= full || levels < floor) levels = this.#shift(levels);
+    }
+    this.#state = state;
+    this.#levels = levels;
+    this.#mismatch = mismatch;
+    this.#missing = missing;
+  }
+
+  /** 1 if the bytes so far are a whole document, otherwise 0; without a branch. */
+  get accepts(): number {
+    const faults = (this.#levels ^ 1) | (this.#mismatch & 1) | (this.#missing >>> 31);
+    // Not negative; minus 1 it is negative only for 0.
+    return (mayEnd[this.#state] as number) & ((faults - 1) >>> 31);
+  }
+
+  /** Whether no document begins with the bytes so far. */
+  get failed(): boolean {
+    return this.#state === 0 || (this.#mismatch & 1) === 1 || this.#missing < 0;
+  }
+
+  /** Puts outer levels aside, or takes them back. */
+  #shift(levels: number): number {
+    this.#outer ??= new LevelStack();
+    return levels >= full ? this.#outer.putAside(levels) : this.#outer.takeBack(levels);
+  }
+}
+
+/** 1 in the lowest bit if a byte asserts another kind of container than the innermost one. */
+function mismatchOf(levels: number, effect: number): number {
+  return (levels ^ effect) & (effect >>> 2);
+}
+
+/** The levels after a byte that opens a container, closes one, or neither. */
+function levelsAfter(levels: number, effect: number): number {
+  return ((levels << (effect >>> 6)) >>> ((effect >>> 4) & 1)) | ((effect >>> 5) & 1);
+}

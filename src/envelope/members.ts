@@ -1,0 +1,72 @@
+import { backslash, isWhiteSpace, quote } from './json.ts';
+import { unescapedName } from './unescape.ts';
+
+/** A member of the outermost object. Undefined as a name stands for one that is longer than any of interest. */
+type Visit = (name: string | undefined, valueAt: number) => void;
+
+/** Visits each member of the object that a JSON document is; in pieces of any length, without building it. */
+export class MemberReader {
+  readonly #visit: Visit;
+  #depth = 0;
+  #inString = false;
+  #escaped = false;
+  /** The last string, without its quotes. */
+  #from = 0;
+  #to = 0;
+
+  constructor(visit: Visit) {
+    this.#visit = visit;
+  }
+
+  /** Reads the bytes from `from` to before `to` of a document that satisfies `isJson`. */
+  read(json: Buffer, from: number, to: number): void {
+    for (let at = from; at < to; at += 1) {
+      const byte = json[at] as number;
+      if (this.#inString) {
+        if (byte === quote && !this.#escaped) {
+          this.#inString = false;
+          this.#to = at;
+        }
+        this.#escaped = byte === backslash && !this.#escaped;
+      } else if (byte === quote) {
+        this.#inString = true;
+        this.#from = at + 1;
+      } else if (byte === 0x7b || byte === 0x5b) {
+        this.#depth += 1;
+      } else if (byte === 0x7d || byte === 0x5d) {
+        this.#depth -= 1;
+      } else if (byte === 0x3a && this.#depth === 1) {
+        this.#visit(unescapedName(json.subarray(this.#from, this.#to)), at + 1);
+      }
+    }
+  }
+}
+
+/** Where the value of the last member `name` begins in a JSON document; undefined if it is no object with such a member. */
+export function memberAt(json: Buffer, name: string): number | undefined {
+  let found: number | undefined;
+  const reader = new MemberReader((each, valueAt) => {
+    if (each === name) found = valueAt;
+  });
+  reader.read(json, 0, json.length);
+  return found === undefined ? undefined : skipWhiteSpace(json, found);
+}
+
+/** The value of the last member `name` if it is a string; undefined otherwise. Builds that string only. */
+export function stringMember(json: Buffer, name: string): string | undefined {
+  const from = memberAt(json, name);
+  return from === undefined || json[from] !== quote ? undefined : stringAt(json, from);
+}
+
+/** The string that begins at `from` in a JSON document. */
+export function stringAt(json: Buffer, from: number): string {
+  let to = from + 1;
+  for (let escaped = false; escaped || json[to] !== quote; to += 1) escaped = json[to] === backslash && !escaped;
+  return JSON.parse(json.toString('utf8', from, to + 1)) as string;
+}
+
+export function skipWhiteSpace(json: Buffer, from: number): number {
+  let at = from;
+  while (at < json.length && isWhiteSpace(json[at] as number)) at += 1;
+  return at;
+}

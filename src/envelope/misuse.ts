@@ -1,0 +1,181 @@
+import { createDecipheriv } from 'node:crypto';
+import { blockLength, isWholeBlocks } from './aes-cbc.ts';
+import { ivsFor, keysFor, type Guess } from './guesses.ts';
+import { isJson } from './json.ts';
+import { paddingOf } from './paddings.ts';
+
+/** The other IV under which blocks are JSON; for a ciphertext whose key is known to be right. */
+export function otherIvOf(ciphertext: Buffer, key: string, iv: string): string | undefined {
+  const blocks = decrypt('cbc', Buffer.from(key), Buffer.alloc(blockLength), ciphertext);
+  return ivsFor(iv, key).find(({ name, bytes }) => name !== '' && paddingOfJson(blocks, bytes) !== undefined)?.name;
+}
+
+/** The other key, IV or mode under which a ciphertext is JSON; undefined if none of the usual ones opens it. */
+export function misuseOf(ciphertext: Buffer, key: string, iv: string): string | undefined {
+  const ivs = ivsFor(iv, key);
+  const all = keysFor(key, iv);
+  const likely = all.slice(0, frequent);
+  if (isWholeBlocks(ciphertext)) {
+    for (const usedKey of ciphertext.length > long ? likely : all) {
+      const found = inBlocks(usedKey, ivs, ciphertext);
+      if (found !== undefined) return found;
+    }
+  }
+  for (const usedKey of likely) {
+    const found = inStream(usedKey, ivs, ciphertext, iv);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
+
+/** The number of the first guesses of keys, with which stream modes and long ciphertexts are tried: this happens in one turn. */
+const frequent = 8;
+
+/** Bytes of a ciphertext with which few keys are tried. */
+const long = 8_192;
+
+/** Other data around the ciphertext: blocks before it and behind it, and the block in which its IV stands. */
+const layouts: readonly { name: string; before: number; behind: number; ivAt: number }[] = [
+  {
+    name: 'the IV stands in front of the ciphertext, or 16 bytes in front of the JSON: use the IV you were given',
+    before: 1,
+    behind: 0,
+    ivAt: 0,
+  },
+  { name: 'an IV stands behind the ciphertext: use the one you were given', before: 0, behind: 1, ivAt: -1 },
+  {
+    name: 'an IV and a MAC stand in front of the ciphertext: send the ciphertext alone',
+    before: 3,
+    behind: 0,
+    ivAt: 0,
+  },
+  { name: 'the ciphertext has an IV before and a MAC behind it: send it alone', before: 1, behind: 2, ivAt: 0 },
+];
+
+function inBlocks(usedKey: Guess, ivs: readonly Guess[], ciphertext: Buffer): string | undefined {
+  const { bytes: key } = usedKey;
+  // With an IV of zeros the first block is the one that the real IV is XORed into.
+  const blocks = decrypt('cbc', key, Buffer.alloc(blockLength), ciphertext);
+  for (const { name, bytes: iv } of ivs) {
+    const padding = paddingOfJson(blocks, iv);
+    if (padding === undefined || (usedKey.name === '' && name === '')) continue;
+    // In a single block, ECB and an IV of zeros are the same.
+    const isEcbToo = blocks.length === blockLength && iv.every((byte) => byte === 0);
+    return named(
+      usedKey.name,
+      isEcbToo ? 'no IV was used, as in ECB: use CBC with the one you were given' : name,
+      padding,
+    );
+  }
+  const first = blocks.subarray(0, blockLength);
+  for (const { name, before, behind, ivAt } of layouts) {
+    const [from, to] = [before * blockLength, blocks.length - behind * blockLength];
+    if (from >= to) continue;
+    const at = ivAt < 0 ? to : 0;
+    const iv = ciphertext.subarray(at, at + blockLength);
+    // Behind the first block, the cipher has chained to the block before; that is undone.
+    const mask = from === 0 ? iv : xor(ciphertext.subarray(from - blockLength, from), iv);
+    const padding = paddingOfJson(blocks.subarray(from, to), mask);
+    // What is cut off is no MAC if there is no padding before it, and text in the first block is no IV.
+    const isLayout = padding === '' || (padding !== undefined && behind === 0);
+    if (isLayout && (before === 0 || !ivs.some((each) => mayBeginJson(xor(first, each.bytes)))))
+      return named(usedKey.name, name, padding);
+  }
+  const beforeMac = blocks.subarray(0, Math.max(0, blocks.length - macLength));
+  const macIv = ivs.find(({ bytes: iv }) => paddingOfJson(beforeMac, iv) === '');
+  if (macIv !== undefined) {
+    return named(usedKey.name, macIv.name, 'a MAC of 32 bytes stands behind the ciphertext: send the ciphertext alone');
+  }
+  if (!mayBeginJson(first)) return undefined;
+  const padding = paddingOfJson(decrypt('ecb', key, null, ciphertext), Buffer.alloc(blockLength));
+  return padding === undefined ? undefined : named(usedKey.name, 'the mode is ECB: use CBC', padding);
+}
+
+/** Bytes of an HMAC with SHA-256. */
+const macLength = 32;
+
+/** The modes that need no whole blocks, with the bytes of their IV and of the tag behind the ciphertext. */
+const streams: readonly { name: string; mode: string; ivBytes: number; tagBytes: number }[] = [
+  { name: 'GCM', mode: 'gcm', ivBytes: 12, tagBytes: 16 },
+  { name: 'GCM', mode: 'gcm', ivBytes: 16, tagBytes: 16 },
+  { name: 'GCM', mode: 'gcm', ivBytes: 12, tagBytes: 0 },
+  { name: 'CTR', mode: 'ctr', ivBytes: 16, tagBytes: 0 },
+  { name: 'CFB', mode: 'cfb', ivBytes: 16, tagBytes: 0 },
+  { name: 'CFB8', mode: 'cfb8', ivBytes: 16, tagBytes: 0 },
+  { name: 'OFB', mode: 'ofb', ivBytes: 16, tagBytes: 0 },
+];
+
+function inStream(usedKey: Guess, ivs: readonly Guess[], ciphertext: Buffer, iv: string): string | undefined {
+  for (const { name, mode, ivBytes, tagBytes } of streams) {
+    const whole = ciphertext.subarray(0, Math.max(0, ciphertext.length - tagBytes));
+    const cause = named(usedKey.name, `the mode is ${name}: use CBC`);
+    const decoded = Buffer.from(iv, 'base64');
+    const used = [...ivs.slice(0, 3).map(({ bytes }) => bytes), ...(decoded.length === ivBytes ? [decoded] : [])];
+    if (used.some((each) => isStream(mode, usedKey.bytes, each.subarray(0, ivBytes), whole))) return cause;
+    if (isStream(mode, usedKey.bytes, whole.subarray(0, ivBytes), whole.subarray(ivBytes))) return cause;
+  }
+  return undefined;
+}
+
+/** Bytes; fewer may be JSON by accident. */
+const shortestStream = 8;
+
+function isStream(mode: string, key: Buffer, iv: Buffer, ciphertext: Buffer): boolean {
+  if (ciphertext.length < shortestStream) return false;
+  const beginning = decrypt(mode, key, iv, ciphertext.subarray(0, blockLength));
+  return mayBeginJson(beginning) && isJson(decrypt(mode, key, iv, ciphertext));
+}
+
+/** At most two causes, so that the hint stays short. */
+function named(...causes: readonly string[]): string {
+  return causes
+    .filter((cause) => cause !== '')
+    .slice(0, 2)
+    .join('; and ');
+}
+
+/**
+ * The name of the padding behind JSON, empty for PKCS#7; undefined if it is no JSON.
+ *
+ * @param blocks decrypted with an IV of zeros
+ */
+function paddingOfJson(blocks: Buffer, iv: Buffer): string | undefined {
+  // Most guesses fail with the first byte.
+  if (!beginnings.has((blocks[0] ?? 0) ^ (iv[0] ?? 0)) || !mayEndJson(blocks)) return undefined;
+  const first = xor(blocks.subarray(0, blockLength), iv);
+  if (!mayBeginJson(first)) return undefined;
+  return paddingOf(Buffer.concat([first, blocks.subarray(blockLength)]), isJson)?.name;
+}
+
+/** The bytes that JSON may begin with. */
+const beginnings = new Set(Buffer.from(' \t\r\n[{"-0123456789tfn'));
+
+/** A check of the last block that spares most wrong guesses the others: it ends in a padding, or in JSON. */
+function mayEndJson(blocks: Buffer): boolean {
+  const last = blocks.at(-1) ?? 0;
+  // The IV changes the last block too if it is the only one.
+  return (
+    blocks.length === blockLength ||
+    last <= 2 * blockLength ||
+    last === 0x80 ||
+    /[\]}"\d\w]/.test(String.fromCharCode(last))
+  );
+}
+
+/**
+ * Whether a first block is what JSON begins with. Stricter than JSON, in which a wrong IV may make other letters in a string; and
+ * it spares most wrong guesses the whole document.
+ */
+function mayBeginJson(block: Buffer): boolean {
+  return /^[ \t\r\n]*[[{"\-0-9tfn][\w\s"{}[\]:,.+/@\\\u00a0-\ufffc-]*[\ufffd\0-\x20]*$/.test(block.toString());
+}
+
+function xor(block: Buffer, iv: Buffer): Buffer {
+  return block.map((byte, at) => byte ^ (iv[at] ?? 0)) as Buffer;
+}
+
+/** Without looking at the padding or a tag. */
+export function decrypt(mode: string, key: Buffer, iv: Buffer | null, ciphertext: Buffer): Buffer {
+  const decipher = createDecipheriv(`aes-${key.length * 8}-${mode}` as 'aes-256-cbc', key, iv);
+  return decipher.setAutoPadding(false).update(ciphertext);
+}

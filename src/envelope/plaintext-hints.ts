@@ -1,0 +1,203 @@
+import { isUtf8 } from 'node:buffer';
+import { blockLength, isWholeBlocks, paddingLength } from './aes-cbc.ts';
+import { decodeCiphertext } from './encoding.ts';
+import { hexDigits } from './ciphertext-hints.ts';
+import { isJson, jsonFaultAt } from './json.ts';
+import { paddingOf } from './paddings.ts';
+
+/** Characters of a plaintext that a hint quotes. */
+const quoted = 24;
+
+/** The mistake that makes JSON of decrypted blocks once it is corrected; undefined if none of the usual ones does. */
+export function slipOfPlaintext(padded: Buffer): string | undefined {
+  const padding = paddingOf(padded, isJson);
+  if (padding !== undefined) return padding.name;
+  const length = paddingLength(padded);
+  if (length === 0) return undefined;
+  const plaintext = padded.subarray(0, padded.length - length);
+  if (plaintext.length === 0) return 'the plaintext is empty: send a JSON value, or no body at all';
+  if (plaintext.toString('latin1', 0, 3) === '\xef\xbb\xbf' && isJson(plaintext.subarray(3)))
+    return 'the plaintext begins with a byte order mark: encode UTF-8 without one';
+  if (isUtf16(plaintext)) return 'the plaintext is UTF-16: encode it as UTF-8';
+  if (!isUtf8(plaintext) && isJson(Buffer.from(plaintext.toString('latin1')))) {
+    return 'the plaintext is Latin-1: encode it as UTF-8';
+  }
+  const again = paddingOf(plaintext, isJson);
+  if (again?.name === '') return 'the plaintext is padded twice: the library pads by itself';
+  if (again !== undefined && again.content.length < plaintext.length) {
+    return 'other padding stands behind the JSON, before that of the library: remove it';
+  }
+  const before = jsonStartsAt(plaintext);
+  if (before !== undefined) return `${before} bytes stand before the JSON: encrypt the JSON alone`;
+  return undefined;
+}
+
+/** A prefix such as a length, a nonce or the name of a type. */
+function jsonStartsAt(plaintext: Buffer): number | undefined {
+  for (let from = 1; from <= 2 * blockLength; from += 1) {
+    // A whole block is more likely an IV: see `layouts` in misuse.ts.
+    if (from === blockLength) continue;
+    const byte = plaintext[from];
+    const begins = byte === 0x7b || byte === 0x5b;
+    if (begins && isJson(plaintext.subarray(from)) && !isJson(plaintext.subarray(0, from))) return from;
+  }
+  return undefined;
+}
+
+function isUtf16(plaintext: Buffer): boolean {
+  if (plaintext.length % 2 !== 0) return false;
+  return [plaintext, Buffer.from(plaintext).swap16()].some((bytes) =>
+    isJson(Buffer.from(bytes.toString('utf16le').replace(/^\ufeff/, ''))),
+  );
+}
+
+/** Whether decrypted blocks are text with PKCS#7. */
+export function isPaddedText(padded: Buffer): boolean {
+  const plaintext = padded.subarray(0, padded.length - paddingLength(padded));
+  return plaintext.length < padded.length && textEndsAt(plaintext) === plaintext.length;
+}
+
+/** The generic answer: it claims nothing about the key, the IV or the plaintext, because nothing shows it. */
+const nothingReadable =
+  'nothing readable comes out, whatever is usually made of this key and IV by mistake: are they the pair of this environment? ' +
+  'Encrypt with AES-256-CBC and PKCS#7';
+
+/**
+ * What decrypted blocks show that no usual mistake accounts for. A statement about the IV is made only if its first block alone is
+ * no text (NIST SP 800-38A §6.2: the IV changes only that one).
+ *
+ * @param padded neither JSON nor corrected to JSON by `slipOfPlaintext`
+ */
+export function whatComesOut(padded: Buffer): string {
+  const padding = paddingLength(padded);
+  const plaintext = padded.subarray(0, padded.length - padding);
+  const end = textEndsAt(plaintext);
+  if (end === plaintext.length) {
+    if (padding > 0) return notJson(plaintext);
+    return `text comes out, ${quote(plaintext)}, but no PKCS#7 padding behind it: was it not padded, or cut?`;
+  }
+  if (end > 3 && plaintext.length - end > 1 && plaintext.subarray(end).every((byte) => byte === 0)) {
+    return `${quote(plaintext.subarray(0, end))} comes out, with NULs behind it: that is not JSON, nor PKCS#7 padding`;
+  }
+  if (end >= blockLength) {
+    return `${quote(plaintext)} comes out, but from byte ${end} on it is not UTF-8 text${padding === 0 ? ', nor PKCS#7 padding' : ''}`;
+  }
+  const rest = plaintext.subarray(blockLength);
+  if (isEndOfText(rest, padding)) {
+    const first = plaintext.subarray(0, blockLength);
+    if (readableIn(first) <= readableByChance)
+      return `the IV is wrong: the first 16 bytes alone are no text, then follows ${quote(rest)}`;
+    if (first.some(isControl))
+      return `the first 16 bytes alone are no text, then follows ${quote(rest)}: was another IV used?`;
+  }
+  if (padding === blockLength && plaintext.length === blockLength) {
+    return `no text comes out before the padding, ${quote(plaintext)}: was another IV used, or something else than text encrypted?`;
+  }
+  if (padding > 2 || isMostlyReadable(plaintext)) {
+    return `what comes out is not UTF-8 text from byte ${end} on: ${quote(plaintext)}; did you encrypt JSON in UTF-8?`;
+  }
+  return nothingReadable;
+}
+
+/** Of 16 bytes that come out of a wrong IV, hardly ever more are printable ASCII. */
+const readableByChance = 10;
+
+/** Whether the blocks behind the first are text, whatever its padding. */
+function isEndOfText(rest: Buffer, padding: number): boolean {
+  // The first character may have begun in the block before.
+  const skipped = /^[\x80-\xbf]{0,3}/.exec(rest.toString('latin1', 0, 3))?.[0].length ?? 0;
+  const text = rest.subarray(skipped);
+  const end = textEndsAt(text);
+  if (padding > 0)
+    return end === text.length && text.length > 0 && /["\]}\d]\s*$/.test(text.toString('latin1', Math.max(0, end - 8)));
+  return end >= blockLength && text.length - end <= 2 * blockLength;
+}
+
+/** Random bytes are readable to a third. */
+function isMostlyReadable(bytes: Buffer): boolean {
+  return bytes.length >= 2 * blockLength && readableIn(bytes) > bytes.length * 0.75;
+}
+
+/** The bytes of printable ASCII, and of the NULs of UTF-16. */
+function readableIn(bytes: Buffer): number {
+  return bytes.filter((byte) => byte === 0 || (byte >= 0x20 && byte < 0x7f)).length;
+}
+
+/** The offset of the first byte that does not belong to UTF-8 text; the length if all do. */
+function textEndsAt(bytes: Buffer): number {
+  let end = 0;
+  for (const character of bytes.toString()) {
+    const code = character.codePointAt(0) ?? 0;
+    if (isControl(code) || (code === 0xfffd && bytes.toString('latin1', end, end + 3) !== '\xef\xbf\xbd')) return end;
+    end += Buffer.byteLength(character);
+  }
+  return end;
+}
+
+function isControl(code: number): boolean {
+  return (code < 0x20 && code !== 9 && code !== 10 && code !== 13) || (code >= 0x7f && code < 0xa0);
+}
+
+/** Texts of other formats, each with the remedy. In the order in which they are tried. */
+const formats: readonly (readonly [RegExp, string])[] = [
+  [/^(?:a:\d+:\{|O:\d+:"|s:\d+:")/, "PHP's serialize(): use json_encode()"],
+  [/^[[({]+'|: (?:True|False|None)\b/, "Python's str(): use json.dumps()"],
+  [/^\{\w+=/, "Java's toString(): use a JSON library"],
+  [
+    /^(?:Array$|\[object |System\.|map\[|#<|<\w+(?:\.\w+)* object at |[\w.$]+@[0-9a-f]+$)/,
+    'an object printed as text: use a JSON library',
+  ],
+  [/^<[?!\w]/, 'XML'],
+  [/^(?:%7B|%5B)/i, 'percent-encoded text'],
+  [/^[\w.[\]%+-]+=[^{}"]*$/, 'a form'],
+  [/^(?:---|[\w-]+: )/, 'YAML'],
+  [/^\{\\"/, 'JSON whose quotes were escaped'],
+];
+
+function notJson(plaintext: Buffer): string {
+  const at = jsonFaultAt(plaintext);
+  const text = plaintext.toString();
+  const format = formats.find(([form]) => form.test(text))?.[1];
+  const what =
+    encodingOf(text.trim()) ?? (format === undefined ? faultInJson(plaintext, at) : `it looks like ${format}`);
+  const hint = `what comes out is not JSON at byte ${at}${what === undefined ? '' : `, ${what}`}: ${quote(plaintext)}`;
+  // Another IV may differ in a character only, and make other text.
+  const mayBeIv = what === undefined && at < blockLength && plaintext.length > blockLength;
+  return mayBeIv ? `${hint}; if you encrypted something else, compare the IV` : hint;
+}
+
+/** What a text encodes. */
+function encodingOf(text: string): string | undefined {
+  const inner = decodeCiphertext(text);
+  if (inner === undefined || inner.length === 0) return undefined;
+  const encoding = hexDigits.test(text) ? 'hex' : 'base64';
+  if (isJson(inner)) return `it is ${encoding} of JSON`;
+  return isWholeBlocks(inner) ? `it looks like a ciphertext in ${encoding}: encrypt once` : undefined;
+}
+
+/** What is wrong at the place of the fault. Nothing is quoted. */
+export function faultInJson(document: Buffer, at: number): string | undefined {
+  const before = document.toString('latin1', 0, at).trimEnd();
+  const from = document.toString('latin1', at, at + 16);
+  if (before.trim() === '' && from.trim() === '') return 'there is nothing but white space';
+  if (from === '') return 'it ends too early';
+  if (/^[\r\n\t]/.test(from)) return 'a line break or a tab in a string';
+  if (before.endsWith(',') && /^[\]}]/.test(from)) return 'a comma before the closing bracket';
+  if (from.startsWith("'")) return 'single quotes';
+  if (/^-?(?:NaN|Infinity)|^aN|^I/.test(from)) return 'NaN and Infinity are not JSON';
+  if (from.startsWith('/')) return 'a comment';
+  if (from.startsWith('\0')) return 'a NUL byte';
+  if (/[{,]$/.test(before) && /^[A-Za-z_$]/.test(from)) return 'a name without double quotes';
+  if (/[\x80-\xff]/.test(document.toString('latin1', Math.max(0, at - 1), at + 1)) && !isUtf8(document))
+    return 'bytes that are not UTF-8';
+  if (isJson(document.subarray(0, at))) return 'something follows the JSON';
+  return undefined;
+}
+
+/** The beginning of a plaintext as a JSON string, with dots for what is not printable. */
+function quote(plaintext: Buffer): string {
+  // The first character of a later block may be cut.
+  const text = plaintext.toString('utf8', 0, 4 * quoted).replace(/^\ufffd{1,3}/, '');
+  const beginning = Array.from(text).slice(0, quoted).join('');
+  return JSON.stringify(beginning.replace(/[^\P{C}\n\r\t]|\ufffd/gu, '·'));
+}
